@@ -1,0 +1,243 @@
+"""What can be asked of a partition, and how it stands in the log.
+
+A *command* is what somebody asked for; an *entry* is what one append writes: the commands that were
+committed together, and who wrote them; a *record* is an entry at its place.
+
+    Log        ::= Record*                      one sequence a partition, offsets 0, 1, 2, ...
+    Record     ::= partition offset time Entry
+    Entry      ::= origin number time? Command+
+
+Commands are self-contained: whatever is random, outside or dependent on the hour was decided before the
+append. Their Avro schemas are in `schemas/`; a field here has the name that it has there. The two fields
+called `plan` and `parsed` are what the process that wrote the command already knows of it. They are never
+written and never compared.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from ..expressions import Plan
+    from ..model.values import Item, Value
+
+Source: TypeAlias = Literal["api", "ttl", "trigger", "restore"]
+Dialect: TypeAlias = Literal["expression", "legacy"]
+Returns: TypeAlias = Literal["NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"]
+
+
+class Position(NamedTuple):
+    """Where a command stands; `index` None means "after the whole entry"."""
+
+    partition: int
+    offset: int
+    index: int | None = None
+
+    def text(self, partitions: int = 1) -> str:
+        """Write it the way the command line and the header `x-foldb-position` do.
+
+        >>> Position(2, 10482, 3).text(partitions=8)
+        '2:10482.3'
+        >>> Position(0, 10482).text()
+        '10482'
+        """
+        place = f"{self.offset}" if self.index is None else f"{self.offset}.{self.index}"
+        return place if partitions == 1 else f"{self.partition}:{place}"
+
+
+@dataclass(slots=True)
+class Context:
+    """Who asked. `request_id` is the answer's x-amzn-RequestId, `invocation_id` the SDK's, one for all its retries."""
+
+    request_id: str
+    invocation_id: str | None = None
+    principal: str | None = None
+    source: Source = "api"
+    depth: int = 0
+
+
+@dataclass(slots=True)
+class Expression:
+    """Condition and update as the client wrote them, with their names and values.
+
+    In the dialect `legacy`, `condition` is the canonical JSON of {"Expected", "ConditionalOperator"} and
+    `update` that of AttributeUpdates; names and values are None.
+    """
+
+    condition: str | None = None
+    update: str | None = None
+    names: "dict[str, str] | None" = None
+    values: "dict[str, Value] | None" = None
+    dialect: Dialect = "expression"
+    plan: "Plan | None" = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Put:
+    """Store `item` (canonical bytes, `size` in bytes by DynamoDB's rule) in place of whatever its key holds."""
+
+    table: int
+    pk: bytes
+    sk: bytes
+    item: bytes
+    size: int
+    context: Context
+    expression: Expression | None = None
+    returns: Returns = "NONE"
+    show_refused: bool = False  # ReturnValuesOnConditionCheckFailure = ALL_OLD
+    parsed: "Item | None" = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Update:
+    """Change the item at a key, creating it where there is none."""
+
+    table: int
+    pk: bytes
+    sk: bytes
+    context: Context
+    expression: Expression | None = None
+    returns: Returns = "NONE"
+    show_refused: bool = False
+
+
+@dataclass(slots=True)
+class Delete:
+    """Remove the item at a key, if there is one."""
+
+    table: int
+    pk: bytes
+    sk: bytes
+    context: Context
+    expression: Expression | None = None
+    returns: Returns = "NONE"
+    show_refused: bool = False
+
+
+@dataclass(slots=True)
+class Check:
+    """A transaction's ConditionCheck: the condition must hold, nothing is written."""
+
+    table: int
+    pk: bytes
+    sk: bytes
+    context: Context
+    expression: Expression | None = None
+    show_refused: bool = False
+
+
+Action: TypeAlias = Put | Update | Delete | Check
+
+
+@dataclass(slots=True)
+class Transact:
+    """All actions or none. `fingerprint` identifies the payload behind `token` (ClientRequestToken)."""
+
+    actions: Sequence[Action]
+    context: Context
+    token: str | None = None
+    fingerprint: bytes = b""
+
+
+@dataclass(slots=True)
+class DefineTable:
+    """A table command: the API operation's name and its request as canonical JSON.
+
+    `table` is 0 for CreateTable, whose table gets the next id in the fold; `uuid` is the TableId or whatever
+    else of the operation had to be drawn by chance before the append. With `settle` the new status
+    (CREATING, UPDATING, DELETING) stays until a Settle command; without, the table is settled at once.
+    """
+
+    operation: str
+    table: int
+    request: bytes
+    uuid: str
+    context: Context
+    settle: bool = False
+
+
+@dataclass(slots=True)
+class Settle:
+    """The owner's timer: the table's delay is over. Has no effect on a table that is settled."""
+
+    table: int
+    context: Context
+
+
+@dataclass(slots=True)
+class Backfill:
+    """The owner's timer: give the next `count` items after the index's cursor their entries in a new index."""
+
+    table: int
+    index: int
+    count: int
+    context: Context
+
+
+@dataclass(slots=True)
+class Expire:
+    """The owner's timer: the item's time to live, still `at` (canonical number text), has passed."""
+
+    table: int
+    pk: bytes
+    sk: bytes
+    at: str
+    context: Context
+
+
+@dataclass(slots=True)
+class Genesis:
+    """The first command of every partition; a later one has no effect. `base` is added to offsets in sequence numbers."""
+
+    log_id: bytes
+    partition: int
+    partitions: int
+    base: int
+    level: int
+    hash: str
+    limits: str
+
+
+@dataclass(slots=True)
+class Level:
+    """From here on commands mean what they mean at `level`."""
+
+    level: int
+    context: Context
+
+
+@dataclass(slots=True)
+class Digest:
+    """The state after the entry at `offset` had this digest. For comparing; it changes nothing."""
+
+    offset: int
+    digest: str
+
+
+Command: TypeAlias = (
+    Put | Update | Delete | Transact | DefineTable | Settle | Backfill | Expire | Genesis | Level | Digest
+)
+
+
+@dataclass(slots=True)
+class Entry:
+    """What one append writes.
+
+    `origin` is 16 random bytes a process start; `number` counts that origin's entries to the partition from 0.
+    `time` (milliseconds) is None except in copied history, where it keeps the original log time.
+    """
+
+    origin: bytes
+    number: int
+    commands: Sequence[Command]
+    time: int | None = None
+
+
+@dataclass(slots=True)
+class Record:
+    """An entry at its place; `time` is when the log took it, in milliseconds since 1970."""
+
+    partition: int
+    offset: int
+    time: int
+    entry: Entry

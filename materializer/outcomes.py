@@ -1,0 +1,118 @@
+"""What folding one command yields.
+
+    command ──► fold ──► Outcome: the reply for whoever waits, the changes, the units
+
+A refusal is an outcome, not an exception: the command keeps its place in the log, changes nothing, and its
+sender is told why. Outcomes are plain data, because the sender may sit on another node.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..model.errors import RequestError
+
+# A sequence number is (base + offset, index, which change of the command), written as one decimal number of
+# 27 digits. The widths are in every feed ever served: 10^18 entries, 10^4 commands an entry, 10^4 changes a command.
+_OFFSETS = 10**18
+_WIDTH = 10**4
+
+
+def sequence_number(offset: int, index: int, nth: int) -> int:
+    """The number of a change, rising with its place in the log, the same on every refold.
+
+    >>> sequence_number(10482, 3, 0)
+    100000000000001048200030000
+    """
+    return ((_OFFSETS + offset) * _WIDTH + index) * _WIDTH + nth
+
+
+@dataclass(slots=True)
+class Change:
+    """One item before and after; images are canonical item bytes, None where there was or is no item."""
+
+    table: int
+    pk: bytes
+    sk: bytes
+    old: bytes | None
+    new: bytes | None
+    sequence_number: int
+    time: int
+
+
+@dataclass(slots=True)
+class Units:
+    """Write units one item command consumed: the table's arm (its LSIs listed in `local`), and each GSI's."""
+
+    table: int
+    local: dict[str, int] | None = None
+    glob: dict[str, int] | None = None
+
+
+@dataclass(slots=True)
+class Applied:
+    """An item command went through.
+
+    `attributes` is the JSON object that ReturnValues asked for, ready to be spliced, or None;
+    `collection_size` the bytes of the item collection after the write where the table has an LSI.
+    """
+
+    units: Units
+    attributes: bytes | None = None
+    change: Change | None = None
+    collection_size: int | None = None
+
+
+@dataclass(slots=True)
+class Refused:
+    """The command changed nothing; `error` is DynamoDB's answer, `units` what it cost all the same."""
+
+    error: RequestError
+    units: int = 0
+
+
+@dataclass(slots=True)
+class Transacted:
+    """Every action went through. `replayed` marks a used ClientRequestToken: nothing was done again."""
+
+    actions: list[Applied]
+    replayed: bool = False
+
+
+@dataclass(slots=True)
+class TransactionRefused:
+    """No action went through; `error` carries a reason an action, `units` what each action cost."""
+
+    error: RequestError
+    units: list[int]
+
+
+@dataclass(slots=True)
+class Defined:
+    """A table command went through: the table's id."""
+
+    table: int
+
+
+@dataclass(slots=True)
+class Done:
+    """A command of the owner's timers, or a Genesis, Level or Digest. `progressed` is False where it found nothing to do."""
+
+    progressed: bool
+    change: Change | None = None
+
+
+@dataclass(slots=True)
+class Skipped:
+    """The command had no effect at its place: the entry is a duplicate or stale, or the table is not known here."""
+
+    why: str
+
+
+@dataclass(slots=True)
+class Failed:
+    """The append failed, or nothing was appended. `error` says whether a retry can help."""
+
+    error: RequestError
+
+
+Outcome: TypeAlias = Applied | Refused | Transacted | TransactionRefused | Defined | Done | Skipped | Failed
