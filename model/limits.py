@@ -1,0 +1,101 @@
+"""Every limit in one place.
+
+There are two sets. `MODERN` is DynamoDB as it is; `LIMITS_2012` is DynamoDB as it began, with
+64 KB items, five global indexes, neither null nor empty values, and no charge for each element
+of a list or map. The Genesis of a log names its set, so a log always folds under the limits it
+was written under. Bytes are bytes of UTF-8 or of raw binary.
+
+A number's range and precision are the same in both sets and part of the key encoding: they
+stand in `numbers`.
+"""
+
+from dataclasses import dataclass, replace
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one database accepts."""
+
+    name: str
+
+    # Values
+    item_bytes: int = 400 * KIB
+    depth: int = 32  # a scalar in an item is at depth 1
+    null_allowed: bool = True
+    empty_allowed: bool = True  # the empty string and binary; an empty set never is
+    element_bytes: int = 1  # charged for each element of a list or map, beside its content
+
+    # Keys and names
+    partition_key_bytes: int = 2048
+    sort_key_bytes: int = 1024
+    attribute_name_bytes: int = 64 * KIB - 1
+    key_name_bytes: int = 255  # an attribute that is a key or named by a projection
+    table_name_min: int = 3
+    table_name_max: int = 255
+
+    # Tables and indexes
+    tables: int = 2500
+    local_indexes: int = 5
+    global_indexes: int = 20
+    global_key_parts: int = 4  # for the partition key and the sort key of a global index each
+    projected_attributes: int = 100  # named by INCLUDE, all indexes of a table together
+    index_changes: int = 1  # global indexes created or deleted by one UpdateTable
+    collection_bytes: int = 10 * GIB  # only of tables with local indexes
+    tags: int = 50
+    tag_key_characters: int = 128
+    tag_value_characters: int = 256
+
+    # Throughput, as DescribeLimits tells it
+    account_capacity_units: int = 80_000
+    table_capacity_units: int = 40_000
+
+    # Expressions
+    expression_bytes: int = 4 * KIB
+    expression_operators: int = 300
+    path_depth: int = 32
+    in_operands: int = 100
+    substitution_bytes: int = 2 * MIB  # all names and values of a request together
+    name_placeholder_bytes: int = 255
+
+    # Requests
+    body_bytes: int = 16 * MIB
+    batch_get_keys: int = 100
+    batch_get_bytes: int = 16 * MIB
+    batch_write_requests: int = 25
+    batch_write_bytes: int = 16 * MIB
+    transaction_actions: int = 100
+    transaction_bytes: int = 4 * MIB
+    token_window_ms: int = 10 * 60 * 1000
+    page_bytes: int = 1 * MIB
+    table_names_page: int = 100
+    tags_page: int = 10
+    segments: int = 1_000_000
+
+
+MODERN = Limits("modern")
+
+LIMITS_2012 = replace(
+    MODERN,
+    name="2012",
+    item_bytes=64 * KIB,
+    null_allowed=False,
+    empty_allowed=False,
+    element_bytes=0,
+    global_indexes=5,
+)
+
+# These names are in the Genesis of logs. Add; never change or reuse.
+_SETS = {limits.name: limits for limits in (MODERN, LIMITS_2012)}
+
+
+def limits_named(name: str) -> Limits:
+    """The set that a Genesis names.
+
+    Raises:
+        KeyError: There is no such set.
+    """
+    return _SETS[name]
