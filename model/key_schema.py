@@ -1,0 +1,207 @@
+"""From an item to the bytes it is kept under.
+
+A key schema names the attributes of a primary key and reads them off items. It does so on every request,
+so a schema builds its readers once: a closure for the common key (one S, N or B attribute), another for
+index keys of several attributes.
+
+    one attribute         the value's own bytes               b"car"
+    several attributes    one part after another, escaped     b"car\\0\\0" b"red\\0\\0"
+
+Bytes compare as the values do, in both forms.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from . import keys
+from .errors import ValidationError
+from .limits import Limits
+from .values import Item
+
+Reader: TypeAlias = Callable[[Item], bytes | None]
+
+_INVALID = "One or more parameter values were invalid: "
+_NOT_VALID = "One or more parameter values are not valid. "
+_MISMATCH = "The provided key element does not match the schema"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyAttribute:
+    """An attribute of a key and its type: "S", "N" or "B"."""
+
+    name: str
+    type: str
+
+
+class KeySchema:
+    """The attributes of a primary key, partition part and sort part.
+
+    A table has one partition attribute and at most one sort attribute; a global secondary index up to four of each.
+
+    Attributes:
+        pk: Reads the partition key's bytes off an item; None if an attribute is missing or of another type.
+        sk: Reads the sort key's bytes likewise; b"" where the schema has no sort key.
+        sort_part: As `sk`, but always in the composite form: what an index's own sort key begins with.
+    """
+
+    __slots__ = ("_key_count", "names", "partition", "pk", "sk", "sort", "sort_part")
+
+    pk: Reader
+    sk: Reader
+    sort_part: Reader
+
+    def __init__(self, partition: tuple[KeyAttribute, ...], sort: tuple[KeyAttribute, ...] = ()) -> None:
+        self.partition = partition
+        self.sort = sort
+        self.names: tuple[str, ...] = tuple(attribute.name for attribute in (*partition, *sort))
+        self.pk = _reader(partition)
+        self.sk = _reader(sort)
+        self.sort_part = _parts_reader(sort)
+        self._key_count = len(self.names)
+
+    @property
+    def attributes(self) -> tuple[KeyAttribute, ...]:
+        """Partition attributes first, then sort attributes."""
+        return (*self.partition, *self.sort)
+
+    def read_key(self, key: Item, limits: Limits) -> tuple[bytes, bytes]:
+        """Turn a request's Key into (pk, sk); it must hold the key attributes and no others."""
+        pk, sk = self.pk(key), self.sk(key)
+        if pk is None or sk is None or len(key) != self._key_count:
+            raise ValidationError(_MISMATCH)
+        if (
+            not 0 < len(pk) <= limits.partition_key_bytes
+            or len(sk) > limits.sort_key_bytes
+            or (self.sort and not sk)
+        ):
+            raise self._length_error(key, pk, sk, limits)
+        return pk, sk
+
+    def item_key(self, item: Item, limits: Limits) -> tuple[bytes, bytes]:
+        """Read (pk, sk) off an item that is to be stored."""
+        pk, sk = self.pk(item), self.sk(item)
+        if pk is None or sk is None:
+            raise self._absence_error(item)
+        if (
+            not 0 < len(pk) <= limits.partition_key_bytes
+            or len(sk) > limits.sort_key_bytes
+            or (self.sort and not sk)
+        ):
+            raise self._length_error(item, pk, sk, limits)
+        return pk, sk
+
+    def of(self, item: Item) -> Item:
+        """Pick the key attributes out of an item that has them."""
+        return {name: item[name] for name in self.names}
+
+    def decode(self, pk: bytes, sk: bytes) -> Item:
+        """Turn (pk, sk), as `pk` and `sk` made them, back into the key attributes."""
+        return {**_decode(self.partition, pk), **_decode(self.sort, sk)}
+
+    def _absence_error(self, item: Item) -> ValidationError:
+        for attribute in self.attributes:
+            value = item.get(attribute.name)
+            if value is None:
+                return ValidationError(f"{_INVALID}Missing the key {attribute.name} in the item")
+            actual = next(iter(value))
+            if actual != attribute.type:
+                return ValidationError(
+                    f"{_INVALID}Type mismatch for key {attribute.name} expected: {attribute.type} actual: {actual}"
+                )
+        raise AssertionError("every key attribute is there")
+
+    def _length_error(self, item: Item, pk: bytes, sk: bytes, limits: Limits) -> ValidationError:
+        for attribute in self.attributes:
+            if not keys.encode(item[attribute.name]):
+                kind = "string" if attribute.type == "S" else "binary"
+                return ValidationError(
+                    f"{_NOT_VALID}The AttributeValue for a key attribute cannot contain "
+                    f"an empty {kind} value. Key: {attribute.name}"
+                )
+        # DynamoDB writes the first of these without the space.
+        if len(pk) > limits.partition_key_bytes:
+            return ValidationError(
+                f"{_INVALID}Size of hashkey has exceeded the maximum size limit of{limits.partition_key_bytes} bytes"
+            )
+        return ValidationError(
+            f"{_INVALID}Aggregated size of all range keys has exceeded "
+            f"the size limit of {limits.sort_key_bytes} bytes"
+        )
+
+    def to_json(self) -> list[list[str]]:
+        """[name, type, role] for each attribute, in order."""
+        return [
+            *([attribute.name, attribute.type, "HASH"] for attribute in self.partition),
+            *([attribute.name, attribute.type, "RANGE"] for attribute in self.sort),
+        ]
+
+    @classmethod
+    def from_json(cls, data: list[list[str]]) -> "KeySchema":
+        """Read what `to_json` wrote."""
+        return cls(
+            tuple(KeyAttribute(name, kind) for name, kind, role in data if role == "HASH"),
+            tuple(KeyAttribute(name, kind) for name, kind, role in data if role == "RANGE"),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeySchema) and (self.partition, self.sort) == (other.partition, other.sort)
+
+    def __hash__(self) -> int:
+        return hash((self.partition, self.sort))
+
+    def __repr__(self) -> str:
+        return f"KeySchema(partition={self.partition!r}, sort={self.sort!r})"
+
+
+def _reader(attributes: tuple[KeyAttribute, ...]) -> Reader:
+    if len(attributes) > 1:
+        return _parts_reader(attributes)
+    if not attributes:
+        return lambda item: b""
+    return _string_reader(attributes[0].name) if attributes[0].type == "S" else _value_reader(attributes[0])
+
+
+def _string_reader(name: str) -> Reader:
+    def read(item: Item) -> bytes | None:
+        value = item.get(name)
+        if value is None:
+            return None
+        text: Any = value.get("S")
+        return None if text is None else str.encode(text)
+
+    return read
+
+
+def _value_reader(attribute: KeyAttribute) -> Reader:
+    name, kind = attribute.name, attribute.type
+    encode = keys.encode
+
+    def read(item: Item) -> bytes | None:
+        value = item.get(name)
+        return None if value is None or kind not in value else encode(value)
+
+    return read
+
+
+def _parts_reader(attributes: tuple[KeyAttribute, ...]) -> Reader:
+    readers = tuple(_reader((attribute,)) for attribute in attributes)
+
+    def read(item: Item) -> bytes | None:
+        parts = []
+        for reader in readers:
+            data = reader(item)
+            if data is None:
+                return None
+            parts.append(keys.part(data))
+        return b"".join(parts)
+
+    return read
+
+
+def _decode(attributes: tuple[KeyAttribute, ...], data: bytes) -> Item:
+    parts = keys.split(data) if len(attributes) > 1 else [data]
+    return {
+        attribute.name: keys.decode(attribute.type, part)
+        for attribute, part in zip(attributes, parts, strict=False)
+    }

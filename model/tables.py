@@ -1,0 +1,341 @@
+"""What a table is, apart from its items.
+
+A definition is a value: a table command makes a new one out of the old (`table_requests.py`), the fold keeps
+the latest, and `descriptions.py` writes it the way DescribeTable does. Everything in it was decided before the
+append or follows from the log, so times are the log's and nothing here is counted or measured.
+
+    TableDefinition
+    ├── key: KeySchema
+    ├── indexes: IndexDefinition*       LSIs first, each kind in the order of creation
+    │   ├── key: KeySchema
+    │   └── projection: Projection
+    └── settings                        throughput, stream, time to live, backups, tags, ...
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from .errors import ValidationError
+from .key_schema import KeyAttribute, KeySchema
+from .keys import encode
+from .limits import Limits
+from .values import Item
+
+__all__ = [
+    "IndexDefinition",
+    "KeyAttribute",
+    "KeySchema",
+    "OnDemand",
+    "Projection",
+    "Recovery",
+    "Stream",
+    "TableDefinition",
+    "Throughput",
+    "Warm",
+    "index_filled",
+    "index_key_error",
+    "name_of",
+    "settled",
+    "table_arn",
+]
+
+Status: TypeAlias = Literal["CREATING", "ACTIVE", "UPDATING", "DELETING"]
+ProjectionKind: TypeAlias = Literal["ALL", "KEYS_ONLY", "INCLUDE"]
+IndexKind: TypeAlias = Literal["LSI", "GSI"]
+BillingMode: TypeAlias = Literal["PROVISIONED", "PAY_PER_REQUEST"]
+
+ARN_PREFIX = "arn:aws:dynamodb:us-east-1:000000000000:table/"
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """Which attributes an index holds besides the keys; `attributes` only for INCLUDE."""
+
+    kind: ProjectionKind
+    attributes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Provisioned units a second; 0 and 0 while a table is billed by request."""
+
+    read: int = 0
+    write: int = 0
+    increased_ms: int | None = None
+    decreased_ms: int | None = None
+    decreases_today: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OnDemand:
+    """Upper bounds of a table billed by request; -1 or None means none."""
+
+    read: int | None = None
+    write: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """Units a second the table was asked to be ready for. Kept and described; we are always ready."""
+
+    read: int
+    write: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The stream switched on at `created_ms`; one that was switched off keeps its label."""
+
+    view: str
+    created_ms: int
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Point-in-time recovery, on since `enabled_ms`."""
+
+    enabled_ms: int
+    days: int = 35
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDefinition:
+    """A secondary index. `backfilling` until the items that were there before it have their entries."""
+
+    id: int
+    name: str
+    kind: IndexKind
+    key: KeySchema
+    projection: Projection
+    status: Status = "CREATING"
+    backfilling: bool = False
+    throughput: Throughput = Throughput()
+    on_demand: OnDemand | None = None
+    warm: Warm | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Write every field, canonically, for the state dump."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "kind": self.kind,
+            "key": self.key.to_json(),
+            "projection": {"kind": self.projection.kind, "attributes": list(self.projection.attributes)},
+            "status": self.status,
+            "backfilling": self.backfilling,
+            "throughput": _fields(self.throughput),
+            "on_demand": _fields(self.on_demand),
+            "warm": _fields(self.warm),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "IndexDefinition":
+        """Read what `to_json` wrote."""
+        projection = data["projection"]
+        return cls(
+            **{
+                **data,
+                "key": KeySchema.from_json(data["key"]),
+                "projection": Projection(projection["kind"], tuple(projection["attributes"])),
+                "throughput": Throughput(**data["throughput"]),
+                "on_demand": data["on_demand"] and OnDemand(**data["on_demand"]),
+                "warm": data["warm"] and Warm(**data["warm"]),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """A table's name, keys, indexes and settings.
+
+    Attributes:
+        uuid: DynamoDB's TableId.
+        attribute_types: What AttributeDefinitions declared, in its order: only attributes of keys.
+        billed_by_request_ms: When the table last went over to PAY_PER_REQUEST.
+        kms_key: The key's ARN if encryption by KMS was asked for.
+    """
+
+    id: int
+    name: str
+    uuid: str
+    key: KeySchema
+    attribute_types: dict[str, str]
+    created_ms: int
+    indexes: tuple[IndexDefinition, ...] = ()
+    status: Status = "CREATING"
+    billing_mode: BillingMode = "PROVISIONED"
+    billed_by_request_ms: int | None = None
+    throughput: Throughput = Throughput()
+    on_demand: OnDemand | None = None
+    warm: Warm | None = None
+    table_class: str | None = None
+    table_class_ms: int | None = None
+    deletion_protection: bool = False
+    kms_key: str | None = None
+    stream: Stream | None = None
+    ttl_attribute: str | None = None
+    recovery: Recovery | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def lsis(self) -> tuple[IndexDefinition, ...]:
+        """The local secondary indexes."""
+        return tuple(index for index in self.indexes if index.kind == "LSI")
+
+    @property
+    def gsis(self) -> tuple[IndexDefinition, ...]:
+        """The global secondary indexes."""
+        return tuple(index for index in self.indexes if index.kind == "GSI")
+
+    @property
+    def arn(self) -> str:
+        """The table's Amazon resource name."""
+        return table_arn(self.name)
+
+    def index(self, name: str) -> IndexDefinition | None:
+        """The index of that name, if there is one."""
+        return next((index for index in self.indexes if index.name == name), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Write every field, canonically, for the state dump."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "uuid": self.uuid,
+            "key": self.key.to_json(),
+            "attribute_types": list(self.attribute_types.items()),
+            "created_ms": self.created_ms,
+            "indexes": [index.to_json() for index in self.indexes],
+            "status": self.status,
+            "billing_mode": self.billing_mode,
+            "billed_by_request_ms": self.billed_by_request_ms,
+            "throughput": _fields(self.throughput),
+            "on_demand": _fields(self.on_demand),
+            "warm": _fields(self.warm),
+            "table_class": self.table_class,
+            "table_class_ms": self.table_class_ms,
+            "deletion_protection": self.deletion_protection,
+            "kms_key": self.kms_key,
+            "stream": _fields(self.stream),
+            "ttl_attribute": self.ttl_attribute,
+            "recovery": _fields(self.recovery),
+            "tags": dict(self.tags),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "TableDefinition":
+        """Read what `to_json` wrote."""
+        return cls(
+            **{
+                **data,
+                "key": KeySchema.from_json(data["key"]),
+                "attribute_types": dict(data["attribute_types"]),
+                "indexes": tuple(IndexDefinition.from_json(index) for index in data["indexes"]),
+                "throughput": Throughput(**data["throughput"]),
+                "on_demand": data["on_demand"] and OnDemand(**data["on_demand"]),
+                "warm": data["warm"] and Warm(**data["warm"]),
+                "stream": data["stream"] and Stream(**data["stream"]),
+                "recovery": data["recovery"] and Recovery(**data["recovery"]),
+                "tags": dict(data["tags"]),
+            }
+        )
+
+
+def settled(definition: TableDefinition) -> TableDefinition | None:
+    """The table once its delay is over; None if it was being deleted.
+
+    What was CREATING or UPDATING is ACTIVE, an index that was DELETING is gone. An index that is backfilling
+    goes on being CREATING until `index_filled`.
+    """
+    if definition.status == "DELETING":
+        return None
+    indexes = tuple(
+        index if index.backfilling else replace(index, status="ACTIVE")
+        for index in definition.indexes
+        if index.status != "DELETING"
+    )
+    return replace(definition, status="ACTIVE", indexes=indexes)
+
+
+def index_filled(definition: TableDefinition, index_id: int) -> TableDefinition:
+    """The table once every item of it has its entry in the new index."""
+    return replace(
+        definition,
+        indexes=tuple(
+            replace(index, status="ACTIVE", backfilling=False) if index.id == index_id else index
+            for index in definition.indexes
+        ),
+    )
+
+
+def index_key_error(definition: TableDefinition, item: Item, limits: Limits) -> ValidationError | None:
+    """What of `item`, about to be written, an index of the table could not take; None is the rule.
+
+    An attribute that is not there keeps the item out of the index and is no error.
+    """
+    for index in definition.indexes:
+        error = _key_error_of_index(index, item, limits)
+        if error is not None:
+            return error
+    return None
+
+
+def _key_error_of_index(index: IndexDefinition, item: Item, limits: Limits) -> ValidationError | None:
+    for attribute in index.key.attributes:
+        value = item.get(attribute.name)
+        if value is None:
+            continue
+        if attribute.type not in value:
+            return ValidationError(
+                f"One or more parameter values were invalid: Type mismatch for Index Key {attribute.name} "
+                f"Expected: {attribute.type} Actual: {next(iter(value))} IndexName: {index.name}"
+            )
+        if not encode(value):
+            kind = "string" if attribute.type == "S" else "binary"
+            return ValidationError(
+                "One or more parameter values are not valid. A value specified for a secondary index key is not "
+                "supported. The AttributeValue for a key attribute cannot contain an empty "
+                f"{kind} value. IndexName: {index.name}, IndexKey: {attribute.name}"
+            )
+    return _index_key_length_error(index, item, limits)
+
+
+def _index_key_length_error(index: IndexDefinition, item: Item, limits: Limits) -> ValidationError | None:
+    prefix = "One or more parameter values were invalid: "
+    if _key_bytes(index.key.partition, item) > limits.partition_key_bytes:
+        return ValidationError(
+            f"{prefix}Size of hashkey has exceeded the maximum size limit of{limits.partition_key_bytes} bytes"
+        )
+    if _key_bytes(index.key.sort, item) > limits.sort_key_bytes:
+        return ValidationError(
+            f"{prefix}Aggregated size of all range keys has exceeded "
+            f"the size limit of {limits.sort_key_bytes} bytes"
+        )
+    return None
+
+
+def _key_bytes(attributes: tuple[KeyAttribute, ...], item: Item) -> int:
+    return sum(len(encode(item[attribute.name])) for attribute in attributes if attribute.name in item)
+
+
+def table_arn(name: str) -> str:
+    """The Amazon resource name of the table called `name`."""
+    return ARN_PREFIX + name
+
+
+def name_of(text: str) -> str:
+    """Read a table's name out of a TableName, which may be an ARN.
+
+    >>> name_of("arn:aws:dynamodb:eu-west-1:123456789012:table/Cars")
+    'Cars'
+    """
+    if not text.startswith("arn:"):
+        return text
+    return text.partition(":table/")[2].partition("/")[0] or text
+
+
+def _fields(settings: Any) -> dict[str, Any] | None:
+    if settings is None:
+        return None
+    return {name: getattr(settings, name) for name in settings.__slots__}
