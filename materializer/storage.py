@@ -1,0 +1,205 @@
+"""Where items rest in memory.
+
+A store holds the items of one table, or the entries of one index, by (partition key, sort key):
+
+    slot (4096) ──► partition key ──► the item alone, with its sort key where the table has one
+                                  └─► Collection, from the second item on
+
+Slots are the top bits of the key's hash, so one slot after another, each sorted by hash, is the order of a Scan:
+no order of all keys has to be kept, and one page costs the same in a table of any size. Two stores that hold the
+same items answer every question the same way, whatever happened to each before.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from ..model.keys import key_hash, slot
+from .collection import Collection, Stored
+
+__all__ = ["HASHES", "Collection", "Store", "Stored"]
+
+HASHES = 1 << 64
+
+# Scans that are under way come back to the same slot page after page; this many slots remember their order.
+_ORDERS = 64
+
+# An item alone under its partition key: (bytes, size), with its sort key behind where the store has sort keys.
+_Alone: TypeAlias = tuple[bytes, int] | tuple[bytes, int, bytes]
+_Slot: TypeAlias = dict[bytes, _Alone | Collection]
+
+
+class Store:
+    """A map from (partition key, sort key) to items.
+
+    Attributes:
+        count: How many items there are.
+        size: The sum of their sizes.
+    """
+
+    __slots__ = ("_has_sort_key", "_occupied", "_orders", "_owner", "_slots", "count", "size")
+
+    def __init__(self, owner_id: int, has_sort_key: bool) -> None:
+        self._owner = owner_id
+        self._has_sort_key = has_sort_key
+        self._slots: dict[int, _Slot] = {}
+        self._occupied: list[int] = []  # the keys of _slots, sorted
+        self._orders: dict[int, list[tuple[int, bytes]]] = {}
+        self.count = 0
+        self.size = 0
+
+    def hash_of(self, pk: bytes) -> int:
+        """Where `pk` stands in the order of a scan."""
+        return key_hash(self._owner, pk)
+
+    def get(self, pk: bytes, sk: bytes) -> Stored | None:
+        """The item at a key."""
+        held = self._held(pk)
+        if held is None:
+            return None
+        if type(held) is Collection:
+            return held.get(sk)
+        return _alone(held, sk)
+
+    def put(self, pk: bytes, sk: bytes, stored: Stored) -> Stored | None:
+        """Store an item; return the one it replaced."""
+        number = slot(key_hash(self._owner, pk))
+        held_here = self._slots.get(number)
+        if held_here is None:
+            held_here = self._slots[number] = {}
+            insort(self._occupied, number)
+        held = held_here.get(pk)
+        old: Stored | None = None
+        if type(held) is Collection:
+            old = held.put(sk, stored)
+        elif held is None:
+            held_here[pk] = (*stored, sk) if self._has_sort_key else stored
+            self._orders.pop(number, None)
+        else:
+            old = _alone(held, sk)
+            if old is None:
+                held_here[pk] = _pair(held, sk, stored)
+            else:
+                held_here[pk] = (*stored, sk) if self._has_sort_key else stored
+        if old is None:
+            self.count += 1
+            self.size += stored[1]
+        else:
+            self.size += stored[1] - old[1]
+        return old
+
+    def remove(self, pk: bytes, sk: bytes) -> Stored | None:
+        """Take an item away and return it; None if there is none."""
+        number = slot(key_hash(self._owner, pk))
+        held_here = self._slots.get(number)
+        held = held_here.get(pk) if held_here is not None else None
+        if held_here is None or held is None:
+            return None
+        if type(held) is Collection:
+            old = held.remove(sk)
+            if len(held) == 1:
+                [(last_sk, last)] = held.range()
+                held_here[pk] = (*last, last_sk)
+        else:
+            old = _alone(held, sk)
+            if old is not None:
+                self._forget(number, held_here, pk)
+        if old is not None:
+            self.count -= 1
+            self.size -= old[1]
+        return old
+
+    def collection(self, pk: bytes) -> Collection | None:
+        """The items under `pk`, to be read only; None if there are none."""
+        held = self._held(pk)
+        if held is None or type(held) is Collection:
+            return held
+        collection = Collection()
+        collection.put(_sort_key(held), (held[0], held[1]))
+        return collection
+
+    def collection_size(self, pk: bytes) -> int:
+        """The sum of the sizes of the items under `pk`."""
+        held = self._held(pk)
+        if held is None:
+            return 0
+        return held.size if type(held) is Collection else held[1]
+
+    def range(
+        self, pk: bytes, low: bytes = b"", high: bytes | None = None, reverse: bool = False
+    ) -> Iterator[tuple[bytes, Stored]]:
+        """The items under `pk` with low <= sort key < high. The store must not change meanwhile."""
+        held = self._held(pk)
+        return iter(()) if held is None else _range(held, low, high, reverse)
+
+    def scan(
+        self, start: tuple[int, bytes, bytes] | None = None, hash_low: int = 0, hash_high: int = HASHES
+    ) -> Iterator[tuple[int, bytes, bytes, Stored]]:
+        """Items with hash_low <= hash < hash_high, by hash, partition key and sort key.
+
+        Args:
+            start: (hash, pk, sk) after which to begin; no item need be there any more.
+            hash_low: The first hash of the segment.
+            hash_high: The first hash after it.
+        """
+        after = (hash_low, b"") if start is None else max((hash_low, b""), start[:2])
+        for number in self._occupied[bisect_left(self._occupied, slot(after[0])) :]:
+            order = self._order(number)
+            held_here = self._slots[number]
+            for place in range(bisect_left(order, after), len(order)):
+                hashed, pk = order[place]
+                if hashed >= hash_high:
+                    return
+                low = start[2] + b"\0" if start is not None and (hashed, pk) == start[:2] else b""
+                for sk, stored in _range(held_here[pk], low, None, False):
+                    yield hashed, pk, sk, stored
+
+    def _held(self, pk: bytes) -> _Alone | Collection | None:
+        held_here = self._slots.get(slot(key_hash(self._owner, pk)))
+        return None if held_here is None else held_here.get(pk)
+
+    def _forget(self, number: int, held_here: _Slot, pk: bytes) -> None:
+        del held_here[pk]
+        self._orders.pop(number, None)
+        if not held_here:
+            del self._slots[number]
+            del self._occupied[bisect_right(self._occupied, number) - 1]
+
+    def _order(self, number: int) -> list[tuple[int, bytes]]:
+        """The slot's partition keys as a scan meets them."""
+        order = self._orders.get(number)
+        if order is None:
+            owner = self._owner
+            order = sorted((key_hash(owner, pk), pk) for pk in self._slots[number])
+            if len(self._orders) >= _ORDERS:
+                del self._orders[next(iter(self._orders))]
+            self._orders[number] = order
+        return order
+
+
+def _sort_key(held: _Alone) -> bytes:
+    return held[2] if len(held) == 3 else b""
+
+
+def _alone(held: _Alone, sk: bytes) -> Stored | None:
+    if len(held) == 2:
+        return held
+    return (held[0], held[1]) if held[2] == sk else None
+
+
+def _pair(held: _Alone, sk: bytes, stored: Stored) -> Collection:
+    collection = Collection()
+    collection.put(_sort_key(held), (held[0], held[1]))
+    collection.put(sk, stored)
+    return collection
+
+
+def _range(
+    held: _Alone | Collection, low: bytes, high: bytes | None, reverse: bool
+) -> Iterator[tuple[bytes, Stored]]:
+    if type(held) is Collection:
+        return held.range(low, high, reverse)
+    assert type(held) is tuple
+    sk = _sort_key(held)
+    within = low <= sk and (high is None or sk < high)
+    return iter([(sk, (held[0], held[1]))]) if within else iter(())
