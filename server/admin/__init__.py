@@ -1,0 +1,9 @@
+"""foldb's own operations, under the target prefix `Foldb_20261121.`, one a file."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..dispatch import Handler
+
+ADMIN: "dict[str, Handler]" = {
+}

@@ -1,0 +1,69 @@
+"""From the name of an operation to the function that does it.
+
+    X-Amz-Target ──► route ──► JSON ──► the service model's checks ──► handler(node, body, reply)
+
+A handler either answers, or raises a RequestError, or keeps the reply for later. Anything else that it raises
+is a bug: the caller learns no more than that, and the log of the process learns the rest.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import orjson
+
+from ..model import service
+from ..model.errors import InternalServerError, RequestError, SerializationError, UnknownOperationError
+from .admin import ADMIN
+from .operations import OPERATIONS
+from .reply import Reply
+
+if TYPE_CHECKING:
+    from .node import Node
+
+Handler: TypeAlias = Callable[["Node", dict[str, Any], Reply], None]
+
+API = "DynamoDB_20120810."
+ADMIN_API = "Foldb_20261121."
+
+logger = logging.getLogger(__name__)
+
+
+def dispatch(node: "Node", target: bytes, data: bytes, reply: Reply) -> None:
+    """Do what `target` names with the request in `data`; `reply` is used exactly once, perhaps later."""
+    try:
+        route = _ROUTES.get(target)
+        if route is None:
+            raise UnknownOperationError
+        name, handler = route
+        body = parse(data)
+        if name is not None:
+            service.validate(name, body)
+        handler(node, body, reply)
+    except RequestError as error:
+        reply.error(error)
+    except Exception:
+        logger.exception("request %s (%s) failed", reply.request_id, target.decode("latin-1"))
+        reply.error(InternalServerError())
+
+
+def parse(data: bytes) -> dict[str, Any]:
+    """Read a request's JSON.
+
+    Raises:
+        SerializationError: It is not JSON, or no object. DynamoDB says nothing about where.
+    """
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        raise SerializationError("") from None
+    if type(body) is not dict:
+        raise SerializationError("")
+    return body
+
+
+# Our own operations are in no service model: they check for themselves.
+_ROUTES: dict[bytes, tuple[str | None, Handler]] = {
+    **{(API + name).encode(): (name, handler) for name, handler in OPERATIONS.items()},
+    **{(ADMIN_API + name).encode(): (None, handler) for name, handler in ADMIN.items()},
+}

@@ -1,0 +1,77 @@
+"""The answer that a handler owes.
+
+A handler gets one `Reply` and uses it once: now, or from the callback of a command that became durable. It
+is a callback and not a future, because most answers are given before the handler returns, and a future and a
+task a request would cost a read half its rate.
+"""
+
+from typing import Protocol
+
+import orjson
+
+from ..log.commands import Context, Position
+from ..model.errors import RequestError
+
+_SCOPE = b"Credential="
+
+
+class Sink(Protocol):
+    """Where answers go: a connection."""
+
+    def answer(self, reply: "Reply", status: int, body: bytes, position: Position | None) -> None:
+        """Send the answer to `reply`'s request once those before it are sent."""
+        ...
+
+
+class Reply:
+    """The answer to one request, and who asked.
+
+    Attributes:
+        request_id: What the answer's x-amzn-RequestId says.
+        wire: The answer in bytes while it waits for those before it; kept here for the connection.
+    """
+
+    __slots__ = ("_authorization", "_invocation", "_sink", "request_id", "wire")
+
+    def __init__(
+        self, sink: Sink, request_id: str, authorization: bytes = b"", invocation: bytes | None = None
+    ) -> None:
+        self.request_id = request_id
+        self.wire: bytes | None = None
+        self._sink = sink
+        self._authorization = authorization
+        self._invocation = invocation
+
+    @property
+    def context(self) -> Context:
+        """Who asked, as commands carry it. Reads never need it, so it is made when asked for."""
+        invocation = self._invocation
+        return Context(
+            self.request_id,
+            None if invocation is None else invocation.decode("latin-1"),
+            access_key(self._authorization),
+        )
+
+    def ok(self, body: bytes, position: Position | None = None) -> None:
+        """Answer with `body`, a JSON object; `position` is what the answer is true of."""
+        self._sink.answer(self, 200, body, position)
+
+    def error(self, error: RequestError, position: Position | None = None) -> None:
+        """Answer with DynamoDB's error."""
+        body = error.body()
+        if not error.message:
+            del body[error.message_member]
+        self._sink.answer(self, error.status, orjson.dumps(body), position)
+
+
+def access_key(authorization: bytes) -> str | None:
+    """The access key id that a SigV4 Authorization header names.
+
+    >>> access_key(b"AWS4-HMAC-SHA256 Credential=AKID/20261121/us-east-1/dynamodb/aws4_request, Signature=0")
+    'AKID'
+    """
+    start = authorization.find(_SCOPE)
+    if start < 0:
+        return None
+    scope = authorization[start + len(_SCOPE) :]
+    return scope.partition(b"/")[0].decode("latin-1") or None
