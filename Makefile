@@ -1,0 +1,47 @@
+# Each target makes the virtual environment it needs: Python 3.11 or later, make and a package index are enough.
+
+PYTHON ?= python3
+PORT ?= 8000
+DATA ?= data
+
+DEV := .venv
+RUN := .venv-run
+PIP := -m pip install --quiet --disable-pip-version-check
+
+.PHONY: run test lint soak bench clean
+
+run: $(RUN)/installed   ## Serve ./data on 127.0.0.1:8000.
+	@$(RUN)/bin/foldb serve --db $(DATA) --port $(PORT)
+
+test: lint              ## Every check and every test.
+	$(DEV)/bin/pytest -n 2
+
+lint: $(DEV)/installed  ## The checks alone: style, format, types.
+	$(DEV)/bin/ruff check
+	$(DEV)/bin/ruff format --check
+	$(DEV)/bin/mypy
+
+soak: $(DEV)/installed  ## The long tests: more steps, more seeds.
+	$(DEV)/bin/pytest -m soak
+
+bench: $(DEV)/installed ## Request rates on this machine.
+	$(DEV)/bin/python -m benchmarks
+
+clean:                  ## Remove what the other targets made; data stays.
+	rm -rf $(DEV) $(RUN) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(RUN)/installed: pyproject.toml
+	@$(call make_environment,$(RUN))
+	@$(RUN)/bin/python $(PIP) --editable .
+	@touch $@
+
+$(DEV)/installed: pyproject.toml
+	@$(call make_environment,$(DEV))
+	@$(DEV)/bin/python $(PIP) --editable '.[dev]'
+	@mkdir -p $(DEV)/src && ln -sfn ../.. $(DEV)/src/foldb && ln -sfn ../../tests $(DEV)/src/tests
+	@touch $@
+
+define make_environment
+$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("foldb needs Python 3.11 or later: make PYTHON=python3.11 $(MAKECMDGOALS)")' && \
+$(PYTHON) -m venv $(1)
+endef

@@ -1,0 +1,94 @@
+"""What every test may ask for: a served process, and clients that nobody here wrote.
+
+    endpoint     the address of one `foldb serve` for the whole session
+    client       boto3's client for it: attribute values as on the wire
+    resource     boto3's resource for it: attribute values as in Python
+    make_table   a table for one test, named by chance, so that tests never meet
+
+`--endpoint URL` runs the tests that use these against anything else that speaks DynamoDB.
+"""
+
+import os
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from tests.served import served
+from tests.tables import MakeTable, table_request
+
+REGION = "us-east-1"
+
+# A client must not look for an account, a profile or a region on the machine that runs the tests.
+os.environ.update(
+    AWS_ACCESS_KEY_ID="key",
+    AWS_SECRET_ACCESS_KEY="secret",
+    AWS_DEFAULT_REGION=REGION,
+    AWS_EC2_METADATA_DISABLED="true",
+    AWS_CONFIG_FILE=os.devnull,
+    AWS_SHARED_CREDENTIALS_FILE=os.devnull,
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--endpoint", help="test this endpoint instead of a server of our own")
+
+
+@pytest.fixture(scope="session")
+def endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
+    if given := request.config.getoption("--endpoint"):
+        yield str(given)
+        return
+    with tempfile.TemporaryDirectory(prefix="foldb-") as directory, served(Path(directory)) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def connect() -> Iterator[Callable[[str], Any]]:
+    """boto3's resource for any endpoint: it repeats nothing and checks nothing before it sends."""
+    resources = []
+
+    def resource(url: str) -> Any:
+        config = Config(retries={"total_max_attempts": 1}, parameter_validation=False, max_pool_connections=40)
+        made = boto3.resource("dynamodb", endpoint_url=url, region_name=REGION, config=config)
+        resources.append(made)
+        return made
+
+    yield resource
+    for made in resources:
+        made.meta.client.close()
+
+
+@pytest.fixture(scope="session")
+def resource(connect: Callable[[str], Any], endpoint: str) -> Any:
+    return connect(endpoint)
+
+
+@pytest.fixture(scope="session")
+def client(endpoint: str) -> Iterator[Any]:
+    config = Config(retries={"total_max_attempts": 1}, parameter_validation=False, max_pool_connections=40)
+    client = boto3.client("dynamodb", endpoint_url=endpoint, region_name=REGION, config=config)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def make_table(resource: Any) -> Iterator[MakeTable]:
+    made = []
+
+    def make(
+        *keys: str, gsi: Mapping[str, str] | None = None, lsi: Mapping[str, str] | None = None, **settings: Any
+    ) -> Any:
+        name = f"t-{uuid.uuid4().hex[:12]}"
+        made.append(resource.create_table(**table_request(name, *keys, gsi=gsi, lsi=lsi, **settings)))
+        made[-1].wait_until_exists()
+        return made[-1]
+
+    yield make
+    for table in made:
+        table.delete()
