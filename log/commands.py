@@ -187,7 +187,10 @@ class Expire:
 
 @dataclass(slots=True)
 class Genesis:
-    """The first command of every partition; a later one has no effect. `base` is added to offsets in sequence numbers."""
+    """The first command of every partition; a later one has no effect.
+
+    `base` is added to offsets in sequence numbers, `hash` names the hash function of keys, `limits` the set of limits.
+    """
 
     log_id: bytes
     partition: int

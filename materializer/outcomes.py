@@ -9,7 +9,9 @@ sender is told why. Outcomes are plain data, because the sender may sit on anoth
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ..log.commands import Context
 from ..model.errors import RequestError
+from ..model.tables import TableDefinition
 
 # A sequence number is (base + offset, index, which change of the command), written as one decimal number of
 # 27 digits. The widths are in every feed ever served: 10^18 entries, 10^4 commands an entry, 10^4 changes a command.
@@ -37,6 +39,7 @@ class Change:
     new: bytes | None
     sequence_number: int
     time: int
+    context: Context
 
 
 @dataclass(slots=True)
@@ -88,14 +91,14 @@ class TransactionRefused:
 
 @dataclass(slots=True)
 class Defined:
-    """A table command went through: the table's id."""
+    """A table command went through; `definition` is the table as the operation answers it, before it is settled."""
 
-    table: int
+    definition: TableDefinition
 
 
 @dataclass(slots=True)
 class Done:
-    """A command of the owner's timers, or a Genesis, Level or Digest. `progressed` is False where it found nothing to do."""
+    """A command of the owner's timers, or a Genesis, Level or Digest; `progressed` tells whether it did anything."""
 
     progressed: bool
     change: Change | None = None

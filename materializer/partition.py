@@ -92,9 +92,7 @@ class Partition(Protocol):
         """Read items at one position of the log."""
         ...
 
-    def query(
-        self, request: QueryRequest, done: Callable[[Page | RequestError, Position], None]
-    ) -> None:
+    def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
         """Read a page of one item collection."""
         ...
 

@@ -1,0 +1,278 @@
+"""What one item command does: decide, then apply.
+
+    item before ──► decide ──► Decision ──► apply ──► Applied
+                        └────► Refused
+
+*Decide* looks at the item as it is, judges the condition and computes the item as it will be; it changes
+nothing and may refuse. *Apply* stores the decision and cannot fail. A transaction decides all its actions
+before it applies the first.
+"""
+
+from dataclasses import dataclass
+
+import orjson
+
+from .. import expressions
+from ..expressions import Plan
+from ..log.commands import Action, Check, Context, Delete, Expression, Put, Update
+from ..model.capacity import write_units
+from ..model.errors import (
+    ConditionalCheckFailedError,
+    ItemCollectionSizeLimitError,
+    RequestError,
+    ValidationError,
+)
+from ..model.limits import Limits
+from ..model.tables import index_key_error
+from ..model.values import Item, Value, dump, item_size, load
+from .entries import Move, apply_moves, moves, size_with_local_entries
+from .outcomes import Applied, Change, Refused, Units
+from .state import Table
+from .storage import Stored
+
+
+@dataclass(slots=True)
+class Decision:
+    """The item before and after a command, the indexes' part of it, and the attributes to answer."""
+
+    old: Stored | None
+    new: Stored | None
+    moves: list[Move]
+    attributes: bytes | None = None
+
+
+def decide(table: Table, action: Action, limits: Limits) -> Decision | Refused:
+    """Judge one action on the table as it is. Changes nothing."""
+    old = table.items.get(action.pk, action.sk)
+    try:
+        match action:
+            case Put():
+                return _decide_put(table, action, old, limits)
+            case Update():
+                return _decide_update(table, action, old, limits)
+            case Delete():
+                return _decide_delete(table, action, old, limits)
+            case Check():
+                _require(action.expression, old, None, action.show_refused)
+                return Decision(old, old, [])
+    except RequestError as error:
+        return Refused(error, _cost(old))
+
+
+def apply(
+    table: Table, action: Action, decision: Decision, sequence_number: int, time: int, *, twice: bool = False
+) -> Applied:
+    """Store a decision. `twice` doubles the table's units, as a transaction does."""
+    old, new = decision.old, decision.new
+    units = units_of(decision)
+    if twice:
+        units.table *= 2
+    change = write_through(table, action.pk, action.sk, decision, sequence_number, time, action.context)
+    size = table.collection_size(action.pk) if table.has_lsi and (old or new) else None
+    return Applied(units, decision.attributes, change, size)
+
+
+def write_through(
+    table: Table,
+    pk: bytes,
+    sk: bytes,
+    decision: Decision,
+    sequence_number: int,
+    time: int,
+    context: Context,
+) -> Change | None:
+    """Put table and indexes where the decision says; None if the item stays as it was.
+
+    DynamoDB publishes nothing for a write that leaves the item as it was. Canonical bytes are equal exactly if
+    the items are equal in DynamoDB's sense, so comparing bytes is enough.
+    """
+    old, new = decision.old, decision.new
+    if old is None:
+        if new is None:
+            return None
+    elif new is not None and old[0] == new[0]:
+        return None
+    if new is None:
+        table.items.remove(pk, sk)
+    else:
+        table.items.put(pk, sk, new)
+    if decision.moves:
+        apply_moves(decision.moves)
+    return Change(
+        table.definition.id,
+        pk,
+        sk,
+        None if old is None else old[0],
+        None if new is None else new[0],
+        sequence_number,
+        time,
+        context,
+    )
+
+
+def _decide_put(table: Table, put: Put, old: Stored | None, limits: Limits) -> Decision | Refused:
+    new: Stored = (put.item, put.size)
+    attributes = old[0] if put.returns == "ALL_OLD" and old is not None else None
+    if not table.indexes and put.expression is None:
+        return Decision(old, new, [], attributes)
+
+    item = put.parsed if put.parsed is not None else load(put.item)
+    error = index_key_error(table.definition, item, limits) if table.indexes else None
+    if error is not None:
+        return Refused(error)
+    before = None if old is None else load(old[0])
+    _require(put.expression, old, before, put.show_refused)
+    return Decision(old, new, _moves(table, put, before, old, item, new, limits), attributes)
+
+
+def _decide_update(table: Table, update: Update, old: Stored | None, limits: Limits) -> Decision | Refused:
+    before = None if old is None else load(old[0])
+    plan, values = compiled(update.expression)
+    if plan is not None and plan.condition is not None and not plan.condition.holds(before, values):
+        raise ConditionalCheckFailedError(old[0] if update.show_refused and old is not None else None)
+
+    base = table.definition.key.decode(update.pk, update.sk) if before is None else before
+    if plan is None or plan.update is None:
+        item, attributes = base, _whole(update, old)
+    elif before is None and plan.update.only_removes:
+        # Removing from an item that is not there makes no item.
+        return Decision(None, None, [], None)
+    else:
+        updated = plan.update.apply(base, values, limits)
+        item, attributes = updated.item, _whole(update, old)
+        if update.returns == "UPDATED_OLD" and before is not None:
+            attributes = _some(plan.update.select(before, updated.touched))
+        elif update.returns == "UPDATED_NEW":
+            attributes = _some(plan.update.select(item, updated.touched))
+
+    new: Stored = (dump(item), item_size(item, limits))
+    if new[1] > limits.item_bytes:
+        raise ValidationError("Item size to update has exceeded the maximum allowed size")
+    if table.indexes:
+        error = index_key_error(table.definition, item, limits)
+        if error is not None:
+            raise error
+    if update.returns == "ALL_NEW":
+        attributes = new[0]
+    return Decision(old, new, _moves(table, update, before, old, item, new, limits), attributes)
+
+
+def _decide_delete(table: Table, delete: Delete, old: Stored | None, limits: Limits) -> Decision:
+    needed = old is not None and (bool(table.indexes) or delete.expression is not None)
+    before = load(old[0]) if needed and old is not None else None
+    _require(delete.expression, old, before, delete.show_refused)
+    attributes = old[0] if delete.returns == "ALL_OLD" and old is not None else None
+    return Decision(old, None, _moves(table, delete, before, old, None, None, limits), attributes)
+
+
+def removal(table: Table, pk: bytes, sk: bytes, old: Stored, limits: Limits) -> Decision:
+    """The decision to remove an item that is there, whoever wants it."""
+    changes = moves(table, pk, sk, (load(old[0]), old), None, limits) if table.indexes else []
+    return Decision(old, None, changes)
+
+
+def compiled(expression: Expression | None) -> tuple[Plan | None, dict[str, Value]]:
+    """The trees of a command's expressions and the values that they name.
+
+    Where this process wrote the command, the server has compiled it already; else the bounded cache of
+    `expressions` has probably seen the text.
+    """
+    if expression is None:
+        return None, {}
+    if expression.dialect == "legacy":
+        condition = {} if expression.condition is None else orjson.loads(expression.condition)
+        legacy = expressions.compile_legacy(
+            expected=condition.get("Expected"),
+            conditional_operator=condition.get("ConditionalOperator"),
+            attribute_updates=None if expression.update is None else orjson.loads(expression.update),
+        )
+        return legacy.plan, legacy.values
+    plan = expression.plan
+    if plan is None:
+        plan = expressions.compile(
+            condition=expression.condition,
+            update=expression.update,
+            names=expression.names,
+            values=expression.values,
+        )
+    return plan, expression.values or {}
+
+
+def _require(
+    expression: Expression | None, old: Stored | None, before: Item | None, show_refused: bool
+) -> None:
+    """Raise ConditionalCheckFailedError if the condition does not hold for the item."""
+    if expression is None:
+        return
+    plan, values = compiled(expression)
+    if plan is None or plan.condition is None:
+        return
+    if before is None and old is not None:
+        before = load(old[0])
+    if not plan.condition.holds(before, values):
+        raise ConditionalCheckFailedError(old[0] if show_refused and old is not None else None)
+
+
+def _moves(
+    table: Table,
+    action: Put | Update | Delete,
+    before: Item | None,
+    old: Stored | None,
+    after: Item | None,
+    new: Stored | None,
+    limits: Limits,
+) -> list[Move]:
+    """The indexes' part of a write, within the limits of tables with local indexes."""
+    if not table.indexes:
+        return []
+    source = None if before is None or old is None else (before, old)
+    target = None if after is None or new is None else (after, new)
+    if table.has_lsi and target is not None:
+        _check_collection(table, action.pk, source, target, limits)
+    return moves(table, action.pk, action.sk, source, target, limits)
+
+
+def _check_collection(
+    table: Table,
+    pk: bytes,
+    old: tuple[Item, Stored] | None,
+    new: tuple[Item, Stored],
+    limits: Limits,
+) -> None:
+    """Refuse what makes an item with its local entries, or its collection, too large.
+
+    DynamoDB Developer Guide, "Item collections in local secondary indexes": both count the entries in.
+    """
+    size = size_with_local_entries(table, *new, limits)
+    if size > limits.item_bytes:
+        raise ValidationError("Item size has exceeded the maximum allowed size")
+    growth = size - (size_with_local_entries(table, *old, limits) if old is not None else 0)
+    if growth > 0 and table.collection_size(pk) + growth > limits.collection_bytes:
+        raise ItemCollectionSizeLimitError
+
+
+def _whole(update: Update, old: Stored | None) -> bytes | None:
+    return old[0] if update.returns == "ALL_OLD" and old is not None else None
+
+
+def _some(attributes: Item) -> bytes | None:
+    return dump(attributes) if attributes else None
+
+
+def units_of(decision: Decision) -> Units:
+    """What a decision costs: the larger of the item before and after, and each index's part."""
+    old, new = decision.old, decision.new
+    size = max(old[1] if old else 0, new[1] if new else 0)
+    units = Units(write_units(size))
+    for move in decision.moves:
+        name = move.index.definition.name
+        if move.index.definition.kind == "LSI":
+            units.local = {**(units.local or {}), name: move.units}
+        else:
+            units.glob = {**(units.glob or {}), name: move.units}
+    return units
+
+
+def _cost(old: Stored | None) -> int:
+    """A failed condition costs the existing item's size, and one unit where there is none (SPEC S44)."""
+    return write_units(old[1] if old is not None else 0)
