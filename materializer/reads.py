@@ -1,0 +1,210 @@
+"""One page of a Query or a Scan.
+
+    entries in order ──► evaluated, until Limit or 1 MB ──► filtered ──► projected ──► Page
+
+A page is paid for by what was evaluated, not by what comes back: filter, projection and counting change nothing
+in its cost. Most pages have none of the three and are the stored bytes as they are, never decoded.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ..model.capacity import read_half_units
+from ..model.errors import ValidationError
+from ..model.limits import MODERN
+from ..model.values import Item, dump, load
+from .partition import Page, QueryRequest, ScanRequest
+from .state import Index, Table
+from .storage import HASHES, Store, Stored
+
+Request: TypeAlias = QueryRequest | ScanRequest
+
+
+def get(table: Table, pk: bytes, sk: bytes) -> Stored | None:
+    """The item at a key."""
+    return table.items.get(pk, sk)
+
+
+def query_page(table: Table, request: QueryRequest, page_bytes: int = MODERN.page_bytes) -> Page:
+    """Read a page of one item collection.
+
+    Raises:
+        ValidationError: The index is not there or not filled yet.
+    """
+    index, store = _source(table, request.index)
+    low, high, start = request.low, request.high, request.start
+    if start is not None and request.forward:
+        low = max(low, start + b"\0")  # the first bytes after `start`
+    elif start is not None:
+        high = start if high is None else min(high, start)
+    entries = store.range(request.pk, low, high, reverse=not request.forward)
+    return _page(table, index, request, (stored for _, stored in entries), page_bytes)
+
+
+def scan_page(table: Table, request: ScanRequest, page_bytes: int = MODERN.page_bytes) -> Page:
+    """Read a page in the order of hashes, of the whole or of one segment.
+
+    Raises:
+        ValidationError: The index is not there or not filled yet, or `start` belongs to another segment.
+    """
+    index, store = _source(table, request.index)
+    low, high = segment_bounds(request.segment, request.segments)
+    start = None
+    if request.start is not None:
+        start = (store.hash_of(request.start[0]), *request.start)
+        if not low <= start[0] < high:
+            raise _foreign_start(request)
+    entries = store.scan(start, low, high)
+    return _page(table, index, request, (stored for _, _, _, stored in entries), page_bytes)
+
+
+def segment_bounds(segment: int, segments: int) -> tuple[int, int]:
+    """The hashes of one segment of a parallel scan, the upper end excluded.
+
+    Segments are disjoint, together they are everything, and they stay the same whatever is written.
+    """
+    return segment * HASHES // segments, (segment + 1) * HASHES // segments
+
+
+def _source(table: Table, name: str | None) -> tuple[Index | None, Store]:
+    if name is None:
+        return None, table.items
+    index = table.indexes.get(name)
+    if index is None:
+        raise ValidationError(f"The table does not have the specified index: {name}")
+    if index.definition.backfilling:
+        raise ValidationError(f"Cannot read from backfilling global secondary index: {name}")
+    return index, index.store
+
+
+def _foreign_start(request: ScanRequest) -> ValidationError:
+    return ValidationError(
+        "The provided starting key is invalid: Invalid ExclusiveStartKey. Please use ExclusiveStartKey "
+        f"with correct Segment. TotalSegments: {request.segments} Segment: {request.segment}"
+    )
+
+
+@dataclass(slots=True)
+class _Evaluated:
+    """What a page has been through so far. `end` is the entry at which it stopped before the end of its range."""
+
+    items: list[bytes] = field(default_factory=list)
+    count: int = 0
+    scanned: int = 0
+    size: int = 0
+    fetched_half_units: int = 0
+    end: Stored | None = None
+
+
+def _page(
+    table: Table, index: Index | None, request: Request, entries: Iterator[Stored], page_bytes: int
+) -> Page:
+    plan = request.plan
+    fetches = _fetches(index, request)
+    if fetches or (plan is not None and (plan.filter is not None or plan.projection is not None)):
+        done = _evaluate(table, request, entries, page_bytes, fetches)
+    else:
+        done = _collect(request, entries, page_bytes)
+    units = read_half_units(done.size, request.consistent)
+    return Page(
+        items=done.items,
+        count=done.count,
+        scanned=done.scanned,
+        last=None if done.end is None else _last_key(table, index, done.end),
+        table_half_units=units if index is None else done.fetched_half_units,
+        index_half_units=0 if index is None else units,
+    )
+
+
+def _fetches(index: Index | None, request: Request) -> bool:
+    """Whether the page needs the table's items besides the entries of a local index."""
+    return (
+        request.all_attributes
+        and index is not None
+        and index.definition.kind == "LSI"
+        and index.definition.projection.kind != "ALL"
+    )
+
+
+def _collect(request: Request, entries: Iterator[Stored], page_bytes: int) -> _Evaluated:
+    """Take entries as they are."""
+    items: list[bytes] = []
+    limit, size = request.limit, 0
+    previous = end = None
+    for stored in entries:
+        size += stored[1]
+        if size > page_bytes and items:
+            size -= stored[1]
+            end = previous
+            break
+        items.append(stored[0])
+        previous = stored
+        if len(items) == limit:
+            end = stored
+            break
+    count = len(items)
+    return _Evaluated([] if request.count_only else items, count, count, size, 0, end)
+
+
+def _evaluate(
+    table: Table, request: Request, entries: Iterator[Stored], page_bytes: int, fetches: bool
+) -> _Evaluated:
+    """Take entries through fetch, filter and projection.
+
+    What an index fetches counts towards the 1 MB too: a page of small entries must not grow without bound.
+    """
+    done = _Evaluated()
+    plan, values = request.plan, request.values or {}
+    wanted = None if plan is None else plan.filter
+    projection = None if plan is None or request.count_only else plan.projection
+    fetched_size = 0
+    previous = None
+    for entry in entries:
+        stored = _fetch(table, entry) if fetches else entry
+        weight = entry[1] + (stored[1] if fetches else 0)
+        if done.scanned and done.size + fetched_size + weight > page_bytes:
+            done.end = previous
+            break
+        done.scanned += 1
+        done.size += entry[1]
+        if fetches:
+            fetched_size += stored[1]
+            done.fetched_half_units += read_half_units(stored[1], request.consistent)
+        item: Item | None = None
+        if wanted is not None or projection is not None:
+            item = load(stored[0])
+        if wanted is None or wanted.holds(item, values):
+            done.count += 1
+            if not request.count_only:
+                done.items.append(
+                    stored[0] if projection is None or item is None else dump(projection.apply(item))
+                )
+        previous = entry
+        if done.scanned == request.limit:
+            done.end = entry
+            break
+    return done
+
+
+def _fetch(table: Table, entry: Stored) -> Stored:
+    """The item that an index entry stands for."""
+    item = load(entry[0])
+    key = table.definition.key
+    pk, sk = key.pk(item), key.sk(item)
+    assert pk is not None
+    assert sk is not None
+    stored = table.items.get(pk, sk)
+    assert stored is not None, "an entry without its item"
+    return stored
+
+
+def _last_key(table: Table, index: Index | None, stored: Stored) -> bytes:
+    """The JSON of LastEvaluatedKey: the table's key, and the index's. Every entry holds both."""
+    item = load(stored[0])
+    names = table.definition.key.names if index is None else _index_key_names(table, index)
+    return dump({name: item[name] for name in names})
+
+
+def _index_key_names(table: Table, index: Index) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*table.definition.key.names, *index.definition.key.names)))
