@@ -1,0 +1,57 @@
+"""Small words that the tests of the specification share."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+KIB = 1024
+
+
+@contextmanager
+def refused(code: str, text: str = "") -> Iterator[None]:
+    """The block's request is refused with this error, whose message holds `text`."""
+    with pytest.raises(ClientError) as caught:
+        yield
+    error = caught.value.response["Error"]
+    assert code == error["Code"], error
+    assert text in error["Message"]
+
+
+def invalid(text: str = "") -> Any:
+    """The block's request is refused as a ValidationException."""
+    return refused("ValidationException", text)
+
+
+def sized(size: int, **attributes: Any) -> dict[str, Any]:
+    """An item of exactly `size` bytes: these strings, and `d` made as long as it takes."""
+    taken = sum(len(name.encode()) + len(value.encode()) for name, value in attributes.items())
+    return attributes | {"d": "x" * (size - taken - len("d"))}
+
+
+def stored_size(table: Any) -> int:
+    """The bytes of a table's items by DynamoDB's rule: DescribeTable counts 100 more for each of them."""
+    table.reload()
+    return int(table.table_size_bytes) - 100 * int(table.item_count)
+
+
+def read_units(response: Any) -> Any:
+    """What a read cost; a table asked for with TOTAL."""
+    return response["ConsumedCapacity"]["CapacityUnits"]
+
+
+def pages(read: Any, **request: Any) -> Iterator[Any]:
+    """The pages of a Query or Scan, to the last."""
+    while True:
+        page = read(**request)
+        yield page
+        if "LastEvaluatedKey" not in page:
+            return
+        request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+
+def everything(read: Any, **request: Any) -> list[Any]:
+    """All the items of a Query or Scan."""
+    return [item for page in pages(read, **request) for item in page["Items"]]
