@@ -1,0 +1,87 @@
+"""What a request costs.
+
+Sizes are rounded up to whole blocks, 4 KB for reads and 1 KB for writes, and even nothing takes one block.
+A block read consistently is one unit, read eventually half of one: so reads are counted in *half units*
+and everything here is an integer. Write units are whole.
+
+    read               consistent 2 half units a block, eventual 1, transactional 4
+    Query, Scan        the sizes of all evaluated items are summed, then rounded once
+    BatchGetItem       every item is rounded alone
+    write              the larger of the item before and the item after
+    delete             the item before
+    failed condition   the item in the way, or nothing
+    index entry        see `index_write_units`
+    transaction        twice a write; indexes are not doubled
+"""
+
+READ_BLOCK = 4096
+WRITE_BLOCK = 1024
+
+# What an item costs to store beside its size. Billed, and in a table's size; never in capacity.
+STORAGE_OVERHEAD = 100
+
+
+def blocks(size: int, block: int) -> int:
+    """Return how many blocks `size` bytes take, at least one."""
+    return max(1, -(-size // block))
+
+
+def read_half_units(size: int, consistent: bool) -> int:
+    """Return the cost of reading `size` bytes: of one item, or of a page of them."""
+    return blocks(size, READ_BLOCK) << consistent
+
+
+def transaction_read_half_units(size: int) -> int:
+    """Return the cost of reading one item in a transaction."""
+    return 4 * blocks(size, READ_BLOCK)
+
+
+def write_units(size: int) -> int:
+    """Return the cost of writing `size` bytes: the larger of before and after."""
+    return blocks(size, WRITE_BLOCK)
+
+
+def transaction_write_units(size: int) -> int:
+    """Return the cost of one action of a write transaction, be it carried out or refused."""
+    return 2 * write_units(size)
+
+
+def index_write_units(before: int | None, after: int | None, *, moved: bool, changed: bool) -> int:
+    """Return the cost that a write has in one index.
+
+    Args:
+        before: The size of the item's entry before the write, or None if it had none.
+        after: The size of its entry after the write, or None if it has none.
+        moved: The key of the entry changed: one entry is removed, another put.
+        changed: Anything in the entry changed.
+    """
+    if before is None or after is None:
+        size = before if after is None else after
+        return 0 if size is None else write_units(size)
+    if moved:
+        return write_units(before) + write_units(after)
+    return write_units(max(before, after)) if changed else 0
+
+
+def planned_read_half_units(rate: int, size: int, consistent: bool) -> int:
+    """Return the capacity that `rate` reads a second need, of items of `size` bytes."""
+    return rate * read_half_units(size, consistent)
+
+
+def planned_write_units(rate: int, size: int) -> int:
+    """Return the capacity that `rate` writes a second need, of items of `size` bytes."""
+    return rate * write_units(size)
+
+
+def storage_bytes(item_count: int, size: int) -> int:
+    """Return the size of a table as DescribeTable shows it."""
+    return size + STORAGE_OVERHEAD * item_count
+
+
+def text(half_units: int) -> str:
+    """Return half units as the JSON number that DynamoDB answers with.
+
+    >>> text(1), text(24)
+    ('0.5', '12.0')
+    """
+    return f"{half_units >> 1}.{'5' if half_units & 1 else '0'}"

@@ -1,0 +1,225 @@
+"""Exact decimals, kept as text.
+
+DynamoDB's number has up to 38 significant digits and a magnitude from 1E-130 to
+9.9999999999999999999999999999999999999E+125, or is zero. There is no float here and no
+`decimal` either: texts are taken apart into digits and an exponent, sums are sums of integers, so
+nothing rounds and no context can be set wrongly.
+
+The canonical text of a number, the one that is stored, returned and compared:
+
+    number   := "0" | "-"? magnitude
+    magnitude:= integer | integer "." fraction | "0." fraction
+    integer  := [1-9] [0-9]*
+    fraction := [0-9]* [1-9]
+
+There is no exponent, no leading "+", no leading or trailing zero and no negative zero, whatever
+the magnitude: DynamoDB answers `1E3` with `1000` and `1E-130` with a fraction of 130 digits. Equal
+numbers have equal texts.
+
+The bytes of a number in a key, whose order is the order of the values:
+
+    key      := zero | positive | negative
+    zero     := 80
+    positive := head pairs               // head = 80 + k
+    negative := head pairs' FF           // head = 7F - k; pairs' = each pair p as 99 - p
+    pairs    := pair+                    // two decimal digits a byte, as hexadecimal shows them
+
+The value is 0.pairs (in base 100) times 100 ** (k - 64), with the first and the last pair not 00. With
+d.ddd * 10 ** e written as usual, k = floor(e / 2) + 65: the 256 decimal exponents from -130 to 125 are
+the 128 values of k, and the zero sorts below 80 followed by anything. FF makes -1 greater than -1.5.
+
+    0        80
+    1        C1 01
+    150      C2 01 50
+    -1.5     3E 98 49 FF
+    1E-130   80 01
+    9E+125   FF 90
+"""
+
+import re
+
+from .errors import ValidationError
+
+# These are in every key ever stored: never change.
+DIGITS_MAX = 38
+EXPONENT_MIN = -130
+EXPONENT_MAX = 125
+_ZERO = b"\x80"
+_END = b"\xff"
+_BIAS = 65
+_COMPLEMENT = bytes((0x99 - byte) % 256 for byte in range(256))
+
+# Linear: no group can give back a character that the next one could take.
+_SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)([0-9]+))?")
+# A longer exponent than java.math.BigDecimal's is not a number to DynamoDB.
+_EXPONENT_DIGITS_MAX = 10
+
+NOT_NUMERIC = "The parameter cannot be converted to a numeric value"
+OVERFLOW = "Number overflow. Attempting to store a number with magnitude larger than supported range"
+UNDERFLOW = "Number underflow. Attempting to store a number with magnitude smaller than supported range"
+TOO_PRECISE = "Attempting to store more than 38 significant digits in a Number"
+
+
+def canonical(text: str) -> str:
+    """Return the one text of this number; the same object if it is that already.
+
+    >>> canonical("+001.50E1")
+    '15'
+
+    Raises:
+        ValidationError: Not a number, out of range, or too many digits.
+    """
+    if text.isascii() and 0 < len(text) <= DIGITS_MAX:
+        plain = text[1:] if text[0] == "-" else text
+        if plain.isdigit():
+            if plain[0] != "0" or text == "0":
+                return text
+        else:
+            integer, _, fraction = plain.partition(".")
+            if (
+                integer.isdigit()
+                and fraction.isdigit()
+                and fraction[-1] != "0"
+                and (integer[0] != "0" or integer == "0")
+            ):
+                return text
+    return _canonical_slow(text)
+
+
+def _canonical_slow(text: str) -> str:
+    match = _SYNTAX.fullmatch(text)
+    if match is None:
+        raise _not_numeric(text)
+    sign, integer, fraction, exponent_sign, exponent = match.groups(default="")
+    exponent = exponent.lstrip("0") or "0"
+    if not (integer or fraction) or len(exponent) > _EXPONENT_DIGITS_MAX:
+        raise _not_numeric(text)
+    power = int(exponent_sign + exponent) - len(fraction)
+    return _write(sign == "-", integer + fraction, power)
+
+
+def _not_numeric(text: str) -> ValidationError:
+    return ValidationError(f"{NOT_NUMERIC}: {text}" if text else NOT_NUMERIC)
+
+
+def _write(negative: bool, digits: str, exponent: int) -> str:
+    """Return the canonical text of digits * 10 ** exponent, or refuse it."""
+    digits = digits.lstrip("0")
+    if not digits:
+        return "0"
+    significant = digits.rstrip("0")
+    exponent += len(digits) - len(significant)
+    magnitude = exponent + len(significant) - 1
+    if magnitude > EXPONENT_MAX:
+        raise ValidationError(OVERFLOW)
+    if magnitude < EXPONENT_MIN:
+        raise ValidationError(UNDERFLOW)
+    if len(significant) > DIGITS_MAX:
+        raise ValidationError(TOO_PRECISE)
+    text = _plain(significant, exponent)
+    return "-" + text if negative else text
+
+
+def _plain(digits: str, exponent: int) -> str:
+    """Write digits * 10 ** exponent without an exponent; `digits` has no zero at either end."""
+    if exponent >= 0:
+        return digits + "0" * exponent
+    point = len(digits) + exponent
+    if point > 0:
+        return f"{digits[:point]}.{digits[point:]}"
+    return "0." + "0" * -point + digits
+
+
+def add(a: str, b: str) -> str:
+    """Return a + b exactly; both are canonical.
+
+    Raises:
+        ValidationError: The sum is out of range or needs more than 38 digits.
+    """
+    if len(a) < DIGITS_MAX and len(b) < DIGITS_MAX and "." not in a and "." not in b:
+        return str(int(a) + int(b))
+    return _sum(a, b, 1)
+
+
+def subtract(a: str, b: str) -> str:
+    """Return a - b exactly; both are canonical.
+
+    Raises:
+        ValidationError: The difference is out of range or needs more than 38 digits.
+    """
+    if len(a) < DIGITS_MAX and len(b) < DIGITS_MAX and "." not in a and "." not in b:
+        return str(int(a) - int(b))
+    return _sum(a, b, -1)
+
+
+def _sum(a: str, b: str, sign: int) -> str:
+    a_integer, _, a_fraction = a.partition(".")
+    b_integer, _, b_fraction = b.partition(".")
+    places = max(len(a_fraction), len(b_fraction))
+    total = int(a_integer + a_fraction.ljust(places, "0")) + sign * int(
+        b_integer + b_fraction.ljust(places, "0")
+    )
+    return _write(total < 0, str(abs(total)), -places)
+
+
+def compare(a: str, b: str) -> int:
+    """Return -1, 0 or 1 as a is less than, equal to or greater than b; both are canonical."""
+    if a == b:
+        return 0
+    if a.isdigit() and b.isdigit():
+        return -1 if (len(a), a) < (len(b), b) else 1
+    return -1 if encode(a) < encode(b) else 1
+
+
+def size(text: str) -> int:
+    """Return the bytes DynamoDB charges for a canonical number.
+
+    One, one for each two digits before the point and for each two after it, and one for a minus.
+    The zeros that end an integer and those that begin a fraction below one are not charged.
+    """
+    if text.isdigit():
+        return 1 + (len(text.rstrip("0")) + 1 >> 1)
+    if text[0] == "-":
+        return 1 + size(text[1:])
+    integer, _, fraction = text.partition(".")
+    if integer == "0":
+        return 1 + (len(fraction.lstrip("0")) + 1 >> 1)
+    return 1 + (len(integer) + 1 >> 1) + (len(fraction) + 1 >> 1)
+
+
+def encode(text: str) -> bytes:
+    """Return the key bytes of a canonical number."""
+    if text == "0":
+        return _ZERO
+    negative = text[0] == "-"
+    integer, _, fraction = (text[1:] if negative else text).partition(".")
+    if integer == "0":
+        digits = fraction.lstrip("0")
+        magnitude = len(digits) - len(fraction) - 1
+    else:
+        digits = integer + fraction
+        magnitude = len(integer) - 1
+    if not magnitude & 1:
+        digits = "0" + digits
+    if not fraction:
+        digits = digits.rstrip("0")
+    if len(digits) & 1:
+        digits += "0"
+    k = (magnitude >> 1) + _BIAS
+    pairs = bytes.fromhex(digits)
+    if negative:
+        return bytes((0x7F - k,)) + pairs.translate(_COMPLEMENT) + _END
+    return bytes((0x80 + k,)) + pairs
+
+
+def decode(data: bytes) -> str:
+    """Return the canonical number that `encode` made these bytes of."""
+    if data == _ZERO:
+        return "0"
+    head = data[0]
+    negative = head < 0x80
+    k = 0x7F - head if negative else head - 0x80
+    pairs = (data[1:-1].translate(_COMPLEMENT) if negative else data[1:]).hex()
+    # The point stands after the first pair when k is the bias; digits to the left of it are 2 more for each k.
+    exponent = 2 * (k - _BIAS + 1) - len(pairs)
+    return _write(negative, pairs, exponent)
