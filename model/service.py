@@ -1,0 +1,461 @@
+"""Is the request well-formed? DynamoDB's own description of its requests, compiled.
+
+`service.json` holds what DynamoDB publishes about each operation's input: members, lengths, ranges, patterns,
+enums. An operation's description becomes closures when the operation is first asked for; a check then costs
+about a microsecond and finds everything that is wrong at once, as DynamoDB does:
+
+    2 validation errors detected: Value 'x' at 'returnValues' failed to satisfy constraint: ...; Value null at ...
+
+A wrong kind of JSON is another error (SerializationException) and ends the check at once. The attribute values
+of items, keys and expressions are not looked into here: see `values.py`.
+"""
+
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import orjson
+
+from .errors import SerializationError, UnknownOperationError, ValidationError
+
+# Adds to the list what is wrong with a value. The text is the path of the structure around it.
+Check: TypeAlias = Callable[[Any, str, list[str]], None]
+Shape: TypeAlias = dict[str, Any]
+
+_MODEL = orjson.loads(pkgutil.get_data(__package__, "service.json") or b"")
+_INPUTS: dict[str, str] = _MODEL["inputs"]
+_SHAPES: dict[str, Shape] = _MODEL["shapes"]
+
+_PACKAGE = "com.amazonaws.dynamodb.v20120810"
+_JAVA = {"string": "String", "boolean": "Boolean", "integer": "Integer", "long": "Long"}
+_TOKENS = {"str": "STRING_VALUE", "int": "NUMBER_VALUE", "float": "DECIMAL_VALUE"}
+
+_PYTHON = {"string": str, "structure": dict, "map": dict, "list": list}
+_TABLE_NAME: Shape = {"name": "TableArn", "type": "string"}
+_UNBOUNDED = 1 << 62
+
+# What does not fit in an error message is left out, at the end of a list.
+_SHOWN_MAX = 2048
+
+TABLE_NAME_PATTERN = "[a-zA-Z0-9_.-]+"
+_is_table_name = re.compile("[a-zA-Z0-9_.-]{3,255}").fullmatch
+_is_table_arn = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]{3,255}").fullmatch
+_has_table_characters = re.compile(TABLE_NAME_PATTERN).fullmatch
+
+# The operations on tables ask for their TableName in words of their own.
+_TABLE_OPERATIONS = frozenset(
+    name for name in _INPUTS if "Table" in name or "TimeToLive" in name or "ContinuousBackups" in name
+)
+
+_compiled: dict[str, Callable[[dict[str, Any]], None]] = {}
+
+
+def validate(operation: str, body: dict[str, Any]) -> None:
+    """Check a request's body against the description of its operation.
+
+    Members that are null are taken out of the body: to DynamoDB they are the same as absent ones.
+
+    Raises:
+        ValidationError: Something is missing, too long, too short, or not one of the values allowed.
+        SerializationError: A value is of the wrong kind of JSON.
+        UnknownOperationError: No such operation.
+    """
+    check = _compiled.get(operation)
+    if check is None:
+        check = _compiled[operation] = _operation(operation)
+    check(body)
+
+
+def _operation(name: str) -> Callable[[dict[str, Any]], None]:
+    if name not in _INPUTS:
+        raise UnknownOperationError
+    shape = _SHAPES[_INPUTS[name]]
+    has_table = "TableName" in shape["members"]
+    members = {member: kind for member, kind in shape["members"].items() if member != "TableName"}
+    check_members = _members({**shape, "members": members})
+
+    def check(body: dict[str, Any]) -> None:
+        violations: list[str] = []
+        if has_table:
+            table = body.get("TableName")
+            check_members(body, "", violations)
+            if type(table) is not str or not _is_table_name(table):
+                _check_own_table(name, table, violations)
+        else:
+            check_members(body, "", violations)
+        if violations:
+            raise _error(violations)
+
+    return check if not name.startswith("Batch") else _with_request_items(name, check)
+
+
+def _with_request_items(
+    name: str, check: Callable[[dict[str, Any]], None]
+) -> Callable[[dict[str, Any]], None]:
+    def check_batch(body: dict[str, Any]) -> None:
+        if body.get("RequestItems") == {}:
+            raise ValidationError(f"The requestItems parameter is required for {name}")
+        check(body)
+
+    return check_batch
+
+
+def _error(violations: list[str]) -> ValidationError:
+    errors = "error" if len(violations) == 1 else "errors"
+    return ValidationError(f"{len(violations)} validation {errors} detected: {'; '.join(violations)}")
+
+
+# Table names
+
+
+def _check_own_table(operation: str, name: Any, violations: list[str]) -> None:
+    """The request's own TableName. What is wrong with one that is there is reported alone."""
+    if name is None:
+        if operation in _TABLE_OPERATIONS:
+            raise ValidationError("The parameter 'TableName' is required but was not present in the request")
+        violations.insert(0, _violation("null", "tableName", "Member must not be null"))
+        return
+    if type(name) is not str:
+        raise _wrong_kind(name, _TABLE_NAME)
+    if 0 < len(name) < 3 and operation != "CreateTable" and _has_table_characters(name):
+        raise ValidationError("TableName must be at least 3 characters long and at most 255 characters long")
+    wrong = _table_violations(name, "tableName", shortest=3 if operation == "CreateTable" else 1)
+    if wrong:
+        raise _error(wrong)
+
+
+def _table_violations(name: str, path: str, shortest: int) -> list[str]:
+    if _is_table_arn(name):
+        return []
+    if not name:
+        return [_violation("''", path, "Member must have length greater than or equal to 1")]
+    violations = []
+    if not _has_table_characters(name):
+        constraint = f"Member must satisfy regular expression pattern: {TABLE_NAME_PATTERN}"
+        violations.append(_violation(f"'{name}'", path, constraint))
+    if len(name) < shortest:
+        constraint = f"Member must have length greater than or equal to {shortest}"
+        violations.append(_violation(f"'{name}'", path, constraint))
+    if len(name) > 255:
+        violations.append(_violation(f"'{name}'", path, "Member must have length less than or equal to 255"))
+    return violations
+
+
+def _table_name(field: str) -> Check:
+    def check(value: Any, path: str, violations: list[str]) -> None:
+        if type(value) is not str:
+            raise _wrong_kind(value, _TABLE_NAME)
+        if not _is_table_name(value):
+            violations.extend(_table_violations(value, path + field, shortest=1))
+
+    return check
+
+
+# Shapes
+
+
+def _compile(name: str, field: str) -> Check:
+    """The check of a member called `field` (in DynamoDB's spelling: `tableName`) that has the shape `name`."""
+    if name == "TableArn":
+        return _table_name(field)
+    if name == "AttributeValue":
+        return _unchecked
+    shape = {**_SHAPES[name], "name": name}
+    match shape["type"]:
+        case "structure":
+            return _structure(shape, field)
+        case "list":
+            return _list(shape, field)
+        case "map":
+            return _map(shape, field)
+        case "string":
+            return _string(shape, field)
+        case "boolean":
+            return _any_of_type(bool, shape)
+        case kind:
+            assert kind in ("integer", "long"), kind
+            return _number(shape, field)
+
+
+def _unchecked(*_: object) -> None:
+    """Attribute values are the business of `values.py`."""
+
+
+def _members(shape: Shape) -> Check:
+    checks = {name: _compile(kind, _spelled(name)) for name, kind in shape["members"].items()}
+    required = tuple(shape["required"])
+    find_check = checks.get
+
+    def check(value: dict[str, Any], path: str, violations: list[str]) -> None:
+        found = len(violations)
+        nulls = False
+        for name, member in value.items():
+            if member is None:
+                nulls = True
+            else:
+                find_check(name, _unchecked)(member, path, violations)
+        if nulls:
+            _drop_nulls(value)
+        missing = False
+        for name in required:
+            missing = missing or name not in value
+        if missing or len(violations) > found:
+            violations[found:] = in_order(value, path)
+
+    def in_order(value: dict[str, Any], path: str) -> list[str]:
+        """The violations again, in the order of the description and not of the request."""
+        violations: list[str] = []
+        for name, check_member in checks.items():
+            if name in value:
+                check_member(value[name], path, violations)
+            elif name in required:
+                violations.append(_violation("null", path + _spelled(name), "Member must not be null"))
+        return violations
+
+    return check
+
+
+def _drop_nulls(value: dict[str, Any]) -> None:
+    for name in [name for name, member in value.items() if member is None]:
+        del value[name]
+
+
+def _structure(shape: Shape, field: str) -> Check:
+    check_members = _members(shape)
+
+    def check(value: Any, path: str, violations: list[str]) -> None:
+        if type(value) is not dict:
+            raise _wrong_kind(value, shape)
+        check_members(value, f"{path}{field}.", violations)
+
+    return check
+
+
+def _list(shape: Shape, field: str) -> Check:
+    low, high = shape.get("min", 0), shape.get("max", _UNBOUNDED)
+    check_elements = None if shape["member"] == "AttributeValue" else _elements(shape["member"], field)
+
+    def check(value: Any, path: str, violations: list[str]) -> None:
+        if type(value) is not list:
+            raise _wrong_kind(value, shape)
+        if not low <= len(value) <= high:
+            violations.append(_length_violation(value, path + field, shape))
+        if check_elements is not None:
+            check_elements(value, path, violations)
+
+    return check
+
+
+def _elements(name: str, field: str) -> Check:
+    check_element = _compile(name, "member")
+    expected = _PYTHON[_SHAPES[name]["type"]]
+
+    def check(value: list[Any], path: str, violations: list[str]) -> None:
+        for place, element in enumerate(value, 1):
+            where = f"{path}{field}.{place}."
+            if element is None:
+                violations.append(_violation("null", f"{where}member", "Member must not be null"))
+            elif type(element) is expected:
+                check_element(element, where, violations)
+            else:
+                raise _wrong_kind_inside(element, name)
+
+    return check
+
+
+def _map(shape: Shape, field: str) -> Check:
+    name = shape["value"]
+    if name == "AttributeValue":
+        return _any_of_type(dict, shape)
+    low, high = shape.get("min", 0), shape.get("max", _UNBOUNDED)
+    expected = _PYTHON[_SHAPES[name]["type"]]
+    check_member = _compile(name, "member") if expected is not list else _list_in_map(name, shape, field)
+    check_key = _table_name("tableName") if name in ("KeysAndAttributes", "WriteRequests") else _unchecked
+
+    def check(value: Any, path: str, violations: list[str]) -> None:
+        if type(value) is not dict:
+            raise _wrong_kind(value, shape)
+        if not low <= len(value) <= high:
+            violations.append(_length_violation(value, path + field, shape))
+        for key, member in value.items():
+            if type(member) is not expected:
+                raise _wrong_kind_inside(member, name)
+            check_key(key, path, violations)
+            check_member(member, f"{path}{field}.{key}.", violations)
+
+    return check
+
+
+def _list_in_map(name: str, around: Shape, field: str) -> Check:
+    """A list that is a map's value: its length is a constraint of the map."""
+    shape = _SHAPES[name]
+    check_elements = _elements(shape["member"], "member")
+    constraint = (
+        f"Map value must satisfy constraint: [Member must have length less than or equal to {shape['max']}, "
+        f"Member must have length greater than or equal to {shape['min']}]"
+    )
+
+    def check(value: list[Any], path: str, violations: list[str]) -> None:
+        if not shape["min"] <= len(value) <= shape["max"]:
+            key = path.removeprefix(f"{field}.").removesuffix(".")
+            violations.append(_violation(f"'{_show({key: value}, around['name'])}'", field, constraint))
+        check_elements(value, path, violations)
+
+    return check
+
+
+def _string(shape: Shape, field: str) -> Check:
+    low, high = shape.get("min", 0), shape.get("max", _UNBOUNDED)
+    if "enum" in shape:
+        return _enum(shape, field)
+    if len(shape.keys() & {"min", "max", "pattern"}) == 0:
+        return _any_of_type(str, shape)
+    pattern = shape.get("pattern")
+    matches = re.compile(pattern).fullmatch if pattern else None
+
+    def check(value: Any, path: str, violations: list[str]) -> None:
+        if type(value) is not str:
+            raise _wrong_kind(value, shape)
+        if matches is not None and not matches(value):
+            constraint = f"Member must satisfy regular expression pattern: {pattern}"
+            violations.append(_violation(f"'{_shorten(value)}'", path + field, constraint))
+        if not low <= len(value) <= high:
+            violations.append(_length_violation(value, path + field, shape))
+
+    return check
+
+
+def _enum(shape: Shape, field: str) -> Check:
+    allowed = frozenset(shape["enum"])
+    constraint = f"Member must satisfy enum value set: [{', '.join(shape['enum'])}]"
+
+    def check(value: Any, path: str, violations: list[str]) -> None:
+        if type(value) is not str:
+            raise _wrong_kind(value, shape)
+        if value not in allowed:
+            violations.append(_violation(f"'{_shorten(value)}'", path + field, constraint))
+
+    return check
+
+
+def _any_of_type(expected: type, shape: Shape) -> Check:
+    def check(value: Any, *_: object) -> None:
+        if type(value) is not expected:
+            raise _wrong_kind(value, shape)
+
+    return check
+
+
+def _number(shape: Shape, field: str) -> Check:
+    low, high = shape.get("min", -(1 << 63)), shape.get("max", (1 << 63) - 1)
+
+    def check(value: Any, path: str, violations: list[str]) -> None:
+        if type(value) is not int:
+            raise _wrong_kind(value, shape)
+        if not low <= value <= high:
+            constraint = (
+                f"Member must have value greater than or equal to {low}"
+                if value < low
+                else f"Member must have value less than or equal to {high}"
+            )
+            violations.append(_bound_violation(str(value), path + field, constraint, shape))
+
+    return check
+
+
+# Words
+
+
+def _spelled(name: str) -> str:
+    return name[0].lower() + name[1:]
+
+
+def _violation(value: str, path: str, constraint: str) -> str:
+    return f"Value {value} at '{path}' failed to satisfy constraint: {constraint}"
+
+
+def _length_violation(value: Any, path: str, shape: Shape) -> str:
+    low, high = shape.get("min", 0), shape.get("max")
+    bound = f"greater than or equal to {low}" if len(value) < low else f"less than or equal to {high}"
+    return _bound_violation(_show(value, shape["name"]), path, f"Member must have length {bound}", shape)
+
+
+def _bound_violation(value: str, path: str, constraint: str, shape: Shape) -> str:
+    if not shape.get("brief"):
+        return _violation(f"'{value}'", path, constraint)
+    first, dot, last = path.rpartition(".")
+    spelled = f"{first[:1].upper()}{first[1:]}{dot}{last[:1].upper()}{last[1:]}"
+    return f"Value at '{spelled}' failed to satisfy constraint: {constraint}"
+
+
+def _show(value: Any, name: str) -> str:
+    """A value as DynamoDB prints it in errors: [Tag(key=k, value=v), ...]."""
+    shape = _SHAPES.get(name)
+    if shape is None:
+        return f"{name}({_shorten(orjson.dumps(value).decode())})"
+    match shape["type"]:
+        case "list":
+            return f"[{_join(_show(element, shape['member']) for element in value)}]"
+        case "map":
+            inside = _join(f"{key}={_show(member, shape['value'])}" for key, member in value.items())
+            return f"{{{inside}}}"
+        case "structure":
+            present = ((member, kind) for member, kind in shape["members"].items() if member in value)
+            inside = _join(f"{_spelled(member)}={_show(value[member], kind)}" for member, kind in present)
+            return f"{name}({inside})"
+        case _:
+            return _shorten(str(value))
+
+
+def _join(texts: Iterator[str]) -> str:
+    shown: list[str] = []
+    length = 0
+    for text in texts:
+        if length > _SHOWN_MAX:
+            shown.append("...")
+            break
+        shown.append(text)
+        length += len(text)
+    return ", ".join(shown)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
+
+
+def _wrong_kind(value: Any, shape: Shape) -> SerializationError:
+    kind = shape["type"]
+    if type(value) is list and kind != "list":
+        return SerializationError(f"Unrecognized collection type {_java_name(shape)}")
+    if type(value) is dict:
+        return SerializationError("Start of structure or map found where not expected")
+    if kind not in _JAVA:
+        return SerializationError("Unexpected field type")
+    if type(value) is str and kind == "boolean":
+        return SerializationError("Unexpected token received from parser")
+    token = _TOKENS[type(value).__name__] if type(value) is not bool else f"{value!s}_VALUE".upper()
+    return SerializationError(f"{token} cannot be converted to {_JAVA[kind]}")
+
+
+def _wrong_kind_inside(value: Any, name: str) -> SerializationError:
+    """The same for an element of a list or a value of a map."""
+    shape = {**_SHAPES[name], "name": name}
+    if type(value) in (list, dict) or shape["type"] in _JAVA:
+        return _wrong_kind(value, shape)
+    return SerializationError("Unexpected value type in payload")
+
+
+def _java_name(shape: Shape) -> str:
+    if shape["type"] == "structure":
+        return f"class {_PACKAGE}.{shape['name']}"
+    if shape["type"] == "map":
+        return f"java.util.Map<java.lang.String, {_java_name_inside(shape['value'])}>"
+    return f"class java.lang.{_JAVA[shape['type']]}"
+
+
+def _java_name_inside(name: str) -> str:
+    shape = _SHAPES.get(name, {"type": "structure"})
+    if shape["type"] == "list":
+        return f"java.util.List<{_java_name_inside(shape['member'])}>"
+    return _java_name({**shape, "name": name}).removeprefix("class ")

@@ -1,0 +1,112 @@
+"""Writes model/service.json from the description of DynamoDB that botocore ships.
+
+    .venv/bin/python tests/model/generate_service.py
+
+What is kept is what a request can break: the shapes that the operations' inputs reach, with their members,
+lengths, ranges, patterns and enums. Attribute values are left out: `model/values.py` checks them by hand.
+Run it after an update of botocore; `test_service.py` compares.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import botocore
+from botocore.session import Session
+
+TARGET = Path(__file__).parents[2] / "model" / "service.json"
+
+OPERATIONS = [
+    "BatchGetItem",
+    "BatchWriteItem",
+    "CreateTable",
+    "DeleteItem",
+    "DeleteTable",
+    "DescribeContinuousBackups",
+    "DescribeEndpoints",
+    "DescribeLimits",
+    "DescribeTable",
+    "DescribeTimeToLive",
+    "GetItem",
+    "ListTables",
+    "ListTagsOfResource",
+    "PutItem",
+    "Query",
+    "Scan",
+    "TagResource",
+    "TransactGetItems",
+    "TransactWriteItems",
+    "UntagResource",
+    "UpdateContinuousBackups",
+    "UpdateItem",
+    "UpdateTable",
+    "UpdateTimeToLive",
+]
+
+CONSTRAINTS = ("min", "max", "pattern")
+
+
+def generate() -> str:
+    """Return the text of model/service.json."""
+    model = Session().get_service_model("dynamodb")
+    pending = [model.operation_model(name).input_shape.name for name in OPERATIONS]
+    inputs = dict(zip(OPERATIONS, pending, strict=True))
+    shapes: dict[str, Any] = {}
+    while pending:
+        name = pending.pop()
+        if name not in shapes and name != "AttributeValue":
+            shapes[name] = _compact(model._shape_resolver._shape_map[name])
+            pending.extend(_references(shapes[name]))
+    _correct(shapes)
+    text = {name: json.dumps(shapes[name]) for name in sorted(shapes)}
+    lines = ",\n".join(f'    "{name}": {line}' for name, line in text.items())
+    head = f'  "source": "botocore {botocore.__version__}",\n  "inputs": {json.dumps(inputs)},\n'
+    return f'{{\n{head}  "shapes": {{\n{lines}\n  }}\n}}\n'
+
+
+def _compact(shape: dict[str, Any]) -> dict[str, Any]:
+    compact = {"type": shape["type"], **{name: shape[name] for name in CONSTRAINTS if name in shape}}
+    if "enum" in shape:
+        compact["enum"] = sorted(shape["enum"][::-1], key=_place_in_set)
+    if "members" in shape:
+        compact["members"] = {name: member["shape"] for name, member in shape["members"].items()}
+        compact["required"] = shape.get("required", [])
+    if "member" in shape:
+        compact["member"] = shape["member"]["shape"]
+    if "value" in shape:
+        compact["value"] = shape["value"]["shape"]
+    return compact
+
+
+def _references(compact: dict[str, Any]) -> list[str]:
+    return [
+        *compact.get("members", {}).values(),
+        *(compact[key] for key in ("member", "value") if key in compact),
+    ]
+
+
+def _place_in_set(name: str) -> int:
+    # DynamoDB lists an enum in the order of a Java hash table of 32 places, the later of two in one place first.
+    code = 0
+    for character in name:
+        code = 31 * code + ord(character)
+    return code % 32
+
+
+def _correct(shapes: dict[str, Any]) -> None:
+    """Change the shapes where DynamoDB is known to answer otherwise than its description says."""
+    # Required as long as a table can neither be a replica of another nor have vectors for its key.
+    shapes["CreateTableInput"]["required"] = ["TableName", "AttributeDefinitions", "KeySchema"]
+    # The description knows one KeySchema; only a global index may have more than two attributes.
+    shapes["TableKeySchema"] = {**shapes["KeySchema"], "max": 2}
+    shapes["KeySchema"]["max"] = 8
+    for name in ("CreateTableInput", "LocalSecondaryIndex"):
+        shapes[name]["members"]["KeySchema"] = "TableKeySchema"
+    # Two constraints are reported in another spelling, and without the value.
+    shapes["QueryLimit"] = {**shapes["PositiveIntegerObject"], "brief": True}
+    shapes["QueryInput"]["members"]["Limit"] = "QueryLimit"
+    shapes["KeyList"]["brief"] = True
+
+
+if __name__ == "__main__":
+    TARGET.write_text(generate())
