@@ -1,0 +1,259 @@
+"""Turns what is asked of a partition into entries of its log, and folds them once they are durable.
+
+    submit ──► waiting ──► one entry under way ──► durable ──► fold ──► done(outcome, position)
+                  ▲                                                         │
+                  └──── what arrived meanwhile is the next entry ◄──────────┘
+
+Everything happens on one loop, so nothing here takes a lock. The state changes only between `durable` and
+`done`: whoever reads it sees nothing that a crash could take back. Clock, disk and loop are arguments; on
+others of the same shape a worker runs in a simulator.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from ..log.commands import Command, Entry, Position, Record
+from ..log.log import Appended, Log
+from ..model.errors import (
+    InternalServerError,
+    LogError,
+    LogFullError,
+    RequestError,
+    ServiceUnavailableError,
+    ThrottlingError,
+)
+from .outcomes import Failed, Outcome
+from .refold import FoldError, fold_record, refold
+from .state import PartitionState
+
+Done: TypeAlias = Callable[[Outcome, Position], None]
+
+# One entry. More commands would not be faster, and the first of them would wait longer.
+ENTRY_COMMANDS = 512
+ENTRY_BYTES = 1024 * 1024
+
+# What may wait, the entry under way included. Past it clients are told to come back.
+WAITING_BYTES = 64 * 1024 * 1024
+
+
+class Cancellable(Protocol):
+    """What `call_later` returns."""
+
+    def cancel(self) -> None: ...
+
+
+class Scheduler(Protocol):
+    """The part of an event loop that the materializer needs; asyncio's loops have it."""
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Cancellable: ...
+
+
+class _Waiting(NamedTuple):
+    command: Command
+    size: int
+    done: Done
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """How a worker is.
+
+    Attributes:
+        position: The last entry that was folded.
+        log_time: Log time there, in milliseconds.
+        waiting: Commands that are not folded yet; `waiting_bytes` their size.
+        entries: Entries that this worker appended; `commands` what was in them.
+        refolded: Commands that were folded at the start.
+        items: Items of all tables, without index entries; `item_bytes` their size.
+    """
+
+    position: Position
+    log_time: int
+    waiting: int
+    waiting_bytes: int
+    entries: int
+    commands: int
+    refolded: int
+    tables: int
+    items: int
+    item_bytes: int
+    stopped: bool
+
+
+class Worker:
+    """Appends and folds one partition's commands, in order.
+
+    Attributes:
+        state: What the fold has made of the log so far. To be read by anybody, changed by nobody else.
+        on_folded: Called after each entry, once its senders have been answered.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        state: PartitionState,
+        *,
+        origin: bytes,
+        scheduler: Scheduler,
+        partition: int = 0,
+        waiting_bytes: int = WAITING_BYTES,
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        self.state = state
+        self.on_folded: Callable[[Entry], None] | None = None
+        self._log = log
+        self._origin = origin
+        self._scheduler = scheduler
+        self._partition = partition
+        self._bound = waiting_bytes
+        self._on_fatal = on_fatal
+        self._waiting: deque[_Waiting] = deque()
+        self._waiting_bytes = 0
+        self._under_way: list[_Waiting] = []
+        self._awake = False  # an entry is under way, or `_take` is about to be called
+        self._next_number = 0
+        self._commands = 0
+        self._refolded = 0
+        self._failure: RequestError | None = None
+        self._on_drained: Callable[[], None] | None = None
+
+    @property
+    def position(self) -> Position:
+        """The last entry that was folded."""
+        return Position(self._partition, self.state.next_offset - 1)
+
+    def open(self, progress: Callable[[int], None] | None = None) -> None:
+        """Fold what the log holds. Call it once, before anything is submitted.
+
+        Raises:
+            FoldError: The fold raised on a record.
+        """
+        records = self._log.read(self._partition, self.state.next_offset)
+        self._refolded = refold(self.state, records, progress)
+
+    def submit(self, command: Command, size: int, done: Done) -> None:
+        """Append `command`, about `size` bytes, and fold it; `done` is called exactly once.
+
+        A command that cannot be taken is answered before this returns.
+        """
+        if self._failure is not None:
+            done(Failed(self._failure), self.position)
+            return
+        # A command larger than the bound goes in when nothing else waits, or it never would.
+        if self._waiting_bytes and self._waiting_bytes + size > self._bound:
+            done(Failed(ThrottlingError("Rate of requests exceeds the allowed throughput.")), self.position)
+            return
+        self._waiting.append(_Waiting(command, size, done))
+        self._waiting_bytes += size
+        self._wake()
+
+    def close(self, done: Callable[[], None]) -> None:
+        """Take nothing more; call `done` when everything that was taken has been answered."""
+        if self._failure is None:
+            self._failure = ServiceUnavailableError()
+        self._on_drained = done
+        if not self._awake:
+            self._drained()
+
+    def statistics(self) -> Statistics:
+        """How the worker is now."""
+        tables = self.state.tables.values()
+        return Statistics(
+            position=self.position,
+            log_time=self.state.log_time,
+            waiting=len(self._waiting) + len(self._under_way),
+            waiting_bytes=self._waiting_bytes,
+            entries=self._next_number,
+            commands=self._commands,
+            refolded=self._refolded,
+            tables=len(tables),
+            items=sum(table.items.count for table in tables),
+            item_bytes=sum(table.items.size for table in tables),
+            stopped=self._failure is not None,
+        )
+
+    def _wake(self) -> None:
+        # One turn of the loop later: what the clients send on getting their replies is in the entry too.
+        if not self._awake:
+            self._awake = True
+            self._scheduler.call_soon(self._take)
+
+    def _take(self) -> None:
+        """Make an entry of what waits, and append it."""
+        waiting, taken, size = self._waiting, self._under_way, 0
+        while waiting and len(taken) < ENTRY_COMMANDS:
+            size += waiting[0].size
+            if taken and size > ENTRY_BYTES:
+                break
+            taken.append(waiting.popleft())
+        entry = Entry(self._origin, self._next_number, [one.command for one in taken])
+        self._log.append(self._partition, entry, lambda result: self._appended(entry, result))
+
+    def _appended(self, entry: Entry, result: Appended | LogError) -> None:
+        if isinstance(result, LogFullError):
+            # The entry is known not to be in the log, so its number is free for the next one.
+            self._answer_failed(self._settle(), ServiceUnavailableError())
+        elif isinstance(result, LogError):
+            self._stop(result)
+            return
+        else:
+            self._next_number = entry.number + 1
+            try:
+                outcomes = fold_record(
+                    self.state, Record(self._partition, result.offset, result.time_ms, entry)
+                )
+            except FoldError as error:
+                self._stop(error)
+                return
+            self._commands += len(outcomes)
+            self._answer(result.offset, outcomes)
+            if self.on_folded is not None:
+                self.on_folded(entry)
+        self._awake = False
+        if self._waiting:
+            self._wake()
+        else:
+            self._drained()
+
+    def _answer(self, offset: int, outcomes: list[Outcome]) -> None:
+        for index, (one, outcome) in enumerate(zip(self._settle(), outcomes, strict=True)):
+            self._reply(one, outcome, Position(self._partition, offset, index))
+
+    def _answer_failed(self, senders: list[_Waiting], error: RequestError) -> None:
+        for one in senders:
+            self._reply(one, Failed(error), self.position)
+
+    def _reply(self, one: _Waiting, outcome: Outcome, position: Position) -> None:
+        try:
+            one.done(outcome, position)
+        except Exception as error:
+            # One sender's trouble must not keep the others from their answers. The loop reports it.
+            self._scheduler.call_soon(_raise, error)
+
+    def _settle(self) -> list[_Waiting]:
+        """The commands under way; they wait no longer."""
+        settled, self._under_way = self._under_way, []
+        self._waiting_bytes -= sum(one.size for one in settled)
+        return settled
+
+    def _stop(self, error: BaseException) -> None:
+        """Go no further: what the log or the state holds is not known any more."""
+        self._failure = ServiceUnavailableError()
+        self._answer_failed(self._settle(), InternalServerError())
+        waiting, self._waiting, self._waiting_bytes = list(self._waiting), deque(), 0
+        self._answer_failed(waiting, self._failure)
+        self._on_fatal(error)
+        self._drained()
+
+    def _drained(self) -> None:
+        if self._on_drained is not None:
+            on_drained, self._on_drained = self._on_drained, None
+            on_drained()
+
+
+def _raise(error: Exception) -> None:
+    raise error
