@@ -1,0 +1,457 @@
+"""Attribute values: the wire's own shape, checked once, canonical from then on.
+
+A value is a dict of one entry, its type and its content, as in a request and in an answer:
+
+    {"S": "x"}  {"N": "1.5"}  {"B": "eA=="}  {"SS": [...]}  {"NS": [...]}  {"BS": [...]}
+    {"BOOL": true}  {"NULL": true}  {"L": [value, ...]}  {"M": {name: value, ...}}
+
+`check_item`, `check_value` and `check_values` are the door. They refuse in DynamoDB's words what DynamoDB
+would refuse, make the value canonical *in place* and return its size. Behind the door a value is canonical:
+
+    numbers    canonical text, see `numbers`
+    sets       sorted: strings by UTF-8 bytes, numbers by value, binaries by their bytes
+    binaries   the one base64 of their bytes
+    members    nothing besides the one type; null members and unknown types are gone
+
+so two values are equal in DynamoDB's sense iff they are equal in Python's, and two items iff their
+canonical bytes (`dump`: JSON without spaces, map keys sorted) are. Strings compare by code point, which is
+also the order of their UTF-8 bytes.
+
+DynamoDB reports a wrong kind of JSON (a number where a string belongs) as SerializationException and
+everything else as ValidationException. It has begun to put "1 validation error detected: " before some
+of the texts; those that are seen to have it have it here.
+"""
+
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from . import numbers
+from .errors import SerializationError, ValidationError
+from .limits import MODERN, Limits
+
+Value: TypeAlias = dict[str, Any]
+Item: TypeAlias = dict[str, Value]
+
+COLLECTION_BYTES: Final = 3  # charged for a list or a map, beside its content
+
+ITEM_TOO_LARGE = "Item size has exceeded the maximum allowed size"
+
+_EMPTY = "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
+_SEVERAL = (
+    "Supplied AttributeValue has more than one datatypes set, "
+    "must contain exactly one of the supported datatypes"
+)
+_NESTED = (
+    "Nesting Levels have exceeded supported limits: "
+    "Attributes in the item have nested levels beyond supported limit"
+)
+_ONE_ERROR = "1 validation error detected: "
+_INVALID = "One or more parameter values were invalid: "
+_NAME_TOO_LONG = _ONE_ERROR + "Attribute name is too large, must be less than 65536 bytes"
+_NAME_EMPTY = "Empty attribute name"
+_NOT_TRUE = _ONE_ERROR + _INVALID + "Null attribute value types must have the value of true"
+_EMPTY_STRING = _INVALID + "An AttributeValue may not contain an empty string"
+_EMPTY_BINARY = _INVALID + "An AttributeValue may not contain a null or empty binary type."
+
+
+class _SetError(ValidationError):
+    """A set that DynamoDB refuses; among an expression's values it is reported with its name."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(_ONE_ERROR + detail)
+        self.detail = detail
+
+
+# The door
+
+
+def check_item(raw: Any, limits: Limits) -> int:
+    """Check an item of a request, make it canonical and return its size in bytes."""
+    if type(raw) is not dict:
+        raise _wrong_map(raw)
+    size = _check_members(raw, limits, 1)
+    if size > limits.item_bytes:
+        raise ValidationError(ITEM_TOO_LARGE)
+    return size
+
+
+def check_value(raw: Any, limits: Limits) -> int:
+    """Check one value of a request, make it canonical and return its size in bytes."""
+    return _check(raw, limits, 1)
+
+
+def check_values(raw: Any, limits: Limits) -> int:
+    """Check a request's ExpressionAttributeValues, make them canonical and return their size with their names.
+
+    The names themselves are the expressions' to judge.
+    """
+    if type(raw) is not dict:
+        raise _wrong_map(raw)
+    size = 0
+    for name, value in raw.items():
+        try:
+            size += len(name.encode()) + _check(value, limits, 1)
+        except _SetError as error:
+            text = (
+                f"{_ONE_ERROR}ExpressionAttributeValues contains invalid value: {error.detail} for key {name}"
+            )
+            raise ValidationError(text) from None
+    return size
+
+
+def _check(value: Any, limits: Limits, depth: int) -> int:
+    if type(value) is dict and len(value) == 1:
+        tag = next(iter(value))
+        check = _CHECKS.get(tag)
+        if check is not None:
+            return check(value, value[tag], limits, depth)
+    return _check_irregular(value, limits, depth)
+
+
+def _check_irregular(value: Any, limits: Limits, depth: int) -> int:
+    """Check a value with no type, or with several: nulls and unknown types do not count."""
+    if type(value) is list:
+        raise _unrecognized("class com.amazonaws.dynamodb.v20120810.AttributeValue")
+    if value is None:
+        raise ValidationError(_EMPTY)
+    if type(value) is not dict:
+        raise SerializationError("Unexpected value type in payload")
+    present = [tag for tag in value if tag in _CHECKS and value[tag] is not None]
+    if not present:
+        raise ValidationError(_EMPTY)
+    # DynamoDB judges what each type holds before it objects to there being several.
+    sizes = [_CHECKS[tag](value, value[tag], limits, depth) for tag in present]
+    if len(present) > 1:
+        raise ValidationError(_SEVERAL)
+    content = value[present[0]]
+    value.clear()
+    value[present[0]] = content
+    return sizes[0]
+
+
+def _check_members(members: dict[str, Any], limits: Limits, depth: int) -> int:
+    size = 0
+    longest = limits.attribute_name_bytes
+    for name, value in members.items():
+        name_bytes = len(name) if name.isascii() else len(name.encode())
+        if not 0 < name_bytes <= longest:
+            raise ValidationError(_NAME_TOO_LONG if name else _NAME_EMPTY)
+        # `_check`, written out: this is every put's inner loop.
+        if type(value) is dict and len(value) == 1:
+            tag = next(iter(value))
+            check = _CHECKS.get(tag)
+            if check is not None:
+                size += name_bytes + check(value, value[tag], limits, depth)
+                continue
+        size += name_bytes + _check_irregular(value, limits, depth)
+    return size
+
+
+def _check_string(_: Value, content: Any, limits: Limits, _depth: int) -> int:
+    if type(content) is not str:
+        raise _wrong_string(content)
+    if not content and not limits.empty_allowed:
+        raise ValidationError(_EMPTY_STRING)
+    return len(content) if content.isascii() else len(content.encode())
+
+
+def _check_number(value: Value, content: Any, _limits: Limits, _depth: int) -> int:
+    if type(content) is not str:
+        raise _wrong_string(content)
+    text = numbers.canonical(content)
+    if text is not content:
+        value["N"] = text
+    return numbers.size(text)
+
+
+def _check_binary(_: Value, content: Any, limits: Limits, _depth: int) -> int:
+    if not content and content == "" and not limits.empty_allowed:
+        raise ValidationError(_EMPTY_BINARY)
+    return len(_bytes_of(content))
+
+
+def _check_boolean(_: Value, content: Any, _limits: Limits, _depth: int) -> int:
+    if type(content) is not bool:
+        raise _wrong_boolean(content)
+    return 1
+
+
+def _check_null(_: Value, content: Any, limits: Limits, _depth: int) -> int:
+    if type(content) is not bool:
+        raise _wrong_boolean(content)
+    if not limits.null_allowed:
+        # There was no such type in 2012.
+        raise ValidationError(_EMPTY)
+    if not content:
+        raise ValidationError(_NOT_TRUE)
+    return 1
+
+
+def _check_string_set(value: Value, content: Any, limits: Limits, _depth: int) -> int:
+    if type(content) is not list:
+        raise _wrong_list(content)
+    if not content:
+        raise _SetError(_INVALID + "An string set  may not be empty")
+    for text in content:
+        if type(text) is not str:
+            raise _wrong_string(text)
+        if not text and not limits.empty_allowed:
+            raise _SetError(_INVALID + "An string set may not have a empty string as a member")
+    if len(set(content)) < len(content):
+        quoted = ", ".join(f'"{text}"' for text in content)
+        raise _SetError(f"{_INVALID}Input collection [{quoted}] contains duplicates.")
+    value["SS"] = sorted(content)
+    return sum(len(text.encode()) for text in content)
+
+
+def _check_number_set(value: Value, content: Any, _limits: Limits, _depth: int) -> int:
+    if type(content) is not list:
+        raise _wrong_list(content)
+    if not content:
+        raise _SetError(_INVALID + "An number set  may not be empty")
+    for text in content:
+        if type(text) is not str:
+            raise _wrong_string(text)
+    texts = [numbers.canonical(text) for text in content]
+    if len(set(texts)) < len(texts):
+        raise _SetError("Input collection contains duplicates")
+    value["NS"] = sorted(texts, key=numbers.encode)
+    return sum(map(numbers.size, texts))
+
+
+def _check_binary_set(value: Value, content: Any, limits: Limits, _depth: int) -> int:
+    if type(content) is not list:
+        raise _wrong_list(content)
+    if not content:
+        raise _SetError(_INVALID + "Binary sets should not be empty")
+    binaries = {text: _bytes_of(text) for text in content}
+    if "" in binaries and not limits.empty_allowed:
+        raise _SetError(_INVALID + "Binary sets may not contain null or empty values")
+    if len(binaries) < len(content):
+        listed = ", ".join(content)
+        raise _SetError(f"{_INVALID}Input collection [{listed}]of type BS contains duplicates.")
+    value["BS"] = sorted(content, key=binaries.__getitem__)
+    return sum(map(len, binaries.values()))
+
+
+def _check_list(_: Value, content: Any, limits: Limits, depth: int) -> int:
+    if type(content) is not list:
+        raise _wrong_list(content)
+    if depth >= limits.depth and content:
+        raise ValidationError(_NESTED)
+    size = COLLECTION_BYTES + limits.element_bytes * len(content)
+    for value in content:
+        size += _check(value, limits, depth + 1)
+    return size
+
+
+def _check_map(_: Value, content: Any, limits: Limits, depth: int) -> int:
+    if type(content) is not dict:
+        raise _wrong_map(content)
+    if depth >= limits.depth and content:
+        raise ValidationError(_NESTED)
+    own = COLLECTION_BYTES + limits.element_bytes * len(content)
+    return own + _check_members(content, limits, depth + 1)
+
+
+_Check: TypeAlias = Callable[[Value, Any, Limits, int], int]
+
+_CHECKS: Final[dict[str, _Check]] = {
+    "S": _check_string,
+    "N": _check_number,
+    "B": _check_binary,
+    "SS": _check_string_set,
+    "NS": _check_number_set,
+    "BS": _check_binary_set,
+    "M": _check_map,
+    "L": _check_list,
+    "NULL": _check_null,
+    "BOOL": _check_boolean,
+}
+
+
+def _bytes_of(content: Any) -> bytes:
+    """Return the bytes of a request's base64, of which DynamoDB takes the strict form only."""
+    if type(content) is not str:
+        raise _wrong_binary(content)
+    if len(content) % 4:
+        found = f"Base64 encoded length is expected a multiple of 4 bytes but found: {len(content)}"
+        raise SerializationError(found)
+    try:
+        data = a2b_base64(content, strict_mode=True)
+    except ValueError:
+        data = None
+    if data is None or b2a_base64(data, newline=False).decode("ascii") != content:
+        raise _wrong_base64(content)
+    return data
+
+
+# Wrong kinds of JSON
+
+
+def _wrong_string(content: Any) -> SerializationError | ValidationError:
+    return _wrong_scalar(content, "String", "java.lang.String")
+
+
+def _wrong_boolean(content: Any) -> SerializationError | ValidationError:
+    if type(content) is str:
+        return SerializationError("Unexpected token received from parser")
+    return _wrong_scalar(content, "Boolean", "java.lang.Boolean")
+
+
+def _wrong_binary(content: Any) -> SerializationError | ValidationError:
+    if content is None or type(content) in (list, dict):
+        return _wrong_scalar(content, "", "java.nio.ByteBuffer")
+    return SerializationError("only base-64-encoded strings are convertible to bytes")
+
+
+def _wrong_scalar(content: Any, wanted: str, java_class: str) -> SerializationError | ValidationError:
+    if content is None:
+        return ValidationError(_EMPTY)
+    if type(content) is list:
+        return _unrecognized(f"class {java_class}")
+    if type(content) is dict:
+        return _unexpected_start()
+    return SerializationError(f"{_token(content)} cannot be converted to {wanted}")
+
+
+def _token(content: Any) -> str:
+    """Name a JSON scalar that is no string as DynamoDB's parser does."""
+    if type(content) is bool:
+        return "TRUE_VALUE" if content else "FALSE_VALUE"
+    return "NUMBER_VALUE" if type(content) is int else "DECIMAL_VALUE"
+
+
+def _wrong_list(content: Any) -> SerializationError | ValidationError:
+    if content is None:
+        return ValidationError(_EMPTY)
+    return _unexpected_start() if type(content) is dict else SerializationError("Unexpected field type")
+
+
+def _wrong_map(content: Any) -> SerializationError | ValidationError:
+    if content is None:
+        return ValidationError(_EMPTY)
+    if type(content) is list:
+        return _unrecognized(
+            "java.util.Map<java.lang.String, com.amazonaws.dynamodb.v20120810.AttributeValue>"
+        )
+    return SerializationError("Unexpected field type")
+
+
+def _wrong_base64(content: str) -> SerializationError:
+    for character in content:
+        if not (character.isascii() and (character.isalnum() or character in "+/=")):
+            return SerializationError(f"Invalid Base64 character: '{character}'")
+    # DynamoDB's own spelling.
+    return SerializationError("Invalid last non-pad Base64 character dectected")
+
+
+def _unrecognized(java_type: str) -> SerializationError:
+    return SerializationError(f"Unrecognized collection type {java_type}")
+
+
+def _unexpected_start() -> SerializationError:
+    return SerializationError("Start of structure or map found where not expected")
+
+
+# Behind the door: canonical values only
+
+
+def item_size(item: Item, limits: Limits) -> int:
+    """Return the bytes that DynamoDB counts for an item: names and values."""
+    size = 0
+    for name, value in item.items():
+        size += (len(name) if name.isascii() else len(name.encode())) + value_size(value, limits)
+    return size
+
+
+def value_size(value: Value, limits: Limits = MODERN) -> int:
+    """Return the bytes that DynamoDB counts for a value."""
+    tag = next(iter(value))
+    content = value[tag]
+    if tag == "S":
+        return len(content) if content.isascii() else len(content.encode())
+    if tag == "N":
+        return numbers.size(content)
+    if tag == "M":
+        return COLLECTION_BYTES + limits.element_bytes * len(content) + item_size(content, limits)
+    if tag == "L":
+        own = COLLECTION_BYTES + limits.element_bytes * len(content)
+        return own + sum(value_size(element, limits) for element in content)
+    return _SIZES[tag](content)
+
+
+def _binary_size(content: str) -> int:
+    return (len(content) >> 2) * 3 - content.count("=", -2)
+
+
+_SIZES: Final[dict[str, Callable[[Any], int]]] = {
+    "B": _binary_size,
+    "BOOL": lambda _: 1,
+    "NULL": lambda _: 1,
+    "SS": lambda content: sum(len(text.encode()) for text in content),
+    "NS": lambda content: sum(map(numbers.size, content)),
+    "BS": lambda content: sum(map(_binary_size, content)),
+}
+
+
+def dump(item: Item) -> bytes:
+    """Return the canonical bytes of an item."""
+    # orjson's own bytes keep the whole buffer they were written in, some 4 KB; a copy does not.
+    return b"%b" % orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+
+
+def load(data: bytes) -> Item:
+    """Return the item of canonical bytes; a new one each time, so the caller may change it."""
+    item: Item = orjson.loads(data)
+    return item
+
+
+def type_of(value: Value) -> str:
+    """Return "S", "N", "M", ..."""
+    return next(iter(value))
+
+
+def depth_of(value: Value) -> int:
+    """Return the levels of a value: 1 for a scalar or a set, one more for each list or map around it."""
+    tag = next(iter(value))
+    if tag == "M":
+        return 1 + max(map(depth_of, value["M"].values()), default=0)
+    if tag == "L":
+        return 1 + max(map(depth_of, value["L"]), default=0)
+    return 1
+
+
+def equal(a: Value, b: Value) -> bool:
+    """Return whether two values are one to DynamoDB; values of two types never are."""
+    return a == b
+
+
+def compare(a: Value, b: Value) -> int:
+    """Return -1, 0 or 1 as a is less than, equal to or greater than b: two S, two N or two B."""
+    tag = next(iter(a))
+    if tag == "N":
+        return numbers.compare(a["N"], b["N"])
+    left, right = a[tag], b[tag]
+    if left == right:
+        return 0
+    if tag == "B":
+        return -1 if a2b_base64(left) < a2b_base64(right) else 1
+    return -1 if left < right else 1
+
+
+def contains(container: Value, operand: Value) -> bool:
+    """Return whether a string or binary contains another, a set an element, or a list a value."""
+    tag, wanted = next(iter(container)), next(iter(operand))
+    if tag == "L":
+        return operand in container["L"]
+    if tag == wanted + "S":
+        return operand[wanted] in container[tag]
+    if tag != wanted or tag not in ("S", "B"):
+        return False
+    if tag == "B":
+        return a2b_base64(operand["B"]) in a2b_base64(container["B"])
+    return operand["S"] in container["S"]
