@@ -37,7 +37,7 @@ class Store:
         size: The sum of their sizes.
     """
 
-    __slots__ = ("_has_sort_key", "_occupied", "_orders", "_owner", "_slots", "count", "size")
+    __slots__ = ("_has_sort_key", "_last", "_occupied", "_orders", "_owner", "_slots", "count", "size")
 
     def __init__(self, owner_id: int, has_sort_key: bool) -> None:
         self._owner = owner_id
@@ -45,6 +45,7 @@ class Store:
         self._slots: dict[int, _Slot] = {}
         self._occupied: list[int] = []  # the keys of _slots, sorted
         self._orders: dict[int, list[tuple[int, bytes]]] = {}
+        self._last = (b"", slot(key_hash(owner_id, b"")))
         self.count = 0
         self.size = 0
 
@@ -63,7 +64,7 @@ class Store:
 
     def put(self, pk: bytes, sk: bytes, stored: Stored) -> Stored | None:
         """Store an item; return the one it replaced."""
-        number = slot(key_hash(self._owner, pk))
+        number = self._number(pk)
         held_here = self._slots.get(number)
         if held_here is None:
             held_here = self._slots[number] = {}
@@ -90,7 +91,7 @@ class Store:
 
     def remove(self, pk: bytes, sk: bytes) -> Stored | None:
         """Take an item away and return it; None if there is none."""
-        number = slot(key_hash(self._owner, pk))
+        number = self._number(pk)
         held_here = self._slots.get(number)
         held = held_here.get(pk) if held_here is not None else None
         if held_here is None or held is None:
@@ -154,8 +155,14 @@ class Store:
                 for sk, stored in _range(held_here[pk], low, None, False):
                     yield hashed, pk, sk, stored
 
+    def _number(self, pk: bytes) -> int:
+        """The slot of `pk`. A write reads the item first: hashing is half of what either costs, so do it once."""
+        if pk != self._last[0]:
+            self._last = (pk, slot(key_hash(self._owner, pk)))
+        return self._last[1]
+
     def _held(self, pk: bytes) -> _Alone | Collection | None:
-        held_here = self._slots.get(slot(key_hash(self._owner, pk)))
+        held_here = self._slots.get(self._number(pk))
         return None if held_here is None else held_here.get(pk)
 
     def _forget(self, number: int, held_here: _Slot, pk: bytes) -> None:
