@@ -31,7 +31,11 @@ def table_request(
 ) -> dict[str, Any]:
     """CreateTable's request; `settings` are its other members and win over ours."""
     types = dict(key.split(":") for key in keys)
-    request: dict[str, Any] = {"TableName": name, "KeySchema": _schema(list(types)), "BillingMode": "PAY_PER_REQUEST"}
+    request: dict[str, Any] = {
+        "TableName": name,
+        "KeySchema": _schema(list(types)),
+        "BillingMode": "PAY_PER_REQUEST",
+    }
     for member, indexes in (("GlobalSecondaryIndexes", gsi), ("LocalSecondaryIndexes", lsi)):
         for index, text in (indexes or {}).items():
             words = text.split()
@@ -46,7 +50,9 @@ def table_request(
 
 
 def _schema(names: list[str]) -> list[dict[str, str]]:
-    return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(names, ("HASH", "RANGE"), strict=False)]
+    return [
+        {"AttributeName": name, "KeyType": kind} for name, kind in zip(names, ("HASH", "RANGE"), strict=False)
+    ]
 
 
 def _projection(word: str) -> dict[str, Any]:
