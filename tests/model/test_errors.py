@@ -1,0 +1,64 @@
+"""The answers that errors become."""
+
+import orjson
+import pytest
+
+from foldb.model import errors
+from foldb.model.errors import (
+    ConditionalCheckFailedError,
+    Reason,
+    RequestError,
+    ResourceNotFoundError,
+    SerializationError,
+    TransactionCanceledError,
+    ValidationError,
+)
+
+ITEM = b'{"pk":{"S":"car"}}'
+
+
+def every_request_error() -> list[type[RequestError]]:
+    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+    return [value for value in classes if issubclass(value, RequestError) and value is not RequestError]
+
+
+def test_the_type_of_an_answer_says_which_part_of_dynamodb_refused() -> None:
+    assert ResourceNotFoundError().wire_type == ("com.amazonaws.dynamodb.v20120810#ResourceNotFoundException")
+    assert ValidationError("no").wire_type == "com.amazon.coral.validate#ValidationException"
+    assert SerializationError("no").wire_type == "com.amazon.coral.service#SerializationException"
+
+
+@pytest.mark.parametrize("error", every_request_error())
+def test_every_request_error_has_a_wire_name_of_its_own(error: type[RequestError]) -> None:
+    names = [other.wire_name for other in every_request_error()]
+
+    assert names.count(error.wire_name) == 1
+
+
+def test_a_failed_condition_carries_the_item_only_when_it_was_asked_for() -> None:
+    bare = orjson.loads(orjson.dumps(ConditionalCheckFailedError().body()))
+    with_item = orjson.loads(orjson.dumps(ConditionalCheckFailedError(ITEM).body()))
+
+    assert bare["message"] == "The conditional request failed"
+    assert "Item" not in bare
+    assert with_item["Item"] == {"pk": {"S": "car"}}
+
+
+def test_a_cancelled_transaction_gives_one_reason_for_each_action_in_order() -> None:
+    error = TransactionCanceledError(
+        [Reason("None"), Reason("ConditionalCheckFailed", "The conditional request failed", ITEM)]
+    )
+
+    assert orjson.loads(orjson.dumps(error.body())) == {
+        "__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
+        "Message": "Transaction cancelled, please refer cancellation reasons for specific reasons "
+        "[None, ConditionalCheckFailed]",
+        "CancellationReasons": [
+            {"Code": "None"},
+            {
+                "Code": "ConditionalCheckFailed",
+                "Message": "The conditional request failed",
+                "Item": {"pk": {"S": "car"}},
+            },
+        ],
+    }

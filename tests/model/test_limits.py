@@ -1,0 +1,30 @@
+"""The two sets of limits."""
+
+import dataclasses
+
+import pytest
+
+from foldb.model.limits import LIMITS_2012, MODERN, limits_named
+
+
+def test_a_set_is_found_by_the_name_that_a_genesis_gives() -> None:
+    assert limits_named("modern") is MODERN
+    assert limits_named("2012") is LIMITS_2012
+
+
+def test_a_name_that_no_genesis_may_give_is_refused() -> None:
+    with pytest.raises(KeyError):
+        limits_named("2013")
+
+
+def test_the_sets_differ_in_what_the_founding_documents_say_and_in_nothing_else() -> None:
+    modern, old = dataclasses.asdict(MODERN), dataclasses.asdict(LIMITS_2012)
+
+    assert {name: (value, old[name]) for name, value in modern.items() if value != old[name]} == {
+        "name": ("modern", "2012"),
+        "item_bytes": (409_600, 65_536),
+        "null_allowed": (True, False),
+        "empty_allowed": (True, False),
+        "element_bytes": (1, 0),
+        "global_indexes": (20, 5),
+    }
