@@ -75,7 +75,7 @@ class KeySchema:
             or len(sk) > limits.sort_key_bytes
             or (self.sort and not sk)
         ):
-            raise self._length_error(key, pk, sk, limits)
+            raise self._length_error(key, pk, limits)
         return pk, sk
 
     def item_key(self, item: Item, limits: Limits) -> tuple[bytes, bytes]:
@@ -88,7 +88,7 @@ class KeySchema:
             or len(sk) > limits.sort_key_bytes
             or (self.sort and not sk)
         ):
-            raise self._length_error(item, pk, sk, limits)
+            raise self._length_error(item, pk, limits)
         return pk, sk
 
     def of(self, item: Item) -> Item:
@@ -111,7 +111,7 @@ class KeySchema:
                 )
         raise AssertionError("every key attribute is there")
 
-    def _length_error(self, item: Item, pk: bytes, sk: bytes, limits: Limits) -> ValidationError:
+    def _length_error(self, item: Item, pk: bytes, limits: Limits) -> ValidationError:
         for attribute in self.attributes:
             if not keys.encode(item[attribute.name]):
                 kind = "string" if attribute.type == "S" else "binary"
@@ -158,8 +158,12 @@ def _reader(attributes: tuple[KeyAttribute, ...]) -> Reader:
     if len(attributes) > 1:
         return _parts_reader(attributes)
     if not attributes:
-        return lambda item: b""
+        return _read_nothing
     return _string_reader(attributes[0].name) if attributes[0].type == "S" else _value_reader(attributes[0])
+
+
+def _read_nothing(_: Item) -> bytes:
+    return b""
 
 
 def _string_reader(name: str) -> Reader:

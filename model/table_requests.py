@@ -1,58 +1,186 @@
 """What a table command does to a table's definition.
 
 Each function takes the definition as it is and a request that `service.py` found well-formed, and returns the
-definition as it will be or raises DynamoDB's error. The server calls them to refuse early; the fold calls them
-again, with the log's time, and what it gets is what counts.
+definition as it will be, or raises DynamoDB's error. The server calls them to refuse early; the fold calls
+them again, with the log's time, and what it gets is what counts.
 
-A table that was created, updated or marked for deletion comes back CREATING, UPDATING or DELETING, which is what
-the operation answers. `tables.settled` ends that state.
+A table that was created, changed or marked for deletion comes back CREATING, UPDATING or DELETING, which is
+what the operation answers. `tables.settled` ends that state.
 """
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from . import index_requests
+from .errors import LimitExceededError, ResourceInUseError, ValidationError
+from .index_requests import INVALID, update_indexes
+from .key_schema import KeySchema
 from .limits import Limits
-from .tables import TableDefinition
+from .tables import IndexDefinition, OnDemand, Recovery, Stream, TableDefinition, Throughput, name_of
+from .throughput import check_bounds, check_maxima, read_throughput, with_throughput
+
+# Every member that asks UpdateTable for something; the error text is older than most of them.
+_CHANGES = (
+    "BillingMode",
+    "DeletionProtectionEnabled",
+    "GlobalSecondaryIndexUpdates",
+    "OnDemandThroughput",
+    "ProvisionedThroughput",
+    "SSESpecification",
+    "StreamSpecification",
+    "TableClass",
+    "WarmThroughput",
+)
+_UNSUPPORTED = (
+    "DisassociationProtectionEnabled",
+    "GlobalTableSettingsReplicationMode",
+    "GlobalTableSourceArn",
+    "GlobalTableWitnessUpdates",
+    "MultiRegionConsistency",
+    "ReplicaUpdates",
+    "VectorIndexUpdates",
+    "VectorIndexes",
+)
 
 
 def create(
-    request: dict[str, Any], *, table_id: int, uuid: str, time_ms: int, limits: Limits, tables: int = 0
+    request: dict[str, Any],
+    *,
+    table_id: int,
+    uuid: str,
+    time_ms: int,
+    limits: Limits,
+    tables: int = 0,
+    units: tuple[int, int] = (0, 0),
 ) -> TableDefinition:
-    """The definition that CreateTable asks for. Its indexes take the ids after `table_id`."""
-    raise NotImplementedError
+    """The definition that CreateTable asks for. Its indexes take the ids after `table_id`.
+
+    Args:
+        tables: How many tables there are already.
+        units: What they have provisioned, read and write (`throughput.units_of`).
+    """
+    _refuse_unsupported(request)
+    by_request = request.get("BillingMode") == "PAY_PER_REQUEST"
+    _check_billing(request, by_request)
+    types = index_requests.attribute_types(request["AttributeDefinitions"])
+    key = index_requests.table_key(request["KeySchema"], types)
+    indexes = _numbered(_requested_indexes(request, key, types, limits, by_request=by_request), table_id + 1)
+    index_requests.check_definitions_used(types, key, indexes)
+    definition = TableDefinition(
+        id=table_id,
+        name=name_of(request["TableName"]),
+        uuid=uuid,
+        key=key,
+        attribute_types=types,
+        created_ms=time_ms,
+        indexes=indexes,
+        billing_mode="PAY_PER_REQUEST" if by_request else "PROVISIONED",
+        billed_by_request_ms=time_ms if by_request else None,
+        throughput=read_throughput(request.get("ProvisionedThroughput")),
+        on_demand=_on_demand(request, None, by_request=by_request),
+        warm=index_requests.warm(request.get("WarmThroughput")),
+        table_class=request.get("TableClass"),
+        deletion_protection=request.get("DeletionProtectionEnabled", False),
+        kms_key=_kms_key(request.get("SSESpecification"), uuid),
+        stream=_first_stream(request.get("StreamSpecification"), time_ms),
+        tags=_tagged({}, request.get("Tags", ()), limits),
+    )
+    if tables >= limits.tables:
+        raise LimitExceededError(
+            f"Subscriber limit exceeded: There is a limit of {limits.tables} tables per subscriber"
+        )
+    check_maxima(definition, units, limits)
+    return definition
 
 
 def update(
-    definition: TableDefinition, request: dict[str, Any], *, next_id: int, time_ms: int, limits: Limits
+    definition: TableDefinition,
+    request: dict[str, Any],
+    *,
+    next_id: int,
+    time_ms: int,
+    limits: Limits,
+    units: tuple[int, int] = (0, 0),
 ) -> TableDefinition:
-    """UpdateTable. An index that it adds takes the id `next_id` and is backfilling."""
-    raise NotImplementedError
+    """UpdateTable. An index that it adds takes the id `next_id` and is backfilling.
+
+    Args:
+        units: What the other tables have provisioned.
+    """
+    _refuse_unsupported(request)
+    if not any(request.get(name) not in (None, []) for name in _CHANGES):
+        raise ValidationError(
+            "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, "
+            "GlobalSecondaryIndexUpdates or SSESpecification or ReplicaUpdates is required"
+        )
+    _check_in_use(definition)
+    changed = _with_billing(definition, request, time_ms)
+    changed = update_indexes(changed, request, next_id=next_id, time_ms=time_ms, limits=limits)
+    changed = _with_settings(changed, request, time_ms)
+    check_maxima(changed, units, limits)
+    return replace(changed, status="UPDATING")
 
 
-def delete(definition: TableDefinition) -> TableDefinition:
-    """DeleteTable."""
-    raise NotImplementedError
+def delete(definition: TableDefinition, request: dict[str, Any] | None = None) -> TableDefinition:
+    """DeleteTable. A table that is being deleted already stays so."""
+    del request
+    if definition.deletion_protection:
+        raise ValidationError(
+            "Resource cannot be deleted as it is currently protected against deletion. "
+            "Disable deletion protection first."
+        )
+    if definition.status != "DELETING":
+        _check_in_use(definition)
+    return replace(definition, status="DELETING")
 
 
 def update_time_to_live(definition: TableDefinition, request: dict[str, Any]) -> TableDefinition:
     """UpdateTimeToLive."""
-    raise NotImplementedError
+    _check_in_use(definition)
+    specification = request["TimeToLiveSpecification"]
+    name, current = specification["AttributeName"], definition.ttl_attribute
+    if current is not None and current != name:
+        raise ValidationError(
+            f"TimeToLive is active on a different AttributeName: current AttributeName is {current}"
+        )
+    if specification["Enabled"] == (current is not None):
+        state = "disabled" if current is None else "enabled"
+        raise ValidationError(f"TimeToLive is already {state}")
+    return replace(definition, ttl_attribute=name if specification["Enabled"] else None)
 
 
 def tag(definition: TableDefinition, request: dict[str, Any], limits: Limits) -> TableDefinition:
     """TagResource."""
-    raise NotImplementedError
+    if not request["Tags"]:
+        raise ValidationError("Atleast one Tag needs to be provided as Input.")
+    return replace(definition, tags=_tagged(definition.tags, request["Tags"], limits))
 
 
 def untag(definition: TableDefinition, request: dict[str, Any]) -> TableDefinition:
-    """UntagResource."""
-    raise NotImplementedError
+    """UntagResource. A key that is not there is no error."""
+    if not request["TagKeys"]:
+        raise ValidationError("Atleast one Tag Key needs to be provided as Input.")
+    tags = {key: value for key, value in definition.tags.items() if key not in request["TagKeys"]}
+    return replace(definition, tags=tags)
 
 
 def update_continuous_backups(
     definition: TableDefinition, request: dict[str, Any], *, time_ms: int
 ) -> TableDefinition:
-    """UpdateContinuousBackups."""
-    raise NotImplementedError
+    """UpdateContinuousBackups. Switching on what is on keeps the time from which it has been on."""
+    specification = request["PointInTimeRecoverySpecification"]
+    current = definition.recovery
+    days = specification.get("RecoveryPeriodInDays")
+    if not specification["PointInTimeRecoveryEnabled"]:
+        if days is not None:
+            raise ValidationError(
+                f"{INVALID}RecoveryPeriodInDays can only be specified when PointInTimeRecoveryEnabled is true"
+            )
+        return replace(definition, recovery=None)
+    if current is None:
+        return replace(definition, recovery=Recovery(time_ms, days or 35))
+    return replace(definition, recovery=replace(current, days=days or current.days))
 
 
 def change(
@@ -63,6 +191,187 @@ def change(
     next_id: int,
     time_ms: int,
     limits: Limits,
+    units: tuple[int, int] = (0, 0),
 ) -> TableDefinition:
     """Any of the above but `create`, by the name of the API operation."""
-    raise NotImplementedError
+    changes: dict[str, Callable[[], TableDefinition]] = {
+        "UpdateTable": lambda: update(
+            definition, request, next_id=next_id, time_ms=time_ms, limits=limits, units=units
+        ),
+        "DeleteTable": lambda: delete(definition),
+        "UpdateTimeToLive": lambda: update_time_to_live(definition, request),
+        "TagResource": lambda: tag(definition, request, limits),
+        "UntagResource": lambda: untag(definition, request),
+        "UpdateContinuousBackups": lambda: update_continuous_backups(definition, request, time_ms=time_ms),
+    }
+    return changes[operation]()
+
+
+# Billing
+
+
+def _check_billing(request: dict[str, Any], by_request: bool) -> None:
+    requested = request.get("ProvisionedThroughput")
+    if by_request and requested is not None:
+        raise ValidationError(
+            f"{INVALID}Neither ReadCapacityUnits nor WriteCapacityUnits can be specified "
+            "when BillingMode is PAY_PER_REQUEST"
+        )
+    if not by_request and requested is None:
+        raise ValidationError(
+            f"{INVALID}ReadCapacityUnits and WriteCapacityUnits must both be specified "
+            "when BillingMode is PROVISIONED"
+        )
+    check_bounds(requested)
+
+
+def _with_billing(definition: TableDefinition, request: dict[str, Any], time_ms: int) -> TableDefinition:
+    mode = request.get("BillingMode", definition.billing_mode)
+    requested = request.get("ProvisionedThroughput")
+    if mode == "PAY_PER_REQUEST":
+        _check_billing(request, by_request=True)
+        return _billed_by_request(definition, time_ms)
+    if requested is None:
+        if "BillingMode" in request:
+            raise ValidationError(
+                f"{INVALID}ProvisionedThroughput must be specified when BillingMode is PROVISIONED"
+            )
+        return definition
+    check_bounds(requested)
+    changed = with_throughput(definition.throughput, requested, "table", time_ms)
+    return replace(definition, billing_mode="PROVISIONED", throughput=changed, on_demand=None)
+
+
+def _billed_by_request(definition: TableDefinition, time_ms: int) -> TableDefinition:
+    if definition.billing_mode == "PAY_PER_REQUEST":
+        return definition
+    indexes = tuple(replace(index, throughput=Throughput()) for index in definition.indexes)
+    return replace(
+        definition,
+        billing_mode="PAY_PER_REQUEST",
+        billed_by_request_ms=time_ms,
+        throughput=Throughput(),
+        indexes=indexes,
+    )
+
+
+# Settings
+
+
+def _with_settings(definition: TableDefinition, request: dict[str, Any], time_ms: int) -> TableDefinition:
+    by_request = definition.billing_mode == "PAY_PER_REQUEST"
+    table_class = request.get("TableClass", definition.table_class)
+    sse = request.get("SSESpecification")
+    return replace(
+        definition,
+        on_demand=_on_demand(request, definition.on_demand, by_request=by_request),
+        warm=index_requests.warm(request.get("WarmThroughput")) or definition.warm,
+        table_class=table_class,
+        table_class_ms=definition.table_class_ms if table_class == definition.table_class else time_ms,
+        deletion_protection=request.get("DeletionProtectionEnabled", definition.deletion_protection),
+        kms_key=definition.kms_key if sse is None else _kms_key(sse, definition.uuid),
+        stream=_next_stream(definition, request.get("StreamSpecification"), time_ms),
+    )
+
+
+def _on_demand(request: dict[str, Any], current: OnDemand | None, *, by_request: bool) -> OnDemand | None:
+    requested = request.get("OnDemandThroughput")
+    if requested is None:
+        return current
+    if not by_request and requested:
+        raise ValidationError(
+            f"{INVALID}{next(iter(requested))} for OnDemandThroughput cannot be specified "
+            "when table BillingMode is PROVISIONED."
+        )
+    return index_requests.on_demand(requested, current)
+
+
+def _kms_key(specification: dict[str, Any] | None, uuid: str) -> str | None:
+    """The key's ARN. Our "AWS managed key" is named after the table, so that it needs no chance."""
+    if specification is None or not specification.get("Enabled", False):
+        return None
+    if specification.get("SSEType", "KMS") != "KMS":
+        raise ValidationError(f"{INVALID}SSEType AES256 is not supported")
+    key: str = specification.get("KMSMasterKeyId", uuid)
+    return key if key.startswith("arn:") else f"arn:aws:kms:us-east-1:000000000000:key/{key}"
+
+
+def _first_stream(specification: dict[str, Any] | None, time_ms: int) -> Stream | None:
+    if specification is None:
+        return None
+    if not specification["StreamEnabled"]:
+        if "StreamViewType" in specification:
+            raise ValidationError(
+                f"{INVALID}Table is being created with a stream disabled, UpdateViewType should not be specified"
+            )
+        return None
+    return Stream(_view(specification), time_ms)
+
+
+def _next_stream(
+    definition: TableDefinition, specification: dict[str, Any] | None, time_ms: int
+) -> Stream | None:
+    current = definition.stream
+    if specification is None:
+        return current
+    enabled = current is not None and current.enabled
+    if specification["StreamEnabled"] and enabled:
+        raise ValidationError(f"Table already has an enabled stream: TableName: {definition.name}")
+    if specification["StreamEnabled"]:
+        return Stream(_view(specification), time_ms)
+    if current is None or not enabled:
+        raise ValidationError(f"Table already has a disabled stream: TableName: {definition.name}")
+    return replace(current, enabled=False)
+
+
+def _view(specification: dict[str, Any]) -> str:
+    view: str | None = specification.get("StreamViewType")
+    if view is None:
+        raise ValidationError(f"{INVALID}StreamViewType must be specified when StreamEnabled is true")
+    return view
+
+
+def _tagged(tags: dict[str, str], added: Sequence[dict[str, str]], limits: Limits) -> dict[str, str]:
+    keys = [entry["Key"] for entry in added]
+    if len(set(keys)) < len(keys):
+        raise ValidationError(f"{INVALID}Duplicate tag keys are not allowed")
+    if any(key.startswith("aws:") for key in keys):
+        raise ValidationError("aws: prefixed tag key names are not allowed for external use.")
+    after = {**tags, **{entry["Key"]: entry["Value"] for entry in added}}
+    if len(after) > limits.tags:
+        raise ValidationError(f"{INVALID}Too many tags: tag limit is {limits.tags}")
+    return after
+
+
+# Common
+
+
+def _requested_indexes(
+    request: dict[str, Any], key: KeySchema, types: dict[str, str], limits: Limits, *, by_request: bool
+) -> list[IndexDefinition]:
+    local = index_requests.local_indexes(request.get("LocalSecondaryIndexes"), key, types, limits)
+    requests = request.get("GlobalSecondaryIndexes")
+    indexes = local + index_requests.global_indexes(requests, types, limits, by_request=by_request)
+    index_requests.check_indexes(indexes, limits)
+    return indexes
+
+
+def _numbered(indexes: list[IndexDefinition], first: int) -> tuple[IndexDefinition, ...]:
+    return tuple(replace(index, id=number) for number, index in enumerate(indexes, first))
+
+
+def _refuse_unsupported(request: dict[str, Any]) -> None:
+    for name in _UNSUPPORTED:
+        if request.get(name):
+            raise ValidationError(f"{INVALID}{name} is not supported")
+
+
+def _check_in_use(definition: TableDefinition) -> None:
+    if definition.status != "ACTIVE":
+        raise ResourceInUseError(
+            "Attempt to change a resource which is still in use: "
+            f"Table is being {_PASSIVE[definition.status]}: {definition.name}"
+        )
+
+
+_PASSIVE = {"CREATING": "created", "UPDATING": "updated", "DELETING": "deleted"}

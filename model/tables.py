@@ -34,6 +34,7 @@ __all__ = [
     "Warm",
     "index_filled",
     "index_key_error",
+    "key_error_of_index",
     "name_of",
     "settled",
     "table_arn",
@@ -78,8 +79,8 @@ class OnDemand:
 class Warm:
     """Units a second the table was asked to be ready for. Kept and described; we are always ready."""
 
-    read: int
-    write: int
+    read: int | None = None
+    write: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,13 +276,14 @@ def index_key_error(definition: TableDefinition, item: Item, limits: Limits) -> 
     An attribute that is not there keeps the item out of the index and is no error.
     """
     for index in definition.indexes:
-        error = _key_error_of_index(index, item, limits)
+        error = key_error_of_index(index, item, limits)
         if error is not None:
             return error
     return None
 
 
-def _key_error_of_index(index: IndexDefinition, item: Item, limits: Limits) -> ValidationError | None:
+def key_error_of_index(index: IndexDefinition, item: Item, limits: Limits) -> ValidationError | None:
+    """The same for one index."""
     for attribute in index.key.attributes:
         value = item.get(attribute.name)
         if value is None:

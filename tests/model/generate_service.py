@@ -67,7 +67,7 @@ def generate() -> str:
 def _compact(shape: dict[str, Any]) -> dict[str, Any]:
     compact = {"type": shape["type"], **{name: shape[name] for name in CONSTRAINTS if name in shape}}
     if "enum" in shape:
-        compact["enum"] = sorted(shape["enum"][::-1], key=_place_in_set)
+        compact["enum"] = _as_set(shape["enum"])
     if "members" in shape:
         compact["members"] = {name: member["shape"] for name, member in shape["members"].items()}
         compact["required"] = shape.get("required", [])
@@ -85,8 +85,13 @@ def _references(compact: dict[str, Any]) -> list[str]:
     ]
 
 
-def _place_in_set(name: str) -> int:
-    # DynamoDB lists an enum in the order of a Java hash table of 32 places, the later of two in one place first.
+def _as_set(names: list[str]) -> list[str]:
+    """An enum as DynamoDB lists it: a Java hash table of 32 places, the later of two in one place first."""
+    last_first = list(reversed(names))
+    return sorted(last_first, key=_place)
+
+
+def _place(name: str) -> int:
     code = 0
     for character in name:
         code = 31 * code + ord(character)

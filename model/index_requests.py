@@ -1,0 +1,354 @@
+"""From the KeySchema, Projection and index members of a request to definitions.
+
+What is checked here is what a request's parts must be to each other: keys and attribute definitions, a local
+index and its table's key, a projection and its attributes. That each part is well-formed `service.py` has seen.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from .errors import LimitExceededError, ResourceInUseError, ResourceNotFoundError, ValidationError
+from .key_schema import KeyAttribute, KeySchema
+from .limits import Limits
+from .tables import IndexDefinition, IndexKind, OnDemand, Projection, TableDefinition, Warm
+from .throughput import check_bounds, read_throughput, with_throughput
+
+INVALID = "One or more parameter values were invalid: "
+
+
+def attribute_types(definitions: Sequence[dict[str, str]]) -> dict[str, str]:
+    """AttributeDefinitions as a mapping from name to type, in the request's order."""
+    types: dict[str, str] = {}
+    for definition in definitions:
+        name, kind = definition["AttributeName"], definition["AttributeType"]
+        if types.setdefault(name, kind) != kind:
+            raise ValidationError(f"{INVALID}Conflicting AttributeDefinitions for attribute: {name}")
+    return types
+
+
+def table_key(elements: Sequence[dict[str, str]], types: dict[str, str]) -> KeySchema:
+    """A table's KeySchema."""
+    names = [element["AttributeName"] for element in elements]
+    if len(set(names)) < len(names) or len(types) < len(names):
+        raise ValidationError("Invalid KeySchema: Some index key attribute have no definition")
+    return _key(elements, names, types)
+
+
+def index_key(elements: Sequence[dict[str, str]], types: dict[str, str], limits: Limits) -> KeySchema:
+    """An index's KeySchema."""
+    names = [element["AttributeName"] for element in elements]
+    if len(set(names)) < len(names):
+        raise ValidationError(
+            "Both the Hash Key and the Range Key element in the KeySchema have the same name"
+        )
+    key = _key(elements, names, types, parts=limits.global_key_parts)
+    for kind, part in (("HASH", key.partition), ("RANGE", key.sort)):
+        if len(part) > limits.global_key_parts:
+            raise ValidationError(
+                f"{INVALID}Number of {kind} key attributes in KeySchema "
+                f"exceeds the limit of {limits.global_key_parts}"
+            )
+    return key
+
+
+def _key(
+    elements: Sequence[dict[str, str]], names: list[str], types: dict[str, str], parts: int = 1
+) -> KeySchema:
+    kinds = [element["KeyType"] for element in elements]
+    if kinds[0] != "HASH":
+        raise ValidationError("Invalid KeySchema: The first KeySchemaElement is not a HASH key type")
+    if parts == 1 and kinds[1:] == ["HASH"]:
+        raise ValidationError("Invalid KeySchema: The second KeySchemaElement is not a RANGE key type")
+    if kinds != sorted(kinds):
+        raise ValidationError(
+            "Invalid KeySchema: The HASH key attributes do not precede the RANGE key attributes"
+        )
+    if any(name not in types for name in names):
+        raise ValidationError(
+            f"{INVALID}Some index key attributes are not defined in AttributeDefinitions. "
+            f"Keys: [{', '.join(names)}], AttributeDefinitions: [{', '.join(types)}]"
+        )
+    attributes = [KeyAttribute(name, types[name]) for name in names]
+    count = kinds.count("HASH")
+    return KeySchema(tuple(attributes[:count]), tuple(attributes[count:]))
+
+
+def check_definitions_used(types: dict[str, str], key: KeySchema, indexes: Iterable[IndexDefinition]) -> None:
+    """Every attribute that is defined must be part of a key."""
+    used = used_attributes(key, indexes)
+    if all(name in used for name in types):
+        return
+    if used == list(key.names):
+        raise ValidationError(
+            f"{INVALID}Number of attributes in KeySchema does not exactly match "
+            "number of attributes defined in AttributeDefinitions"
+        )
+    raise ValidationError(
+        f"{INVALID}Some AttributeDefinitions are not used. "
+        f"AttributeDefinitions: [{', '.join(types)}], keys used: [{', '.join(used)}]"
+    )
+
+
+def used_attributes(key: KeySchema, indexes: Iterable[IndexDefinition]) -> list[str]:
+    """The names of a table's key attributes, its indexes' included, each once."""
+    names = list(key.names)
+    for index in indexes:
+        names.extend(name for name in index.key.names if name not in names)
+    return names
+
+
+def local_indexes(
+    requests: Sequence[dict[str, Any]] | None, table: KeySchema, types: dict[str, str], limits: Limits
+) -> list[IndexDefinition]:
+    """LocalSecondaryIndexes; the ids are still to be given."""
+    if requests is None:
+        return []
+    if not requests:
+        raise ValidationError(f"{INVALID}List of LocalSecondaryIndexes is empty")
+    if not table.sort:
+        raise ValidationError(
+            f"{INVALID}Table KeySchema does not have a range key, "
+            "which is required when specifying a LocalSecondaryIndex"
+        )
+    indexes = [_index(request, "LSI", types, limits) for request in requests]
+    for index in indexes:
+        _check_local_key(index, table)
+    _check_names(indexes)
+    if len(indexes) > limits.local_indexes:
+        raise ValidationError(
+            f"{INVALID}Number of LocalSecondaryIndexes exceeds per-table limit of {limits.local_indexes}"
+        )
+    return indexes
+
+
+def _check_local_key(index: IndexDefinition, table: KeySchema) -> None:
+    own, of_table = index.key.partition[0].name, table.partition[0].name
+    if own != of_table:
+        raise ValidationError(
+            f"{INVALID}Index KeySchema does not have the same leading hash key as table KeySchema "
+            f"for index: {index.name}. index hash key: {own}, table hash key: {of_table}"
+        )
+    if not index.key.sort:
+        raise ValidationError(f"{INVALID}Index KeySchema does not have a range key for index: {index.name}")
+
+
+def global_indexes(
+    requests: Sequence[dict[str, Any]] | None, types: dict[str, str], limits: Limits, *, by_request: bool
+) -> list[IndexDefinition]:
+    """GlobalSecondaryIndexes; the ids are still to be given."""
+    if requests is None:
+        return []
+    if not requests:
+        raise ValidationError(f"{INVALID}List of GlobalSecondaryIndexes is empty")
+    indexes = [global_index(request, types, limits, by_request=by_request) for request in requests]
+    _check_names(indexes)
+    return indexes
+
+
+def global_index(
+    request: dict[str, Any], types: dict[str, str], limits: Limits, *, by_request: bool
+) -> IndexDefinition:
+    """One global index of a CreateTable, or the Create of an UpdateTable."""
+    check_bounds(request.get("ProvisionedThroughput"), request["IndexName"])
+    index = _index(request, "GSI", types, limits)
+    if by_request and "ProvisionedThroughput" in request:
+        raise ValidationError(
+            f"{INVALID}ProvisionedThroughput should not be specified for index: {index.name} "
+            "when BillingMode is PAY_PER_REQUEST"
+        )
+    if not by_request and "ProvisionedThroughput" not in request:
+        raise ValidationError(f"{INVALID}ProvisionedThroughput must be specified for index: {index.name}")
+    return index
+
+
+def check_indexes(indexes: Sequence[IndexDefinition], limits: Limits) -> None:
+    """What all indexes of a table must be together."""
+    _check_names(indexes)
+    if sum(index.kind == "GSI" for index in indexes) > limits.global_indexes:
+        raise ValidationError(
+            f"{INVALID}GlobalSecondaryIndex count exceeds the per-table limit of {limits.global_indexes}"
+        )
+    if sum(len(index.projection.attributes) for index in indexes) > limits.projected_attributes:
+        raise ValidationError(
+            f"{INVALID}Number of NonKeyAttributes of all indexes together "
+            f"exceeds the per-table limit of {limits.projected_attributes}"
+        )
+
+
+def _check_names(indexes: Sequence[IndexDefinition]) -> None:
+    names: list[str] = []
+    for index in indexes:
+        if index.name in names:
+            raise ValidationError(f"{INVALID}Duplicate index name: {index.name}")
+        names.append(index.name)
+
+
+def _index(
+    request: dict[str, Any], kind: IndexKind, types: dict[str, str], limits: Limits
+) -> IndexDefinition:
+    return IndexDefinition(
+        id=0,
+        name=request["IndexName"],
+        kind=kind,
+        key=index_key(request["KeySchema"], types, limits),
+        projection=projection(request["Projection"]),
+        throughput=read_throughput(request.get("ProvisionedThroughput")),
+        on_demand=on_demand(request.get("OnDemandThroughput")),
+        warm=warm(request.get("WarmThroughput")),
+    )
+
+
+def projection(request: dict[str, Any]) -> Projection:
+    """An index's Projection."""
+    kind = request.get("ProjectionType")
+    attributes = request.get("NonKeyAttributes")
+    if kind is None:
+        raise ValidationError(f"{INVALID}Unknown ProjectionType: null")
+    if kind == "INCLUDE" and attributes is None:
+        raise ValidationError(f"{INVALID}ProjectionType is INCLUDE, but NonKeyAttributes is not specified")
+    if kind != "INCLUDE" and attributes is not None:
+        raise ValidationError(f"{INVALID}ProjectionType is {kind}, but NonKeyAttributes is specified")
+    return Projection(kind, tuple(dict.fromkeys(attributes or ())))
+
+
+def on_demand(request: dict[str, int] | None, current: OnDemand | None = None) -> OnDemand | None:
+    """OnDemandThroughput; a bound that it does not name stays, and -1 takes one away."""
+    if request is None:
+        return current
+    old = current or OnDemand()
+    read = request.get("MaxReadRequestUnits", old.read)
+    write = request.get("MaxWriteRequestUnits", old.write)
+    return None if read in (-1, None) and write in (-1, None) else OnDemand(read, write)
+
+
+def warm(request: dict[str, int] | None) -> Warm | None:
+    """WarmThroughput."""
+    if request is None:
+        return None
+    return Warm(request.get("ReadUnitsPerSecond"), request.get("WriteUnitsPerSecond"))
+
+
+# GlobalSecondaryIndexUpdates
+
+
+def update_indexes(
+    definition: TableDefinition, request: dict[str, Any], *, next_id: int, time_ms: int, limits: Limits
+) -> TableDefinition:
+    """The table after the index part of an UpdateTable, its billing being the new one already."""
+    updates = [_update(update) for update in request.get("GlobalSecondaryIndexUpdates", ())]
+    names = [details["IndexName"] for _, details in updates]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValidationError(
+                f"{INVALID}Only one global secondary index update per index is allowed simultaneously. "
+                f"Index: {name}"
+            )
+    if sum(action != "Update" for action, _ in updates) > limits.index_changes:
+        raise _too_many_changes(limits)
+    types = attribute_types(
+        [
+            *(
+                {"AttributeName": name, "AttributeType": kind}
+                for name, kind in definition.attribute_types.items()
+            ),
+            *request.get("AttributeDefinitions", ()),
+        ]
+    )
+    changed = definition
+    for action, details in updates:
+        if action == "Create":
+            changed = _create_index(changed, details, types, next_id, limits)
+        elif action == "Delete":
+            changed = _delete_index(changed, details["IndexName"])
+        else:
+            changed = _update_index(changed, details, time_ms)
+    _check_provisioned(changed)
+    used = used_attributes(changed.key, changed.indexes)
+    if any(action == "Create" for action, _ in updates):
+        check_definitions_used(types, changed.key, changed.indexes)
+    return replace(changed, attribute_types={name: kind for name, kind in types.items() if name in used})
+
+
+def _update(update: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    actions = [(action, update[action]) for action in ("Update", "Create", "Delete") if action in update]
+    if len(actions) == 1:
+        return actions[0]
+    names = ", ".join(f"GlobalSecondaryIndexUpdate.{action}" for action in ("Update", "Create", "Delete"))
+    if not actions:
+        raise ValidationError(f"{INVALID}One of {names} must not be null")
+    raise ValidationError(f"{INVALID}Only one of {names} may be specified")
+
+
+def _create_index(
+    definition: TableDefinition, details: dict[str, Any], types: dict[str, str], index_id: int, limits: Limits
+) -> TableDefinition:
+    name = details["IndexName"]
+    if definition.index(name) is not None:
+        raise ValidationError(f"{INVALID}Attempting to create an index which already exists: {name}")
+    if any(index.backfilling for index in definition.indexes):
+        raise _too_many_changes(limits)
+    by_request = definition.billing_mode == "PAY_PER_REQUEST"
+    index = global_index(details, types, limits, by_request=by_request)
+    indexes = (*definition.indexes, replace(index, id=index_id, backfilling=True))
+    check_indexes(indexes, limits)
+    return replace(definition, indexes=indexes)
+
+
+def _delete_index(definition: TableDefinition, name: str) -> TableDefinition:
+    deleted = replace(_global(definition, name), status="DELETING", backfilling=False)
+    return _with_index(definition, deleted)
+
+
+def _update_index(definition: TableDefinition, details: dict[str, Any], time_ms: int) -> TableDefinition:
+    index = _global(definition, details["IndexName"])
+    if index.status != "ACTIVE":
+        raise ResourceInUseError(
+            f"Attempt to change a resource which is still in use: Index is being created: {index.name}"
+        )
+    requested = details.get("ProvisionedThroughput")
+    check_bounds(requested, index.name)
+    by_request = definition.billing_mode == "PAY_PER_REQUEST"
+    if requested is not None and by_request:
+        raise ValidationError(
+            f"{INVALID}ProvisionedThroughput should not be specified for index: {index.name} "
+            "when BillingMode is PAY_PER_REQUEST"
+        )
+    return _with_index(
+        definition,
+        replace(
+            index,
+            status="UPDATING",
+            throughput=with_throughput(index.throughput, requested, f"index {index.name}", time_ms),
+            on_demand=on_demand(details.get("OnDemandThroughput"), index.on_demand),
+            warm=warm(details.get("WarmThroughput")) or index.warm,
+        ),
+    )
+
+
+def _global(definition: TableDefinition, name: str) -> IndexDefinition:
+    index = definition.index(name)
+    if index is None or index.kind != "GSI":
+        raise ResourceNotFoundError(f"Requested resource not found: Index: {name} not found")
+    return index
+
+
+def _with_index(definition: TableDefinition, changed: IndexDefinition) -> TableDefinition:
+    indexes = tuple(changed if index.id == changed.id else index for index in definition.indexes)
+    return replace(definition, indexes=indexes)
+
+
+def _check_provisioned(definition: TableDefinition) -> None:
+    """After a change from PAY_PER_REQUEST every index must have its own throughput."""
+    if definition.billing_mode == "PAY_PER_REQUEST":
+        return
+    for index in definition.gsis:
+        if index.throughput.read == 0 and index.status != "DELETING":
+            raise ValidationError(f"{INVALID}ProvisionedThroughput must be specified for index: {index.name}")
+
+
+def _too_many_changes(limits: Limits) -> LimitExceededError:
+    return LimitExceededError(
+        f"Subscriber limit exceeded: Only {limits.index_changes} online index can be created or deleted "
+        "simultaneously per table"
+    )
