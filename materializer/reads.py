@@ -6,14 +6,14 @@ A page is paid for by what was evaluated, not by what comes back: filter, projec
 in its cost. Most pages have none of the three and are the stored bytes as they are, never decoded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..model.capacity import read_half_units
 from ..model.errors import ValidationError
 from ..model.limits import MODERN
-from ..model.values import Item, dump, load
+from ..model.values import dump, load
 from .partition import Page, QueryRequest, ScanRequest
 from .state import Index, Table
 from .storage import HASHES, Store, Stored
@@ -154,37 +154,45 @@ def _evaluate(
 
     What an index fetches counts towards the 1 MB too: a page of small entries must not grow without bound.
     """
-    done = _Evaluated()
-    plan, values = request.plan, request.values or {}
-    wanted = None if plan is None else plan.filter
-    projection = None if plan is None or request.count_only else plan.projection
-    fetched_size = 0
-    previous = None
+    done, weight, previous = _Evaluated(), 0, None
+    show = _shower(request)
     for entry in entries:
         stored = _fetch(table, entry) if fetches else entry
-        weight = entry[1] + (stored[1] if fetches else 0)
-        if done.scanned and done.size + fetched_size + weight > page_bytes:
+        weight += entry[1] + stored[1] if fetches else entry[1]
+        if weight > page_bytes and done.scanned:
             done.end = previous
             break
         done.scanned += 1
         done.size += entry[1]
         if fetches:
-            fetched_size += stored[1]
             done.fetched_half_units += read_half_units(stored[1], request.consistent)
-        item: Item | None = None
-        if wanted is not None or projection is not None:
-            item = load(stored[0])
-        if wanted is None or wanted.holds(item, values):
-            done.count += 1
-            if not request.count_only:
-                done.items.append(
-                    stored[0] if projection is None or item is None else dump(projection.apply(item))
-                )
+        shown = show(stored[0])
+        if shown is not None:
+            done.items.append(shown)
         previous = entry
         if done.scanned == request.limit:
             done.end = entry
             break
+    done.count = len(done.items)
+    if request.count_only:
+        done.items = []
     return done
+
+
+def _shower(request: Request) -> Callable[[bytes], bytes | None]:
+    """What an item shows of itself, as filter and projection have it; None if the filter drops it."""
+    plan, values = request.plan, request.values or {}
+    if plan is None or (plan.filter is None and plan.projection is None):
+        return lambda data: data
+    wanted, projection = plan.filter, plan.projection
+
+    def show(data: bytes) -> bytes | None:
+        item = load(data)
+        if wanted is not None and not wanted.holds(item, values):
+            return None
+        return data if projection is None else dump(projection.apply(item))
+
+    return show
 
 
 def _fetch(table: Table, entry: Stored) -> Stored:

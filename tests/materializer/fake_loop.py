@@ -1,0 +1,60 @@
+"""An event loop whose turns and whose time are the test's."""
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+
+class Timer:
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call = call
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class FakeLoop:
+    """Has what the materializer needs of a loop, and a clock that moves only with `advance`."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._start = now_ms
+        self._elapsed = 0.0
+        self._ready: deque[Callable[[], object]] = deque()
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._count = 0
+
+    def clock(self) -> int:
+        """Milliseconds since 1970."""
+        return self._start + round(self._elapsed * 1000)
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        self._ready.append(lambda: callback(*args))
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
+        self._count += 1
+        timer = Timer(lambda: callback(*args))
+        heapq.heappush(self._timers, (self._elapsed + delay, self._count, timer))
+        return timer
+
+    def turn(self) -> None:
+        """Run what is ready now; what that makes ready belongs to the next turn."""
+        for _ in range(len(self._ready)):
+            self._ready.popleft()()
+
+    def settle(self) -> None:
+        """Take turns until nothing is ready."""
+        while self._ready:
+            self.turn()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, timers going off in their order."""
+        until = self._elapsed + seconds
+        self.settle()
+        while self._timers and self._timers[0][0] <= until:
+            self._elapsed, _, timer = heapq.heappop(self._timers)
+            if not timer.cancelled:
+                timer.call()
+            self.settle()
+        self._elapsed = until
