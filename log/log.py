@@ -10,10 +10,15 @@ disk). All pass tests/contracts/log_contract.py.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from ..model.errors import LogError
 from .commands import Entry, Genesis, Record
+
+HASH: Final = "blake2b-64"
+"""How a partition key finds its slot (model/keys.py)."""
+LEVEL: Final = 1
+"""The meaning of commands that a new log begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +74,11 @@ class Log(Protocol):
     def close(self) -> None:
         """Make durable what was appended and tell so; then nothing more can be appended."""
         ...
+
+
+def genesis_entry(
+    log_id: bytes, partition: int, partitions: int, *, limits: str = "modern", level: int = LEVEL
+) -> Entry:
+    """The entry at offset 0; its origin is the log itself."""
+    genesis = Genesis(log_id, partition, partitions, base=0, level=level, hash=HASH, limits=limits)
+    return Entry(origin=log_id, number=0, commands=[genesis])

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from ..model.errors import LogError, LogFullError
 from .codec import decode_entry, encode_entry
 from .commands import Entry, Genesis, Record
-from .genesis import LEVEL, genesis_entry
-from .log import Appended, Clock, Deliver, Done
+from .log import LEVEL, Appended, Clock, Deliver, Done, genesis_entry
 
 
 class MemoryLog:

@@ -1,0 +1,170 @@
+"""Reading segments in their order, whoever writes them.
+
+    segment 0 ──► segment 4711 ──► segment 9002            named for the first record of each
+              chain            chain
+
+Every byte that is read is checked: a segment's blocks against the chain, its end against the head of the next.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..model.errors import CorruptionError, ForeignLogError
+from . import segment
+from .codec import decode_entry
+from .commands import Genesis, Record
+from .disk import Disk, read_all
+from .segment import Chain, DamageError, Frame, Header
+
+HEADER_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Where reading stops: so many bytes of the segment that begins with record `sequence`."""
+
+    sequence: int
+    position: int
+
+
+class History:
+    """The segments of one folder."""
+
+    def __init__(self, disk: Disk, folder: Path) -> None:
+        self._disk = disk
+        self.folder = folder
+        self.headers: list[Header] = []
+
+    @property
+    def last(self) -> Header:
+        """The newest segment's head."""
+        return self.headers[-1]
+
+    def load(self) -> None:
+        """Look for segments that were not there before.
+
+        Raises:
+            CorruptionError, ForeignLogError, NewerVersionError: One of them is not ours to read.
+        """
+        known = {header.chain.sequence for header in self.headers}
+        for sequence in segments_in(self._disk, self.folder):
+            if sequence not in known:
+                self.add(self._head(sequence))
+
+    def add(self, header: Header) -> None:
+        """Take a segment that is newer than all that are known, or replaces the newest, which had no records yet."""
+        if self.headers and header.log_id != self.headers[0].log_id:
+            raise ForeignLogError(
+                f"{self.path(header)} belongs to the log {header.log_id.hex()}, the segments before it to "
+                f"{self.headers[0].log_id.hex()}. Put it back where it came from."
+            )
+        if self.headers and header.chain.sequence == self.last.chain.sequence:
+            self.headers[-1] = header
+        else:
+            self.headers.append(header)
+
+    def path(self, header: Header) -> Path:
+        """Where a segment is."""
+        return self.folder / segment.name(header.chain.sequence)
+
+    def genesis(self) -> list[Genesis]:
+        """Each partition's first command, from the first records of the log."""
+        first = self.headers[0]
+        if first.chain.sequence:
+            raise CorruptionError(segment.name(0), "the log's first segment is missing")
+        data, chain = self.data(first), first.chain.copy()
+        found: list[Genesis] = []
+        at = first.size
+        for partition in range(len(chain.ends)):
+            frame = self.block(first, data, at, chain)
+            command = self.record(first, data, frame).entry.commands[0]
+            if not isinstance(command, Genesis) or (command.partition, frame.partition) != (
+                partition,
+                partition,
+            ):
+                raise CorruptionError(place(first, at, chain), "the log does not begin with Genesis")
+            if command.log_id != first.log_id:
+                raise ForeignLogError(
+                    f"{self.path(first)}: the log's Genesis is that of {command.log_id.hex()}"
+                )
+            found.append(command)
+            at = frame.end
+        return found
+
+    def read(self, partition: int, start: int, limit: Limit) -> Iterator[Record]:
+        """The partition's records from offset `start` up to `limit`."""
+        headers = [header for header in self.headers if header.chain.sequence <= limit.sequence]
+        begins = [header.chain.ends[partition] for header in headers]
+        # A segment without records of the partition begins where the next one does: the last such may hold `start`.
+        return self._read(headers[max(0, bisect_right(begins, start) - 1) :], partition, start, limit)
+
+    def _read(self, headers: list[Header], partition: int, start: int, limit: Limit) -> Iterator[Record]:
+        chain: Chain | None = None
+        for header in headers:
+            if chain is not None and chain != header.chain:
+                raise CorruptionError(
+                    place(header, 0, header.chain), "the segment does not continue the one before"
+                )
+            chain = header.chain.copy()
+            data = self.data(header, limit.position if header.chain.sequence == limit.sequence else None)
+            at = header.size
+            while at < len(data):
+                frame = self.block(header, data, at, chain)
+                at = frame.end
+                if frame.partition == partition and frame.offset >= start:
+                    yield self.record(header, data, frame)
+
+    def data(self, header: Header, size: int | None = None) -> bytes:
+        """A segment's bytes, its head checked."""
+        data = read_all(self._disk, self.path(header), size)
+        if size is not None and len(data) < size:
+            raise CorruptionError(
+                place(header, len(data)), f"the segment ends here, {size - len(data)} bytes early"
+            )
+        if self._parse(data, header.chain.sequence) != header:
+            raise CorruptionError(place(header, 0), "the segment's head has changed")
+        return data
+
+    def block(self, header: Header, data: bytes, at: int, chain: Chain) -> Frame:
+        """The block at `at`, which must be whole."""
+        try:
+            return segment.read_block(data, at, header.marker, chain)
+        except DamageError as damage:
+            raise CorruptionError(place(header, damage.at, chain), damage.what) from damage
+
+    def record(self, header: Header, data: bytes, frame: Frame) -> Record:
+        """The record in a block."""
+        try:
+            entry = decode_entry(frame.entry(data), header.fingerprint)
+        except ValueError as error:
+            raise CorruptionError(place(header, frame.start), str(error)) from error
+        return Record(frame.partition, frame.offset, frame.time, entry)
+
+    def _head(self, sequence: int) -> Header:
+        return self._parse(read_all(self._disk, self.folder / segment.name(sequence), HEADER_BYTES), sequence)
+
+    def _parse(self, data: bytes, sequence: int) -> Header:
+        try:
+            header = segment.read_header(data)
+        except DamageError as damage:
+            raise CorruptionError(f"{segment.name(sequence)} at byte {damage.at}", damage.what) from damage
+        if header.chain.sequence != sequence:
+            raise CorruptionError(
+                f"{segment.name(sequence)} at byte 0",
+                f"the segment is that of record {header.chain.sequence}",
+            )
+        return header
+
+
+def segments_in(disk: Disk, folder: Path) -> list[int]:
+    """The first records of the folder's segments."""
+    sequences = (segment.sequence_in(name) for name in disk.names(folder))
+    return sorted(sequence for sequence in sequences if sequence is not None)
+
+
+def place(header: Header, at: int, chain: Chain | None = None) -> str:
+    """How an error names a place in the log."""
+    text = f"{segment.name(header.chain.sequence)} at byte {at}"
+    return f"{text} (record {chain.sequence} of the log)" if chain else text

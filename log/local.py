@@ -1,0 +1,254 @@
+"""The log on this machine's disk: the default, with nothing to install.
+
+    owner's loop                         the writer's thread
+    append ── encode ──► queue ────────► everything that waits: blocks, one write, one sync
+    done   ◄─────────── deliver ◄──────┘
+
+Encoding, folding and answering stay on the owner's loop; the thread only chains, writes and syncs, which mostly
+happens outside Python. One sequence of segments holds all partitions, so one sync commits whatever waits.
+"""
+
+import os
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from ..model.errors import AppendUnknownError, LogError
+from . import recovery
+from .codec import encode_entry
+from .commands import Entry, Genesis, Record
+from .disk import Disk, SystemDisk
+from .log import LEVEL, Appended, Clock, Deliver, Done
+from .reader import LogReader
+from .recovery import Cut
+from .writer import Append, Fsync, Writer
+
+SEGMENT_BYTES: Final = 32 << 20
+INTERVAL_SECONDS: Final = 0.1
+LOG_ID_BYTES: Final = 16
+
+
+class Background(Protocol):
+    """Where the writer runs: a thread of its own, or whatever a test or a simulator makes of it."""
+
+    def run(self, job: Callable[[], None]) -> None:
+        """Do the job after all that were given before; never at the same time as another."""
+        ...
+
+    def close(self) -> None:
+        """Return when every job is done."""
+        ...
+
+
+class LocalLog:
+    """A log in a folder; opens the one that is there, or begins one.
+
+    Args:
+        path: The folder. It is made, for its owner alone, if there is none.
+        clock: Milliseconds since 1970.
+        deliver: Puts a callback on the owner's loop.
+        random_bytes: Draws a new log's id.
+        on_fatal: Told on the owner's loop that the disk failed. What was under way is unknown and the log takes
+            nothing more: the process should stop, and the next start finds out.
+        fsync: Sync before an append is acknowledged (`always`), ten times a second (`interval`), or when a segment
+            is full or the log is closed (`never`).
+        create: Whether to begin a log where there is none.
+
+    Raises:
+        LogLockedError, CorruptionError, ForeignLogError, NewerVersionError, LogError: See recovery.py.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        clock: Clock,
+        deliver: Deliver,
+        random_bytes: Callable[[int], bytes],
+        on_fatal: Callable[[BaseException], None],
+        fsync: Fsync = "always",
+        segment_bytes: int = SEGMENT_BYTES,
+        partitions: int = 1,
+        limits: str = "modern",
+        level: int = LEVEL,
+        create: bool = True,
+        disk: Disk | None = None,
+        background: Background | None = None,
+    ) -> None:
+        self._folder = Path(path)
+        self._clock = clock
+        self._deliver = deliver
+        self._on_fatal = on_fatal
+        self._waiting: deque[Append] = deque()
+        self._failure: Exception | None = None
+        self._closed = False
+        disk = disk or SystemDisk()
+        self._unlock = recovery.lock(disk, self._folder, b"pid %d\n" % os.getpid())
+        try:
+            if not recovery.has_log(disk, self._folder):
+                if not create:
+                    raise LogError(f"there is no log in {self._folder}")
+                recovery.create(
+                    disk, self._folder, random_bytes(LOG_ID_BYTES), partitions, clock(), limits, level
+                )
+            recovered = recovery.recover(disk, self._folder)
+            self._history = recovered.history
+            self._genesis = recovered.genesis
+            self.cut: Cut | None = recovered.cut
+            self._writer = Writer(
+                disk,
+                self._history,
+                recovered.chain,
+                recovered.position,
+                fsync=fsync,
+                segment_bytes=segment_bytes,
+            )
+        except BaseException:
+            self._unlock()
+            raise
+        tick = self._sync if fsync == "interval" else None
+        self._background = background or WriterThread(tick, INTERVAL_SECONDS)
+
+    @staticmethod
+    def open_reader(path: Path | str, disk: Disk | None = None) -> LogReader:
+        """Read the log in a folder, beside its writer or without one."""
+        return LogReader(Path(path), disk or SystemDisk())
+
+    @property
+    def log_id(self) -> bytes:
+        """What tells this log from any other."""
+        return self._genesis[0].log_id
+
+    @property
+    def partitions(self) -> int:
+        """How many there are."""
+        return len(self._genesis)
+
+    def append(self, partition: int, entry: Entry, done: Done) -> None:
+        """Write `entry` after everything appended before it."""
+        if self._closed:
+            self._answer(done, LogError("the log is closed"))
+            return
+        self._waiting.append(Append(partition, encode_entry(entry), self._clock(), done))
+        self._background.run(self._commit)
+
+    def read(self, partition: int, start: int = 0) -> Iterator[Record]:
+        """The durable records from offset `start` to the end as it is at the call."""
+        return self._history.read(partition, start, self._writer.durable.limit)
+
+    def end(self, partition: int) -> int:
+        """The offset of the next record."""
+        return self._writer.durable.ends[partition]
+
+    def genesis(self, partition: int) -> Genesis:
+        """The partition's first command."""
+        return self._genesis[partition]
+
+    def truncate_before(self, partition: int, offset: int) -> None:
+        """Refused: history is kept."""
+        raise LogError(f"the log keeps its whole history, what precedes {partition}:{offset} too")
+
+    def close(self) -> None:
+        """Write and sync what was appended, and let another process write the log.
+
+        Raises:
+            LogError: What was acknowledged without a sync could not be synced now.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._background.close()
+        try:
+            if self._failure is None:
+                self._writer.sync()
+        except OSError as error:
+            raise LogError(f"the log in {self._folder} could not be synced: {error}") from error
+        finally:
+            self._writer.close()
+            self._unlock()
+
+    # What follows runs in the background.
+
+    def _commit(self) -> None:
+        """Write whatever waits. Every append asks for this once, so mostly an earlier one has done it already."""
+        group: list[Append] = []
+        while self._waiting:
+            group.append(self._waiting.popleft())
+        if not group:
+            return
+        try:
+            if self._failure is not None:
+                raise self._failure
+            results: Sequence[Appended | LogError] = self._writer.commit(group)
+        except LogError as error:
+            results = [error] * len(group)
+        except Exception as error:
+            self._fail(error, group)
+            return
+        for append, result in zip(group, results, strict=True):
+            self._answer(append.done, result)
+
+    def _sync(self) -> None:
+        try:
+            if self._failure is None:
+                self._writer.sync()
+        except OSError as error:
+            self._fail(error, [])
+
+    def _fail(self, error: Exception, group: list[Append]) -> None:
+        """After a failed write or sync nothing is known and nothing more is tried; what waits is told the same."""
+        for append in group:
+            unknown = AppendUnknownError(f"the log in {self._folder} failed: {error}")
+            self._answer(append.done, unknown)
+        if self._failure is None:
+            self._failure = error
+            self._deliver(lambda: self._on_fatal(error))
+
+    def _answer(self, done: Done, result: Appended | LogError) -> None:
+        self._deliver(lambda: done(result))
+
+
+class WriterThread:
+    """A thread that does jobs in their order, and `tick` about every so many seconds."""
+
+    def __init__(self, tick: Callable[[], None] | None = None, seconds: float = INTERVAL_SECONDS) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._tick = tick
+        self._seconds = seconds
+        self._thread = threading.Thread(target=self._work, name="foldb log", daemon=True)
+        self._thread.start()
+
+    def run(self, job: Callable[[], None]) -> None:
+        """See Background."""
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        """See Background."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        if self._tick is None:
+            for job in iter(self._jobs.get, None):
+                job()
+        else:
+            self._work_and_tick(self._tick)
+
+    def _work_and_tick(self, tick: Callable[[], None]) -> None:
+        due = time.monotonic() + self._seconds
+        while True:
+            try:
+                job = self._jobs.get(timeout=max(0.0, due - time.monotonic()))
+            except queue.Empty:
+                pass
+            else:
+                if job is None:
+                    return
+                job()
+            if time.monotonic() >= due:
+                tick()
+                due = time.monotonic() + self._seconds

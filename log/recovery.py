@@ -1,0 +1,215 @@
+"""From a folder, as a crash or a stranger left it, to a log that can be continued.
+
+    1. judge     is it a log, ours, of a version that we know, and whole up to its last write?    changes nothing
+    2. cut       what a crash tore from the last write goes to a side file
+    3. rewrite   what nobody is known to have synced is written once more, and everything synced
+
+Only then may a record be served. Step 1 refuses damage; it cuts nothing that was durable. Step 3 is there because
+after a failed sync the system may show pages that the disk does not have: reading them back would prove nothing,
+writing and syncing them does.
+"""
+
+import errno
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ..model.errors import CorruptionError, LogError, LogFullError, LogLockedError
+from . import mark, segment
+from .codec import CURRENT, encode_entry
+from .commands import Genesis
+from .disk import Disk, read_all, write_all
+from .history import History, place, segments_in
+from .log import genesis_entry
+from .segment import Chain, Scan
+from .writer import UNFINISHED, create_segment
+
+LOCK_NAME: Final = "lock"
+# Other parts of a data folder that may be there before its log is. Anything else in it, and no log: it is not ours.
+NEIGHBOURS: Final = (LOCK_NAME, "server.json", "lost+found", ".gitignore")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What recovery took off the end: it was never acknowledged, or never synced where the log was told not to."""
+
+    segment: str
+    position: int
+    size: int
+    side_file: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A log that can be continued at `position` of its last segment."""
+
+    history: History
+    chain: Chain
+    position: int
+    genesis: list[Genesis]
+    cut: Cut | None
+
+
+def lock(disk: Disk, folder: Path, note: bytes) -> Callable[[], None]:
+    """Become the folder's only writer, making the folder if there is none.
+
+    Raises:
+        LogLockedError: Somebody else is.
+        LogError: The folder holds something, but no log.
+    """
+    try:
+        names = disk.names(folder)
+    except FileNotFoundError:
+        names = []
+    except NotADirectoryError:
+        raise LogError(f"{folder} is a file, not a folder: name another place for the data") from None
+    check_is_log(folder, names)
+    if not names:
+        disk.make_folder(folder)
+        disk.sync_folder(folder.parent)
+    try:
+        return disk.lock(folder / LOCK_NAME, note)
+    except BlockingIOError:
+        holder = read_all(disk, folder / LOCK_NAME).decode(errors="replace").strip()
+        raise LogLockedError(
+            f"{folder} is being written by another process ({holder or 'unknown'}). "
+            "Stop it first, or use the commands that only read: they work beside it."
+        ) from None
+
+
+def check_is_log(folder: Path, names: list[str]) -> None:
+    """Refuse a folder in which others keep things."""
+    if any(segment.sequence_in(name) is not None for name in names):
+        return
+    strange = [name for name in names if not (name in NEIGHBOURS or name.endswith(UNFINISHED))]
+    if mark.NAME in strange:
+        raise CorruptionError(
+            str(folder / segment.name(0)), "the log's segments are missing, though its mark is there"
+        )
+    if strange:
+        raise LogError(
+            f"{folder} is no foldb log: it holds {strange[0]} and no segment. Name an empty or new folder."
+        )
+
+
+def create(
+    disk: Disk, folder: Path, log_id: bytes, partitions: int, time_ms: int, limits: str, level: int
+) -> None:
+    """Begin a log: the first segment comes to be with every partition's Genesis in it, or not at all."""
+    chain = Chain.start(log_id, partitions)
+    data = segment.header(log_id, CURRENT, chain)
+    marker = segment.read_header(data).marker
+    size = len(data)
+    for partition in range(partitions):
+        body = encode_entry(genesis_entry(log_id, partition, partitions, limits=limits, level=level))
+        data += segment.block(chain, marker, partition, time_ms, len(data) - size, body)
+    try:
+        create_segment(disk, folder, 0, data).close()
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise LogFullError(f"no space left for a log in {folder}: make room, then start again") from error
+        raise
+
+
+def recover(disk: Disk, folder: Path) -> Recovered:
+    """Judge, cut and rewrite the log in the folder.
+
+    Raises:
+        CorruptionError, ForeignLogError, NewerVersionError: As it stands it must not be used. Nothing was changed.
+    """
+    history = History(disk, folder)
+    history.load()
+    genesis = history.genesis()
+    data, scan, synced = _judge(disk, history)
+    for name in disk.names(folder):
+        if name.endswith(UNFINISHED):
+            disk.remove(folder / name)
+    cut = _cut(disk, history, data[scan.end :], scan.end) if scan.damage else None
+    _rewrite(disk, history, data[synced : scan.end], synced)
+    return Recovered(history, scan.chain, scan.end, genesis, cut)
+
+
+def _judge(disk: Disk, history: History) -> tuple[bytes, Scan, int]:
+    """The last segment's bytes, how far they are whole, and how far they are known to be synced."""
+    last = history.last
+    known = mark.read_mark(disk, history.folder)
+    if known and known.sequence > last.chain.sequence:
+        raise CorruptionError(
+            segment.name(known.sequence), "the segment is missing, though the log's mark names it"
+        )
+    data = history.data(last)
+    scan = segment.scan(data, last.size, last.marker, last.chain)
+    synced = known.synced if known and known.sequence == last.chain.sequence else last.size
+    if scan.end < synced:
+        what = scan.damage.what if scan.damage else "the segment ends here"
+        raise CorruptionError(
+            place(last, scan.end, scan.chain),
+            f"{what}, but the log was synced up to byte {synced} (says its file `{mark.NAME}`)",
+        )
+    if scan.damage and not segment.is_torn(data, scan.end, last.marker, scan.chain):
+        raise CorruptionError(place(last, scan.end, scan.chain), scan.damage.what)
+    return data, scan, synced
+
+
+def _cut(disk: Disk, history: History, torn: bytes, position: int) -> Cut:
+    path = history.path(history.last)
+    side_file = _save(disk, path, torn, position)
+    file = disk.open(path)
+    try:
+        file.truncate(position)
+        file.sync()
+    finally:
+        file.close()
+    logger.warning(
+        "%s: the last write was torn; %d bytes from byte %d on were cut%s",
+        path.name,
+        len(torn),
+        position,
+        f" into {side_file.name}" if side_file else ", and no space was left to keep them",
+    )
+    return Cut(path.name, position, len(torn), side_file)
+
+
+def _save(disk: Disk, path: Path, torn: bytes, position: int) -> Path | None:
+    """Keep the torn bytes beside the segment, unless the disk is full: that must not keep a log from starting."""
+    names = disk.names(path.parent)
+    side_name = f"{path.name}.torn-{position}"
+    while side_name in names:
+        side_name += "+"
+    side_file = path.with_name(side_name)
+    file = None
+    try:
+        file = disk.open(side_file, create=True)
+        write_all(file, 0, torn)
+        file.sync()
+        disk.sync_folder(path.parent)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        with suppress(OSError):
+            disk.remove(side_file)
+        return None
+    finally:
+        if file:
+            file.close()
+    return side_file
+
+
+def _rewrite(disk: Disk, history: History, tail: bytes, position: int) -> None:
+    file = disk.open(history.path(history.last))
+    try:
+        write_all(file, position, tail)
+        file.sync()
+    finally:
+        file.close()
+    disk.sync_folder(history.folder)
+
+
+def has_log(disk: Disk, folder: Path) -> bool:
+    """Whether there is a segment."""
+    return bool(segments_in(disk, folder))

@@ -1,0 +1,187 @@
+"""The end of the log, and the only code that writes it.
+
+    group of appends ──► blocks ──► one write ──► one sync ──► Appended for each
+
+A group is written when the one before it is durable, never sooner. So a crash can tear only the last group, and
+recovery knows what it may cut. A failed sync leaves nothing that could be trusted, not even by syncing again (the
+system may have dropped the pages and forgotten the error): it goes up to the caller, whose process must stop.
+Only running out of space is told before anything was promised, and can be undone.
+"""
+
+import errno
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from ..model.errors import LogFullError
+from . import segment
+from .codec import CURRENT
+from .disk import Disk, File, write_all
+from .history import History, Limit
+from .log import Appended, Done
+from .mark import NAME as MARK_NAME
+from .mark import Mark, write_mark
+from .segment import Chain
+
+NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
+UNFINISHED: Final = ".new"
+
+Fsync: TypeAlias = Literal["always", "interval", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """An entry on its way into the log."""
+
+    partition: int
+    body: bytes
+    time_ms: int
+    done: Done
+
+
+@dataclass(frozen=True, slots=True)
+class Durable:
+    """How far the log may be read: what was acknowledged, or is about to be."""
+
+    limit: Limit
+    ends: tuple[int, ...]
+
+
+class Writer:
+    """Continues a segment that recovery has left whole and synced."""
+
+    def __init__(
+        self, disk: Disk, history: History, chain: Chain, position: int, *, fsync: Fsync, segment_bytes: int
+    ) -> None:
+        self._disk = disk
+        self._history = history
+        self._folder = history.folder
+        self._header = history.last
+        self._chain = chain
+        self._position = self._synced = position
+        self._fsync = fsync
+        self._segment_bytes = segment_bytes
+        self._file: File = disk.open(history.path(self._header))
+        self._mark: File = disk.open(self._folder / MARK_NAME, create=True)
+        self._publish()
+
+    def commit(self, group: Sequence[Append]) -> list[Appended]:
+        """Write the group and make it as durable as the log was told to.
+
+        Raises:
+            LogFullError: There is no space; nothing of the group is in the log, not even after a crash.
+            OSError: Nobody knows what is in the log. Nothing more may be written to it by this process.
+        """
+        try:
+            self._make_room(sum(len(append.body) for append in group))
+            chain = self._chain.copy()
+            appended, data = self._blocks(group, chain)
+            write_all(self._file, self._position, data)
+            if self._fsync == "always":
+                self._file.sync()
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            self._take_back()
+            raise LogFullError(
+                f"no space left for the log in {self._folder}: make room, writes then succeed"
+            ) from error
+        self._chain = chain
+        self._position += len(data)
+        if self._fsync == "always":
+            self._synced = self._position
+        self._publish()
+        return appended
+
+    def sync(self) -> None:
+        """Make durable what was acknowledged before it was.
+
+        Raises:
+            OSError: It may be lost. That is never only a lack of space: the error has another errno.
+        """
+        if self._synced < self._position:
+            try:
+                self._file.sync()
+            except OSError as error:
+                raise OSError(errno.EIO, "entries that were acknowledged could not be synced") from error
+            self._synced = self._position
+            self._publish()
+
+    def close(self) -> None:
+        """Let go of the files. What is to be durable must be synced before."""
+        self._file.close()
+        self._mark.close()
+
+    def _blocks(self, group: Sequence[Append], chain: Chain) -> tuple[list[Appended], bytes]:
+        appended: list[Appended] = []
+        data = bytearray()
+        unsynced = self._position - self._synced
+        for append in group:
+            offset = chain.ends[append.partition]
+            data += segment.block(
+                chain,
+                self._header.marker,
+                append.partition,
+                append.time_ms,
+                unsynced + len(data),
+                append.body,
+            )
+            appended.append(Appended(append.partition, offset, chain.time))
+        return appended, bytes(data)
+
+    def _make_room(self, size: int) -> None:
+        """Begin a new segment if this one has records and would grow too large, or has another schema than ours."""
+        full = self._position + size > self._segment_bytes and self._position > self._header.size
+        if full or self._header.fingerprint != CURRENT:
+            self._roll()
+
+    def _roll(self) -> None:
+        # A segment that is not the last is durable in every mode: so damage in it is never a torn write.
+        self.sync()
+        data = segment.header(self._header.log_id, CURRENT, self._chain)
+        file = create_segment(self._disk, self._folder, self._chain.sequence, data)
+        self._file.close()
+        self._file = file
+        self._header = segment.read_header(data)
+        self._position = self._synced = len(data)
+        self._history.add(self._header)
+        self._publish()
+
+    def _take_back(self) -> None:
+        """Undo a write that found no space, durably: what was refused must not come back after a crash."""
+        self._file.truncate(self._position)
+        self._file.sync()
+        self._synced = self._position
+
+    def _publish(self) -> None:
+        sequence = self._header.chain.sequence
+        write_mark(self._mark, Mark(sequence, self._position, self._synced))
+        self.durable = Durable(Limit(sequence, self._position), tuple(self._chain.ends))
+
+
+def create_segment(disk: Disk, folder: Path, sequence: int, data: bytes) -> File:
+    """A new segment that begins with `data`, open: after a crash it is there with all of it, or not at all.
+
+    Raises:
+        OSError: It is not there; or, if there may be a durable name for it, with an errno other than NO_SPACE.
+    """
+    path = folder / segment.name(sequence)
+    unfinished = path.with_name(path.name + UNFINISHED)
+    file = disk.open(unfinished, create=True)
+    try:
+        file.truncate(0)
+        write_all(file, 0, data)
+        file.sync()
+        disk.rename(unfinished, path)
+    except OSError:
+        file.close()
+        with suppress(OSError):
+            disk.remove(unfinished)
+        raise
+    try:
+        disk.sync_folder(folder)
+    except OSError as error:
+        raise OSError(errno.EIO, f"{path} may or may not be there after a crash") from error
+    return file
