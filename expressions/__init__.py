@@ -1,0 +1,42 @@
+"""The expression languages and the legacy parameters: parsed once, evaluated many times.
+
+    texts, names, types of values ──► compile ──► Plan ──► Condition.holds(item, values)
+    legacy parameters ──► compile_legacy ──► (Plan, values)  Update.apply(item, values, limits)
+                                                            Projection.apply(item)
+                                                            key_range(key condition, schema, values)
+
+Five parameters hold expressions, in three languages: conditions (also filters and key conditions), updates and
+projections. Each language is a parser that makes a `tree`; the evaluating modules make closures of it. All is pure.
+"""
+
+from .conditions import Condition
+from .key_attributes import refuse_key_filter, refuse_key_paths, refuse_key_update
+from .key_conditions import KeyCondition, KeyRange, key_range
+from .legacy import LegacyPlan, compile_legacy
+from .mixing import check_mixing
+from .parser import Names, Values
+from .paths import Projection
+from .plans import Plan, compile  # noqa: A004  # the agreed name
+from .substitutions import check_substitutions
+from .updates import Update, Updated
+
+__all__ = [
+    "Condition",
+    "KeyCondition",
+    "KeyRange",
+    "LegacyPlan",
+    "Names",
+    "Plan",
+    "Projection",
+    "Update",
+    "Updated",
+    "Values",
+    "check_mixing",
+    "check_substitutions",
+    "compile",
+    "compile_legacy",
+    "key_range",
+    "refuse_key_filter",
+    "refuse_key_paths",
+    "refuse_key_update",
+]

@@ -1,0 +1,381 @@
+"""The language of conditions, filters and key conditions.
+
+    condition  ::= and-terms { OR and-terms }
+    and-terms  ::= term { AND term }
+    term       ::= NOT term | "(" condition ")" | operand comparator operand
+                 | operand BETWEEN operand AND operand | operand IN "(" operands ")" | function
+    operand    ::= "(" operand ")" | function | path | :value
+    function   ::= name "(" operands ")"
+
+An opening parenthesis does not tell whether a condition or an operand follows, and looking ahead or going
+back would cost quadratic time. So every parenthesis opens a frame, and what came out of it shows when it
+is closed.
+"""
+
+from typing import Final, NamedTuple, TypeAlias
+
+from ..model.values import Value
+from . import problems as kinds
+from .compare import ordered
+from .parser import Parser
+from .tokens import END, NAME, REFERENCE
+from .tree import Among, And, Between, Call, Comparison, ConditionNode, Not, Operand, Or, Path, Reference
+
+_COMPARATORS: Final = frozenset({"=", "<>", "<", "<=", ">", ">="})
+_EQUALITIES: Final = frozenset({"=", "<>"})
+_ORDERED_TYPES: Final = frozenset({"S", "N", "B"})
+_OPERAND_COUNTS: Final = {
+    "attribute_exists": 1,
+    "attribute_not_exists": 1,
+    "attribute_type": 2,
+    "begins_with": 2,
+    "contains": 2,
+    "size": 1,
+}
+_UPDATE_FUNCTIONS: Final = frozenset({"if_not_exists", "list_append"})
+_TYPES: Final = frozenset({"S", "N", "B", "SS", "NS", "BS", "BOOL", "NULL", "L", "M"})
+_ANY_TYPE: Final = "{NS,SS,L,BS,N,M,B,BOOL,NULL,S}"  # what DynamoDB prints for a path
+_UNSIZED_TYPES: Final = frozenset({"N", "BOOL", "NULL"})
+_SHOWN: Final = 256  # characters of a value in a message
+
+Node: TypeAlias = Operand | ConditionNode
+
+_WHOLE, _GROUP, _CALL, _LIST = range(4)
+
+
+class ValueChecks(NamedTuple):
+    """What must be looked at in every request anew, because it depends on values and not on their types."""
+
+    bounds: tuple[tuple[str, str], ...]  # of BETWEEN
+    type_names: tuple[str, ...]  # of attribute_type
+
+
+NO_CHECKS: Final = ValueChecks((), ())
+
+
+class _Frame:
+    """Something that is open: the whole expression, a parenthesis, a call, the list of an IN."""
+
+    __slots__ = (
+        "alternatives",
+        "function",
+        "kind",
+        "left",
+        "low",
+        "negations",
+        "only_operand",
+        "operands",
+        "operator",
+        "terms",
+    )
+
+    def __init__(self, kind: int, *, only_operand: bool = False, function: str = "") -> None:
+        self.kind = kind
+        self.only_operand = only_operand
+        self.function = function
+        self.operands: list[Operand] = []  # of a call or a list
+        self.alternatives: list[ConditionNode] = []  # what stands before each OR
+        self.terms: list[ConditionNode] = []  # what stands before each AND since then
+        self.negations = 0  # NOTs that wait for their term
+        self.operator = ""  # a comparator or BETWEEN that waits for an operand
+        self.left: Operand | None = None
+        self.low: Operand | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Nothing stands in it before the node at hand."""
+        return not (self.alternatives or self.terms or self.negations)
+
+
+class ConditionParser(Parser):
+    """Reads a condition, a filter or a key condition."""
+
+    keywords = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN"})
+    undefined_value = kinds.UNDEFINED
+
+    def parse(self) -> ConditionNode:
+        """Read the whole expression, or raise what is wrong with it."""
+        self._frames = [_Frame(_WHOLE)]
+        self._bounds: dict[tuple[str, str], None] = {}
+        self._type_names: dict[str, None] = {}
+        tree = None
+        while tree is None:
+            tree = self._place(self._first_operand())
+        self.finish()
+        return tree
+
+    @property
+    def value_checks(self) -> ValueChecks:
+        """What `parse` could not settle for other values of the same types."""
+        return ValueChecks(tuple(self._bounds), tuple(self._type_names))
+
+    def _first_operand(self) -> Operand:
+        """Open whatever opens here, and read the operand that it begins with."""
+        while True:
+            frame, token = self._frames[-1], self.token
+            only_operand = frame.only_operand or bool(frame.operator)
+            if self.skip("("):
+                self._frames.append(_Frame(_GROUP, only_operand=only_operand))
+            elif token.kind == REFERENCE:
+                return self.reference()
+            elif not only_operand and self.skip_word("NOT"):
+                self.count_operator()
+                frame.negations += 1
+            elif token.kind == NAME and self.at_name() and self.next_is("("):
+                self.advance()
+                self.advance()
+                self.count_operator()
+                self._frames.append(_Frame(_CALL, only_operand=True, function=token.text))
+            else:
+                return self.path()
+
+    def _place(self, node: Node) -> ConditionNode | None:
+        """Put `node` where it belongs and close what closes with it.
+
+        Returns:
+            The whole condition, or None if another operand has to come first.
+        """
+        grouped = False  # whether `node` stood in parentheses of its own
+        while True:
+            frame = self._frames[-1]
+            if grouped and isinstance(node, Path) and self.token.text in (".", "["):
+                node, grouped = self.extend(node), False
+            if frame.kind in (_CALL, _LIST):
+                frame.operands.append(_operand(node))
+                if self.skip(","):
+                    return None
+                self.expect(")")
+                self._frames.pop()
+                node, grouped = (
+                    self._close_call(frame) if frame.kind == _CALL else self._close_list(frame),
+                    False,
+                )
+                continue
+            if frame.operator:
+                if frame.operator == "BETWEEN" and frame.low is None:
+                    frame.low = _operand(node)
+                    if not self.skip_word("AND"):
+                        self.syntax_error()
+                    return None
+                node, grouped = self._close_operator(frame, _operand(node)), False
+            elif isinstance(node, Path | Reference | Call):
+                if not frame.only_operand and self._open_operator(frame, node):
+                    return None
+                if frame.kind == _GROUP and frame.empty and self.skip(")"):
+                    self._close_group(grouped)
+                    grouped = True
+                    continue
+                if frame.only_operand or not isinstance(node, Call):
+                    self.syntax_error()
+                self._check_alone(node)
+            alone = grouped and frame.empty
+            term = self._join(frame, _condition(node))
+            if term is None:
+                return None
+            if frame.kind == _WHOLE:
+                if self.token.kind != END:
+                    self.syntax_error()
+                return term
+            self.expect(")")
+            self._close_group(alone)
+            node, grouped = term, True
+
+    def _open_operator(self, frame: _Frame, left: Operand) -> bool:
+        if self.token.text in _COMPARATORS:
+            frame.operator = self.advance().text
+            frame.left = left
+        elif self.skip_word("BETWEEN"):
+            frame.operator = "BETWEEN"
+            frame.left = left
+        elif self.skip_word("IN"):
+            self.expect("(")
+            self._frames.append(_Frame(_LIST, only_operand=True))
+            self._frames[-1].left = left
+        else:
+            return False
+        self.count_operator()
+        return True
+
+    def _close_group(self, redundant: bool) -> None:
+        self._frames.pop()
+        if redundant:
+            self.problems.note(kinds.PARENTHESES, "The expression has redundant parentheses;")
+
+    def _join(self, frame: _Frame, term: ConditionNode) -> ConditionNode | None:
+        """Add a term to the frame's condition; None if AND or OR wants another."""
+        if frame.negations % 2:
+            term = term.term if isinstance(term, Not) else Not(term)
+        frame.negations = 0
+        if self.skip_word("AND"):
+            self.count_operator()
+            frame.terms.append(term)
+            return None
+        if frame.terms:
+            term = And((*frame.terms, term))
+        if self.skip_word("OR"):
+            self.count_operator()
+            frame.alternatives.append(term)
+            frame.terms = []
+            return None
+        return Or((*frame.alternatives, term)) if frame.alternatives else term
+
+    def _close_operator(self, frame: _Frame, right: Operand) -> ConditionNode:
+        operator, left, low = frame.operator, frame.left, frame.low
+        assert left is not None
+        frame.operator, frame.left, frame.low = "", None, None
+        node: ConditionNode
+        if low is not None:
+            self._check_uses(left, low, right)
+            self._check_ordered("BETWEEN", left, low, right)
+            self._check_bounds(low, right)
+            node = Between(left, low, right)
+        else:
+            self._check_uses(left, right)
+            self._check_distinct(operator, left, right)
+            if operator not in _EQUALITIES:
+                self._check_ordered(operator, left, right)
+            node = Comparison(operator, left, right)
+        self.problems.settle()
+        return node
+
+    def _close_list(self, frame: _Frame) -> ConditionNode:
+        assert frame.left is not None
+        self._check_uses(frame.left, *frame.operands)
+        if len(frame.operands) > self.limits.in_operands:
+            self.problems.note(
+                kinds.LIMIT,
+                f"The IN operator is provided with too many operands; number of operands: {len(frame.operands)}",
+            )
+        self.problems.settle()
+        return Among(frame.left, tuple(frame.operands))
+
+    def _close_call(self, frame: _Frame) -> Call:
+        call = Call(frame.function, tuple(frame.operands))
+        self._check_uses(*call.operands)
+        count = _OPERAND_COUNTS.get(call.function)
+        if call.function in _UPDATE_FUNCTIONS:
+            self.problems.note(
+                kinds.FUNCTION_NAME,
+                f"The function is not allowed in a condition expression; function: {call.function}",
+            )
+        elif count is None:
+            self.problems.note(kinds.FUNCTION_NAME, f"Invalid function name; function: {call.function}")
+        elif count != len(call.operands):
+            self.problems.note(
+                kinds.OPERAND_COUNT,
+                "Incorrect number of operands for operator or function; "
+                f"operator or function: {call.function}, number of operands: {len(call.operands)}",
+            )
+        else:
+            self._check_operands(call)
+        return call
+
+    def _check_operands(self, call: Call) -> None:
+        name, first = call.function, call.operands[0]
+        if len(call.operands) > 1:
+            self._check_distinct(name, first, call.operands[1])
+        if name in ("attribute_exists", "attribute_not_exists"):
+            if not isinstance(first, Path):
+                self.problems.note(
+                    kinds.OPERAND,
+                    f"Operator or function requires a document path; operator or function: {name}",
+                )
+        elif name == "begins_with":
+            for operand in call.operands:
+                type_name = self.type_of(operand)
+                if type_name not in (None, "S", "B"):
+                    self.wrong_type(name, str(type_name))
+        elif name == "attribute_type":
+            self._check_type_name(call.operands[1])
+        elif name == "size" and self.type_of(first) in _UNSIZED_TYPES:
+            self.wrong_type(name, str(self.type_of(first)))
+
+    def _check_type_name(self, operand: Operand) -> None:
+        value = self.literal(operand)
+        if value is None or "S" not in value:
+            self.wrong_type("attribute_type", self.type_of(operand) or _ANY_TYPE)
+            return
+        assert isinstance(operand, Reference)
+        self._type_names[operand.name] = None
+        problem = type_name_problem(value)
+        if problem:
+            self.problems.note(kinds.OPERAND, problem)
+
+    def _check_bounds(self, low: Operand, high: Operand) -> None:
+        if isinstance(low, Reference) and isinstance(high, Reference):
+            self._bounds[low.name, high.name] = None
+            low_value, high_value = self.literal(low), self.literal(high)
+            problem = low_value and high_value and bounds_problem(low_value, high_value)
+            if problem:
+                self.problems.note(kinds.OPERAND, problem)
+
+    def _check_ordered(self, operator: str, *operands: Operand) -> None:
+        for operand in operands:
+            type_name = self.type_of(operand)
+            if type_name is not None and type_name not in _ORDERED_TYPES:
+                self.wrong_type(operator, type_name)
+
+    def _check_distinct(self, operator: str, first: Operand, second: Operand) -> None:
+        if isinstance(first, Path) and first == second:
+            self.problems.note(
+                kinds.SAME_OPERANDS,
+                "The first operand must be distinct from the remaining operands for this operator or function; "
+                f"operator: {operator}, first operand: {first}",
+            )
+
+    def _check_uses(self, *operands: Operand) -> None:
+        """Only size() gives a value; every other function is a condition."""
+        for operand in operands:
+            if isinstance(operand, Call) and operand.function != "size":
+                self._misused(operand)
+
+    def _check_alone(self, call: Call) -> None:
+        if call.function == "size":
+            self._misused(call)
+        self.problems.settle()
+
+    def _misused(self, call: Call) -> None:
+        self.problems.note(
+            kinds.FUNCTION_USE,
+            f"The function is not allowed to be used this way in an expression; function: {call.function}",
+        )
+
+
+def bounds_problem(low: Value, high: Value) -> str | None:
+    """What is wrong with two bounds of BETWEEN, if anything."""
+    if low.keys() != high.keys():
+        rule = "requires same data type for lower and upper bounds"
+    elif (ordered(low, high) or 0) > 0:
+        rule = "requires upper bound to be greater than or equal to lower bound"
+    else:
+        return None
+    return (
+        f"The BETWEEN operator {rule}; lower bound operand: AttributeValue: {_shown(low)}, "
+        f"upper bound operand: AttributeValue: {_shown(high)}"
+    )
+
+
+def type_name_problem(value: Value) -> str | None:
+    """What is wrong with the second operand of attribute_type, if anything."""
+    name = value["S"]
+    if name in _TYPES:
+        return None
+    return (
+        f"Invalid attribute type name found; type: {name[:_SHOWN]}, "
+        "valid types: {B,NULL,SS,BOOL,L,BS,N,NS,S,M}"
+    )
+
+
+def _shown(value: Value) -> str:
+    ((type_name, content),) = value.items()
+    return f"{{{type_name}:{str(content)[:_SHOWN]}}}"
+
+
+def _operand(node: Node) -> Operand:
+    assert isinstance(node, Path | Reference | Call)
+    return node
+
+
+def _condition(node: Node) -> ConditionNode:
+    assert isinstance(node, Comparison | Between | Among | Call | Not | And | Or)
+    return node

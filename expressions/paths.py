@@ -1,0 +1,132 @@
+"""Several document paths as one tree of steps.
+
+    a.b, a.c[1], d      {"a": {"b": 0, "c": {1: 1}}, "d": 2}
+
+A leaf is the number of its path. Two paths *overlap* if one begins with the other, and *conflict* if they
+use the same place as a map and as a list; DynamoDB refuses both, and while the tree grows they show.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ..model.values import Item, Value
+from . import problems as kinds
+from .problems import Problems
+from .tree import Path
+
+# Part of a path -> what follows, or the number of the path that ends here.
+Steps: TypeAlias = dict[str | int, Any]
+
+
+class PathTree:
+    """The tree, and the paths in the order in which they came."""
+
+    __slots__ = ("_paths", "_problems", "steps")
+
+    def __init__(self, problems: Problems) -> None:
+        self.steps: Steps = {}
+        self._paths: list[Path] = []
+        self._problems = problems
+
+    def add(self, path: Path) -> None:
+        """Add a path, or note why it cannot stand beside the others."""
+        number = len(self._paths)
+        self._paths.append(path)
+        steps = self.steps
+        for part in path.parts[:-1]:
+            if self._conflicts(steps, part, path):
+                return None
+            inner = steps.setdefault(part, {})
+            if isinstance(inner, int):
+                return self._note(kinds.OVERLAP, "overlap", inner, path)
+            steps = inner
+        last = path.parts[-1]
+        if self._conflicts(steps, last, path):
+            return None
+        if last in steps:
+            return self._note(kinds.OVERLAP, "overlap", _first_leaf(steps[last]), path)
+        steps[last] = number
+        return None
+
+    def _conflicts(self, steps: Steps, part: str | int, path: Path) -> bool:
+        other = next(iter(steps), part)
+        if type(other) is type(part):
+            return False
+        self._note(kinds.CONFLICT, "conflict", _first_leaf(steps[other]), path)
+        return True
+
+    def _note(self, kind: int, verb: str, number: int, path: Path) -> None:
+        self._problems.note(
+            kind,
+            f"Two document paths {verb} with each other; must remove or rewrite one of these paths; "
+            f"path one: {self._paths[number]}, path two: {path}",
+        )
+
+
+def _first_leaf(steps: Any) -> int:
+    while not isinstance(steps, int):
+        steps = next(iter(steps.values()))
+    return int(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """Picks parts out of an item.
+
+    Attributes:
+        attributes: The top-level attributes it names, in order.
+        nested: Those of them that a path goes into.
+    """
+
+    steps: Steps
+    attributes: tuple[str, ...] = field(init=False)
+    nested: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(map(str, self.steps)))
+        object.__setattr__(
+            self, "nested", tuple(str(name) for name, inner in self.steps.items() if isinstance(inner, dict))
+        )
+
+    def apply(self, item: Item) -> Item:
+        """Return what of `item` is named, each part inside the maps and lists that lead to it.
+
+        A list keeps its order and closes its gaps. What is not there is left out, and so is a map or list
+        in which nothing was found.
+        """
+        if not self.nested:
+            return {name: item[name] for name in self.attributes if name in item}
+        picked: Item = {}
+        for name, inner in self.steps.items():
+            value = item.get(str(name))
+            found = value if value is None or isinstance(inner, int) else _pick(value, inner)
+            if found is not None:
+                picked[str(name)] = found
+        return picked
+
+
+def _pick(value: Value, steps: Steps) -> Value | None:
+    """Follow `steps` into `value`; as deep as the longest path, which the limits bound."""
+    if isinstance(next(iter(steps)), str):
+        members = value.get("M") or {}
+        found = {name: _take(members.get(name), inner) for name, inner in steps.items()}
+        kept = {name: part for name, part in found.items() if part is not None}
+        return {"M": kept} if kept else None
+    elements = value.get("L") or []
+    indexes = sorted(index for index in steps if isinstance(index, int) and index < len(elements))
+    parts = [_take(elements[index], steps[index]) for index in indexes]
+    present = [part for part in parts if part is not None]
+    return {"L": present} if present else None
+
+
+def _take(value: Value | None, inner: Any) -> Value | None:
+    return value if value is None or isinstance(inner, int) else _pick(value, inner)
+
+
+def projection_of(paths: Iterable[Path], problems: Problems) -> Projection:
+    """Build the projection of `paths`, noting those that overlap or conflict."""
+    tree = PathTree(problems)
+    for path in paths:
+        tree.add(path)
+    return Projection(tree.steps)

@@ -1,0 +1,175 @@
+"""From the texts of a request to what can be evaluated, once.
+
+A plan depends on the texts, the names and the *types* of the values, not on the values. So it is
+kept, and a request that comes again with other values costs one look-up; only what the values
+themselves decide is checked every time.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final
+
+from ..model.errors import ValidationError
+from ..model.limits import MODERN, Limits
+from .conditions import Condition, check_values
+from .key_conditions import KeyCondition, key_condition
+from .parse_condition import NO_CHECKS, ConditionParser, ValueChecks
+from .parse_projection import ProjectionParser
+from .parse_update import UpdateParser
+from .parser import Names, Scope, Values
+from .paths import Projection
+from .substitutions import check_substitutions
+from .updates import Update
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything a request's expressions ask for."""
+
+    condition: Condition | None = None
+    filter: Condition | None = None
+    key_condition: KeyCondition | None = None
+    update: Update | None = None
+    projection: Projection | None = None
+    value_checks: tuple[tuple[str, ValueChecks], ...] = ()
+
+
+class PlanCache:
+    """Plans by what they depend on, in two generations.
+
+    The young generation fills up and becomes the old one; what is used again is young again. It forgets
+    like a list of the least recently used would, with no list to keep in order.
+    """
+
+    __slots__ = ("_capacity", "_old", "_young")
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._young: dict[Hashable, Plan] = {}
+        self._old: dict[Hashable, Plan] = {}
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def get(self, key: Hashable) -> Plan | None:
+        """Return the plan, if it is still known."""
+        plan = self._young.get(key)
+        if plan is None:
+            plan = self._old.get(key)
+            if plan is not None:
+                self.put(key, plan)
+        return plan
+
+    def put(self, key: Hashable, plan: Plan) -> None:
+        """Remember a plan."""
+        if len(self._young) >= self._capacity:
+            self._old, self._young = self._young, {}
+        self._young[key] = plan
+
+
+_PLANS: Final = PlanCache(capacity=1024)
+# A larger one is rare, and a thousand of them would be too much memory.
+_KEPT_CHARACTERS: Final = 16 * 1024
+
+
+def compile(  # noqa: A001  # the agreed name
+    *,
+    condition: str | None = None,
+    filter: str | None = None,  # noqa: A002
+    key_condition: str | None = None,
+    update: str | None = None,
+    projection: str | None = None,
+    names: Names = None,
+    values: Values = None,
+    limits: Limits = MODERN,
+) -> Plan:
+    """Make the plan of a request's expressions, or find it.
+
+    Args:
+        condition: ConditionExpression.
+        filter: FilterExpression.
+        key_condition: KeyConditionExpression.
+        update: UpdateExpression.
+        projection: ProjectionExpression.
+        names: ExpressionAttributeNames.
+        values: ExpressionAttributeValues, checked and canonical.
+        limits: The limits the expressions are under.
+
+    Raises:
+        ValidationError: An expression is wrong, in itself or with its names and values.
+    """
+    texts = (update, condition, key_condition, filter, projection)
+    key = (
+        texts,
+        tuple(names.items()) if names is not None else None,
+        tuple([(name, next(iter(value))) for name, value in values.items()]) if values is not None else None,
+        limits.name,
+    )
+    plan = _PLANS.get(key)
+    if plan is None:
+        plan = _make(texts, names, values, limits)
+        if _characters(texts, names, values) <= _KEPT_CHARACTERS:
+            _PLANS.put(key, plan)
+    elif plan.value_checks and values is not None:
+        for parameter, checks in plan.value_checks:
+            check_values(parameter, checks, values)
+    return plan
+
+
+def _characters(texts: tuple[str | None, ...], names: Names, values: Values) -> int:
+    size = sum(len(text) for text in texts if text is not None)
+    size += sum(len(name) + len(meaning) for name, meaning in (names or {}).items())
+    return size + sum(map(len, values or {}))
+
+
+def _make(texts: tuple[str | None, ...], names: Names, values: Values, limits: Limits) -> Plan:
+    """Read the expressions in DynamoDB's order: the first that is wrong is reported."""
+    check_substitutions(names, values, limits)
+    update, condition, key, filter_, projection = texts
+    scope = Scope(names, values)
+    made_update = None if update is None else _update(update, scope, limits)
+    made_condition = _condition("ConditionExpression", condition, scope, limits)
+    made_key = _condition("KeyConditionExpression", key, scope, limits)
+    made_filter = _condition("FilterExpression", filter_, scope, limits)
+    made_projection = (
+        None
+        if projection is None
+        else ProjectionParser("ProjectionExpression", projection, scope, limits).parse()
+    )
+    _check_unused("ExpressionAttributeNames", names, scope.used_names)
+    _check_unused("ExpressionAttributeValues", values, scope.used_values)
+    # Whether a well-formed condition can be a key condition is asked only when all else is well.
+    key_part = None if made_key is None else key_condition(made_key.tree, made_key.value_checks)
+    conditions = [part for part in (made_condition, made_key, made_filter) if part is not None]
+    return Plan(
+        condition=made_condition,
+        filter=made_filter,
+        key_condition=key_part,
+        update=made_update,
+        projection=made_projection,
+        value_checks=tuple(
+            (part.parameter, part.value_checks) for part in conditions if part.value_checks != NO_CHECKS
+        ),
+    )
+
+
+def _update(text: str, scope: Scope, limits: Limits) -> Update:
+    parser = UpdateParser("UpdateExpression", text, scope, limits)
+    actions = parser.parse()
+    return Update(actions, parser.targets, tuple(parser.attributes), tuple(parser.nested))
+
+
+def _condition(parameter: str, text: str | None, scope: Scope, limits: Limits) -> Condition | None:
+    if text is None:
+        return None
+    parser = ConditionParser(parameter, text, scope, limits)
+    tree = parser.parse()
+    return Condition(parameter, tree, tuple(parser.attributes), tuple(parser.nested), parser.value_checks)
+
+
+def _check_unused(parameter: str, given: Names | Values, used: dict[str, None]) -> None:
+    unused = [name for name in given or {} if name not in used]
+    if unused:
+        raise ValidationError(
+            f"Value provided in {parameter} unused in expressions: keys: {{{', '.join(unused)}}}"
+        )
