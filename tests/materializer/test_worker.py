@@ -115,17 +115,16 @@ def test_what_clients_send_on_getting_their_replies_is_in_the_next_entry(bench: 
     table = bench.table()
     again: list[list[tuple[Outcome, Position]]] = []
 
-    for number in (1, 2):
-        reply = lambda _outcome, _position, number=number: again.append(  # noqa: E731
-            bench.submit(put(table, order(number + 10)))
-        )
-        bench.worker.submit(put(table, order(number)), 100, reply)
-    waiting = bench.submit  # a third client that was waiting already
+    def send_again(*_: object) -> None:
+        again.append(bench.submit(put(table, order(9))))
+
+    bench.worker.submit(put(table, order(1)), 100, send_again)
     bench.loop.settle()
-    waiting(put(table, order(3)))
+    waiting = bench.submit(put(table, order(2)))
     bench.run()
 
-    assert [3, 3] == [answers[0][1].offset for answers in again]
+    assert Position(0, 3, 0) == waiting[0][1]
+    assert Position(0, 3, 1) == again[0][0][1]
 
 
 def test_an_entry_has_a_bounded_number_of_commands(bench: Bench) -> None:
@@ -265,13 +264,17 @@ def test_a_refold_never_skips_what_it_cannot_fold(bench: Bench, monkeypatch: pyt
         Bench(bench.log)
 
 
+def _break() -> None:
+    raise KeyError("a bug")
+
+
 def _raise_a_bug(*_: object) -> list[Outcome]:
     raise KeyError("a bug")
 
 
 def test_a_sender_that_breaks_leaves_the_others_their_answers(bench: Bench) -> None:
     table = bench.table()
-    bench.worker.submit(put(table, order(1)), 100, _raise_a_bug)
+    bench.worker.submit(put(table, order(1)), 100, lambda *_: _break())
     answers = bench.submit(put(table, order(2)))
     bench.loop.settle()
 
