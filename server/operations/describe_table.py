@@ -1,0 +1,21 @@
+"""DescribeTable: a table's definition, state and counts. The counts are exact, and as of this moment."""
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ...model.errors import ResourceNotFoundError
+from .. import table_commands
+from ..reply import Reply
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+
+def describe_table(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Describe the table, unless the control plane is set to be late and has not heard of it yet."""
+    table = node.table_in_any_status(body["TableName"])
+    definition = table.definition
+    if node.clock() - definition.created_ms < node.settings.eventual_control_plane_ms:
+        raise ResourceNotFoundError(f"Requested resource not found: Table: {definition.name} not found")
+    reply.ok(orjson.dumps({"Table": table_commands.description(node, table, definition)}))

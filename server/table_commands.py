@@ -1,0 +1,140 @@
+"""What the operations on tables have in common: a request becomes a command, an outcome an answer.
+
+The request is judged here first, against the tables as they are, so that what would be refused is not written
+to the log. The fold judges it again, and what it says is answered.
+"""
+
+import re
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import orjson
+
+from ..log.commands import DefineTable, Position
+from ..materializer.outcomes import Defined, Failed, Outcome, Refused, Skipped
+from ..materializer.state import Table
+from ..model import table_requests
+from ..model.descriptions import describe
+from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
+from ..model.tables import TableDefinition, name_of
+from ..model.throughput import units_of
+from .reply import Reply
+
+if TYPE_CHECKING:
+    from .node import Node
+
+# Makes the answer out of the table as the command left it.
+Answer: TypeAlias = Callable[[TableDefinition], dict[str, Any]]
+
+_is_resource = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]{3,255}").fullmatch
+
+
+def create(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Judge a CreateTable and have it folded."""
+    table_id = str(uuid.UUID(bytes=node.random_bytes(16), version=4))
+    table_requests.create(
+        body,
+        table_id=node.state.next_id,
+        uuid=table_id,
+        time_ms=node.clock(),
+        limits=node.limits,
+        tables=len(node.state.tables),
+        units=units_of(table.definition for table in node.state.tables.values()),
+    )
+    _submit(node, "CreateTable", body, reply, _described(node, None), uuid=table_id)
+
+
+def change(
+    node: "Node",
+    operation: str,
+    table: Table,
+    body: dict[str, Any],
+    reply: Reply,
+    answer: Answer | None = None,
+) -> None:
+    """Judge a command on a table that is there and have it folded; by default TableDescription is answered."""
+    definition = table.definition
+    others = (each.definition for each in node.state.tables.values() if each is not table)
+    table_requests.change(
+        operation,
+        definition,
+        body,
+        next_id=node.state.next_id,
+        time_ms=node.clock(),
+        limits=node.limits,
+        units=units_of(others),
+    )
+    answer = answer or _described(node, table)
+    _submit(node, operation, body, reply, answer, table=definition.id)
+
+
+def description(node: "Node", table: Table | None, definition: TableDefinition) -> dict[str, Any]:
+    """TableDescription of `definition`, with the counts of `table`."""
+    if table is None:
+        return describe(definition, time_ms=node.clock())
+    return describe(
+        definition,
+        item_count=table.items.count,
+        size_bytes=table.items.size,
+        index_counts={name: (index.store.count, index.store.size) for name, index in table.indexes.items()},
+        time_ms=node.clock(),
+    )
+
+
+def tagged_table(node: "Node", arn: str) -> Table | None:
+    """The table that a ResourceArn means, if there is one.
+
+    Raises:
+        ValidationError: It is no table's ARN.
+    """
+    if not _is_resource(arn):
+        raise ValidationError(f"Invalid TableArn: Invalid ResourceArn provided as input {arn}")
+    return node.state.table_named(name_of(arn))
+
+
+def table_to_tag(node: "Node", arn: str) -> Table:
+    """The same, where it must be there."""
+    table = tagged_table(node, arn)
+    if table is None:
+        # DynamoDB's spelling.
+        raise ResourceNotFoundError(f"Requested resource not found: ResourcArn: {arn} not found")
+    return table
+
+
+def _described(node: "Node", table: Table | None) -> Answer:
+    return lambda definition: {"TableDescription": description(node, table, definition)}
+
+
+def _submit(
+    node: "Node",
+    operation: str,
+    body: dict[str, Any],
+    reply: Reply,
+    answer: Answer,
+    *,
+    table: int = 0,
+    uuid: str = "",
+) -> None:
+    request = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+    settle = node.settings.table_delay_ms > 0
+    command = DefineTable(operation, table, request, uuid, reply.context, settle)
+    node.partition.submit(command, len(request), partial(_answer, reply, answer))
+
+
+def _answer(reply: Reply, answer: Answer, outcome: Outcome, position: Position) -> None:
+    if isinstance(outcome, Defined):
+        reply.ok(orjson.dumps(answer(outcome.definition)), position)
+    else:
+        reply.error(_refusal(outcome), position)
+
+
+def _refusal(outcome: Outcome) -> RequestError:
+    match outcome:
+        case Refused(error) | Failed(error):
+            return error
+        case Skipped():
+            return ResourceNotFoundError()
+        case _:
+            raise AssertionError("a table command has no such outcome")
