@@ -1,13 +1,27 @@
-"""One process's database: a log, the worker that folds it, and the names the API knows it by."""
+"""One process's database: a log, the worker that folds it, and the names the API knows it by.
 
+open ──► log ──► refold ──► serve ... ──► close: answer what was taken, sync, let go of the log
+"""
+
+import asyncio
 from collections.abc import Callable
 
+from ..log.local import LocalLog
+from ..log.log import Log
+from ..log.memory import MemoryLog
+from ..materializer.local import LocalPartition
 from ..materializer.partition import Partition
 from ..materializer.state import PartitionState, Table
+from ..materializer.timers import Timers
+from ..materializer.worker import Worker
 from ..model.errors import ResourceNotFoundError
 from ..model.limits import Limits
 from ..model.tables import name_of
 from .settings import Settings
+
+_ORIGIN_BYTES = 16
+
+_USABLE = frozenset(("ACTIVE", "UPDATING"))
 
 # Control operations word it so (and name the table), operations on items as ResourceNotFoundError does by itself.
 _NO_TABLE = "Requested resource not found: Table: {} not found"
@@ -17,6 +31,8 @@ class Node:
     """What a handler works with.
 
     Attributes:
+        settings: How it was started.
+        worker: Appends and folds; handlers go through `partition`.
         partition: Where commands and reads go.
         state: The catalog: which tables there are and how they are defined. Look, but never change it.
         clock: Milliseconds since 1970.
@@ -27,21 +43,74 @@ class Node:
         self,
         settings: Settings,
         *,
-        partition: Partition,
-        state: PartitionState,
+        loop: asyncio.AbstractEventLoop,
         clock: Callable[[], int],
         random_bytes: Callable[[int], bytes],
+        on_fatal: Callable[[BaseException], None],
+        progress: Callable[[int], None] | None = None,
     ) -> None:
+        """Open the log and refold it; this takes as long as the log is.
+
+        Args:
+            settings: How to serve.
+            loop: Where everything happens.
+            clock: Milliseconds since 1970.
+            random_bytes: Draws that many random bytes.
+            on_fatal: Told when the log or the fold cannot go on: the process has to stop.
+            progress: Told now and then how many commands were refolded.
+
+        Raises:
+            LogError, CorruptionError, ForeignLogError, NewerVersionError, FoldError: There is no serving this log.
+        """
         self.settings = settings
-        self.partition = partition
-        self.state = state
         self.clock = clock
         self.random_bytes = random_bytes
+        self.state = PartitionState()
+        self._loop = loop
+        self._log = _open_log(settings, loop, clock, random_bytes, on_fatal)
+        try:
+            self.worker = Worker(
+                self._log,
+                self.state,
+                origin=random_bytes(_ORIGIN_BYTES),
+                scheduler=loop,
+                waiting_bytes=settings.queue_bytes,
+                on_fatal=on_fatal,
+            )
+            self.worker.open(progress)
+        except BaseException:
+            self._log.close()
+            raise
+        self.partition: Partition = LocalPartition(self.worker)
+        self._timers = Timers(
+            self.partition,
+            self.state,
+            clock=clock,
+            scheduler=loop,
+            table_delay=settings.table_delay_ms / 1000,
+            sweep_interval=settings.ttl_interval_ms / 1000 if settings.ttl_interval_ms else None,
+        )
+        self.worker.on_folded = self._timers.folded
+        self._timers.start()
+
+    async def close(self) -> None:
+        """Answer what was taken, make it durable, and let go of the log."""
+        self._timers.close()
+        drained = self._loop.create_future()
+        self.worker.close(lambda: drained.done() or drained.set_result(None))
+        await drained
+        self._log.close()
 
     @property
     def limits(self) -> Limits:
         """The limits of the log that is served."""
         return self.state.limits
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the log has."""
+        assert self.state.genesis is not None, "every log begins with Genesis"
+        return self.state.genesis.partitions
 
     def table(self, name: str) -> Table:
         """The table that a TableName (a name or an ARN) means, for reading or writing items.
@@ -58,11 +127,32 @@ class Node:
         raise ResourceNotFoundError
 
     def table_in_any_status(self, name: str) -> Table:
-        """The table that a TableName means in whatever status it is, for control operations."""
+        """The table that a TableName means, for operations on the table itself.
+
+        Raises:
+            ResourceNotFoundError: There is none.
+        """
         table = self.state.table_named(name_of(name))
         if table is None:
             raise ResourceNotFoundError(_NO_TABLE.format(name_of(name)))
         return table
 
 
-_USABLE = frozenset(("ACTIVE", "UPDATING"))
+def _open_log(
+    settings: Settings,
+    loop: asyncio.AbstractEventLoop,
+    clock: Callable[[], int],
+    random_bytes: Callable[[int], bytes],
+    on_fatal: Callable[[BaseException], None],
+) -> Log:
+    if settings.path is None:
+        return MemoryLog(clock, log_id=random_bytes(16), limits=settings.limits)
+    return LocalLog(
+        settings.path,
+        clock=clock,
+        deliver=loop.call_soon_threadsafe,
+        random_bytes=random_bytes,
+        on_fatal=on_fatal,
+        fsync=settings.fsync,
+        limits=settings.limits,
+    )

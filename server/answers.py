@@ -1,0 +1,78 @@
+"""The bytes of an HTTP answer.
+
+The checksum in x-amz-crc32 is over the body as it is sent, gzipped where it is gzipped: SDKs check it before
+they unpack.
+"""
+
+import zlib
+
+JSON = b"application/x-amz-json-1.0"
+# Below this a body fits a packet or two: packing it would cost more time than it saves.
+GZIP_FROM_BYTES = 4096
+
+_FIELDS = b"\r\nDate: %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nx-amzn-RequestId: %b\r\nx-amz-crc32: %d"
+_OK = b"HTTP/1.1 200 OK" + _FIELDS + b"\r\nx-foldb-position: %b\r\n\r\n%b"
+_OTHER = b"HTTP/1.1 %d %b" + _FIELDS + b"%b\r\n\r\n%b"
+
+_REASONS = {
+    200: b"OK",
+    204: b"No Content",
+    400: b"Bad Request",
+    403: b"Forbidden",
+    404: b"Not Found",
+    405: b"Method Not Allowed",
+    408: b"Request Timeout",
+    413: b"Payload Too Large",
+    415: b"Unsupported Media Type",
+    431: b"Request Header Fields Too Large",
+    500: b"Internal Server Error",
+    503: b"Service Unavailable",
+    505: b"HTTP Version Not Supported",
+}
+
+
+def ok(body: bytes, date: bytes, content_type: bytes, request_id: bytes, position: bytes) -> bytes:
+    """The common answer: 200, not packed, the connection stays."""
+    return _OK % (date, content_type, len(body), request_id, zlib.crc32(body), position, body)
+
+
+def answer(
+    status: int,
+    body: bytes,
+    *,
+    date: bytes,
+    content_type: bytes,
+    request_id: bytes,
+    position: bytes | None = None,
+    gzip: bool = False,
+    close: bool = False,
+) -> bytes:
+    """Any answer of the API; `gzip` says that the client takes it packed."""
+    more = b""
+    if position is not None:
+        more += b"\r\nx-foldb-position: " + position
+    if gzip and len(body) >= GZIP_FROM_BYTES:
+        body = packed(body)
+        more += b"\r\nContent-Encoding: gzip"
+    if close:
+        more += b"\r\nConnection: close"
+    reason = _REASONS[status]
+    return _OTHER % (
+        status, reason, date, content_type, len(body), request_id, zlib.crc32(body), more, body,
+    )  # fmt: skip
+
+
+def plain(
+    status: int, text: bytes, *, date: bytes, close: bool, fields: bytes = b"", head: bool = False
+) -> bytes:
+    """An answer to what is no request of the API; `head` leaves the body out but tells its length."""
+    return b"HTTP/1.1 %d %b\r\nDate: %b\r\nContent-Type: text/plain\r\nContent-Length: %d%b%b\r\n\r\n%b" % (
+        status, _REASONS[status], date, len(text), fields, b"\r\nConnection: close" if close else b"",
+        b"" if head else text,
+    )  # fmt: skip
+
+
+def packed(body: bytes) -> bytes:
+    """Gzip, as fast as it goes: the peer is near, and the loop waits meanwhile."""
+    packer = zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+    return packer.compress(body) + packer.flush()

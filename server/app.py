@@ -1,0 +1,143 @@
+"""A node and its listener, from start to stop.
+
+    run(settings)            until a signal or a fatal error: `foldb serve`
+    Serving(settings, ...)   the same on a loop of the caller's: `foldb.serve()`, tests
+
+While a folder is served it holds `server.json`, which says where, so that commands given the folder find the
+server.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+
+from .listener import Listener
+from .node import Node
+from .settings import Settings
+
+ADDRESS_FILE = "server.json"
+
+logger = logging.getLogger(__name__)
+
+
+def wall_clock() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class Serving:
+    """A served node. `stopped` is set when it should stop, with the error that wants it in `error` if there is one."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        clock: Callable[[], int] = wall_clock,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Open the log and refold it."""
+        self.settings = settings
+        self.stopped = asyncio.Event()
+        self.error: BaseException | None = None
+        self.node = Node(
+            settings,
+            loop=loop,
+            clock=clock,
+            random_bytes=random_bytes,
+            on_fatal=self._on_fatal,
+            progress=progress,
+        )
+        self.listener = Listener(self.node, loop)
+
+    @property
+    def url(self) -> str:
+        """Where it answers, once started."""
+        host, port = self.listener.address
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    async def start(self) -> None:
+        """Listen, and say where.
+
+        Raises:
+            AddressRefusedError, OSError: It cannot listen there; the log is closed again.
+        """
+        try:
+            await self.listener.start()
+        except BaseException:
+            await self.node.close()
+            raise
+        if self.settings.path is not None:
+            _write_address(self.settings.path, self.url)
+
+    async def stop(self) -> None:
+        """Finish what is in flight and let go of the log."""
+        if self.settings.path is not None:
+            with contextlib.suppress(FileNotFoundError):
+                (self.settings.path / ADDRESS_FILE).unlink()
+        await self.listener.stop()
+        await self.node.close()
+
+    def _on_fatal(self, error: BaseException) -> None:
+        logger.critical("the partition cannot go on: %s", error)
+        self.error = error
+        self.stopped.set()
+
+
+def run(
+    settings: Settings,
+    *,
+    on_ready: Callable[[str], None] = lambda url: None,
+    progress: Callable[[int], None] | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then finish what is in flight.
+
+    Args:
+        settings: How to serve.
+        on_ready: Told the address once requests are answered.
+        progress: Told now and then how many commands were refolded.
+
+    Raises:
+        FoldbError, OSError: It could not begin, or the log or the fold could not go on.
+    """
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(_serve(settings, on_ready, progress))
+
+
+async def _serve(
+    settings: Settings, on_ready: Callable[[str], None], progress: Callable[[int], None] | None
+) -> None:
+    loop = asyncio.get_running_loop()
+    serving = Serving(settings, loop, progress=progress)
+    await serving.start()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, serving.stopped.set)
+    on_ready(serving.url)
+    await serving.stopped.wait()
+    await serving.stop()
+    if serving.error is not None:
+        raise serving.error
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A uvloop where there is one, which is everywhere but on Windows."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def _write_address(path: Path, url: str) -> None:
+    """Whole or not at all, so that nobody reads half an address."""
+    written = path / f"{ADDRESS_FILE}.new"
+    written.write_bytes(orjson.dumps({"url": url, "pid": os.getpid()}))
+    written.replace(path / ADDRESS_FILE)

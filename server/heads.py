@@ -1,0 +1,119 @@
+"""The head of an HTTP request: read whole, or refused.
+
+The connection collects a head until its blank line and only then has it parsed. So a slow sender costs a few
+kilobytes and no parser state, and one pure function sees every line there is. httptools knows the grammar and is strict about it;
+what it lets pass although a proxy in front of us might read it otherwise is refused here: the same field twice
+where only one can count, transfer codings piled up. After any refusal the connection is closed.
+"""
+
+import httptools
+
+HEAD_BYTES = 16 * 1024
+FIELDS = 64
+
+_USUAL = b"POST / HTTP/1.1\r\n"
+
+_ONCE = frozenset(
+    (
+        b"authorization",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"host",
+        b"transfer-encoding",
+        b"x-amz-target",
+    )
+)
+
+
+class BadRequestError(Exception):
+    """What was sent is no HTTP request that we read; `status` says in which way."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Head:
+    """A request's first line and fields, names in lower case.
+
+    Attributes:
+        length: Bytes of the body; None if it comes in chunks.
+    """
+
+    __slots__ = ("fields", "keep_alive", "length", "method", "path")
+
+    def __init__(
+        self, method: bytes, path: bytes, fields: dict[bytes, bytes], keep_alive: bool, length: int | None
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.fields = fields
+        self.keep_alive = keep_alive
+        self.length = length
+
+
+class _Collector:
+    """Gathers fields without a Python frame for each: the parser calls the dict's own method."""
+
+    __slots__ = ("on_header", "raw")
+
+    def __init__(self) -> None:
+        self.raw: dict[bytes, bytes] = {}
+        self.on_header = self.raw.__setitem__
+
+
+def read_head(data: bytes) -> Head:
+    """Read a head; `data` ends with its blank line.
+
+    Raises:
+        BadRequestError: It is no well-formed head, or an ambiguous one.
+    """
+    collector = _Collector()
+    parser = httptools.HttpRequestParser(collector)
+    try:
+        parser.feed_data(data)
+    except httptools.HttpParserUpgrade:
+        pass  # some clients offer another protocol with every request; we may decline by not answering to it
+    except httptools.HttpParserError as error:
+        raise BadRequestError(400, str(error)) from None
+
+    fields = {name.lower(): value for name, value in collector.raw.items()}
+    if data.startswith(_USUAL):
+        method, path, version = b"POST", b"/", b"HTTP/1.1"
+    else:
+        method, path, version = _first_line(data)
+    lines = data.count(b"\n") - 2
+    if lines != len(fields) or lines > FIELDS:
+        _check_repeated(data)
+    if b"host" not in fields and version == b"HTTP/1.1":
+        raise BadRequestError(400, "no Host")
+    return Head(method, path, fields, parser.should_keep_alive(), _length(fields))
+
+
+def _first_line(data: bytes) -> list[bytes]:
+    line = data.lstrip(b"\r\n").partition(b"\r\n")[0]
+    parts = line.split(b" ")
+    if len(parts) != 3 or parts[2] not in (b"HTTP/1.1", b"HTTP/1.0"):
+        raise BadRequestError(505, "not HTTP/1.1")
+    return parts
+
+
+def _length(fields: dict[bytes, bytes]) -> int | None:
+    """The body's length; None if it comes in chunks. The parser refused both at once, and whatever is no number."""
+    coding = fields.get(b"transfer-encoding")
+    if coding is None:
+        return int(fields.get(b"content-length", b"0"))
+    if coding.lower() != b"chunked":
+        raise BadRequestError(400, "a transfer coding other than chunked")
+    return None
+
+
+def _check_repeated(data: bytes) -> None:
+    """Refuse a field that came twice where only one can count. Two Accept fields are nobody's harm."""
+    lines = data.strip(b"\r\n").split(b"\r\n")[1:]
+    if len(lines) > FIELDS:
+        raise BadRequestError(431, "too many header fields")
+    names = [line.partition(b":")[0].lower() for line in lines]
+    if any(names.count(name) > 1 for name in _ONCE):
+        raise BadRequestError(400, "a header field came twice")

@@ -1,0 +1,129 @@
+"""Accepts connections for a node, and keeps what they share: the second it is, the date, the next request id."""
+
+import asyncio
+import ipaddress
+from collections.abc import Callable
+from email.utils import formatdate
+
+from ..log.commands import Position
+from ..model.errors import FoldbError
+from .node import Node
+from .protocol import Connection
+
+_BACKLOG = 1024
+
+
+class AddressRefusedError(FoldbError):
+    """The address to listen on can be reached from another machine, and nothing guards it yet."""
+
+
+class Listener:
+    """One listening socket and its connections.
+
+    Attributes:
+        node: What requests are for.
+        tick: Seconds since the start, counted; connections set their deadlines by it.
+        date: What answers say in `Date`.
+        address: Host and port, once it listens.
+    """
+
+    def __init__(self, node: Node, loop: asyncio.AbstractEventLoop) -> None:
+        self.node = node
+        self.tick = 0
+        self.date = _date(node.clock())
+        self.address: tuple[str, int] = ("", 0)
+        self._loop = loop
+        self._server: asyncio.Server | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._connections: set[Connection] = set()
+        self._drained: Callable[[], None] | None = None
+        self._requests = 0
+        self._id_prefix = node.random_bytes(18).hex().upper()
+        self._position: Position | None = None
+        self._position_text = b""
+
+    async def start(self) -> None:
+        """Listen where the node's settings say.
+
+        Raises:
+            AddressRefusedError: It is no loopback address.
+            OSError: The port is taken, or the address is not of this machine.
+        """
+        settings = self.node.settings
+        host = loopback(settings.host)
+        self._server = await self._loop.create_server(
+            lambda: Connection(self), host, settings.port, backlog=_BACKLOG
+        )
+        self.address = self._server.sockets[0].getsockname()[:2]
+        self._timer = self._loop.call_later(1, self._on_tick)
+
+    async def stop(self, patience_s: float = 10) -> None:
+        """Accept nothing more, answer what is under way, close; after `patience_s` close all the same."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.finish()
+        if self._connections:
+            drained = self._loop.create_future()
+            self._drained = lambda: drained.done() or drained.set_result(None)
+            await asyncio.wait([drained], timeout=patience_s)
+        for connection in list(self._connections):
+            connection.expire()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # What connections call
+
+    def opened(self, connection: Connection) -> None:
+        """Count a connection in, or turn it away where there are too many."""
+        self._connections.add(connection)
+        if len(self._connections) > self.node.settings.connections:
+            connection.finish()
+
+    def closed(self, connection: Connection) -> None:
+        """Count a connection out."""
+        self._connections.discard(connection)
+        if not self._connections and self._drained is not None:
+            self._drained()
+
+    def request_id(self) -> str:
+        """A new request id, in the alphabet and length of DynamoDB's."""
+        self._requests += 1
+        return f"{self._id_prefix}{self._requests:016X}"
+
+    def position_text(self, position: Position) -> bytes:
+        """What `x-foldb-position` says; between two writes it is always the same."""
+        if position != self._position:
+            self._position = position
+            self._position_text = position.text(self.node.partitions).encode()
+        return self._position_text
+
+    def _on_tick(self) -> None:
+        self.tick += 1
+        self.date = _date(self.node.clock())
+        late = [connection for connection in self._connections if connection.deadline < self.tick]
+        for connection in late:
+            connection.expire()
+        self._timer = self._loop.call_later(1, self._on_tick)
+
+
+def loopback(host: str) -> str:
+    """`host` as an address of this machine alone.
+
+    Raises:
+        AddressRefusedError: It is any other address, or a name.
+    """
+    if host == "localhost":
+        return "127.0.0.1"
+    try:
+        if ipaddress.ip_address(host).is_loopback:
+            return host
+    except ValueError:
+        pass
+    raise AddressRefusedError(
+        f"will not listen on {host}: nothing guards it against other machines yet. Use 127.0.0.1, ::1 or localhost."
+    )
+
+
+def _date(time_ms: int) -> bytes:
+    return formatdate(time_ms / 1000, usegmt=True).encode()

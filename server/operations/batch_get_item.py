@@ -1,0 +1,110 @@
+"""BatchGetItem: up to a hundred items of several tables, each as GetItem would read it.
+
+All are read at one position. What does not fit in 16 MB comes back as UnprocessedKeys.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ...expressions import Plan
+from ...log.commands import Position
+from ...materializer.partition import Key
+from ...materializer.storage import Stored
+from ...model.capacity import read_half_units
+from ...model.errors import ValidationError
+from ...model.limits import Limits
+from ...model.tables import TableDefinition
+from ...model.values import check_item
+from .. import parameters
+from ..reply import Reply
+from ..wire import Consumed, array, consumed_each, members, quoted
+from .get_item import projected
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+
+@dataclass(slots=True)
+class _Table:
+    """One table's part of the request; `name` is what the request calls it."""
+
+    name: str
+    request: dict[str, Any]
+    plan: Plan | None
+    definition: TableDefinition
+
+    @property
+    def consistent(self) -> bool:
+        consistent: bool = self.request.get("ConsistentRead", False)
+        return consistent
+
+
+def batch_get_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Check the request and read."""
+    limits = node.limits
+    requests: dict[str, dict[str, Any]] = body["RequestItems"]
+    if sum(len(request["Keys"]) for request in requests.values()) > limits.batch_get_keys:
+        raise ValidationError("Too many items requested for the BatchGetItem call")
+    plans = {name: _plan(request, limits) for name, request in requests.items()}
+    tables = [
+        _Table(name, request, plans[name], node.table(name).definition) for name, request in requests.items()
+    ]
+    keys = [
+        (table.definition.id, *table.definition.key.read_key(key, limits))
+        for table in tables
+        for key in table.request["Keys"]
+    ]
+    if len(set(keys)) < len(keys):
+        raise ValidationError("Provided list of item keys contains duplicates")
+    _read(node, body, reply, tables, keys)
+
+
+def _plan(request: dict[str, Any], limits: Limits) -> Plan | None:
+    parameters.check(request, limits)
+    for key in request["Keys"]:
+        check_item(key, limits)
+    return parameters.read(request, limits).plan
+
+
+def _read(node: "Node", body: dict[str, Any], reply: Reply, tables: list[_Table], keys: list[Key]) -> None:
+    consistent = any(table.consistent for table in tables)
+    node.partition.get(keys, consistent, partial(_answer, body, reply, tables, node.limits.batch_get_bytes))
+
+
+def _answer(
+    body: dict[str, Any],
+    reply: Reply,
+    tables: list[_Table],
+    room: int,
+    found: list[Stored | None],
+    position: Position,
+) -> None:
+    responses, unprocessed, consumed = [], [], []
+    results = iter(found)
+    for table in tables:
+        items, left, units = [], [], Consumed(table.definition.name)
+        for key in table.request["Keys"]:
+            stored = next(results)
+            size = 0 if stored is None else stored[1]
+            if size > room:
+                room = 0  # what comes after stays unprocessed too, or small items could starve a large one
+                left.append(key)
+                continue
+            room -= size
+            units.table += read_half_units(size, table.consistent)
+            if stored is not None:
+                items.append(projected(stored, table.plan))
+        responses.append(b"%b:%b" % (quoted(table.name), array(items)))
+        consumed.append(units)
+        if left:
+            rest = orjson.dumps({**table.request, "Keys": left})
+            unprocessed.append(b"%b:%b" % (quoted(table.name), rest))
+    answer = members(
+        b'"Responses":' + members(*responses),
+        b'"UnprocessedKeys":' + members(*unprocessed),
+        consumed_each(body, consumed),
+    )
+    reply.ok(answer, position)

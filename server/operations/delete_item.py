@@ -1,0 +1,36 @@
+"""DeleteItem: remove the item at a key, if there is one."""
+
+from typing import TYPE_CHECKING, Any
+
+from ...log.commands import Delete
+from ...model.values import check_item
+from .. import parameters, writes
+from ..reply import Reply
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+
+def delete_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Check the request, and have the Delete folded."""
+    limits, key = node.limits, body["Key"]
+    conditional = parameters.has_write_expression(body)
+    if conditional:
+        parameters.check(body, limits, "DeleteItem")
+    check_item(key, limits)
+    writes.check_returns(body)
+    expression = parameters.write_expression(body, limits) if conditional else None
+
+    definition = node.table(body["TableName"]).definition
+    pk, sk = definition.key.read_key(key, limits)
+    writes.check_key_paths(definition, expression)
+    command = Delete(
+        definition.id,
+        pk,
+        sk,
+        reply.context,
+        expression,
+        body.get("ReturnValues", "NONE"),
+        writes.shows_refused(body),
+    )
+    writes.submit(node, body, reply, definition, pk, command, writes.size_of(expression))

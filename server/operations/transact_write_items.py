@@ -1,0 +1,158 @@
+"""TransactWriteItems: up to a hundred writes and checks, all or none.
+
+What is wrong with the request as such is an error of its own. What is wrong with one action at its table cancels
+the transaction, with a reason at the action's place; such a transaction never reaches the log.
+"""
+
+from functools import partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from ...log.commands import Action, Check, Context, Delete, Expression, Position, Put, Transact, Update
+from ...materializer.outcomes import Outcome, Transacted, TransactionRefused
+from ...model.errors import Reason, TransactionCanceledError, ValidationError
+from ...model.limits import Limits
+from ...model.tables import TableDefinition, index_key_error
+from ...model.values import check_item, dump
+from .. import parameters, writes
+from ..reply import Reply
+from ..wire import EMPTY, Consumed, array, collection_metrics, consumed_each, members, quoted
+from .transact_get_items import MULTIPLE, TOO_LARGE
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+_ONE_OF = "TransactItems can only contain one of Check, Put, Update or Delete"
+
+
+class _Asked(NamedTuple):
+    """One action, checked as far as it can be without its table."""
+
+    kind: str
+    request: dict[str, Any]
+    size: int
+    expression: Expression | None
+
+
+def transact_write_items(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Check the request, and have the transaction folded as one command."""
+    limits = node.limits
+    asked = [_asked(item, limits) for item in body["TransactItems"]]
+    definitions = [node.table(one.request["TableName"]).definition for one in asked]
+    size = sum(one.size for one in asked)
+    if size > limits.transaction_bytes:
+        raise ValidationError(TOO_LARGE)
+    context = reply.context
+    actions = _actions(asked, definitions, context, limits)
+    token = body.get("ClientRequestToken")
+    command = Transact(actions, context, token, b"" if token is None else fingerprint(body))
+    node.partition.submit(
+        command, size + 256 * len(actions), partial(_answer, body, reply, definitions, actions)
+    )
+
+
+def fingerprint(body: dict[str, Any]) -> bytes:
+    """What must be the same for a ClientRequestToken to mean the same request."""
+    canonical = orjson.dumps(body["TransactItems"], option=orjson.OPT_SORT_KEYS)
+    return blake2b(canonical, digest_size=16).digest()
+
+
+def _asked(item: dict[str, Any], limits: Limits) -> _Asked:
+    if len(item) != 1:
+        raise ValidationError(_ONE_OF)
+    ((kind, request),) = item.items()
+    parameters.check(request, limits)
+    size = check_item(request["Item" if kind == "Put" else "Key"], limits)
+    expression = parameters.write_expression(request, limits)
+    return _Asked(kind, request, size + writes.size_of(expression), expression)
+
+
+def _actions(
+    asked: list[_Asked], definitions: list[TableDefinition], context: Context, limits: Limits
+) -> list[Action]:
+    actions: list[Action] = []
+    reasons = []
+    for one, definition in zip(asked, definitions, strict=True):
+        try:
+            actions.append(_action(one, definition, context, limits))
+            reasons.append(Reason("None"))
+        except ValidationError as error:
+            reasons.append(Reason("ValidationError", error.message))
+    if len({(action.table, action.pk, action.sk) for action in actions}) < len(actions):
+        raise ValidationError(MULTIPLE)
+    if len(actions) < len(asked):
+        raise TransactionCanceledError(reasons)
+    return actions
+
+
+def _action(one: _Asked, definition: TableDefinition, context: Context, limits: Limits) -> Action:
+    request, expression = one.request, one.expression
+    show = writes.shows_refused(request)
+    writes.check_key_paths(definition, expression)
+    if one.kind == "Put":
+        return _put(one, definition, context, limits)
+    pk, sk = definition.key.read_key(request["Key"], limits)
+    if one.kind == "Update":
+        return Update(definition.id, pk, sk, context, expression, show_refused=show)
+    if one.kind == "Delete":
+        return Delete(definition.id, pk, sk, context, expression, show_refused=show)
+    return Check(definition.id, pk, sk, context, expression, show)
+
+
+def _put(one: _Asked, definition: TableDefinition, context: Context, limits: Limits) -> Put:
+    item = one.request["Item"]
+    pk, sk = definition.key.item_key(item, limits)
+    if definition.indexes and (error := index_key_error(definition, item, limits)) is not None:
+        raise error
+    size = one.size - writes.size_of(one.expression)
+    show = writes.shows_refused(one.request)
+    return Put(
+        definition.id, pk, sk, dump(item), size, context, one.expression, show_refused=show, parsed=item
+    )
+
+
+def _answer(
+    body: dict[str, Any],
+    reply: Reply,
+    definitions: list[TableDefinition],
+    actions: list[Action],
+    outcome: Outcome,
+    position: Position,
+) -> None:
+    if isinstance(outcome, Transacted):
+        reply.ok(_transacted(body, definitions, actions, outcome), position)
+        return
+    error = outcome.error if isinstance(outcome, TransactionRefused) else writes.refusal(outcome)
+    assert error is not None, "a transaction has another outcome"
+    reply.error(error, position)
+
+
+def _transacted(
+    body: dict[str, Any], definitions: list[TableDefinition], actions: list[Action], outcome: Transacted
+) -> bytes:
+    if "ReturnConsumedCapacity" not in body and "ReturnItemCollectionMetrics" not in body:
+        return EMPTY
+    tables: dict[int, Consumed] = {}
+    for definition, applied in zip(definitions, outcome.actions, strict=True):
+        kind = "Read" if outcome.replayed else "Write"
+        tables.setdefault(definition.id, Consumed(definition.name, kind=kind)).add(applied.units)
+    return members(consumed_each(body, tables.values()), _metrics(body, definitions, actions, outcome))
+
+
+def _metrics(
+    body: dict[str, Any], definitions: list[TableDefinition], actions: list[Action], outcome: Transacted
+) -> bytes:
+    if body.get("ReturnItemCollectionMetrics") != "SIZE":
+        return b""
+    tables: dict[str, list[bytes]] = {}
+    for definition, action, applied in zip(definitions, actions, outcome.actions, strict=True):
+        if applied.collection_size is not None:
+            one = collection_metrics(definition, action.pk, applied.collection_size)
+            tables.setdefault(definition.name, []).append(one)
+    if not tables:
+        return b""
+    return b'"ItemCollectionMetrics":' + members(
+        *(b"%b:%b" % (quoted(name), array(each)) for name, each in tables.items())
+    )

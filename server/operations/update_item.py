@@ -1,0 +1,37 @@
+"""UpdateItem: change the item at a key, creating it where there is none."""
+
+from typing import TYPE_CHECKING, Any
+
+from ...log.commands import Update
+from ...model.values import check_item
+from .. import parameters, writes
+from ..reply import Reply
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+
+def update_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Check the request, and have the Update folded."""
+    limits, key = node.limits, body["Key"]
+    expression = None
+    conditional = parameters.has_write_expression(body)
+    if conditional:
+        parameters.check(body, limits, "UpdateItem")
+    check_item(key, limits)
+    if conditional:
+        expression = parameters.write_expression(body, limits)
+
+    definition = node.table(body["TableName"]).definition
+    pk, sk = definition.key.read_key(key, limits)
+    writes.check_key_paths(definition, expression)
+    command = Update(
+        definition.id,
+        pk,
+        sk,
+        reply.context,
+        expression,
+        body.get("ReturnValues", "NONE"),
+        writes.shows_refused(body),
+    )
+    writes.submit(node, body, reply, definition, pk, command, writes.size_of(expression))
