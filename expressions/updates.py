@@ -83,6 +83,13 @@ class Update:
         object.__setattr__(self, "_writers", writers)
         object.__setattr__(self, "_flat", flat)
 
+    @property
+    def only_removes(self) -> bool:
+        """Whether it has nothing to give to an item that is not there, and so makes none."""
+        return bool(self.actions) and all(
+            isinstance(action, RemoveAction | DeleteAction) for action in self.actions
+        )
+
     def apply(self, item: Item | None, values: Bound, limits: Limits) -> Updated:
         """Return the item after the update; None for an item that is not there yet.
 

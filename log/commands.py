@@ -31,7 +31,7 @@ class Position(NamedTuple):
 
     partition: int
     offset: int
-    index: int | None = None
+    index: int | None = None  # type: ignore[assignment]  # hides tuple.index, which no one asks of a position
 
     def text(self, partitions: int = 1) -> str:
         """Write it the way the command line and the header `x-foldb-position` do.

@@ -53,7 +53,7 @@ def decide(table: Table, action: Action, limits: Limits) -> Decision | Refused:
             case Delete():
                 return _decide_delete(table, action, old, limits)
             case Check():
-                _require(action.expression, old, None, action.show_refused)
+                _require(action.expression, old, None, action.show_refused, limits)
                 return Decision(old, old, [])
     except RequestError as error:
         return Refused(error, _cost(old))
@@ -121,25 +121,26 @@ def _decide_put(table: Table, put: Put, old: Stored | None, limits: Limits) -> D
     if error is not None:
         return Refused(error)
     before = None if old is None else load(old[0])
-    _require(put.expression, old, before, put.show_refused)
+    _require(put.expression, old, before, put.show_refused, limits)
     return Decision(old, new, _moves(table, put, before, old, item, new, limits), attributes)
 
 
 def _decide_update(table: Table, update: Update, old: Stored | None, limits: Limits) -> Decision | Refused:
     before = None if old is None else load(old[0])
-    plan, values = compiled(update.expression)
+    plan, values = compiled(update.expression, limits)
     if plan is not None and plan.condition is not None and not plan.condition.holds(before, values):
         raise ConditionalCheckFailedError(old[0] if update.show_refused and old is not None else None)
 
-    base = table.definition.key.decode(update.pk, update.sk) if before is None else before
+    key = table.definition.key.decode(update.pk, update.sk) if before is None else {}
+    attributes = old[0] if update.returns == "ALL_OLD" and old is not None else None
     if plan is None or plan.update is None:
-        item, attributes = base, _whole(update, old)
+        item = key if before is None else before
     elif before is None and plan.update.only_removes:
         # Removing from an item that is not there makes no item.
-        return Decision(None, None, [], None)
+        return Decision(None, None, [])
     else:
-        updated = plan.update.apply(base, values, limits)
-        item, attributes = updated.item, _whole(update, old)
+        updated = plan.update.apply(before, values, limits)
+        item = {**key, **updated.item} if before is None else updated.item
         if update.returns == "UPDATED_OLD" and before is not None:
             attributes = _some(plan.update.select(before, updated.touched))
         elif update.returns == "UPDATED_NEW":
@@ -160,7 +161,7 @@ def _decide_update(table: Table, update: Update, old: Stored | None, limits: Lim
 def _decide_delete(table: Table, delete: Delete, old: Stored | None, limits: Limits) -> Decision:
     needed = old is not None and (bool(table.indexes) or delete.expression is not None)
     before = load(old[0]) if needed and old is not None else None
-    _require(delete.expression, old, before, delete.show_refused)
+    _require(delete.expression, old, before, delete.show_refused, limits)
     attributes = old[0] if delete.returns == "ALL_OLD" and old is not None else None
     return Decision(old, None, _moves(table, delete, before, old, None, None, limits), attributes)
 
@@ -171,7 +172,7 @@ def removal(table: Table, pk: bytes, sk: bytes, old: Stored, limits: Limits) -> 
     return Decision(old, None, changes)
 
 
-def compiled(expression: Expression | None) -> tuple[Plan | None, dict[str, Value]]:
+def compiled(expression: Expression | None, limits: Limits) -> tuple[Plan | None, dict[str, Value]]:
     """The trees of a command's expressions and the values that they name.
 
     Where this process wrote the command, the server has compiled it already; else the bounded cache of
@@ -194,17 +195,22 @@ def compiled(expression: Expression | None) -> tuple[Plan | None, dict[str, Valu
             update=expression.update,
             names=expression.names,
             values=expression.values,
+            limits=limits,
         )
     return plan, expression.values or {}
 
 
 def _require(
-    expression: Expression | None, old: Stored | None, before: Item | None, show_refused: bool
+    expression: Expression | None,
+    old: Stored | None,
+    before: Item | None,
+    show_refused: bool,
+    limits: Limits,
 ) -> None:
     """Raise ConditionalCheckFailedError if the condition does not hold for the item."""
     if expression is None:
         return
-    plan, values = compiled(expression)
+    plan, values = compiled(expression, limits)
     if plan is None or plan.condition is None:
         return
     if before is None and old is not None:
@@ -249,10 +255,6 @@ def _check_collection(
     growth = size - (size_with_local_entries(table, *old, limits) if old is not None else 0)
     if growth > 0 and table.collection_size(pk) + growth > limits.collection_bytes:
         raise ItemCollectionSizeLimitError
-
-
-def _whole(update: Update, old: Stored | None) -> bytes | None:
-    return old[0] if update.returns == "ALL_OLD" and old is not None else None
 
 
 def _some(attributes: Item) -> bytes | None:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import orjson
-
 from foldb.log.commands import (
     Command,
     Context,

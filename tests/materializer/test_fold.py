@@ -138,7 +138,7 @@ def test_origins_are_forgotten_by_count_the_least_recently_used_first() -> None:
     ledger = Ledger()
     cars = ledger.create("Cars")
     for n in range(ORIGINS_KEPT):
-        entry = Entry(n.to_bytes(16, "big")[:15] + b"x", 0, [put(cars, dict(RED))])
+        entry = Entry(b"another origin" + n.to_bytes(2, "big"), 0, [put(cars, dict(RED))])
         fold(ledger.state, Record(0, ledger.state.next_offset, START, entry))
 
     assert len(ledger.state.origins) == ORIGINS_KEPT

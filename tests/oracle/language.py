@@ -84,9 +84,12 @@ class Compare:
         if kind(value) != kind(self.operand) or kind(value) not in ("S", "N", "B"):
             return False
         left, right = order(value), order(self.operand)
-        return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[
-            self.comparator
-        ]
+        return {
+            "<": bool(left < right),
+            "<=": bool(left <= right),
+            ">": bool(left > right),
+            ">=": bool(left >= right),
+        }[self.comparator]
 
 
 @dataclass(frozen=True)
@@ -268,7 +271,7 @@ Step: TypeAlias = Set | SetSum | SetIfNotExists | Append | Remove | Add | Delete
 
 def write_update(steps: list[Step], text: Text) -> str:
     """The update expression: steps of one clause stand together."""
-    clauses = {}
+    clauses: dict[str, list[str]] = {}
     for step in steps:
         clauses.setdefault(step.clause, []).append(step.write(text))
     return " ".join(f"{clause} {', '.join(parts)}" for clause, parts in clauses.items())

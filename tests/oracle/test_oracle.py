@@ -41,9 +41,10 @@ from .language import (
     SetSum,
     Step,
     Text,
+    order,
     write_update,
 )
-from .oracle import CancelledError, Model, order, transact
+from .oracle import CancelledError, Model, transact
 
 T = TypeVar("T")
 
@@ -86,13 +87,13 @@ conditions: st.SearchStrategy[Condition] = st.recursive(
 maybe_condition = st.one_of(st.none(), conditions)
 
 # What most items hold under the index keys fits the indexes; now and then something does not.
-fitting = {"g": st.sampled_from(["red", "blue"]), "l": numbers}
+fitting: dict[str, st.SearchStrategy[Any]] = {"g": st.sampled_from(["red", "blue"]), "l": numbers}
 
 
 @st.composite
 def bodies(draw: st.DrawFn) -> PlainItem:
     """The attributes of an item besides its key."""
-    body = draw(st.dictionaries(st.sampled_from(["a", "b", "n", "s"]), values, max_size=3))
+    body: PlainItem = draw(st.dictionaries(st.sampled_from(["a", "b", "n", "s"]), values, max_size=3))
     for name, strategy in fitting.items():
         choice = draw(st.integers(0, 9))
         if choice < 6:

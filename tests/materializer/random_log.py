@@ -1,0 +1,146 @@
+"""A log of everything that can happen, by a seed; run as a program it folds one and prints the digests.
+
+    python -m tests.materializer.random_log FILE
+
+FILE holds entries, each behind its length in four bytes. Printed are the digest of the state and a hash of all
+changes: two processes that print the same folded the same, byte for byte.
+"""
+
+import hashlib
+import random
+import sys
+from pathlib import Path
+
+from foldb.log.codec import decode_entry, encode_entry
+from foldb.log.commands import Backfill, Command, Context, Expire, Record, Transact
+from foldb.materializer.dump import digest
+from foldb.materializer.fold import fold
+from foldb.materializer.outcomes import Applied, Change, Done, Outcome, Transacted
+from foldb.materializer.state import PartitionState, Table
+from foldb.model.values import Item
+
+from .ledger import Ledger, define, delete, index_request, put, update
+
+_INDEXES = {
+    "LocalSecondaryIndexes": [index_request("by-n", "pk", "n", projection="KEYS_ONLY")],
+    "GlobalSecondaryIndexes": [index_request("by-s", "s", "n")],
+}
+
+
+def random_log(seed: int, length: int) -> Ledger:
+    """A ledger with `length` entries of random commands on a table with both kinds of index."""
+    dice = random.Random(seed)
+    ledger = Ledger()
+    table = ledger.create("T", "pk:S sk:N", **_INDEXES)
+    bare = ledger.create("Bare")
+    ledger.fold(
+        define(
+            "UpdateTimeToLive",
+            bare.definition.id,
+            {"TimeToLiveSpecification": {"Enabled": True, "AttributeName": "exp"}},
+        )
+    )
+    for _ in range(length):
+        ledger.now += dice.randrange(-500, 2000)
+        ledger.fold(*(_command(dice, ledger, table, bare) for _ in range(dice.randrange(1, 5))))
+        if dice.random() < 0.1:
+            _fold_again(ledger)
+    return ledger
+
+
+def _fold_again(ledger: Ledger) -> None:
+    last = ledger.records[-1]
+    again = Record(0, ledger.state.next_offset, ledger.now, last.entry)
+    ledger.records.append(again)
+    fold(ledger.state, again)
+
+
+def _command(dice: random.Random, ledger: Ledger, table: Table, bare: Table) -> Command:
+    key = {"pk": {"S": dice.choice("abcé")}, "sk": {"N": str(dice.randrange(-3, 4))}}
+    alone = {"pk": {"S": str(dice.randrange(8))}}
+    match dice.randrange(9):
+        case 0 | 1 | 2:
+            return put(table, {**key, **_body(dice)}, when=_condition(dice))
+        case 3:
+            return update(
+                table,
+                key,
+                "SET s = :s, m = :m ADD c :n",
+                {":s": _s(dice), ":m": _m(dice), ":n": {"N": "0.1"}},
+            )
+        case 4:
+            return delete(table, key, when=_condition(dice))
+        case 5:
+            soon = str(ledger.state.log_time // 1000 + dice.randrange(5))
+            return put(bare, {**alone, "exp": {"N": soon}})
+        case 6:
+            due = str(ledger.state.log_time // 1000 - dice.randrange(3))
+            return Expire(bare.definition.id, alone["pk"]["S"].encode(), b"", due, Context("T", source="ttl"))
+        case 7:
+            token = f"token{dice.randrange(20)}"
+            return Transact(
+                [put(table, {**key, **_body(dice)}), put(bare, dict(alone), when=_condition(dice))],
+                Context("R"),
+                token,
+                b"f",
+            )
+        case _:
+            return Backfill(table.definition.id, table.definition.indexes[-1].id, 3, Context("B"))
+
+
+def _body(dice: random.Random) -> Item:
+    body = {"s": _s(dice), "n": _s(dice), "m": _m(dice), "set": {"SS": dice.sample(["x", "y", "z", "é"], 2)}}
+    return {name: value for name, value in body.items() if dice.random() < 0.7}
+
+
+def _s(dice: random.Random) -> Item:
+    return {"S": dice.choice(["red", "blue", "grün", "z" * 50])}
+
+
+def _m(dice: random.Random) -> Item:
+    return {"M": {name: {"N": str(dice.randrange(100))} for name in dice.sample("pqrst", 3)}}
+
+
+def _condition(dice: random.Random) -> str | None:
+    return dice.choice([None, None, "attribute_exists(s)", "attribute_not_exists(pk) OR size(s) > pk"])
+
+
+def write(records: list[Record], path: Path) -> None:
+    """Write the entries of `records` and when the log took them."""
+    with path.open("wb") as file:
+        for record in records:
+            body = encode_entry(record.entry)
+            file.write(record.time.to_bytes(8, "big") + len(body).to_bytes(4, "big") + body)
+
+
+def read(path: Path) -> list[Record]:
+    data, place, records = path.read_bytes(), 0, []
+    while place < len(data):
+        time = int.from_bytes(data[place : place + 8], "big")
+        size = int.from_bytes(data[place + 8 : place + 12], "big")
+        place += 12 + size
+        records.append(Record(0, len(records), time, decode_entry(data[place - size : place])))
+    return records
+
+
+def fold_all(records: list[Record]) -> tuple[str, str]:
+    """Digest of the state, and hash of all changes, after folding `records` from nothing."""
+    state, feed = PartitionState(), hashlib.blake2b()
+    for record in records:
+        for outcome in fold(state, record):
+            for change in changes_of(outcome):
+                feed.update(repr(change).encode())
+    return digest(state), feed.hexdigest()
+
+
+def changes_of(outcome: Outcome) -> list[Change]:
+    match outcome:
+        case Applied(change=change) | Done(change=change):
+            return [] if change is None else [change]
+        case Transacted(actions=actions):
+            return [applied.change for applied in actions if applied.change is not None]
+    return []
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n".join(fold_all(read(Path(sys.argv[1])))))
