@@ -14,9 +14,9 @@ def test_a_layer_imports_only_what_stands_below_it() -> None:
             continue
         for statement, name in imports(module, path):
             # The root's `__version__` is everybody's.
-            if name.startswith(".") and (target := layer(name[1:])):
-                if LAYERS.index(target) > LAYERS.index(layer(module)):
-                    found.append(f"{path}:{statement.lineno}: imports {name}")
+            target = layer(name[1:]) if name.startswith(".") else ""
+            if target and LAYERS.index(target) > LAYERS.index(layer(module)):
+                found.append(f"{path}:{statement.lineno}: imports {name}")
     assert [] == found
 
 
