@@ -1,0 +1,105 @@
+"""Entries for tests: small ones made by hand, and any at all from hypothesis."""
+
+from hypothesis import strategies as st
+
+from foldb.log.commands import (
+    Backfill,
+    Check,
+    Context,
+    DefineTable,
+    Delete,
+    Digest,
+    Entry,
+    Expire,
+    Expression,
+    Genesis,
+    Level,
+    Put,
+    Settle,
+    Transact,
+    Update,
+)
+
+ORIGIN = b"origin of a test"
+CONTEXT = Context("4Q1R", invocation_id="f81d4fae")
+
+
+def put_entry(number: int, size: int = 20) -> Entry:
+    """An entry of one put, of an item of about `size` bytes."""
+    item = b'{"n":{"N":"%d"},"pk":{"S":"%s"}}' % (number, b"x" * size)
+    return Entry(ORIGIN, number, [Put(1, b"car", b"", item, size + 6, CONTEXT)])
+
+
+def one_of_each() -> list[Entry]:
+    """Every command, with every field filled once and left out once."""
+    expression = Expression("#a = :v", "SET #b = :w", {"#a": "a", "#b": "b"}, {":v": {"S": "é"}, ":w": {"N": "1"}})
+    legacy = Expression('{"Expected":{"a":{"Exists":false}}}', dialect="legacy")
+    context = Context("4Q1R", "f81d4fae", "AKIA", "trigger", 2)
+    key = (7, b"\x00\xff", b"sort")
+    actions = [
+        Put(*key, b'{"a":{"S":"x"}}', 2, CONTEXT, expression, "ALL_OLD", True),
+        Update(*key, CONTEXT, expression, "UPDATED_NEW", True),
+        Delete(*key, CONTEXT, legacy, "ALL_OLD", True),
+        Check(*key, CONTEXT, expression, True),
+    ]
+    commands = [
+        *actions[:3],
+        Put(1, b"", b"", b"{}", 0, context),
+        Update(1, b"a", b"", context, returns="ALL_NEW"),
+        Delete(1, b"a", b"", context, returns="UPDATED_OLD"),
+        Transact(actions, context, "token", b"\x01\x02"),
+        Transact([Check(1, b"a", b"", context)], context),
+        DefineTable("CreateTable", 0, b'{"TableName":"T"}', "uuid", context, settle=True),
+        Settle(1, context),
+        Backfill(1, 2, 100, context),
+        Expire(1, b"a", b"b", "1700000000", Context("r", source="ttl")),
+        Genesis(b"l" * 16, 0, 8, 1000, 1, "blake2b-64", "2012"),
+        Level(2, Context("r", source="restore")),
+        Digest(2**40, "00ff"),
+    ]
+    return [Entry(ORIGIN, 0, commands), Entry(ORIGIN, 2**40, commands[:1], time=1_700_000_000_000), Entry(ORIGIN, 1, [])]
+
+
+ints = st.integers(-(2**31), 2**31 - 1)
+longs = st.integers(-(2**63), 2**63 - 1)
+texts = st.text(max_size=20)
+keys = st.binary(max_size=20)
+values = st.recursive(
+    st.fixed_dictionaries({"S": texts}) | st.fixed_dictionaries({"N": st.just("1.5")}) | st.just({"NULL": True}),
+    lambda inner: st.fixed_dictionaries({"L": st.lists(inner, max_size=3)}),
+    max_leaves=4,
+)
+contexts = st.builds(
+    Context, texts, st.none() | texts, st.none() | texts, st.sampled_from(["api", "ttl", "trigger", "restore"]), ints
+)
+expressions = st.none() | st.builds(
+    Expression,
+    st.none() | texts,
+    st.none() | texts,
+    st.none() | st.dictionaries(texts, texts, max_size=3),
+    st.none() | st.dictionaries(texts, values, max_size=3),
+    st.sampled_from(["expression", "legacy"]),
+)
+returns = st.sampled_from(["NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"])
+puts = st.builds(Put, ints, keys, keys, keys, ints, contexts, expressions, returns, st.booleans())
+updates = st.builds(Update, ints, keys, keys, contexts, expressions, returns, st.booleans())
+deletes = st.builds(Delete, ints, keys, keys, contexts, expressions, returns, st.booleans())
+checks = st.builds(Check, ints, keys, keys, contexts, expressions, st.booleans())
+commands = st.one_of(
+    puts,
+    updates,
+    deletes,
+    st.builds(
+        Transact, st.lists(puts | updates | deletes | checks, max_size=4), contexts, st.none() | texts, st.binary()
+    ),
+    st.builds(DefineTable, texts, ints, st.binary(), texts, contexts, st.booleans()),
+    st.builds(Settle, ints, contexts),
+    st.builds(Backfill, ints, ints, ints, contexts),
+    st.builds(Expire, ints, keys, keys, texts, contexts),
+    st.builds(Genesis, st.binary(min_size=16, max_size=16), ints, ints, longs, ints, texts, texts),
+    st.builds(Level, ints, contexts),
+    st.builds(Digest, longs, texts),
+)
+entries = st.builds(
+    Entry, st.binary(min_size=16, max_size=16), longs, st.lists(commands, max_size=4), st.none() | longs
+)
