@@ -1,0 +1,97 @@
+"""The recipes of docs/recipes.md, by 32 concurrent writers: SPEC S79, and S77's reading from both ends."""
+
+import re
+import textwrap
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from boto3.dynamodb.conditions import Attr, Key
+
+from tests.spec.claims import KIB, pages, sized
+from tests.tables import MakeTable
+
+WRITERS = 32
+RECIPES = Path(__file__).resolve().parents[2] / "docs" / "recipes.md"
+
+
+def recipe(title: str) -> str:
+    """The Python of one section of the page, as it stands there."""
+    section = RECIPES.read_text().split(f"## {title}\n")[1].split("\n## ")[0]
+    return "\n".join(textwrap.dedent(code) for code in re.findall(r"```python\n(.*?)```", section, re.DOTALL))
+
+
+def run(title: str, **names: Any) -> dict[str, Any]:
+    """Run the section's code with these names; returns all that it knows then."""
+    known = {"Attr": Attr, "Key": Key, "pages": pages, "ThreadPoolExecutor": ThreadPoolExecutor, **names}
+    exec(compile(recipe(title), f"{RECIPES.name}: {title}", "exec"), known)
+    return known
+
+
+def at_once(work: Callable[[int], Any]) -> list[Any]:
+    """Let 32 writers do the same at the same time."""
+    with ThreadPoolExecutor(WRITERS) as pool:
+        return list(pool.map(work, range(WRITERS)))
+
+
+@pytest.mark.spec("S79")
+def test_optimistic_locking_loses_no_update(make_table: MakeTable) -> None:
+    table = make_table("pk:S")
+    table.put_item(Item={"pk": "cart", "version": 0, "goods": []})
+    at_once(lambda _: run("Optimistic locking", table=table))
+    cart = table.get_item(Key={"pk": "cart"}, ConsistentRead=True)["Item"]
+
+    assert (WRITERS, ["tea"] * WRITERS) == (cart["version"], cart["goods"])
+
+
+@pytest.mark.spec("S79")
+def test_an_atomic_counter_loses_no_update(make_table: MakeTable) -> None:
+    table = make_table("pk:S")
+    at_once(lambda _: [run("An atomic counter", table=table) for _ in range(4)])
+
+    assert 4 * WRITERS == table.get_item(Key={"pk": "visits"}, ConsistentRead=True)["Item"]["n"]
+
+
+@pytest.mark.spec("S79")
+def test_a_lock_has_one_owner_at_a_time(make_table: MakeTable) -> None:
+    """Under the lock a counter is read and written back in two steps, which loses updates without it."""
+    table = make_table("pk:S")
+    lock = run("A lock")
+    table.put_item(Item={"pk": "counter", "n": 0})
+
+    def work(writer: int) -> None:
+        while not lock["acquire"](table, "lock", f"writer {writer}", now=100, seconds=10):
+            pass
+        n = table.get_item(Key={"pk": "counter"}, ConsistentRead=True)["Item"]["n"]
+        table.put_item(Item={"pk": "counter", "n": n + 1})
+        lock["release"](table, "lock", f"writer {writer}")
+
+    at_once(work)
+
+    assert WRITERS == table.get_item(Key={"pk": "counter"}, ConsistentRead=True)["Item"]["n"]
+
+
+@pytest.mark.spec("S79")
+def test_a_lock_that_ran_out_can_be_taken_and_only_by_one(make_table: MakeTable) -> None:
+    table = make_table("pk:S")
+    lock = run("A lock")
+    assert lock["acquire"](table, "lock", "the dead", now=100, seconds=10)
+    assert not lock["acquire"](table, "lock", "early", now=110, seconds=10)
+    taken = at_once(lambda writer: lock["acquire"](table, "lock", f"writer {writer}", now=111, seconds=10))
+
+    assert 1 == taken.count(True)
+    with pytest.raises(table.meta.client.exceptions.ConditionalCheckFailedException):
+        lock["release"](table, "lock", "the dead")
+
+
+@pytest.mark.spec("S77")
+def test_both_ends_meet(make_table: MakeTable) -> None:
+    table = make_table("pk:S", "sk:N")
+    with table.batch_writer() as batch:
+        for n in range(90):
+            batch.put_item(Item=sized(40 * KIB, pk="a") | {"sk": n})
+    both_ends = run("Reading a collection from both ends")["both_ends"]
+
+    assert list(range(90)) == [item["sk"] for item in both_ends(table, Key("pk").eq("a"))]
