@@ -232,7 +232,8 @@ def test_values_of_two_types_are_never_equal() -> None:
         ({"N": "9"}, {"N": "10"}),
         ({"N": "-10"}, {"N": "-9"}),
         ({"B": "fw=="}, {"B": "gA=="}),
-        ({"B": "+w=="}, {"B": "/w=="}),
+        # As text the other way round: base64's alphabet is not in ASCII's order.
+        ({"B": "AA=="}, {"B": "/w=="}),
     ],
 )
 def test_strings_compare_by_utf8_numbers_by_value_and_binaries_by_bytes(less: Item, more: Item) -> None:
