@@ -11,7 +11,7 @@ from typing import Any
 from .errors import LimitExceededError, ResourceInUseError, ResourceNotFoundError, ValidationError
 from .key_schema import KeyAttribute, KeySchema
 from .limits import Limits
-from .tables import IndexDefinition, IndexKind, OnDemand, Projection, TableDefinition, Warm
+from .tables import IndexDefinition, IndexKind, OnDemand, Projection, TableDefinition, Warm, used_attributes
 from .throughput import check_bounds, read_throughput, with_throughput
 
 INVALID = "One or more parameter values were invalid: "
@@ -88,14 +88,6 @@ def check_definitions_used(types: dict[str, str], key: KeySchema, indexes: Itera
         f"{INVALID}Some AttributeDefinitions are not used. "
         f"AttributeDefinitions: [{', '.join(types)}], keys used: [{', '.join(used)}]"
     )
-
-
-def used_attributes(key: KeySchema, indexes: Iterable[IndexDefinition]) -> list[str]:
-    """The names of a table's key attributes, its indexes' included, each once."""
-    names = list(key.names)
-    for index in indexes:
-        names.extend(name for name in index.key.names if name not in names)
-    return names
 
 
 def local_indexes(

@@ -12,6 +12,7 @@ append or follows from the log, so times are the log's and nothing here is count
     └── settings                        throughput, stream, time to live, backups, tags, ...
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -38,6 +39,7 @@ __all__ = [
     "name_of",
     "settled",
     "table_arn",
+    "used_attributes",
 ]
 
 Status: TypeAlias = Literal["CREATING", "ACTIVE", "UPDATING", "DELETING"]
@@ -256,7 +258,17 @@ def settled(definition: TableDefinition) -> TableDefinition | None:
         for index in definition.indexes
         if index.status != "DELETING"
     )
-    return replace(definition, status="ACTIVE", indexes=indexes)
+    used = used_attributes(definition.key, indexes)
+    types = {name: kind for name, kind in definition.attribute_types.items() if name in used}
+    return replace(definition, status="ACTIVE", indexes=indexes, attribute_types=types)
+
+
+def used_attributes(key: KeySchema, indexes: Iterable[IndexDefinition]) -> list[str]:
+    """The names of a table's key attributes, its indexes' included, each once."""
+    names = list(key.names)
+    for index in indexes:
+        names.extend(name for name in index.key.names if name not in names)
+    return names
 
 
 def index_filled(definition: TableDefinition, index_id: int) -> TableDefinition:
