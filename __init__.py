@@ -1,16 +1,16 @@
 """foldb: a DynamoDB-compatible database whose only source of truth is a log.
 
-    import boto3, foldb
+import boto3, foldb
 
-    with foldb.serve("data") as server:
-        boto3.client("dynamodb", **server.boto3).list_tables()
+with foldb.serve("data") as server:
+    boto3.client("dynamodb", **server.boto3).list_tables()
 """
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .server.embedded import Server
+    from .embedded import Server
 
 __version__ = "0.1.0"
 
@@ -23,7 +23,7 @@ def serve(path: str | Path | None = None, **settings: Any) -> "Server":
         settings: What `foldb serve` takes as options, spelt with underscores.
     """
     # The pytest plugin imports this package in every test run of every user, so nothing is imported before it is used.
-    from .server.embedded import Server
+    from .embedded import Server
 
     return Server(path, **settings)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from .server.embedded import Server
+    from .embedded import Server
 
 
 @dataclass

@@ -1,0 +1,86 @@
+"""A server inside somebody's Python process: a thread with a loop of its own.
+
+    serve() ──► Server: thread ──► Serving ──► endpoint_url
+    stop()  ──► finish what is in flight, close the log, end the thread
+"""
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from .server.app import Serving, new_loop
+from .server.settings import Settings
+
+
+class Server:
+    """A running server. Use it in a `with`, or call `stop` when done.
+
+    Attributes:
+        endpoint_url: Where it answers.
+    """
+
+    def __init__(self, path: str | Path | None, **settings: Any) -> None:
+        """Start it, and return once it answers.
+
+        Raises:
+            FoldbError, OSError: It could not open the log or listen.
+        """
+        self._settings = Settings(path=None if path is None else Path(path), **({"port": 0} | settings))
+        self._started: Future[Serving] = Future()
+        self._ended: Future[None] = Future()
+        # A daemon: a server that nobody stopped must not keep the interpreter from ending.
+        self._thread = threading.Thread(target=self._run, name="foldb", daemon=True)
+        self._thread.start()
+        self._serving = self._started.result()
+        self.endpoint_url = self._serving.url
+
+    @property
+    def boto3(self) -> dict[str, str]:
+        """Keyword arguments for `boto3.client("dynamodb", ...)` and `boto3.resource`."""
+        return {
+            "endpoint_url": self.endpoint_url,
+            "region_name": "us-east-1",
+            "aws_access_key_id": "foldb",
+            "aws_secret_access_key": "foldb",
+        }
+
+    def stop(self) -> None:
+        """Answer what is in flight and stop. A second call does nothing.
+
+        Raises:
+            FoldbError, OSError: The log or the fold could not go on, before or while stopping.
+        """
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._serving.stopped.set)
+            self._thread.join()
+        self._ended.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(self._serve())
+        except BaseException as error:
+            (self._ended if self._started.done() else self._started).set_exception(error)
+        else:
+            self._ended.set_result(None)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        serving = Serving(self._settings, self._loop)
+        await serving.start()
+        self._started.set_result(serving)
+        await serving.stopped.wait()
+        await serving.stop()
+        if serving.error is not None:
+            raise serving.error
