@@ -32,7 +32,9 @@ def put_entry(number: int, size: int = 20) -> Entry:
 
 def one_of_each() -> list[Entry]:
     """Every command, with every field filled once and left out once."""
-    expression = Expression("#a = :v", "SET #b = :w", {"#a": "a", "#b": "b"}, {":v": {"S": "é"}, ":w": {"N": "1"}})
+    expression = Expression(
+        "#a = :v", "SET #b = :w", {"#a": "a", "#b": "b"}, {":v": {"S": "é"}, ":w": {"N": "1"}}
+    )
     legacy = Expression('{"Expected":{"a":{"Exists":false}}}', dialect="legacy")
     context = Context("4Q1R", "f81d4fae", "AKIA", "trigger", 2)
     key = (7, b"\x00\xff", b"sort")
@@ -57,7 +59,11 @@ def one_of_each() -> list[Entry]:
         Level(2, Context("r", source="restore")),
         Digest(2**40, "00ff"),
     ]
-    return [Entry(ORIGIN, 0, commands), Entry(ORIGIN, 2**40, commands[:1], time=1_700_000_000_000), Entry(ORIGIN, 1, [])]
+    return [
+        Entry(ORIGIN, 0, commands),
+        Entry(ORIGIN, 2**40, commands[:1], time=1_700_000_000_000),
+        Entry(ORIGIN, 1, []),
+    ]
 
 
 ints = st.integers(-(2**31), 2**31 - 1)
@@ -65,12 +71,19 @@ longs = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(max_size=20)
 keys = st.binary(max_size=20)
 values = st.recursive(
-    st.fixed_dictionaries({"S": texts}) | st.fixed_dictionaries({"N": st.just("1.5")}) | st.just({"NULL": True}),
+    st.fixed_dictionaries({"S": texts})
+    | st.fixed_dictionaries({"N": st.just("1.5")})
+    | st.just({"NULL": True}),
     lambda inner: st.fixed_dictionaries({"L": st.lists(inner, max_size=3)}),
     max_leaves=4,
 )
 contexts = st.builds(
-    Context, texts, st.none() | texts, st.none() | texts, st.sampled_from(["api", "ttl", "trigger", "restore"]), ints
+    Context,
+    texts,
+    st.none() | texts,
+    st.none() | texts,
+    st.sampled_from(["api", "ttl", "trigger", "restore"]),
+    ints,
 )
 expressions = st.none() | st.builds(
     Expression,
@@ -90,7 +103,11 @@ commands = st.one_of(
     updates,
     deletes,
     st.builds(
-        Transact, st.lists(puts | updates | deletes | checks, max_size=4), contexts, st.none() | texts, st.binary()
+        Transact,
+        st.lists(puts | updates | deletes | checks, max_size=4),
+        contexts,
+        st.none() | texts,
+        st.binary(),
     ),
     st.builds(DefineTable, texts, ints, st.binary(), texts, contexts, st.booleans()),
     st.builds(Settle, ints, contexts),
