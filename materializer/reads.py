@@ -8,6 +8,7 @@ in its cost. Most pages have none of the three and are the stored bytes as they 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TypeAlias
 
 from ..model.capacity import read_half_units
@@ -39,7 +40,7 @@ def query_page(table: Table, request: QueryRequest, page_bytes: int = MODERN.pag
     elif start is not None:
         high = start if high is None else min(high, start)
     entries = store.range(request.pk, low, high, reverse=not request.forward)
-    return _page(table, index, request, (stored for _, stored in entries), page_bytes)
+    return _page(table, index, request, map(itemgetter(1), entries), page_bytes)
 
 
 def scan_page(table: Table, request: ScanRequest, page_bytes: int = MODERN.page_bytes) -> Page:
@@ -56,7 +57,7 @@ def scan_page(table: Table, request: ScanRequest, page_bytes: int = MODERN.page_
         if not low <= start[0] < high:
             raise _foreign_start(request)
     entries = store.scan(start, low, high)
-    return _page(table, index, request, (stored for _, _, _, stored in entries), page_bytes)
+    return _page(table, index, request, map(itemgetter(3), entries), page_bytes)
 
 
 def segment_bounds(segment: int, segments: int) -> tuple[int, int]:

@@ -243,6 +243,7 @@ class Worker:
     def _stop(self, error: BaseException) -> None:
         """Go no further: what the log or the state holds is not known any more."""
         self._failure = ServiceUnavailableError()
+        self._awake = False
         self._answer_failed(self._settle(), InternalServerError())
         waiting, self._waiting, self._waiting_bytes = list(self._waiting), deque(), 0
         self._answer_failed(waiting, self._failure)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from itertools import permutations
 
 import pytest
+
 from foldb.log.commands import Command, Genesis, Level
 from foldb.materializer.dump import digest, digest_of, dump, dump_table
 from foldb.materializer.fold import fold

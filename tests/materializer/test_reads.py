@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import orjson
 import pytest
+
 from foldb import expressions
 from foldb.materializer.entries import entry_place
 from foldb.materializer.partition import Page, QueryRequest, ScanRequest

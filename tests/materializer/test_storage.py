@@ -5,12 +5,12 @@ from itertools import pairwise
 from typing import TypeAlias
 
 import pytest
-from foldb.materializer import collection as collection_module
-from foldb.materializer.collection import LISTS_UP_TO, Collection
-from foldb.materializer.storage import HASHES, Store, Stored
-from foldb.model.keys import key_hash, slot
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from foldb.materializer import storage as storage_module
+from foldb.materializer.storage import HASHES, LISTS_UP_TO, Collection, Store, Stored
+from foldb.model.keys import key_hash, slot
 
 Model: TypeAlias = dict[tuple[bytes, bytes], Stored]
 
@@ -111,8 +111,8 @@ def test_a_collection_that_outgrows_its_lists_and_shrinks_again_never_shows_it(
     taken: list[tuple[int, bool]],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(collection_module, "LISTS_UP_TO", 6)
-        patch.setattr(collection_module, "LISTS_AGAIN_AT", 3)
+        patch.setattr(storage_module, "LISTS_UP_TO", 6)
+        patch.setattr(storage_module, "LISTS_AGAIN_AT", 3)
         collection, model = Collection(), dict[bytes, Stored]()
         for number, keep in taken:
             sk, item = bytes([number]), (b"{}", number)

@@ -3,14 +3,13 @@
 from typing import Any
 
 import pytest
+
 from foldb.log.commands import Command, Expire
 from foldb.log.memory import MemoryLog
-from foldb.materializer import sweep as sweep_module
 from foldb.materializer import timers as timers_module
 from foldb.materializer.outcomes import Outcome
 from foldb.materializer.state import PartitionState, Table
-from foldb.materializer.sweep import Expired, due
-from foldb.materializer.timers import Timers
+from foldb.materializer.timers import Expired, Timers, due
 from foldb.materializer.worker import Worker
 
 from .fake_loop import FakeLoop
@@ -248,7 +247,7 @@ class TestTimeToLive:
     def test_a_sweep_goes_through_all_tables_a_few_items_at_a_time(
         self, owner: Owner, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sweep_module, "STEP_ITEMS", 8)
+        monkeypatch.setattr(timers_module, "SWEEP_ITEMS", 8)
         tables = [owner.expiring(f"Sessions-{number}") for number in range(3)]
         for table in tables:
             for number in range(20):
@@ -285,7 +284,7 @@ class TestTimeToLive:
     def test_a_table_may_go_in_the_middle_of_a_sweep(
         self, owner: Owner, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sweep_module, "STEP_ITEMS", 2)
+        monkeypatch.setattr(timers_module, "SWEEP_ITEMS", 2)
         table = owner.expiring()
         for number in range(6):
             owner.do(put(table, session(number, owner.now + 1000)))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+
 from foldb.log.commands import Command, Position, Settle
 from foldb.log.memory import MemoryLog
 from foldb.materializer import refold as refold_module
@@ -215,6 +216,18 @@ def test_an_append_of_unknown_fate_stops_the_worker(bench: Bench, written: bool)
     assert isinstance(error_of(late), ServiceUnavailableError)
     assert isinstance(bench.fatal[0], AppendUnknownError)
     assert bench.worker.statistics().stopped
+
+
+def test_a_worker_that_stopped_can_be_closed(bench: Bench) -> None:
+    table = bench.table()
+    bench.submit(put(table, order(1)))
+    bench.loop.settle()
+    bench.log.fail(AppendUnknownError("fsync failed"))
+    closed: list[str] = []
+
+    bench.worker.close(lambda: closed.append("closed"))
+
+    assert ["closed"] == closed
 
 
 def test_a_restart_finds_what_was_written_and_nothing_else(bench: Bench) -> None:
