@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..model import keys
-from ..model.capacity import write_units
+from ..model.capacity import index_write_units
 from ..model.limits import Limits
 from ..model.values import Item, dump, item_size
 from .state import Index, Table
@@ -89,16 +89,14 @@ def moves(
             after = None if target is None else entry_of(index, *new, limits)
         if source == target and (before is None or after is None or before[0] == after[0]):
             continue
-        changes.append(Move(index, source, target, after, _units(source == target, before, after)))
+        units = index_write_units(
+            None if before is None else before[1],
+            None if after is None else after[1],
+            moved=source != target,
+            changed=True,
+        )
+        changes.append(Move(index, source, target, after, units))
     return changes
-
-
-def _units(in_place: bool, before: Stored | None, after: Stored | None) -> int:
-    if in_place:
-        assert before is not None
-        assert after is not None
-        return write_units(max(before[1], after[1]))
-    return (write_units(before[1]) if before else 0) + (write_units(after[1]) if after else 0)
 
 
 def apply_moves(changes: list[Move]) -> None:

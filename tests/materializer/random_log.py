@@ -17,7 +17,7 @@ from foldb.materializer.dump import digest
 from foldb.materializer.fold import fold
 from foldb.materializer.outcomes import Applied, Change, Done, Outcome, Transacted
 from foldb.materializer.state import PartitionState, Table
-from foldb.model.values import Item
+from foldb.model.values import Item, Value
 
 from .ledger import Ledger, define, delete, index_request, put, update
 
@@ -56,8 +56,8 @@ def _fold_again(ledger: Ledger) -> None:
 
 
 def _command(dice: random.Random, ledger: Ledger, table: Table, bare: Table) -> Command:
-    key = {"pk": {"S": dice.choice("abcé")}, "sk": {"N": str(dice.randrange(-3, 4))}}
-    alone = {"pk": {"S": str(dice.randrange(8))}}
+    key: Item = {"pk": {"S": dice.choice("abcé")}, "sk": {"N": str(dice.randrange(-3, 4))}}
+    alone: Item = {"pk": {"S": str(dice.randrange(8))}}
     match dice.randrange(9):
         case 0 | 1 | 2:
             return put(table, {**key, **_body(dice)}, when=_condition(dice))
@@ -89,15 +89,20 @@ def _command(dice: random.Random, ledger: Ledger, table: Table, bare: Table) -> 
 
 
 def _body(dice: random.Random) -> Item:
-    body = {"s": _s(dice), "n": _s(dice), "m": _m(dice), "set": {"SS": dice.sample(["x", "y", "z", "é"], 2)}}
+    body: Item = {
+        "s": _s(dice),
+        "n": _s(dice),
+        "m": _m(dice),
+        "set": {"SS": dice.sample(["x", "y", "z", "é"], 2)},
+    }
     return {name: value for name, value in body.items() if dice.random() < 0.7}
 
 
-def _s(dice: random.Random) -> Item:
+def _s(dice: random.Random) -> Value:
     return {"S": dice.choice(["red", "blue", "grün", "z" * 50])}
 
 
-def _m(dice: random.Random) -> Item:
+def _m(dice: random.Random) -> Value:
     return {"M": {name: {"N": str(dice.randrange(100))} for name in dice.sample("pqrst", 3)}}
 
 
@@ -114,7 +119,8 @@ def write(records: list[Record], path: Path) -> None:
 
 
 def read(path: Path) -> list[Record]:
-    data, place, records = path.read_bytes(), 0, []
+    data, place = path.read_bytes(), 0
+    records: list[Record] = []
     while place < len(data):
         time = int.from_bytes(data[place : place + 8], "big")
         size = int.from_bytes(data[place + 8 : place + 12], "big")
