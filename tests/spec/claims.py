@@ -1,7 +1,7 @@
 """Small words that the tests of the specification share."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -10,17 +10,25 @@ from botocore.exceptions import ClientError
 KIB = 1024
 
 
+class Refusal:
+    """The message of a refused request, once the block has ended."""
+
+    message = ""
+
+
 @contextmanager
-def refused(code: str, text: str = "") -> Iterator[None]:
+def refused(code: str, text: str = "") -> Iterator[Refusal]:
     """The block's request is refused with this error, whose message holds `text`."""
+    refusal = Refusal()
     with pytest.raises(ClientError) as caught:
-        yield
+        yield refusal
     error = caught.value.response["Error"]
     assert code == error["Code"], error
     assert text in error["Message"]
+    refusal.message = error["Message"]
 
 
-def invalid(text: str = "") -> Any:
+def invalid(text: str = "") -> AbstractContextManager[Refusal]:
     """The block's request is refused as a ValidationException."""
     return refused("ValidationException", text)
 

@@ -393,9 +393,9 @@ def test_binary_counts_its_raw_bytes(make_table: MakeTable) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"SS": []}, "An string set  may not be empty"),
-        ({"SS": ["a", "a"]}, "Input collection [a, a] contains duplicates"),
-        ({"NS": ["1", "1.0"]}, "Input collection contains duplicates"),
+        ({"SS": []}, "may not be empty"),
+        ({"SS": ["a", "a"]}, "contains duplicates"),
+        ({"NS": ["1", "1.0"]}, "contains duplicates"),
     ],
     ids=["empty", "twice-the-same", "one-number-spelt-twice"],
 )

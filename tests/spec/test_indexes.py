@@ -209,7 +209,7 @@ def test_a_gsi_does_not_fetch(genres: Any) -> None:
 
     with invalid("Select type ALL_ATTRIBUTES is not supported for global secondary index Genres"):
         genres.query(**request, Select="ALL_ATTRIBUTES")
-    with invalid("The projections"):
+    with invalid("Global secondary index Genres does not project [Year]"):
         genres.query(**request, ProjectionExpression="Artist, #y", ExpressionAttributeNames={"#y": "Year"})
     assert all("Year" not in item for item in genres.query(**request)["Items"])
 

@@ -1,0 +1,273 @@
+"""SPEC 2.7, X rows: time to live, tags, settings that are kept, and the wire."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import pytest
+
+import foldb
+from tests.spec.claims import invalid, refused
+from tests.tables import MakeTable, table_request
+
+YEAR = 365 * 24 * 3600
+
+
+def _with_ttl(resource: Any) -> Any:
+    table = resource.create_table(**table_request("Sessions", "pk:S"))
+    table.meta.client.update_time_to_live(
+        TableName=table.name, TimeToLiveSpecification={"AttributeName": "until", "Enabled": True}
+    )
+    return table
+
+
+@pytest.mark.spec("X1")
+def test_what_has_expired_is_swept_and_nothing_else(connect: Callable[[str], Any]) -> None:
+    now = int(time.time())
+    with foldb.serve(ttl_interval_ms=20) as server:
+        table = _with_ttl(connect(server.endpoint_url))
+        stay = {"later": now + 3600, "long past": now - 6 * YEAR, "no number": str(now - 60), "none": None}
+        for pk, until in stay.items():
+            table.put_item(Item={"pk": pk, "until": until})
+        table.put_item(Item={"pk": "expired", "until": now - 60})
+        while "Item" in table.get_item(Key={"pk": "expired"}):
+            pass
+
+        assert sorted(stay) == sorted(item["pk"] for item in table.scan()["Items"])
+
+
+@pytest.mark.spec("X1")
+def test_what_has_expired_is_readable_until_it_is_swept(connect: Callable[[str], Any]) -> None:
+    with foldb.serve(ttl_interval_ms=0) as server:
+        table = _with_ttl(connect(server.endpoint_url))
+        table.put_item(Item={"pk": "expired", "until": int(time.time()) - 60})
+
+        assert 1 == table.scan()["Count"]
+        assert "Item" in table.get_item(Key={"pk": "expired"}, ConsistentRead=True)
+
+
+@pytest.mark.spec("X1")
+def test_time_to_live_is_described_and_switched_off(make_table: MakeTable, client: Any) -> None:
+    table = make_table("pk:S")
+    assert {"TimeToLiveStatus": "DISABLED"} == client.describe_time_to_live(TableName=table.name)[
+        "TimeToLiveDescription"
+    ]
+    on = {"AttributeName": "until", "Enabled": True}
+    client.update_time_to_live(TableName=table.name, TimeToLiveSpecification=on)
+    described = client.describe_time_to_live(TableName=table.name)["TimeToLiveDescription"]
+
+    assert {"TimeToLiveStatus": "ENABLED", "AttributeName": "until"} == described
+    with invalid("TimeToLive is already enabled"):
+        client.update_time_to_live(TableName=table.name, TimeToLiveSpecification=on)
+
+
+def _tags(count: int, value: str = "v") -> list[dict[str, str]]:
+    return [{"Key": f"tag{n:03}", "Value": value} for n in range(count)]
+
+
+@pytest.mark.spec("X2")
+def test_tags_are_put_listed_and_removed(make_table: MakeTable, client: Any) -> None:
+    arn = make_table("pk:S", Tags=_tags(1, "first")).table_arn
+    client.tag_resource(ResourceArn=arn, Tags=_tags(3))
+    client.untag_resource(ResourceArn=arn, TagKeys=["tag001", "never there"])
+    listed = client.list_tags_of_resource(ResourceArn=arn)
+
+    assert [{"Key": "tag000", "Value": "v"}, {"Key": "tag002", "Value": "v"}] == sorted(
+        listed["Tags"], key=lambda tag: str(tag["Key"])
+    )
+
+
+@pytest.mark.spec("X2")
+def test_a_table_has_at_most_fifty_tags(make_table: MakeTable, client: Any) -> None:
+    arn = make_table("pk:S").table_arn
+    client.tag_resource(ResourceArn=arn, Tags=_tags(50))
+
+    with pytest.raises(client.exceptions.ClientError):
+        client.tag_resource(ResourceArn=arn, Tags=[{"Key": "one more", "Value": ""}])
+    found: list[Any] = []
+    page = client.list_tags_of_resource(ResourceArn=arn)
+    while "NextToken" in page:
+        found += page["Tags"]
+        page = client.list_tags_of_resource(ResourceArn=arn, NextToken=page["NextToken"])
+    assert 50 == len(found + page["Tags"])
+
+
+@pytest.mark.spec("X2")
+def test_tags_belong_to_a_table_that_is_there(make_table: MakeTable, client: Any) -> None:
+    arn = make_table("pk:S").table_arn
+
+    with refused("ResourceNotFoundException"):
+        client.tag_resource(ResourceArn=f"{arn}-missing", Tags=_tags(1))
+    with invalid("Invalid TableArn"):
+        client.list_tags_of_resource(ResourceArn="no arn")
+
+
+@pytest.mark.spec("X4")
+def test_settings_are_kept_and_described(make_table: MakeTable, client: Any) -> None:
+    units = {"MaxReadRequestUnits": 100, "MaxWriteRequestUnits": 50}
+    warm = {"ReadUnitsPerSecond": 13_000, "WriteUnitsPerSecond": 5_000}
+    table = make_table(
+        "pk:S",
+        SSESpecification={"Enabled": True, "SSEType": "KMS"},
+        OnDemandThroughput=units,
+        WarmThroughput=warm,
+        DeletionProtectionEnabled=True,
+    )
+    described = client.describe_table(TableName=table.name)["Table"]
+
+    assert ("ENABLED", "KMS") == (
+        described["SSEDescription"]["Status"],
+        described["SSEDescription"]["SSEType"],
+    )
+    assert units == described["OnDemandThroughput"]
+    assert warm.items() <= described["WarmThroughput"].items()
+    assert described["DeletionProtectionEnabled"]
+
+    client.update_table(TableName=table.name, OnDemandThroughput=units | {"MaxReadRequestUnits": -1})
+    client.update_table(TableName=table.name, DeletionProtectionEnabled=False)
+    changed = client.describe_table(TableName=table.name)["Table"]
+    assert 50 == changed["OnDemandThroughput"]["MaxWriteRequestUnits"]
+
+
+@pytest.mark.spec("X4")
+def test_continuous_backups_are_switched_on(make_table: MakeTable, client: Any) -> None:
+    table = make_table("pk:S")
+
+    def status() -> str:
+        answer = client.describe_continuous_backups(TableName=table.name)["ContinuousBackupsDescription"]
+        assert "ENABLED" == answer["ContinuousBackupsStatus"]
+        return str(answer["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"])
+
+    before = status()
+    client.update_continuous_backups(
+        TableName=table.name, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
+    )
+
+    assert ("DISABLED", "ENABLED") == (before, status())
+
+
+@pytest.mark.spec("X5")
+@pytest.mark.parametrize(
+    ("region", "key"), [("localhost", "other"), ("eu-central-1", "AKIAIOSFODNN7EXAMPLE")]
+)
+def test_there_is_one_namespace_whatever_the_client_names(
+    make_table: MakeTable, endpoint: str, region: str, key: str
+) -> None:
+    table = make_table("pk:S")
+    table.put_item(Item={"pk": "a"})
+    other = boto3.client(
+        "dynamodb",
+        endpoint_url=endpoint,
+        region_name=region,
+        aws_access_key_id=key,
+        aws_secret_access_key="x",
+    )
+
+    assert {"pk": {"S": "a"}} == other.get_item(TableName=table.name, Key={"pk": {"S": "a"}})["Item"]
+    other.close()
+
+
+@pytest.mark.spec("X7")
+def test_a_table_answers_to_its_arn(make_table: MakeTable, client: Any) -> None:
+    table = make_table("pk:S")
+    arn, key = table.table_arn, {"pk": {"S": "a"}}
+    client.put_item(TableName=arn, Item=key)
+
+    assert key == client.get_item(TableName=arn, Key=key)["Item"]
+    assert 1 == client.scan(TableName=arn)["Count"]
+    assert (
+        1
+        == client.query(
+            TableName=arn, KeyConditionExpression="pk = :a", ExpressionAttributeValues={":a": key["pk"]}
+        )["Count"]
+    )
+    assert [key] == client.batch_get_item(RequestItems={arn: {"Keys": [key]}})["Responses"][arn]
+    client.transact_write_items(TransactItems=[{"Delete": {"TableName": arn, "Key": key}}])
+    assert table.name == client.describe_table(TableName=arn)["Table"]["TableName"]
+    client.update_table(TableName=arn, TableClass="STANDARD_INFREQUENT_ACCESS")
+    assert 0 == client.scan(TableName=table.name)["Count"]
+
+
+@pytest.mark.spec("X9")
+def test_violations_are_reported_together(client: Any) -> None:
+    with invalid("2 validation errors detected: ") as refusal:
+        client.put_item(
+            TableName="no-such-table",
+            Item={"pk": {"S": "a"}},
+            ReturnValues="SOME",
+            ReturnConsumedCapacity="PLENTY",
+        )
+
+    assert "'SOME' at 'returnValues'" in refusal.message
+    assert "'PLENTY' at 'returnConsumedCapacity'" in refusal.message
+
+
+@pytest.mark.spec("X9")
+def test_a_request_is_checked_before_its_table_is_looked_for(client: Any) -> None:
+    with invalid("Member must have value greater than or equal to 1"):
+        client.scan(TableName="no-such-table", Limit=0)
+    with refused("ResourceNotFoundException", "Requested resource not found"):
+        client.scan(TableName="no-such-table", Limit=1)
+
+
+@pytest.mark.spec("X11")
+def test_an_item_is_named_once_in_a_batch(make_table: MakeTable, client: Any) -> None:
+    table = make_table("pk:S")
+    key = {"pk": {"S": "a"}}
+
+    with invalid("Provided list of item keys contains duplicates"):
+        client.batch_get_item(RequestItems={table.name: {"Keys": [key, key]}})
+    with invalid("Provided list of item keys contains duplicates"):
+        client.batch_write_item(
+            RequestItems={table.name: [{"PutRequest": {"Item": key}}, {"DeleteRequest": {"Key": key}}]}
+        )
+    assert 0 == client.scan(TableName=table.name)["Count"]
+
+
+@pytest.mark.spec("X11")
+def test_a_batch_gets_16_mib_and_says_what_it_left(make_table: MakeTable) -> None:
+    table = make_table("pk:S")
+    with table.batch_writer() as batch:
+        for n in range(50):
+            batch.put_item(Item={"pk": f"k{n}", "d": "x" * 390 * 1024})
+    keys = [{"pk": f"k{n}"} for n in range(50)]
+    found = table.meta.client.batch_get_item(RequestItems={table.name: {"Keys": keys}})
+    read = [item["pk"] for item in found["Responses"][table.name]]
+    left = [key["pk"] for key in found["UnprocessedKeys"][table.name]["Keys"]]
+
+    assert 42 == len(read)  # of 390 KiB and some bytes each, in 16 MiB
+    assert sorted(key["pk"] for key in keys) == sorted(read + left)
+
+
+@pytest.mark.spec("X11")
+def test_one_index_is_made_at_a_time(make_table: MakeTable, client: Any) -> None:
+    table = make_table("pk:S")
+    two = table_request("x", "a:S", "b:S", gsi={"OfA": "a:S", "OfB": "b:S"})
+    creates = [{"Create": index} for index in two["GlobalSecondaryIndexes"]]
+
+    with refused("LimitExceededException", "Only 1 online index can be created"):
+        client.update_table(
+            TableName=table.name,
+            AttributeDefinitions=two["AttributeDefinitions"],
+            GlobalSecondaryIndexUpdates=creates,
+        )
+
+
+@pytest.mark.spec("X11", "S22")
+def test_a_backfill_skips_what_does_not_fit_and_later_writes_of_it_are_refused(make_table: MakeTable) -> None:
+    table = make_table("pk:S")
+    misfit = {"pk": "misfit", "n": "no number"}
+    table.put_item(Item=misfit)
+    table.put_item(Item={"pk": "fits", "n": 1})
+    index = table_request("x", "n:N", gsi={"ByN": "n:N"})
+    table.meta.client.update_table(
+        TableName=table.name,
+        AttributeDefinitions=index["AttributeDefinitions"],
+        GlobalSecondaryIndexUpdates=[{"Create": index["GlobalSecondaryIndexes"][0]}],
+    )
+
+    assert ["fits"] == [item["pk"] for item in table.scan(IndexName="ByN")["Items"]]
+    assert 2 == table.scan()["Count"]
+    with invalid("Type mismatch for Index Key n Expected: N Actual: S IndexName: ByN"):
+        table.put_item(Item=misfit)

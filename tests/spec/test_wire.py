@@ -1,0 +1,87 @@
+"""SPEC 2.7, X6 and X8: the protocol below what clients show."""
+
+import gzip
+import json
+import zlib
+
+import pytest
+
+from tests.raw import ask, send
+from tests.tables import MakeTable
+
+
+@pytest.mark.spec("X6")
+def test_an_unsigned_request_is_refused(endpoint: str) -> None:
+    answer = ask(endpoint, "ListTables", {}, Authorization="")
+
+    assert 400 == answer.status
+    assert answer.body["__type"].endswith("#MissingAuthenticationTokenException")
+
+
+@pytest.mark.spec("X6")
+def test_the_root_answers_a_health_line(endpoint: str) -> None:
+    answer = send(endpoint, "GET", "/", None, {})
+
+    assert (200, b"healthy") == (answer.status, answer.data[:7])
+
+
+@pytest.mark.spec("X6")
+def test_no_other_origin_is_let_in(endpoint: str) -> None:
+    answer = ask(endpoint, "ListTables", {}, Origin="http://example.com")
+
+    assert 200 == answer.status
+    assert answer.headers["Access-Control-Allow-Origin"] is None
+
+
+@pytest.mark.spec("X8")
+def test_the_crc_is_over_the_bytes_as_sent(make_table: MakeTable, endpoint: str) -> None:
+    table = make_table("pk:S")
+    table.put_item(Item={"pk": "a", "d": "x" * 10_000})
+    get = {"TableName": table.name, "Key": {"pk": {"S": "a"}}}
+    plain, zipped = ask(endpoint, "GetItem", get), ask(endpoint, "GetItem", get, Accept_Encoding="gzip")
+
+    assert "gzip" == zipped.headers["Content-Encoding"]
+    assert len(zipped.data) < len(plain.data)
+    assert plain.data == gzip.decompress(zipped.data)
+    for answer in (plain, zipped):
+        assert zlib.crc32(answer.data) == int(answer.headers["x-amz-crc32"])
+
+
+@pytest.mark.spec("X8")
+def test_errors_have_a_crc_too(endpoint: str) -> None:
+    answer = ask(endpoint, "GetItem", b"no JSON")
+
+    assert 400 == answer.status
+    assert zlib.crc32(answer.data) == int(answer.headers["x-amz-crc32"])
+
+
+@pytest.mark.spec("X8")
+def test_a_request_may_be_zipped(make_table: MakeTable, endpoint: str) -> None:
+    table = make_table("pk:S")
+    body = json.dumps({"TableName": table.name, "Item": {"pk": {"S": "a"}}}).encode()
+    answer = ask(endpoint, "PutItem", gzip.compress(body), Content_Encoding="gzip")
+
+    assert 200 == answer.status
+    assert 1 == table.scan()["Count"]
+
+
+@pytest.mark.spec("X9")
+@pytest.mark.parametrize("target", ["Nothing", "DynamoDB_20120810.PutItems", "Other_1.PutItem"])
+def test_an_unknown_operation_is_refused(endpoint: str, target: str) -> None:
+    answer = ask(endpoint, target, {})
+
+    assert 400 == answer.status
+    assert answer.body["__type"].endswith("#UnknownOperationException")
+
+
+@pytest.mark.spec("S23")
+def test_every_answer_says_its_position(make_table: MakeTable, endpoint: str) -> None:
+    """A write's position has its index in the entry; a read saw everything up to the entry it names."""
+    table = make_table("pk:S")
+    key = {"pk": {"S": "a"}}
+    put = ask(endpoint, "PutItem", {"TableName": table.name, "Item": key})
+    get = ask(endpoint, "GetItem", {"TableName": table.name, "Key": key})
+    offset, index = put.headers["x-foldb-position"].split(".")
+
+    assert int(index) >= 0
+    assert int(get.headers["x-foldb-position"]) >= int(offset)
