@@ -95,7 +95,7 @@ class Serving:
 def run(
     settings: Settings,
     *,
-    on_ready: Callable[[str], None] = lambda url: None,
+    on_ready: Callable[[str], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish what is in flight.
@@ -113,14 +113,15 @@ def run(
 
 
 async def _serve(
-    settings: Settings, on_ready: Callable[[str], None], progress: Callable[[int], None] | None
+    settings: Settings, on_ready: Callable[[str], None] | None, progress: Callable[[int], None] | None
 ) -> None:
     loop = asyncio.get_running_loop()
     serving = Serving(settings, loop, progress=progress)
     await serving.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, serving.stopped.set)
-    on_ready(serving.url)
+    if on_ready is not None:
+        on_ready(serving.url)
     await serving.stopped.wait()
     await serving.stop()
     if serving.error is not None:
@@ -139,5 +140,5 @@ def new_loop() -> asyncio.AbstractEventLoop:
 def _write_address(path: Path, url: str) -> None:
     """Whole or not at all, so that nobody reads half an address."""
     written = path / f"{ADDRESS_FILE}.new"
-    written.write_bytes(orjson.dumps({"url": url, "pid": os.getpid()}))
+    written.write_bytes(orjson.dumps({"endpoint_url": url, "pid": os.getpid()}))
     written.replace(path / ADDRESS_FILE)

@@ -1,9 +1,9 @@
 """The head of an HTTP request: read whole, or refused.
 
 The connection collects a head until its blank line and only then has it parsed. So a slow sender costs a few
-kilobytes and no parser state, and one pure function sees every line there is. httptools knows the grammar and is strict about it;
-what it lets pass although a proxy in front of us might read it otherwise is refused here: the same field twice
-where only one can count, transfer codings piled up. After any refusal the connection is closed.
+kilobytes and no parser state, and one pure function sees every line there is. httptools knows the grammar and is
+strict about it; what it lets pass although a proxy in front of us might read it otherwise is refused here: the same
+field twice where only one can count, transfer codings piled up. After any refusal the connection is closed.
 """
 
 import httptools

@@ -1,8 +1,8 @@
 """Accepts connections for a node, and keeps what they share: the second it is, the date, the next request id."""
 
 import asyncio
+import contextlib
 import ipaddress
-from collections.abc import Callable
 from email.utils import formatdate
 
 from ..log.commands import Position
@@ -36,7 +36,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._connections: set[Connection] = set()
-        self._drained: Callable[[], None] | None = None
+        self._drained = asyncio.Event()  # the last connection has closed
         self._requests = 0
         self._id_prefix = node.random_bytes(18).hex().upper()
         self._position: Position | None = None
@@ -61,12 +61,12 @@ class Listener:
         """Accept nothing more, answer what is under way, close; after `patience_s` close all the same."""
         if self._server is not None:
             self._server.close()
+        self._drained.clear()
         for connection in list(self._connections):
             connection.finish()
         if self._connections:
-            drained = self._loop.create_future()
-            self._drained = lambda: drained.done() or drained.set_result(None)
-            await asyncio.wait([drained], timeout=patience_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._drained.wait(), patience_s)
         for connection in list(self._connections):
             connection.expire()
         if self._timer is not None:
@@ -83,8 +83,8 @@ class Listener:
     def closed(self, connection: Connection) -> None:
         """Count a connection out."""
         self._connections.discard(connection)
-        if not self._connections and self._drained is not None:
-            self._drained()
+        if not self._connections:
+            self._drained.set()
 
     def request_id(self) -> str:
         """A new request id, in the alphabet and length of DynamoDB's."""

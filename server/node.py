@@ -66,7 +66,6 @@ class Node:
         self.clock = clock
         self.random_bytes = random_bytes
         self.state = PartitionState()
-        self._loop = loop
         self._log = _open_log(settings, loop, clock, random_bytes, on_fatal)
         try:
             self.worker = Worker(
@@ -96,9 +95,9 @@ class Node:
     async def close(self) -> None:
         """Answer what was taken, make it durable, and let go of the log."""
         self._timers.close()
-        drained = self._loop.create_future()
-        self.worker.close(lambda: drained.done() or drained.set_result(None))
-        await drained
+        drained = asyncio.Event()
+        self.worker.close(drained.set)
+        await drained.wait()
         self._log.close()
 
     @property
@@ -147,10 +146,14 @@ def _open_log(
 ) -> Log:
     if settings.path is None:
         return MemoryLog(clock, log_id=random_bytes(16), limits=settings.limits)
+
+    def deliver(callback: Callable[[], None]) -> None:
+        loop.call_soon_threadsafe(callback)
+
     return LocalLog(
         settings.path,
         clock=clock,
-        deliver=loop.call_soon_threadsafe,
+        deliver=deliver,
         random_bytes=random_bytes,
         on_fatal=on_fatal,
         fsync=settings.fsync,

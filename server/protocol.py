@@ -77,7 +77,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._listener.opened(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
         self._transport = None
         self._closing = True
         self._buffer = b""
@@ -314,12 +314,16 @@ class Connection(asyncio.Protocol):
 
 def _lacking(authorization: bytes) -> RequestError | None:
     """What a SigV4 Authorization header lacks, in AWS's words."""
-    lacking = [
-        f"Authorization header requires '{part.decode()}' parameter."
-        for part in (b"Credential", b"Signature", b"SignedHeaders")
-        if part + b"=" not in authorization
-    ]
-    if not lacking:
+    if (
+        b"Credential=" in authorization
+        and b"SignedHeaders=" in authorization
+        and b"Signature=" in authorization
+    ):
         return None
+    lacking = [
+        f"Authorization header requires '{part}' parameter."
+        for part in ("Credential", "Signature", "SignedHeaders")
+        if f"{part}=".encode() not in authorization
+    ]
     shown = authorization[:256].decode("latin-1")
-    return IncompleteSignatureError(" ".join(lacking) + f" Authorization={shown}")
+    return IncompleteSignatureError(f"{' '.join(lacking)} Authorization={shown}")

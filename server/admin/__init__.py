@@ -2,8 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from .digest import digest
+from .status import status
+
 if TYPE_CHECKING:
     from ..dispatch import Handler
 
 ADMIN: "dict[str, Handler]" = {
+    "Digest": digest,
+    "Status": status,
 }

@@ -136,8 +136,8 @@ def _transacted(
         return EMPTY
     tables: dict[int, Consumed] = {}
     for definition, applied in zip(definitions, outcome.actions, strict=True):
-        kind = "Read" if outcome.replayed else "Write"
-        tables.setdefault(definition.id, Consumed(definition.name, kind=kind)).add(applied.units)
+        consumed = Consumed(definition.name, kind="Read" if outcome.replayed else "Write")
+        tables.setdefault(definition.id, consumed).add(applied.units)
     return members(consumed_each(body, tables.values()), _metrics(body, definitions, actions, outcome))
 
 
