@@ -15,7 +15,7 @@ from tests.tables import table_request
 NOW = 1_700_000_000_123
 DAY = 24 * 60 * 60 * 1000
 INVALID = "One or more parameter values were invalid: "
-UNITS = {"ReadCapacityUnits": 5, "WriteCapacityUnits": 5}
+UNITS: dict[str, Any] = {"ReadCapacityUnits": 5, "WriteCapacityUnits": 5}
 ALL = {"ProjectionType": "ALL"}
 
 
@@ -62,7 +62,7 @@ def define(*attributes: str) -> list[dict[str, str]]:
 
 
 ABC = define("a:S", "b:S", "c:S")
-PROVISIONED = {"BillingMode": "PROVISIONED", "ProvisionedThroughput": UNITS}
+PROVISIONED: dict[str, Any] = {"BillingMode": "PROVISIONED", "ProvisionedThroughput": UNITS}
 
 REFUSED = [
     (
@@ -187,7 +187,7 @@ def test_a_table_that_cannot_be_is_refused(settings: dict[str, Any], message: st
 
 @pytest.mark.spec("S19")
 def test_a_local_index_needs_a_table_with_a_sort_key() -> None:
-    request = {
+    request: dict[str, Any] = {
         "AttributeDefinitions": define("a:S", "c:S"),
         "LocalSecondaryIndexes": [index("Lsi", "a", "c")],
     }
@@ -212,7 +212,7 @@ def test_a_global_index_key_may_have_four_attributes_of_each_kind() -> None:
     assert tuple("abcd") == tuple(attribute.name for attribute in gsi.key.partition)
     assert tuple("efgh") == tuple(attribute.name for attribute in gsi.key.sort)
     elements[4]["KeyType"] = "HASH"
-    request = {
+    request: dict[str, Any] = {
         "AttributeDefinitions": definitions,
         "GlobalSecondaryIndexes": [index("Gsi", KeySchema=elements)],
     }
@@ -220,7 +220,7 @@ def test_a_global_index_key_may_have_four_attributes_of_each_kind() -> None:
 
 
 def test_the_limits_of_2012_allow_five_global_indexes() -> None:
-    request = {
+    request: dict[str, Any] = {
         "AttributeDefinitions": ABC,
         "GlobalSecondaryIndexes": [index(f"Gsi{n}", "c") for n in range(6)],
     }
@@ -236,7 +236,7 @@ def test_an_account_has_a_maximum_of_tables_and_of_units() -> None:
         lambda: create(BillingMode="PROVISIONED", ProvisionedThroughput=units), LimitExceededError
     )
     table = active(create(**PROVISIONED))
-    above = UNITS | {"WriteCapacityUnits": 100}
+    above: dict[str, Any] = UNITS | {"WriteCapacityUnits": 100}
     together = message_of(
         lambda: table_requests.update(
             table,
@@ -279,7 +279,8 @@ def test_settings_are_kept() -> None:
 def test_what_we_do_not_have_is_refused_and_not_ignored(name: str) -> None:
     table = active(create())
 
-    assert f"{INVALID}{name} is not supported" == message_of(lambda: update(table, **{name: ["x"]}))
+    request: dict[str, Any] = {name: ["x"]}
+    assert f"{INVALID}{name} is not supported" == message_of(lambda: update(table, **request))
 
 
 # UpdateTable
@@ -330,7 +331,8 @@ def test_billing_goes_there_and_back() -> None:
 
 
 def test_an_update_must_ask_for_something() -> None:
-    for nothing in ({}, {"GlobalSecondaryIndexUpdates": []}):
+    nothings: list[dict[str, Any]] = [{}, {"GlobalSecondaryIndexUpdates": []}]
+    for nothing in nothings:
         assert message_of(lambda n=nothing: update(active(create()), **n)).startswith(  # type: ignore[misc]
             "At least one of ProvisionedThroughput, BillingMode"
         )
