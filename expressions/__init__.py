@@ -17,7 +17,7 @@ from .mixing import check_mixing
 from .parser import Names, Values
 from .paths import Projection
 from .plans import Plan, compile  # noqa: A004  # the agreed name
-from .substitutions import check_substitutions
+from .substitutions import check_substitution_size, check_substitutions
 from .updates import Update, Updated
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Updated",
     "Values",
     "check_mixing",
+    "check_substitution_size",
     "check_substitutions",
     "compile",
     "compile_legacy",

@@ -114,10 +114,10 @@ def _check_operator(operator: str | None, *conditions: Mapping[str, Any] | None)
         return
     largest = max(len(condition or {}) for condition in conditions)
     if largest == 0:
-        raise ValidationError(f"{_INVALID}ConditionalOperator cannot be used without Filter or Expected")
+        raise ValidationError("ConditionalOperator cannot be used without Filter or Expected")
     if largest == 1:
         raise ValidationError(
-            f"{_INVALID}ConditionalOperator can only be used when Filter or Expected has two or more elements"
+            "ConditionalOperator can only be used when Filter or Expected has two or more elements"
         )
 
 

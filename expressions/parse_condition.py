@@ -226,6 +226,7 @@ class ConditionParser(Parser):
         node: ConditionNode
         if low is not None:
             self._check_uses(left, low, right)
+            self._check_distinct("BETWEEN", left, low, right)
             self._check_ordered("BETWEEN", left, low, right)
             self._check_bounds(low, right)
             node = Between(left, low, right)
@@ -241,6 +242,7 @@ class ConditionParser(Parser):
     def _close_list(self, frame: _Frame) -> ConditionNode:
         assert frame.left is not None
         self._check_uses(frame.left, *frame.operands)
+        self._check_distinct("IN", frame.left, *frame.operands)
         if len(frame.operands) > self.limits.in_operands:
             self.problems.note(
                 kinds.LIMIT,
@@ -315,8 +317,8 @@ class ConditionParser(Parser):
             if type_name is not None and type_name not in _ORDERED_TYPES:
                 self.wrong_type(operator, type_name)
 
-    def _check_distinct(self, operator: str, first: Operand, second: Operand) -> None:
-        if isinstance(first, Path) and first == second:
+    def _check_distinct(self, operator: str, first: Operand, *rest: Operand) -> None:
+        if isinstance(first, Path) and first in rest:
             self.problems.note(
                 kinds.SAME_OPERANDS,
                 "The first operand must be distinct from the remaining operands for this operator or function; "

@@ -102,10 +102,11 @@ class Parser:
 
     def finish(self) -> None:
         """Raise what is wrong with an expression that was read to its end."""
-        if self.operators > self.limits.expression_operators:
+        most = self.limits.expression_operators
+        if self.operators > most:
+            # DynamoDB stops counting here.
             self.problems.note(
-                kinds.LIMIT,
-                f"The expression contains too many operators; operator count: {self.operators}",
+                kinds.LIMIT, f"The expression contains too many operators; operator count: {most + 1}"
             )
         self.problems.raise_gravest()
 

@@ -67,6 +67,8 @@ class PlanCache:
         self._young[key] = plan
 
 
+_SHOWN: Final = 16  # unused placeholders named in a message
+
 _PLANS: Final = PlanCache(capacity=1024)
 # A larger one is rare, and a thousand of them would be too much memory.
 _KEPT_CHARACTERS: Final = 16 * 1024
@@ -171,5 +173,5 @@ def _check_unused(parameter: str, given: Names | Values, used: dict[str, None]) 
     unused = [name for name in given or {} if name not in used]
     if unused:
         raise ValidationError(
-            f"Value provided in {parameter} unused in expressions: keys: {{{', '.join(unused)}}}"
+            f"Value provided in {parameter} unused in expressions: keys: {{{', '.join(unused[:_SHOWN])}}}"
         )

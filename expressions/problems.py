@@ -12,6 +12,8 @@ from typing import Final, NoReturn
 
 from ..model.errors import ValidationError
 
+_LONGEST_MESSAGE: Final = 1024  # some messages repeat what the client wrote, which may be 4 KB
+
 # From the gravest to the lightest.
 PARENTHESES: Final = 0
 FUNCTION_NAME: Final = 1
@@ -52,7 +54,7 @@ class Problems:
 
     def fail(self, message: str) -> NoReturn:
         """Raise at once."""
-        raise ValidationError(f"Invalid {self._parameter}: {message}")
+        raise ValidationError(f"Invalid {self._parameter}: {message[:_LONGEST_MESSAGE]}")
 
     def raise_gravest(self) -> None:
         """Raise the mistake to report, if there is any."""
