@@ -1,0 +1,122 @@
+"""A thin HTTP client for foldb's wire protocol, on the standard library.
+
+One request, one answer: a JSON object, or a ServerError that knows its exit code. The
+Authorization header has SigV4's shape and no secret in it, which is all that a server on
+this machine asks for.
+"""
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from http.client import HTTPMessage
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from .failures import CommandError, ExitCode, ServerError, is_throttling
+
+DYNAMODB = "DynamoDB_20120810"
+ADMIN = "Foldb_20261121"
+
+_AUTHORIZATION = (
+    "AWS4-HMAC-SHA256 Credential=foldb/20261121/us-east-1/dynamodb/aws4_request, "
+    "SignedHeaders=host;x-amz-date;x-amz-target, Signature=" + "0" * 64
+)
+# Throttling and 503 mean that nothing was done, so these may be tried again; a 500 may not.
+_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
+
+
+class Client:
+    """Calls one server. Not for use by several threads: `copy()` gives each its own."""
+
+    def __init__(
+        self, url: str, *, timeout_s: float = 60, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme != "http" or not parts.hostname:
+            raise CommandError(f"{url} is not an address such as http://127.0.0.1:8000", ExitCode.USAGE)
+        self.url = f"http://{parts.netloc}"
+        self.position: str | None = None
+        self._timeout_s = timeout_s
+        self._sleep = sleep
+        self._connection = http.client.HTTPConnection(parts.hostname, parts.port or 8000, timeout=timeout_s)
+
+    def copy(self) -> "Client":
+        """Another client of the same server."""
+        return Client(self.url, timeout_s=self._timeout_s, sleep=self._sleep)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def call(self, operation: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Do one operation of DynamoDB's API.
+
+        Raises:
+            ServerError: The server refused, after retries where these can help.
+            CommandError: Nobody answers.
+        """
+        return self._retrying(f"{DYNAMODB}.{operation}", body)
+
+    def admin(self, operation: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Do one of foldb's own operations."""
+        return self._retrying(f"{ADMIN}.{operation}", body or {})
+
+    def _retrying(self, target: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        for pause in _PAUSES_S:
+            try:
+                return self._once(target, body)
+            except ServerError as failure:
+                if not is_throttling(failure.name) and failure.name != "ServiceUnavailableException":
+                    raise
+            self._sleep(pause)
+        return self._once(target, body)
+
+    def _once(self, target: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        status, headers, answer = self._send(target, orjson.dumps(body))
+        self.position = headers.get("x-foldb-position") or self.position
+        content = _parsed(answer, self.url)
+        if status != 200:
+            raise ServerError(
+                str(content.get("__type", "")).rpartition("#")[2] or f"HTTP {status}", status, content
+            )
+        return content
+
+    def _send(self, target: str, body: bytes) -> tuple[int, HTTPMessage, bytes]:
+        headers = {
+            "X-Amz-Target": target,
+            "Content-Type": "application/x-amz-json-1.0",
+            "Authorization": _AUTHORIZATION,
+            "X-Amz-Date": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()),
+        }
+        try:
+            self._connection.request("POST", "/", body, headers)
+            response = self._connection.getresponse()
+            return response.status, response.headers, response.read()
+        except TimeoutError as error:
+            self._connection.close()
+            raise CommandError(
+                f"{self.url} did not answer within {self._timeout_s:g} s; whether the request was done is unknown.",
+                ExitCode.UNREACHABLE,
+            ) from error
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            raise CommandError(
+                f"cannot reach {self.url}. Start a server with `foldb serve`, "
+                "or open a database folder without one: --db PATH.",
+                ExitCode.UNREACHABLE,
+            ) from error
+
+
+def _parsed(answer: bytes, url: str) -> dict[str, Any]:
+    try:
+        content = json.loads(answer, parse_float=Decimal)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise CommandError(
+            f"{url} answers, but not as a DynamoDB endpoint does: is it foldb?", ExitCode.UNREACHABLE
+        )
+    return content

@@ -1,0 +1,199 @@
+"""`foldb item`: one item at a time, or a stream of them in JSON Lines."""
+
+import sys
+from collections.abc import Iterable
+from contextlib import nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...model.values import Item
+from ..failures import CommandError, ExitCode, ServerError
+from ..literals import Lifted
+from ..loading import Loader
+from ..progress import progress
+from ..session import Session, consumed
+from ..values import read_item
+from .options import Condition, Consistent, KeyWords, Names, Select, ShowOld, TableName, Values
+
+app = typer.Typer(no_args_is_help=True, help="Put, get, update and delete items.")
+
+
+@app.command()
+def put(
+    ctx: typer.Context,
+    table: TableName,
+    item: Annotated[
+        str, typer.Argument(help="A JSON object, @FILE of JSON Lines, or - for JSON Lines from stdin.")
+    ],
+    condition: Condition = None,
+    values: Values = None,
+    names: Names = None,
+    show_old: ShowOld = False,
+) -> None:
+    """Store an item in place of whatever its key holds.
+
+    Many items, from a file or stdin, are written by BatchWriteItem; a condition is not possible then.
+
+    Example: foldb item put Music '{"Artist": "Kyuss", "Song": "Space Cadet"}' --if 'attribute_not_exists(Song)'
+    """
+    session: Session = ctx.obj
+    if item == "-" or item.startswith("@"):
+        if condition is not None:
+            raise CommandError(
+                "--if is for a single item: BatchWriteItem knows no conditions", ExitCode.USAGE
+            )
+        _put_lines(session, table, item)
+        return
+    body = {"Item": read_item(item, "the item", is_typed=session.settings.typed)}
+    _write(session, "PutItem", table, body, condition, Lifted(names or [], values or []), show_old)
+
+
+@app.command()
+def get(
+    ctx: typer.Context, table: TableName, key: KeyWords, select: Select = None, consistent: Consistent = False
+) -> None:
+    """Print one item; exit code 3 if there is none.
+
+    Example: foldb item get Music Kyuss 'Space Cadet'
+    """
+    session: Session = ctx.obj
+    body: dict[str, Any] = {
+        "TableName": table,
+        "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),
+        "ConsistentRead": consistent,
+        "ReturnConsumedCapacity": "TOTAL",
+    }
+    if select is not None:
+        lifted = Lifted([], [])
+        body |= {"ProjectionExpression": lifted.paths(select)} | lifted.body()
+    answer = session.client.call("GetItem", body)
+    if "Item" in answer:
+        session.output.item(answer["Item"])
+    session.read_footer(1 if "Item" in answer else 0, consumed(answer))
+    if "Item" not in answer:
+        raise CommandError(f"no item with this key in {table}", ExitCode.NOT_FOUND)
+
+
+@app.command()
+def update(
+    ctx: typer.Context,
+    table: TableName,
+    key: KeyWords,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="'A = B'", help="Set attributes.")
+    ] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", metavar="A,B", help="Remove attributes.")
+    ] = None,
+    add: Annotated[
+        list[str] | None, typer.Option("--add", metavar="'A 1'", help="Add to a number or set.")
+    ] = None,
+    delete: Annotated[
+        list[str] | None, typer.Option("--delete", metavar="'A :x'", help="Take elements out of a set.")
+    ] = None,
+    condition: Condition = None,
+    values: Values = None,
+    names: Names = None,
+    show_old: ShowOld = False,
+) -> None:
+    """Change attributes of an item, creating it where there is none, and print the item as it is then.
+
+    Example: foldb item update Counters home --set 'visits = if_not_exists(visits, 0) + 1' --if 'visits < 10'
+    """
+    session: Session = ctx.obj
+    lifted = Lifted(names or [], values or [])
+    expression = update_expression(lifted, set_, remove, add, delete)
+    if not expression:
+        raise CommandError("nothing to change: give --set, --remove, --add or --delete", ExitCode.USAGE)
+    body = {
+        "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),
+        "UpdateExpression": expression,
+        "ReturnValues": "ALL_NEW",
+    }
+    answer = _write(session, "UpdateItem", table, body, condition, lifted, show_old)
+    session.output.item(answer.get("Attributes", {}))
+
+
+@app.command()
+def delete(
+    ctx: typer.Context,
+    table: TableName,
+    key: KeyWords,
+    condition: Condition = None,
+    values: Values = None,
+    names: Names = None,
+    show_old: ShowOld = False,
+) -> None:
+    """Remove an item and print it as it was; nothing is printed where there was none.
+
+    Example: foldb item delete Music Kyuss 'Space Cadet'
+    """
+    session: Session = ctx.obj
+    body = {
+        "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),
+        "ReturnValues": "ALL_OLD",
+    }
+    answer = _write(
+        session, "DeleteItem", table, body, condition, Lifted(names or [], values or []), show_old
+    )
+    if "Attributes" in answer:
+        session.output.item(answer["Attributes"])
+
+
+def update_expression(lifted: Lifted, *clauses: Iterable[str] | None) -> str:
+    """SET, REMOVE, ADD and DELETE clauses, in this order, as one UpdateExpression."""
+    words = zip(("SET", "REMOVE", "ADD", "DELETE"), clauses, strict=True)
+    return " ".join(f"{word} {', '.join(map(lifted.lift, parts))}" for word, parts in words if parts)
+
+
+def _write(
+    session: Session,
+    operation: str,
+    table: str,
+    body: dict[str, Any],
+    condition: str | None,
+    lifted: Lifted,
+    show_old: bool,
+) -> dict[str, Any]:
+    body |= {"TableName": table, "ReturnConsumedCapacity": "TOTAL"}
+    if condition is not None:
+        body["ConditionExpression"] = lifted.lift(condition)
+        if show_old:
+            body["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+    try:
+        answer = session.client.call(operation, body | lifted.body())
+    except ServerError as failure:
+        if "Item" in failure.body:
+            session.output.item(failure.body["Item"])
+        raise
+    session.write_footer(1, consumed(answer))
+    return answer
+
+
+def _put_lines(session: Session, table: str, source: str) -> None:
+    """Write a stream of items in batches; a line that is wrong stops it there and says which."""
+    with nullcontext(sys.stdin) if source == "-" else _open(Path(source[1:])) as lines:
+        loader = Loader(session.client, session.shape(table))
+        with progress(session.settings, session.output.stderr, table, None) as advance:
+            items = iter(_items(lines, session.settings.typed))
+            while batch := list(islice(items, loader.BATCH)):
+                loader.put(batch)
+                advance(len(batch))
+    session.write_footer(loader.written, loader.units)
+    loader.check()
+
+
+def _items(lines: Iterable[str], is_typed: bool) -> Iterable[Item]:
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield read_item(line, f"line {number}", is_typed=is_typed)
+
+
+def _open(path: Path) -> Any:
+    try:
+        return path.open(encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}", ExitCode.USAGE) from error

@@ -1,0 +1,67 @@
+"""`foldb query`: the items of one collection."""
+
+from typing import Annotated
+
+import typer
+
+from ..failures import ExitCode
+from ..literals import Lifted
+from ..reading import Reading, key_condition, read_request
+from ..session import Session
+from .options import All, Consistent, FailEmpty, Index, Limit, Names, Select, Start, TableName, Values, Where
+
+
+def query(
+    ctx: typer.Context,
+    table: TableName,
+    partition: Annotated[list[str], typer.Argument(metavar="PK...", help="The value of the partition key.")],
+    sort: Annotated[
+        str | None,
+        typer.Option("--sk", metavar="'>= X'", help="=, <, <=, >, >=, begins_with X, between X and Y."),
+    ] = None,
+    index: Index = None,
+    where: Where = None,
+    select: Select = None,
+    values: Values = None,
+    names: Names = None,
+    descending: Annotated[bool, typer.Option("--desc", help="From the greatest sort key down.")] = False,
+    consistent: Consistent = False,
+    limit: Limit = None,
+    everything: All = False,
+    start: Start = None,
+    fail_empty: FailEmpty = False,
+) -> None:
+    """Print the items with one partition key, in the order of their sort key.
+
+    Example: foldb query Reply 'Amazon DynamoDB#Thread 1' --sk '>= 2026-01' --desc --limit 10
+    """
+    session: Session = ctx.obj
+    shape = session.shape(table)
+    lifted = Lifted(names or [], values or [])
+    body = read_request(
+        table,
+        lifted,
+        index=index,
+        where=where,
+        select=select,
+        consistent=consistent,
+        start=start,
+        is_typed=session.settings.typed,
+    )
+    body["KeyConditionExpression"] = key_condition(shape, index, partition, sort, lifted)
+    body["ScanIndexForward"] = not descending
+    reading = Reading(session.client, "Query", body | lifted.body(), limit, everything)
+    show(session, reading, shape.columns(index), fail_empty)
+
+
+def show(session: Session, reading: Reading, columns: list[str], fail_empty: bool) -> None:
+    """Print what is read and the footer; of a count, the number alone."""
+    if reading.body.get("Select") == "COUNT":
+        for _ in reading.answers():
+            pass
+        session.output.row({"count": reading.count})
+    else:
+        session.output.items(reading.items(), first=columns)
+    session.read_footer(reading.count, reading.units, more=reading.more(session.settings))
+    if fail_empty and not reading.count:
+        raise typer.Exit(ExitCode.DIFFERENT)

@@ -1,0 +1,188 @@
+"""`foldb rebuild`: a table made anew from the log, in its place or as another table."""
+
+from hashlib import blake2b
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from ...log.commands import Position
+from ...materializer.rebuild import Rebuild
+from ...materializer.state import Table
+from ...model.descriptions import describe
+from ...model.tables import TableDefinition
+from ...model.values import Item, dump, load
+from ..failures import CommandError, ExitCode, ServerError
+from ..history import PARTITION, open_log, read_position
+from ..loading import Loader
+from ..output import counted
+from ..progress import progress
+from ..reading import Reading
+from ..session import Session
+from ..shapes import Shape
+from .options import TableName
+from .table import until_settled
+
+# While a table is being filled from history it carries this tag. A second run knows by it where the first one died.
+TAG = "foldb:rebuilt-from"
+
+
+def rebuild(
+    ctx: typer.Context,
+    table: TableName,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="POSITION", help="As it was here, not at the end of the log."),
+    ] = None,
+    into: Annotated[
+        str | None, typer.Option("--into", metavar="NEW", help="Write it as a new table.")
+    ] = None,
+) -> None:
+    """Make a table anew from the log, compare it with the live one, and put it in its place.
+
+    The server goes on serving meanwhile. With --into the live table is left alone: the table as it was at --to
+    (a deleted one too) is written as a new table, with its keys, indexes and throughput; time to live, stream,
+    tags and protection are not taken over. Interrupted, it goes on when it is run again.
+
+    Example: foldb rebuild Orders --to 10482 --into OrdersRestored
+    """
+    session: Session = ctx.obj
+    if into is not None:
+        _into(session, table, to, into)
+    elif to is not None:
+        raise CommandError("--to needs --into: a past state does not replace a live table", ExitCode.USAGE)
+    else:
+        _in_place(session, table)
+
+
+def _in_place(session: Session, table: str) -> None:
+    """Have the server do it, and ask how far it is."""
+    answer = session.client.admin("Rebuild", {"TableName": table})
+    with progress(session.settings, session.output.stderr, table, answer["End"]) as advance:
+        folded = 0
+        while answer["Status"] == "RUNNING":
+            advance(answer["Folded"] - folded)
+            folded = answer["Folded"]
+            answer = session.client.admin("Rebuild", {"TableName": table, "Id": answer["Id"]})
+    session.output.row(
+        {
+            "table": table,
+            "position": answer["Position"],
+            "items": answer["Items"],
+            "same": answer["Same"],
+            "live_digest": answer["LiveDigest"],
+            "rebuilt_digest": answer["RebuiltDigest"],
+        }
+    )
+    if not answer["Same"]:
+        session.output.warn(f"{table} was not what its log says; it is now, as of @{answer['Position']}")
+        raise typer.Exit(ExitCode.DIFFERENT)
+    session.output.say(
+        f"{table}: rebuilt to @{answer['Position']} · {counted(answer['Items'], 'item')} · no difference"
+    )
+
+
+def _into(session: Session, name: str, to: str | None, new: str) -> None:
+    position, table = _refold(session, name, to)
+    _create(session, table.definition, new, f"{name}@{position.text()}")
+    loader = Loader(session.client, session.shape(new))
+    with progress(session.settings, session.output.stderr, new, table.items.count) as advance:
+        items = (load(stored[0]) for _, _, _, stored in table.items.scan())
+        while batch := list(islice(items, loader.BATCH)):
+            loader.put(batch)
+            advance(len(batch))
+    loader.check()
+    _compare(session, table, session.shape(new))
+    arn = session.shape(new).description["TableArn"]
+    session.client.call("UntagResource", {"ResourceArn": arn, "TagKeys": [TAG]})
+    session.output.row({"table": new, "from": name, "position": position.text(), "items": table.items.count})
+    session.output.say(f"{new}: {counted(table.items.count, 'item')} as of @{position.text()}")
+
+
+def _refold(session: Session, name: str, to: str | None) -> tuple[Position, Table]:
+    log = open_log(session.folder)
+    end = log.end(PARTITION)
+    position = Position(PARTITION, end - 1) if to is None else read_position(to)
+    if position.offset >= end:
+        raise CommandError(f"the log ends at @{end - 1}, before @{position.text()}", ExitCode.USAGE)
+    work = Rebuild()
+    with progress(session.settings, session.output.stderr, "refold", position.offset + 1) as advance:
+
+        def counted_records() -> Any:
+            for record in log.read(PARTITION):
+                yield record
+                advance(1)
+
+        work.fold_to(counted_records(), position)
+    table = work.state.table_named(name)
+    if table is None:
+        dropped = work.dropped.get(name)
+        hint = "" if dropped is None else f"; it was there until @{dropped}: say --to {dropped}"
+        raise CommandError(f"there is no table {name} at @{position.text()}{hint}", ExitCode.NOT_FOUND)
+    return position, table
+
+
+def _create(session: Session, definition: TableDefinition, new: str, origin: str) -> None:
+    """Create the table, or go on with the one that an interrupted run of the same kind began."""
+    request = request_of(definition, new) | {"Tags": [{"Key": TAG, "Value": origin}]}
+    try:
+        session.client.call("CreateTable", request)
+    except ServerError as failure:
+        if failure.name != "ResourceInUseException":
+            raise
+        arn = session.shape(new).description["TableArn"]
+        tags = session.client.call("ListTagsOfResource", {"ResourceArn": arn})["Tags"]
+        if {"Key": TAG, "Value": origin} not in tags:
+            raise CommandError(
+                f"there is a table {new} already; name another with --into", ExitCode.INVALID
+            ) from failure
+    until_settled(session, new)
+
+
+def request_of(definition: TableDefinition, name: str) -> dict[str, Any]:
+    """The CreateTable request that makes a table with the keys, indexes and throughput of `definition`."""
+    described = describe(definition)
+    provisioned = definition.billing_mode == "PROVISIONED"
+    request: dict[str, Any] = {
+        "TableName": name,
+        "AttributeDefinitions": described["AttributeDefinitions"],
+        "KeySchema": described["KeySchema"],
+        "BillingMode": definition.billing_mode,
+    }
+    if provisioned:
+        request["ProvisionedThroughput"] = _throughput(described)
+    for kind in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes"):
+        indexes = [index for index in described.get(kind, ()) if index.get("IndexStatus") != "DELETING"]
+        if indexes:
+            request[kind] = [
+                {name: index[name] for name in ("IndexName", "KeySchema", "Projection")}
+                | ({"ProvisionedThroughput": _throughput(index)} if provisioned and kind[0] == "G" else {})
+                for index in indexes
+            ]
+    return request
+
+
+def _throughput(described: dict[str, Any]) -> dict[str, int]:
+    return {
+        name: described["ProvisionedThroughput"][name] for name in ("ReadCapacityUnits", "WriteCapacityUnits")
+    }
+
+
+def _compare(session: Session, table: Table, shape: Shape) -> None:
+    """Read the new table back: it must hold the same items, to the byte."""
+    reading = Reading(
+        session.client,
+        "Scan",
+        {"TableName": shape.name, "ConsistentRead": True, "ReturnConsumedCapacity": "TOTAL"},
+        everything=True,
+    )
+    written = {_digest(item) for item in reading.items()}
+    if written != {blake2b(stored[0], digest_size=16).digest() for _, _, _, stored in table.items.scan()}:
+        raise CommandError(
+            f"{shape.name} does not hold what was written: did somebody else write to it meanwhile?",
+            ExitCode.DIFFERENT,
+        )
+
+
+def _digest(item: Item) -> bytes:
+    return blake2b(dump(item), digest_size=16).digest()

@@ -1,0 +1,181 @@
+"""`foldb sample`: small data sets to try things on."""
+
+import json
+import random
+import shlex
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from ...model.values import Item
+from .. import samples
+from ..failures import CommandError, ExitCode, ServerError
+from ..loading import Loader
+from ..output import counted
+from ..progress import progress
+from ..session import Session
+from ..shapes import Shape
+from ..values import typed_item, write_json
+from .table import until_settled
+
+app = typer.Typer(no_args_is_help=True, help="Sample data, and the queries that it answers.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="As `foldb sample list` names it.")]
+Prefix = Annotated[str, typer.Option("--prefix", help="Put this before the names of the tables.")]
+
+
+@app.command("list")
+def list_(ctx: typer.Context) -> None:
+    """Print the samples.
+
+    Example: foldb sample list
+    """
+    session: Session = ctx.obj
+    session.output.rows(
+        {"name": name, "tables": ", ".join(samples.tables(name)), "about": samples.sample(name)["about"]}
+        for name in samples.names()
+    )
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    name: Name,
+    transaction: Annotated[
+        str | None,
+        typer.Option("--transaction", metavar="NAME", help="Only this transaction, for `foldb tx -`."),
+    ] = None,
+    prefix: Prefix = "",
+) -> None:
+    """Print a sample: its tables, items and queries; or one of its transactions.
+
+    Example: foldb sample show goods --transaction item001-to-cx1 | foldb tx -
+    """
+    session: Session = ctx.obj
+    content = prefixed(_sample(name), prefix)
+    if transaction is None:
+        session.output.row(content)
+        return
+    transactions = content.get("transactions", {})
+    if transaction not in transactions:
+        raise CommandError(
+            f"{name} has the transactions: {', '.join(transactions) or 'none'}", ExitCode.NOT_FOUND
+        )
+    typer.echo(write_json(transactions[transaction], indent=True))
+
+
+@app.command()
+def load(
+    ctx: typer.Context,
+    name: Name,
+    prefix: Prefix = "",
+    events: Annotated[
+        int, typer.Option("--events", min=0, help="devices: so many further events, the same at every run.")
+    ] = 0,
+) -> None:
+    """Create the tables of a sample and put its items.
+
+    Example: foldb sample load forum --prefix test-
+    """
+    session: Session = ctx.obj
+    content = prefixed(_sample(name), prefix)
+    if events and name != "devices":
+        raise CommandError("--events is for the sample `devices`", ExitCode.USAGE)
+    for request in content["tables"]:
+        _create(session, request, prefix)
+    for table, items in content["items"].items():
+        _put(session, prefix + table, [typed_item(item) for item in items])
+    if events:
+        _put(session, f"{prefix}DeviceActivity", list(device_events(events)))
+    for request in content.get("then", ()):
+        session.client.call("UpdateTable", _integers(request) | {"TableName": prefix + request["TableName"]})
+        until_settled(session, prefix + request["TableName"])
+    tables = [
+        Shape(session.client.call("DescribeTable", {"TableName": prefix + table})["Table"])
+        for table in content["items"]
+    ]
+    session.output.rows({"table": table.name, "items": table.description["ItemCount"]} for table in tables)
+    for question in content["queries"]:
+        session.output.say(f"{question['says']}:\n    foldb {shlex.join(question['arguments'])}")
+
+
+def device_events(count: int) -> Iterator[Item]:
+    """A smart home's events: quiet for hours, then several a second. The seed is fixed, so runs are alike."""
+    dice = random.Random(17)  # noqa: S311  sample data, not a secret
+    time_ms = 1_767_400_000_000
+    for _ in range(count):
+        time_ms += dice.choice((137, 250, 900, 60_000, 7_200_000))
+        device = dice.choice(("doorbell-1", "doorbell-2", "lamp-1"))
+        event = dice.choice(("on", "off") if device == "lamp-1" else ("button", "motion"))
+        yield {"deviceid": {"S": device}, "timestamp": {"N": str(time_ms)}, "event": {"S": event}}
+
+
+def prefixed(content: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The sample with `prefix` before its table names where queries and transactions name them."""
+    named = dict(content)
+    named["queries"] = [
+        question | {"arguments": [word.format_map(_Prefixed(prefix)) for word in question["arguments"]]}
+        for question in content["queries"]
+    ]
+    if "transactions" in content:
+        named["transactions"] = {
+            name: [_with_table(action, prefix) for action in actions]
+            for name, actions in content["transactions"].items()
+        }
+    return named
+
+
+class _Prefixed(dict[str, str]):
+    """Every name stands for itself with the prefix before it."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self._prefix = prefix
+
+    def __missing__(self, name: str) -> str:
+        return self._prefix + name
+
+
+def _with_table(action: dict[str, Any], prefix: str) -> dict[str, Any]:
+    [(kind, parts)] = action.items()
+    return {kind: parts | {"table": parts["table"].format_map(_Prefixed(prefix))}}
+
+
+def _sample(name: str) -> dict[str, Any]:
+    if name not in samples.names():
+        raise CommandError(
+            f"there is no sample {name}; there are: {', '.join(samples.names())}", ExitCode.NOT_FOUND
+        )
+    return samples.sample(name)
+
+
+def _create(session: Session, request: dict[str, Any], prefix: str) -> None:
+    name = prefix + request["TableName"]
+    try:
+        session.client.call("CreateTable", _integers(request) | {"TableName": name})
+    except ServerError as failure:
+        if failure.name == "ResourceInUseException":
+            raise CommandError(
+                f"there is a table {name} already; load beside it with --prefix", ExitCode.INVALID
+            ) from failure
+        raise
+    until_settled(session, name)
+
+
+def _integers(request: dict[str, Any]) -> dict[str, Any]:
+    """The request with plain integers: samples are read with Decimals."""
+    integers: dict[str, Any] = json.loads(write_json(request))
+    return integers
+
+
+def _put(session: Session, table: str, items: list[Item]) -> None:
+    loader = Loader(session.client, session.shape(table))
+    with progress(session.settings, session.output.stderr, table, len(items)) as advance:
+        rest = iter(items)
+        while batch := list(islice(rest, loader.BATCH)):
+            loader.put(batch)
+            advance(len(batch))
+    loader.check()
+    session.output.say(f"{table}: {counted(loader.written, 'item')}")

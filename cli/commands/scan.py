@@ -1,0 +1,56 @@
+"""`foldb scan`: every item of a table or index."""
+
+from typing import Annotated
+
+import typer
+
+from ..literals import Lifted
+from ..progress import progress
+from ..reading import ParallelScan, Reading, read_request
+from ..session import Session
+from .options import All, Consistent, FailEmpty, Index, Limit, Names, Select, Start, TableName, Values, Where
+from .query import show
+
+
+def scan(
+    ctx: typer.Context,
+    table: TableName,
+    index: Index = None,
+    where: Where = None,
+    select: Select = None,
+    values: Values = None,
+    names: Names = None,
+    consistent: Consistent = False,
+    limit: Limit = None,
+    everything: All = False,
+    start: Start = None,
+    segments: Annotated[
+        int | None, typer.Option(min=1, max=64, help="Read all of it in so many segments side by side.")
+    ] = None,
+    fail_empty: FailEmpty = False,
+) -> None:
+    """Print the items of a table, in the order of their partition keys' hashes.
+
+    Example: foldb scan ProductCatalog --where "Price < 150 AND ProductCategory = 'Bike'"
+    """
+    session: Session = ctx.obj
+    shape = session.shape(table)
+    lifted = Lifted(names or [], values or [])
+    body = read_request(
+        table,
+        lifted,
+        index=index,
+        where=where,
+        select=select,
+        consistent=consistent,
+        start=start,
+        is_typed=session.settings.typed,
+    )
+    body |= lifted.body()
+    bar_total = shape.description["ItemCount"] if index is None and (everything or segments) else None
+    with progress(session.settings, session.output.stderr, table, bar_total) as advance:
+        if segments is None:
+            reading = Reading(session.client, "Scan", body, limit, everything, advance=advance)
+        else:
+            reading = ParallelScan(session.client, "Scan", body, advance=advance, segments=segments)
+        show(session, reading, shape.columns(index), fail_empty)

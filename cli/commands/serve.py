@@ -1,0 +1,123 @@
+"""`foldb serve` and `foldb aws-config`: start a server, and point clients at one."""
+
+import logging
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ...server.app import run
+from ...server.settings import Settings as ServerSettings
+from ..failures import CommandError, ExitCode
+from ..session import Session, is_address
+from ..settings import DEFAULT_URL
+
+# Any key will do; this one says to a reader that it is nobody's.
+_KEY = "foldb"
+_REGION = "us-east-1"
+
+
+def serve(
+    ctx: typer.Context,
+    host: Annotated[str, typer.Option(help="A loopback address.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Keep nothing: no folder, all is gone at the end.")
+    ] = False,
+    limits: Annotated[
+        Literal["modern", "2012"], typer.Option(help="The limits of a new database.")
+    ] = "modern",
+    fsync: Annotated[
+        Literal["always", "interval", "never"],
+        typer.Option(help="When writes reach the disk; all but `always` may lose some in a power cut."),
+    ] = "always",
+    table_delay: Annotated[
+        int, typer.Option(metavar="MS", min=0, help="How long tables stay CREATING, UPDATING and DELETING.")
+    ] = 0,
+    ttl_interval: Annotated[
+        int, typer.Option(metavar="MS", min=0, help="Pause between two sweeps for expired items; 0 for none.")
+    ] = 1000,
+    control_plane_delay: Annotated[
+        int, typer.Option(metavar="MS", min=0, help="How long DescribeTable may not know a new table.")
+    ] = 0,
+    queue_bytes: Annotated[
+        int, typer.Option(min=1, help="Writes beyond this many waiting bytes are refused.")
+    ] = 64 * 1024 * 1024,
+) -> None:
+    """Serve a database folder, made if it is not there, until SIGTERM or Ctrl-C.
+
+    --db names the folder; without it (or with an address) it is ./data.
+
+    Example: foldb serve --db ./data --port 8000
+    """
+    session: Session = ctx.obj
+    folder = Path("data") if is_address(session.settings.db) else Path(session.settings.db)
+    settings = ServerSettings(
+        host=host,
+        port=port,
+        path=None if memory else folder,
+        limits=limits,
+        fsync=fsync,
+        table_delay_ms=table_delay,
+        ttl_interval_ms=ttl_interval,
+        eventual_control_plane_ms=control_plane_delay,
+        queue_bytes=queue_bytes,
+    )
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    try:
+        run(
+            settings,
+            on_ready=lambda url: session.output.say(_greeting(url, settings)),
+            progress=lambda commands: session.output.say(f"refolded {commands:,} commands"),
+        )
+    except OSError as error:
+        raise CommandError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}. Take another with --port.",
+            ExitCode.UNREACHABLE,
+        ) from error
+
+
+def aws_config(ctx: typer.Context) -> None:
+    """Print settings that point boto3, the AWS CLI and Terraform at the database.
+
+    Example: foldb aws-config --db http://127.0.0.1:8000
+    """
+    session: Session = ctx.obj
+    typer.echo(snippets(session.url or DEFAULT_URL))
+
+
+def snippets(url: str) -> str:
+    """How three clients are told where foldb is."""
+    return f"""\
+# A shell: the AWS CLI and every SDK read these.
+export AWS_ENDPOINT_URL_DYNAMODB={url}
+export AWS_ACCESS_KEY_ID={_KEY} AWS_SECRET_ACCESS_KEY={_KEY} AWS_REGION={_REGION} AWS_DEFAULT_REGION={_REGION}
+
+{_boto3(url)}
+
+# Terraform
+provider "aws" {{
+  region                      = "{_REGION}"
+  access_key                  = "{_KEY}"
+  secret_key                  = "{_KEY}"
+  skip_credentials_validation = true
+  skip_requesting_account_id  = true
+  skip_metadata_api_check     = true
+  endpoints {{
+    dynamodb = "{url}"
+  }}
+}}"""
+
+
+def _boto3(url: str) -> str:
+    return f"""\
+# boto3
+boto3.resource(
+    "dynamodb", endpoint_url="{url}", region_name="{_REGION}",
+    aws_access_key_id="{_KEY}", aws_secret_access_key="{_KEY}",
+)"""
+
+
+def _greeting(url: str, settings: ServerSettings) -> str:
+    where = "in memory: nothing is kept" if settings.path is None else f"in {settings.path.resolve()}"
+    return f"foldb serves {url}, {where}\n\n{_boto3(url)}\n\n# AWS CLI\naws dynamodb list-tables --endpoint-url {url}\n"

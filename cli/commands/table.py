@@ -1,0 +1,256 @@
+"""`foldb table`: tables and their settings."""
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from ..definitions import billing, index_request, table_request
+from ..failures import CommandError, ExitCode, ServerError
+from ..session import Session
+from .options import TableName
+
+app = typer.Typer(no_args_is_help=True, help="Create, list, describe, change and delete tables.")
+
+Read = Annotated[int | None, typer.Option("--read", min=1, help="Provisioned read units; needs --write.")]
+Write = Annotated[int | None, typer.Option("--write", min=1, help="Provisioned write units; needs --read.")]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the change is done.")]
+Ttl = Annotated[
+    str | None, typer.Option("--ttl", metavar="NAME", help="Items expire at this attribute's epoch second.")
+]
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    name: TableName,
+    keys: Annotated[
+        list[str], typer.Argument(metavar="PK:TYPE [SK:TYPE]", help="The key; a TYPE is S, N or B.")
+    ],
+    gsi: Annotated[
+        list[str] | None, typer.Option("--gsi", metavar="NAME=A:S,B:N", help="A global index; repeat it.")
+    ] = None,
+    lsi: Annotated[
+        list[str] | None, typer.Option("--lsi", metavar="NAME=B:N", help="A local index; repeat it.")
+    ] = None,
+    ttl: Ttl = None,
+    read: Read = None,
+    write: Write = None,
+    wait: Wait = True,
+) -> None:
+    """Create a table, on-demand unless --read and --write are given.
+
+    An index may say what it projects: 'NAME=A:S,B:N keys_only' or 'NAME=A:S include x,y'. A global index may
+    have up to four attributes in each part of its key: 'NAME=A:S+B:S,C:N'.
+
+    Example: foldb table create Music Artist:S Song:S --gsi 'Genres=Genre:S,Album:S' --lsi 'Years=Year:N'
+    """
+    session: Session = ctx.obj
+    session.client.call(
+        "CreateTable", table_request(name, keys, gsi or [], lsi or [], _throughput(read, write))
+    )
+    if wait or ttl:
+        until_settled(session, name)
+    if ttl:
+        _set_ttl(session, name, ttl)
+    _tell(session, name)
+
+
+@app.command("list")
+def list_(ctx: typer.Context) -> None:
+    """Print the names of all tables.
+
+    Example: foldb table list -o raw
+    """
+    session: Session = ctx.obj
+    session.output.rows([{"table": name} for name in names(session)])
+
+
+@app.command()
+def describe(ctx: typer.Context, name: TableName) -> None:
+    """Print a table's definition and size, as DescribeTable and DescribeTimeToLive tell it.
+
+    Example: foldb table describe Music -o json
+    """
+    session: Session = ctx.obj
+    description = dict(session.shape(name).description)
+    answer = session.client.call("DescribeTimeToLive", {"TableName": name})
+    session.output.row(description | {"TimeToLive": answer["TimeToLiveDescription"]})
+
+
+@app.command()
+def update(
+    ctx: typer.Context,
+    name: TableName,
+    gsi: Annotated[
+        str | None, typer.Option("--gsi", metavar="NAME=A:S,B:N", help="Add a global index.")
+    ] = None,
+    drop_gsi: Annotated[
+        str | None, typer.Option("--drop-gsi", metavar="NAME", help="Remove a global index.")
+    ] = None,
+    ttl: Ttl = None,
+    no_ttl: Annotated[bool, typer.Option("--no-ttl", help="Items do not expire any more.")] = False,
+    read: Read = None,
+    write: Write = None,
+    on_demand: Annotated[bool, typer.Option("--on-demand", help="Pay per request.")] = False,
+    protect: Annotated[
+        bool | None, typer.Option("--protect/--no-protect", help="Whether the table can be deleted.")
+    ] = None,
+    wait: Wait = True,
+) -> None:
+    """Change a table's throughput, indexes, expiry or protection.
+
+    Example: foldb table update Music --gsi 'Years=Year:N,Album:S'
+    """
+    session: Session = ctx.obj
+    request = _update_request(session, name, gsi, drop_gsi, _throughput(read, write), on_demand, protect)
+    if not request and not ttl and not no_ttl:
+        raise CommandError("nothing to change: see `foldb table update --help`", ExitCode.USAGE)
+    if request:
+        session.client.call("UpdateTable", {"TableName": name, **request})
+        if wait or ttl or no_ttl:
+            until_settled(session, name)
+    if ttl:
+        _set_ttl(session, name, ttl)
+    if no_ttl:
+        _unset_ttl(session, name)
+    _tell(session, name)
+
+
+@app.command()
+def delete(ctx: typer.Context, name: TableName, wait: Wait = True) -> None:
+    """Delete a table and its items, after asking; its history stays in the log.
+
+    `foldb rebuild TABLE --to POSITION --into NEW` brings it back.
+
+    Example: foldb table delete Music --yes
+    """
+    session: Session = ctx.obj
+    items = session.shape(name).description["ItemCount"]
+    session.confirm(f"Delete the table {name} and its {items} items?")
+    session.client.call("DeleteTable", {"TableName": name})
+    if wait:
+        until_gone(session, name)
+    session.output.say(f"{name}: deleted")
+
+
+@app.command()
+def wait(
+    ctx: typer.Context,
+    name: TableName,
+    gone: Annotated[bool, typer.Option("--gone", help="Wait until there is no such table.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="Give up after so long.")
+    ] = 60,
+) -> None:
+    """Wait until a table and its indexes are ACTIVE, or until it is gone.
+
+    Example: foldb table wait Music --timeout 10
+    """
+    session: Session = ctx.obj
+    if gone:
+        until_gone(session, name, timeout)
+    else:
+        until_settled(session, name, timeout)
+        _tell(session, name)
+
+
+def names(session: Session) -> list[str]:
+    """All tables, page after page."""
+    found: list[str] = []
+    body: dict[str, Any] = {}
+    while True:
+        answer = session.client.call("ListTables", body)
+        found += answer["TableNames"]
+        if "LastEvaluatedTableName" not in answer:
+            return found
+        body = {"ExclusiveStartTableName": answer["LastEvaluatedTableName"]}
+
+
+def until_settled(session: Session, name: str, timeout_s: float = 60) -> None:
+    """Wait until the table and its global indexes are ACTIVE."""
+
+    def settled() -> bool:
+        table = session.client.call("DescribeTable", {"TableName": name})["Table"]
+        indexes = table.get("GlobalSecondaryIndexes", ())
+        return table["TableStatus"] == "ACTIVE" and all(index["IndexStatus"] == "ACTIVE" for index in indexes)
+
+    _until(settled, f"{name} is not ACTIVE yet", timeout_s)
+
+
+def until_gone(session: Session, name: str, timeout_s: float = 60) -> None:
+    """Wait until there is no such table."""
+
+    def gone() -> bool:
+        try:
+            session.client.call("DescribeTable", {"TableName": name})
+        except ServerError as failure:
+            if failure.code is ExitCode.NOT_FOUND:
+                return True
+            raise
+        return False
+
+    _until(gone, f"{name} is still there", timeout_s)
+
+
+def _until(done: Callable[[], bool], otherwise: str, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    pause = 0.02
+    while not done():
+        if time.monotonic() > deadline:
+            raise CommandError(f"{otherwise}, after {timeout_s:g} s", ExitCode.PARTLY)
+        time.sleep(pause)
+        pause = min(pause * 2, 0.5)
+
+
+def _throughput(read: int | None, write: int | None) -> tuple[int, int] | None:
+    if read is None and write is None:
+        return None
+    if read is None or write is None:
+        raise CommandError("provisioned throughput needs both --read and --write", ExitCode.USAGE)
+    return read, write
+
+
+def _update_request(
+    session: Session,
+    name: str,
+    gsi: str | None,
+    drop_gsi: str | None,
+    throughput: tuple[int, int] | None,
+    on_demand: bool,
+    protect: bool | None,
+) -> dict[str, Any]:
+    request: dict[str, Any] = {}
+    if on_demand or throughput is not None:
+        request |= billing(None if on_demand else throughput)
+    if protect is not None:
+        request["DeletionProtectionEnabled"] = protect
+    changes: list[dict[str, Any]] = []
+    if gsi is not None:
+        index, definitions = index_request(gsi, throughput)
+        known = session.shape(name).description["AttributeDefinitions"]
+        request["AttributeDefinitions"] = known + [part for part in definitions if part not in known]
+        changes.append({"Create": index})
+    if drop_gsi is not None:
+        changes.append({"Delete": {"IndexName": drop_gsi}})
+    if changes:
+        request["GlobalSecondaryIndexUpdates"] = changes
+    return request
+
+
+def _set_ttl(session: Session, name: str, attribute: str) -> None:
+    specification = {"Enabled": True, "AttributeName": attribute}
+    session.client.call("UpdateTimeToLive", {"TableName": name, "TimeToLiveSpecification": specification})
+
+
+def _unset_ttl(session: Session, name: str) -> None:
+    answer = session.client.call("DescribeTimeToLive", {"TableName": name})["TimeToLiveDescription"]
+    if "AttributeName" in answer:
+        specification = {"Enabled": False, "AttributeName": answer["AttributeName"]}
+        session.client.call("UpdateTimeToLive", {"TableName": name, "TimeToLiveSpecification": specification})
+
+
+def _tell(session: Session, name: str) -> None:
+    status = session.client.call("DescribeTable", {"TableName": name})["Table"]["TableStatus"]
+    session.output.say(f"{name}: {status}")

@@ -1,0 +1,136 @@
+"""`foldb tx`: several actions, all or none."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...model.values import Item
+from ..failures import CommandError, ExitCode, ServerError
+from ..literals import Lifted
+from ..session import Session, consumed
+from ..values import plain_item, read_json, typed_item, write_json
+from .item import update_expression
+
+
+def tx(
+    ctx: typer.Context,
+    source: Annotated[str, typer.Argument(metavar="FILE|-", help="A JSON list of actions; - reads stdin.")],
+    token: Annotated[
+        str | None,
+        typer.Option("--token", help="Sent again within ten minutes, the transaction is not done again."),
+    ] = None,
+) -> None:
+    """Do a list of actions as one transaction; a list of gets reads at one moment.
+
+    An action is an object with one member, put, update, delete, check or get:
+    {"put": {"table": T, "item": {...}}}, {"delete": {"table": T, "key": {...}}},
+    {"update": {"table": T, "key": {...}, "set": "n = n + 1", "remove": "a", "if": "n < 10"}},
+    {"check": {"table": T, "key": {...}, "if": "..."}}, {"get": {"table": T, "key": {...}}}.
+    Placeholders get their values from "values": {":x": ...} and "names": {"#n": ...}. With --typed the list is
+    DynamoDB's own TransactItems. If the transaction is cancelled, the reasons are printed as JSON on stderr and
+    the exit code is 5.
+
+    Example: foldb tx map-item001-to-cx1.json
+    """
+    session: Session = ctx.obj
+    actions = read_json(_text(source), source)
+    if not isinstance(actions, list) or not all(isinstance(action, dict) for action in actions):
+        raise CommandError(f"{source} is not a list of actions", ExitCode.USAGE)
+    reads = bool(actions) and all("get" in action or "Get" in action for action in actions)
+    items = actions if session.settings.typed else [_action(action) for action in actions]
+    body: dict[str, Any] = {"TransactItems": items, "ReturnConsumedCapacity": "TOTAL"}
+    if token is not None:
+        body["ClientRequestToken"] = token
+    if reads:
+        _read(session, body)
+    else:
+        _write(session, body)
+
+
+def _read(session: Session, body: dict[str, Any]) -> None:
+    answer = session.client.call("TransactGetItems", body)
+    found = [response["Item"] for response in answer["Responses"] if "Item" in response]
+    session.output.items(found)
+    session.read_footer(len(found), consumed(answer))
+
+
+def _write(session: Session, body: dict[str, Any]) -> None:
+    try:
+        answer = session.client.call("TransactWriteItems", body)
+    except ServerError as failure:
+        for number, reason in enumerate(failure.body.get("CancellationReasons", ()), start=1):
+            session.output.warn(write_json({"action": number, **_reason(reason, session.settings.typed)}))
+        raise
+    session.write_footer(len(body["TransactItems"]), consumed(answer), "action")
+
+
+def _reason(reason: dict[str, Any], is_typed: bool) -> dict[str, Any]:
+    item = reason.get("Item")
+    return reason if item is None or is_typed else reason | {"Item": plain_item(item)}
+
+
+def _action(action: dict[str, Any]) -> dict[str, Any]:
+    """One action in DynamoDB's own form."""
+    [(kind, parts)] = action.items() if len(action) == 1 else [("", {})]
+    if kind not in _KINDS or not isinstance(parts, dict):
+        raise CommandError(f"an action has one member, one of {', '.join(_KINDS)}", ExitCode.USAGE)
+    unknown = parts.keys() - _KINDS[kind]
+    if unknown or "table" not in parts:
+        raise CommandError(
+            f"{kind} takes {', '.join(_KINDS[kind])}; not {', '.join(sorted(unknown)) or 'without a table'}",
+            ExitCode.USAGE,
+        )
+    return {kind.capitalize() if kind != "check" else "ConditionCheck": _members(parts)}
+
+
+_COMMON = ("table", "if", "values", "names", "show_old")
+_KINDS = {
+    "put": ("item", *_COMMON),
+    "update": ("key", "set", "remove", "add", "delete", *_COMMON),
+    "delete": ("key", *_COMMON),
+    "check": ("key", *_COMMON),
+    "get": ("table", "key", "select"),
+}
+
+
+def _members(parts: dict[str, Any]) -> dict[str, Any]:
+    lifted = Lifted([], [])
+    lifted.names.update(parts.get("names", {}))
+    lifted.values.update(typed_item(parts.get("values", {})))
+    body: dict[str, Any] = {"TableName": parts["table"]}
+    for name, member in (("item", "Item"), ("key", "Key")):
+        if name in parts:
+            body[member] = _item(parts[name], name)
+    expression = update_expression(
+        lifted, *(_clauses(parts.get(word)) for word in ("set", "remove", "add", "delete"))
+    )
+    if expression:
+        body["UpdateExpression"] = expression
+    if "if" in parts:
+        body["ConditionExpression"] = lifted.lift(parts["if"])
+    if "select" in parts:
+        body["ProjectionExpression"] = lifted.paths(parts["select"])
+    if parts.get("show_old"):
+        body["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+    return body | lifted.body()
+
+
+def _clauses(value: str | list[str] | None) -> list[str] | None:
+    return [value] if isinstance(value, str) else value
+
+
+def _item(value: Any, name: str) -> Item:
+    if not isinstance(value, dict):
+        raise CommandError(f"{name} must be a JSON object", ExitCode.USAGE)
+    return typed_item(value)
+
+
+def _text(source: str) -> str:
+    if source == "-":
+        return sys.stdin.read()
+    try:
+        return Path(source).read_text("utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot read {source}: {error.strerror}", ExitCode.USAGE) from error

@@ -1,0 +1,109 @@
+"""What went wrong, as one sentence, the next step and an exit code.
+
+    0  done; for `verify`: no difference        6  throttled, retries included
+    1  a difference was found                   7  the server calls the request invalid
+    2  wrong usage                              8  not reachable, or not started
+    3  no such table, index or item             9  the log or a table is not what it was: integrity
+    4  the condition did not hold              10  partly done
+    5  the transaction was cancelled          130  interrupted
+
+A script may rely on these numbers: add, never change.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any
+
+from ..materializer.refold import FoldError
+from ..model.errors import CorruptionError, FoldbError, ForeignLogError, LogError
+
+
+class ExitCode(IntEnum):
+    DONE = 0
+    DIFFERENT = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONDITION = 4
+    CANCELLED = 5
+    THROTTLED = 6
+    INVALID = 7
+    UNREACHABLE = 8
+    INTEGRITY = 9
+    PARTLY = 10
+    INTERRUPTED = 130
+
+
+class CommandError(Exception):
+    """The command cannot go on; the top of the program prints `sentence` and leaves with `code`."""
+
+    def __init__(self, sentence: str, code: ExitCode) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.code = code
+
+
+class ServerError(CommandError):
+    """The server answered with an error. `name` is DynamoDB's, `body` the whole answer."""
+
+    def __init__(self, name: str, status: int, body: Mapping[str, Any]) -> None:
+        message = body.get("message") or body.get("Message") or "no reason given"
+        super().__init__(_sentence(name, str(message)), exit_code(name, status))
+        self.name = name
+        self.body = body
+
+
+_NOT_FOUND = {"ResourceNotFoundException", "TableNotFoundException"}
+_THROTTLED = {
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "ThrottlingException",
+    "LimitExceededException",
+}
+
+
+def is_throttling(name: str) -> bool:
+    """Whether the same request may go through a little later. Nothing of it was done."""
+    return name in _THROTTLED - {"LimitExceededException"}
+
+
+def exit_code(name: str, status: int) -> ExitCode:
+    """The exit code for an error of the server.
+
+    >>> exit_code("ConditionalCheckFailedException", 400)
+    <ExitCode.CONDITION: 4>
+    >>> exit_code("ResourceInUseException", 400)
+    <ExitCode.INVALID: 7>
+    """
+    if name in _NOT_FOUND:
+        return ExitCode.NOT_FOUND
+    if name == "ConditionalCheckFailedException":
+        return ExitCode.CONDITION
+    if name == "TransactionCanceledException":
+        return ExitCode.CANCELLED
+    if name in _THROTTLED:
+        return ExitCode.THROTTLED
+    return ExitCode.UNREACHABLE if status >= 500 else ExitCode.INVALID
+
+
+def of_foldb(error: FoldbError) -> CommandError:
+    """The failure behind what the log or the fold raised in this process."""
+    if isinstance(error, LogError):
+        return CommandError(str(error), ExitCode.UNREACHABLE)
+    if isinstance(error, (CorruptionError, ForeignLogError, FoldError)):
+        return CommandError(str(error), ExitCode.INTEGRITY)
+    return CommandError(str(error), ExitCode.USAGE)
+
+
+_NEXT_STEPS = (
+    ("Cannot do operations on a non-existent table", "`foldb table list` names the tables there are."),
+    ("Requested resource not found", "`foldb table list` names the tables there are."),
+    ("reserved keyword", "Give it another name: --name '#n=NAME', and write #n in the expression."),
+)
+
+
+def _sentence(name: str, message: str) -> str:
+    """DynamoDB's own words, and what to do where we know it."""
+    for part, step in _NEXT_STEPS:
+        if part in message:
+            return f"{name}: {message.rstrip('.')}. {step}"
+    return f"{name}: {message}"

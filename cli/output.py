@@ -1,0 +1,158 @@
+"""Where words go: data on stdout and nothing else, everything said about it on stderr.
+
+On a terminal data is a table, in a pipe JSON Lines; -o decides otherwise. The shape of json and
+jsonl does not change within a major version. `raw` is values alone, tab-separated, for loops in
+a shell.
+"""
+
+import csv
+import io
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from typer import echo
+
+from ..model.values import Item
+from .settings import Color, Format, Settings
+from .values import number_text, plain_item, write_json
+
+Row: TypeAlias = Mapping[str, Any]  # what JSON can say, and Decimals
+
+
+class Output:
+    """Writes the data of one command in the format of the settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stdout = _console(settings.color, stderr=False)
+        self.stderr = _console(settings.color, stderr=True)
+        self._format = settings.format or (Format.TABLE if self._stdout.is_terminal else Format.JSONL)
+
+    def items(self, items: Iterable[Item], *, first: Sequence[str] = ()) -> int:
+        """Write items, plain or --typed, and return how many; `first` names columns to begin with."""
+        if self._settings.typed:
+            return self.rows(items, first=first)
+        return self.rows((plain_item(item) for item in items), first=first)
+
+    def item(self, item: Item) -> None:
+        """Write one item."""
+        self.row(item if self._settings.typed else plain_item(item))
+
+    def rows(self, rows: Iterable[Row], *, first: Sequence[str] = ()) -> int:
+        """Write rows that may have different members; JSON Lines as they come, the rest at the end."""
+        match self._format:
+            case Format.JSONL:
+                return _lines(write_json(row) for row in rows)
+            case Format.RAW:
+                return _lines("\t".join(map(cell, row.values())) for row in rows)
+        everything = list(rows)
+        match self._format:
+            case Format.JSON:
+                echo(write_json(everything, indent=True))
+            case Format.CSV:
+                echo(_csv(everything, columns(everything, first)), nl=False)
+            case Format.TABLE:
+                self._table(everything, columns(everything, first))
+        return len(everything)
+
+    def row(self, row: Row) -> None:
+        """Write one thing: in a table one line a member, in JSON an object and not a list."""
+        match self._format:
+            case Format.JSON:
+                echo(write_json(row, indent=True))
+            case Format.TABLE:
+                table = Table.grid(padding=(0, 2))
+                for name, value in row.items():
+                    table.add_row(Text(name, style="bold"), Text(cell(value)))
+                self._stdout.print(table)
+            case _:
+                self.rows([row])
+
+    def say(self, text: str) -> None:
+        """Tell the user something about the data; -q silences it."""
+        if not self._settings.quiet:
+            echo(text, err=True)
+
+    def warn(self, text: str) -> None:
+        """Tell the user what must be heard, also with -q."""
+        echo(text, err=True)
+
+    def _table(self, rows: Sequence[Row], names: Sequence[str]) -> None:
+        if not rows:
+            return
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in names:
+            numeric = all(_is_number(row[name]) for row in rows if name in row)
+            table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(cell(row[name]) if name in row else "") for name in names))
+        self._stdout.print(table)
+
+
+def columns(rows: Sequence[Row], first: Sequence[str]) -> list[str]:
+    """The names of all members, `first` in front, the others as they appear."""
+    return list(dict.fromkeys(itertools.chain(first if rows else (), *rows)))
+
+
+def cell(value: Any) -> str:
+    """One value as text: strings without quotes, numbers with all digits, the rest as JSON."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if _is_number(value):
+        return str(value) if isinstance(value, int) else number_text(value)
+    return write_json(value)
+
+
+def units_text(units: Decimal | int) -> str:
+    """Capacity units without a needless fraction; they are multiples of a half.
+
+    >>> units_text(Decimal("1.0")), units_text(Decimal("1000.5"))
+    ('1', '1,000.5')
+    """
+    return f"{int(units):,}" if units == int(units) else f"{units:,.1f}"
+
+
+def counted(number: int, thing: str) -> str:
+    """
+    >>> counted(1, "item"), counted(1200, "item")
+    ('1 item', '1,200 items')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _console(color: Color, *, stderr: bool) -> Console:
+    match color:
+        case Color.ALWAYS:
+            return Console(stderr=stderr, force_terminal=True, highlight=False)
+        case Color.NEVER:
+            return Console(stderr=stderr, no_color=True, highlight=False)
+    return Console(stderr=stderr, highlight=False)
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, (bool, str, list, dict)) and value is not None
+
+
+def _lines(lines: Iterable[str]) -> int:
+    count = 0
+    for line in lines:
+        echo(line)
+        count += 1
+    return count
+
+
+def _csv(rows: Sequence[Row], names: Sequence[str]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([cell(row[name]) if name in row else "" for name in names] for row in rows)
+    return text.getvalue()

@@ -1,0 +1,58 @@
+"""Long work shows how far it is: a bar on a terminal, a line every five seconds elsewhere.
+
+Both go to stderr, so data in a pipe stays data.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from .settings import Settings
+
+_LINE_EVERY_S = 5.0
+
+Advance = Callable[[int], None]
+
+
+@contextmanager
+def progress(
+    settings: Settings,
+    console: Console,
+    title: str,
+    total: int | None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Advance]:
+    """Give a function to be told how many more are done."""
+    if settings.quiet or not settings.progress:
+        yield lambda _: None
+    elif console.is_terminal:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Bar(*columns, console=console, transient=True) as bar:
+            task = bar.add_task(title, total=total)
+            yield lambda more: bar.advance(task, more)
+    else:
+        yield _Lines(console, title, total, clock)
+
+
+class _Lines:
+    def __init__(self, console: Console, title: str, total: int | None, clock: Callable[[], float]) -> None:
+        self._console = console
+        self._title = title
+        self._total = total
+        self._clock = clock
+        self._done = 0
+        self._started = self._last = clock()
+
+    def __call__(self, more: int) -> None:
+        self._done += more
+        now = self._clock()
+        if now - self._last < _LINE_EVERY_S:
+            return
+        self._last = now
+        of = "" if self._total is None else f" of {self._total:,}"
+        rate = self._done / (now - self._started)
+        self._console.print(f"{self._title}: {self._done:,}{of} · {rate:,.0f}/s", soft_wrap=True)

@@ -1,0 +1,150 @@
+"""What every command works with: the global flags, where data goes, and the database.
+
+`--db` is an address, or a folder. A folder that a server has open is reached through that
+server; any other is served by this process for as long as the command runs.
+"""
+
+import socket
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+import typer
+
+from .. import serve
+from ..model.values import Item
+from .client import Client
+from .failures import CommandError, ExitCode
+from .output import Output, counted, units_text
+from .settings import Settings
+from .shapes import Shape
+
+_SERVER_FILE = "server.json"  # a server writes it into the folder that it has open
+
+
+class Session:
+    """One run of the program. Leaving it closes what it opened."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.output = Output(settings)
+        self._shapes: dict[str, Shape] = {}
+        self._stack = ExitStack()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    @cached_property
+    def client(self) -> Client:
+        """The database, opened at the first use."""
+        client = Client(self.url or self._serve(Path(self.settings.db)))
+        self._stack.callback(client.close)
+        return client
+
+    def shape(self, table: str) -> Shape:
+        """What a table looks like; asked once."""
+        if table not in self._shapes:
+            self._shapes[table] = Shape(self.client.call("DescribeTable", {"TableName": table})["Table"])
+        return self._shapes[table]
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where the log is: the database folder, or the one that the server on this machine has open."""
+        if not is_address(self.settings.db):
+            return existing(Path(self.settings.db))
+        path = self.client.admin("Status").get("Path")
+        if path is None:
+            raise CommandError(
+                f"{self.client.url} keeps its log in memory: there is no folder to read", ExitCode.USAGE
+            )
+        return existing(Path(path))
+
+    @cached_property
+    def url(self) -> str | None:
+        """The address of the running server, if there is one."""
+        return _url(self.settings.db)
+
+    @property
+    def server(self) -> Client | None:
+        """The running server, if there is one."""
+        return None if self.url is None else self.client
+
+    @cached_property
+    def limits(self) -> str:
+        """The name of the set of limits that the database was made with."""
+        return str(self.client.admin("Status")["Limits"])
+
+    def read_footer(self, count: int, units: Any, thing: str = "item", more: str = "") -> None:
+        """`12 items · 1.5 RCU · as of @10482`, on stderr."""
+        parts = [counted(count, thing), f"{units_text(units)} RCU", self._as_of(), more]
+        self.output.say(" · ".join(part for part in parts if part))
+
+    def write_footer(self, count: int, units: Any, thing: str = "item") -> None:
+        """The same for writes."""
+        parts = [counted(count, thing), f"{units_text(units)} WCU", self._as_of()]
+        self.output.say(" · ".join(part for part in parts if part))
+
+    def confirm(self, question: str) -> None:
+        """Ask before what cannot be taken back; --yes answers, --no-input refuses to ask."""
+        if self.settings.yes:
+            return
+        if self.settings.no_input:
+            raise CommandError(f"{question} Nothing was done: say --yes.", ExitCode.USAGE)
+        if not typer.confirm(question, err=True):
+            raise CommandError("nothing was done", ExitCode.INTERRUPTED)
+
+    def _as_of(self) -> str:
+        return "" if self.client.position is None else f"as of @{self.client.position}"
+
+    def _serve(self, path: Path) -> str:
+        server = self._stack.enter_context(serve(existing(path)))
+        return server.endpoint_url
+
+
+def is_address(db: str) -> bool:
+    """Whether --db names a server and not a folder."""
+    return "://" in db
+
+
+def existing(path: Path) -> Path:
+    """The folder, if there is a database in it: a command with a slip in its path creates nothing."""
+    if not path.is_dir():
+        raise CommandError(
+            f"there is no database in {path}. `foldb serve --db {path}` makes one.", ExitCode.UNREACHABLE
+        )
+    return path
+
+
+def consumed(answer: dict[str, Any]) -> Any:
+    """The units that an answer says were consumed, over all its tables."""
+    capacity = answer.get("ConsumedCapacity") or []
+    return sum(part["CapacityUnits"] for part in (capacity if isinstance(capacity, list) else [capacity]))
+
+
+def key_of(item: Item, shape: Shape) -> Item:
+    """The key attributes of an item."""
+    return {name: item[name] for name in shape.key_names() if name in item}
+
+
+def _url(db: str) -> str | None:
+    """The address of the running server, if there is one."""
+    if is_address(db):
+        return db
+    try:
+        url = str(orjson.loads((Path(db) / _SERVER_FILE).read_bytes())["url"])
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    return url if _answers(url) else None
+
+
+def _answers(url: str) -> bool:
+    """Whether anybody listens there: a server that was killed leaves its file behind."""
+    parts = urlsplit(url)
+    try:
+        with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=5):
+            return True
+    except OSError:
+        return False
