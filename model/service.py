@@ -77,13 +77,11 @@ def _operation(name: str) -> Callable[[dict[str, Any]], None]:
 
     def check(body: dict[str, Any]) -> None:
         violations: list[str] = []
+        check_members(body, "", violations)
         if has_table:
             table = body.get("TableName")
-            check_members(body, "", violations)
             if type(table) is not str or not _is_table_name(table):
                 _check_own_table(name, table, violations)
-        else:
-            check_members(body, "", violations)
         if violations:
             raise _error(violations)
 
@@ -130,16 +128,14 @@ def _table_violations(name: str, path: str, shortest: int) -> list[str]:
         return []
     if not name:
         return [_violation("''", path, "Member must have length greater than or equal to 1")]
-    violations = []
+    constraints = []
     if not _has_table_characters(name):
-        constraint = f"Member must satisfy regular expression pattern: {TABLE_NAME_PATTERN}"
-        violations.append(_violation(f"'{name}'", path, constraint))
+        constraints.append(f"Member must satisfy regular expression pattern: {TABLE_NAME_PATTERN}")
     if len(name) < shortest:
-        constraint = f"Member must have length greater than or equal to {shortest}"
-        violations.append(_violation(f"'{name}'", path, constraint))
+        constraints.append(f"Member must have length greater than or equal to {shortest}")
     if len(name) > 255:
-        violations.append(_violation(f"'{name}'", path, "Member must have length less than or equal to 255"))
-    return violations
+        constraints.append("Member must have length less than or equal to 255")
+    return [_violation(f"'{_shorten(name)}'", path, constraint) for constraint in constraints]
 
 
 def _table_name(field: str) -> Check:
