@@ -1,0 +1,64 @@
+"""SPEC S102 and S103: what grows, and what is cheaper in batches."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from boto3.dynamodb.conditions import Key
+
+from tests.tables import MakeTable
+
+COLLECTION = 20_000
+
+
+@pytest.mark.spec("S102")
+def test_the_last_page_of_a_long_collection_costs_no_more_than_the_first(make_table: MakeTable) -> None:
+    """Paging by key does not count from the start: both ends cost the same units, and about the same time."""
+    table = make_table("pk:S", "sk:N")
+    with table.batch_writer() as batch:
+        for n in range(COLLECTION):
+            batch.put_item(Item={"pk": "a", "sk": n})
+
+    def page(after: int | None) -> Any:
+        start = {} if after is None else {"ExclusiveStartKey": {"pk": "a", "sk": after}}
+        return table.query(
+            KeyConditionExpression=Key("pk").eq("a"), Limit=100, ReturnConsumedCapacity="TOTAL", **start
+        )
+
+    first, last = page(None), page(COLLECTION - 101)
+    assert [0, COLLECTION - 100] == [p["Items"][0]["sk"] for p in (first, last)]
+    assert first["ConsumedCapacity"] == last["ConsumedCapacity"]
+
+    def quickest(after: int | None) -> float:
+        return min(_seconds(lambda: page(after)) for _ in range(15))
+
+    assert quickest(COLLECTION - 101) < 3 * quickest(None)
+
+
+@pytest.mark.spec("S103")
+def test_a_batch_is_quicker_than_single_calls(make_table: MakeTable) -> None:
+    """The figures are benchmarks/'s; here it has to be true."""
+    table = make_table("pk:S")
+    items = [{"pk": f"k{n}", "n": n} for n in range(25)]
+    puts = [{"PutRequest": {"Item": item}} for item in items]
+    keys = [{"pk": item["pk"]} for item in items]
+    client = table.meta.client
+
+    def single() -> None:
+        for item in items:
+            table.put_item(Item=item)
+        for key in keys:
+            table.get_item(Key=key)
+
+    def batched() -> None:
+        client.batch_write_item(RequestItems={table.name: puts})
+        client.batch_get_item(RequestItems={table.name: {"Keys": keys}})
+
+    assert 2 * min(_seconds(batched) for _ in range(3)) < min(_seconds(single) for _ in range(3))
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
