@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from .disk import Disk, File, read_all
+from .disk import Disk, File, read_all, write_all
 
 NAME: Final = "mark"
 NUMBERS: Final = struct.Struct(">QQQ")
@@ -51,7 +51,7 @@ def read_mark(disk: Disk, folder: Path) -> Mark | None:
 def write_mark(file: File, mark: Mark) -> None:
     """Leave the mark. If that fails it says too little, as it may."""
     with suppress(OSError):
-        file.write(0, mark.encode())
+        write_all(file, 0, mark.encode())
 
 
 def _check(numbers: bytes) -> bytes:

@@ -262,26 +262,47 @@ def scan(data: bytes, at: int, marker: bytes, chain: Chain) -> Scan:
 def is_torn(data: bytes, at: int, marker: bytes, chain: Chain) -> bool:
     """Whether a crash during the last write explains the bad block at `at`, which should continue `chain`.
 
-    It does unless a block after it was written when the bytes at `at` were already durable.
+    It does unless a block after it was written when the bytes at `at` were already durable. That block must prove
+    itself by its hash, for a torn write can leave what only looks like one: so the hash before it is needed. It is
+    in the block before it, be that the bad one; or is computed, if it is what went bad there.
     """
-    return not any(frame.start - frame.unsynced > at for frame in _later_frames(data, at, marker, chain))
+    hashes: dict[int, bytes] = {}
+    suspects = _hashes_at(data, at, marker, chain)
+    for frame in _later_frames(data, at, marker, chain):
+        hash_ = data[frame.hashed - HASH_BYTES : frame.hashed]
+        hashed = data[frame.hashed : frame.end - HASH_BYTES]
+        if frame.start - frame.unsynced > at:
+            before = [*suspects, hashes[frame.start]] if frame.start in hashes else suspects
+            if any(_digest(previous, hashed) == hash_ for previous in before):
+                return False
+        hashes[frame.end] = hash_
+    return True
+
+
+def _hashes_at(data: bytes, at: int, marker: bytes, chain: Chain) -> list[bytes]:
+    """What could be the hash of the bad block: what stands in its place, however long its size was; or its true one."""
+    stored = [data[place : place + HASH_BYTES] for place in range(at + 2, at + 7)]
+    frame = _try_parse(data, at, marker)
+    computed = [_digest(chain.hash, data[frame.hashed : frame.end - HASH_BYTES])] if frame else []
+    return stored + computed
 
 
 def _later_frames(data: bytes, at: int, marker: bytes, chain: Chain) -> Iterator[Frame]:
-    """What looks like a block after `at`.
+    """What looks like a block after `at`, in order.
 
-    The chain cannot tell, it is broken at `at`. A block is known by the marker at its end, and by numbers that
-    could be; looking backwards from the marker finds it even where the one before lost its own.
+    A block is looked for backwards from the marker at its end, so it is found even if the one before lost its own.
     """
-    end = data.find(marker, at)
+    begin = at + 1
+    end = data.find(marker, begin)
     while end >= 0:
-        start = data.find(ONE_RECORD, at + 1, end)
+        start = data.find(ONE_RECORD, begin, end)
         while start >= 0:
             frame = _try_parse(data, start, marker)
             if frame and frame.end == end + HASH_BYTES and _plausible(frame, chain):
                 yield frame
             start = data.find(ONE_RECORD, start + 1, end)
-        end = data.find(marker, end + 1)
+        begin = end + HASH_BYTES
+        end = data.find(marker, begin)
 
 
 def _plausible(frame: Frame, chain: Chain) -> bool:
