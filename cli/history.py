@@ -31,7 +31,7 @@ from ..log.commands import (
 )
 from ..log.local import LocalLog
 from ..log.reader import LogReader
-from ..materializer.outcomes import (
+from ..materializer.fold.outcomes import (
     Applied,
     Change,
     Done,
@@ -41,8 +41,8 @@ from ..materializer.outcomes import (
     Transacted,
     TransactionRefused,
 )
+from ..materializer.fold.state import PartitionState
 from ..materializer.refold import fold_record
-from ..materializer.state import PartitionState
 from ..model.errors import RequestError, TransactionCanceledError
 from ..model.key_schema import KeySchema
 from ..model.values import Item, load

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 
 from ..log.commands import Command, Position
 from ..model.errors import RequestError, ResourceNotFoundError
-from . import reads
+from .fold import reads
+from .fold.state import Table
+from .fold.storage import Stored
 from .partition import Key, Page, QueryRequest, ScanRequest
-from .state import Table
-from .storage import Stored
 from .worker import Done, Worker
 
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..log.commands import DefineTable, Position, Record, Settle
-from .dump import digest_of, dump_table
+from .fold.dump import digest_of, dump_table
+from .fold.state import PartitionState, Table
 from .refold import fold_record
-from .state import PartitionState, Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from ..log.commands import Position, Record
 from ..model.errors import FoldbError
 from .fold import fold
-from .outcomes import Outcome
-from .state import PartitionState
+from .fold.outcomes import Outcome
+from .fold.state import PartitionState
 
 # Progress is told every so many commands. From as many on, what was folded is put out of the collector's sight.
 _STRETCH = 100_000

@@ -19,8 +19,8 @@ import orjson
 from ..log.commands import Backfill, Command, Context, DefineTable, Entry, Expire, Position, Settle
 from ..model import numbers
 from ..model.values import load
-from .outcomes import Done, Failed, Outcome
-from .state import PartitionState, Table
+from .fold.outcomes import Done, Failed, Outcome
+from .fold.state import PartitionState, Table
 from .worker import Cancellable, Scheduler
 
 BACKFILL_ITEMS = 1000

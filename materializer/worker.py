@@ -24,9 +24,9 @@ from ..model.errors import (
     ServiceUnavailableError,
     ThrottlingError,
 )
-from .outcomes import Failed, Outcome
+from .fold.outcomes import Failed, Outcome
+from .fold.state import PartitionState
 from .refold import FoldError, fold_record, refold
-from .state import PartitionState
 
 Done: TypeAlias = Callable[[Outcome, Position], None]
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from ..log.local import LocalLog
 from ..log.log import Log
 from ..log.memory import MemoryLog
+from ..materializer.fold.state import PartitionState, Table
 from ..materializer.local import LocalPartition
 from ..materializer.partition import Partition
-from ..materializer.state import PartitionState, Table
 from ..materializer.timers import Timers
 from ..materializer.worker import Worker
 from ..model.errors import ResourceNotFoundError

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..expressions import Plan
 from ..log.commands import Position
-from ..materializer.entries import entry_place
+from ..materializer.fold.entries import entry_place
+from ..materializer.fold.state import Index, Table
 from ..materializer.partition import Page
-from ..materializer.state import Index, Table
 from ..model.errors import RequestError, ValidationError
 from ..model.limits import Limits
 from ..model.values import Item, check_item

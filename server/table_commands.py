@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import orjson
 
 from ..log.commands import DefineTable, Position
-from ..materializer.outcomes import Defined, Failed, Outcome, Refused, Skipped
-from ..materializer.state import Table
+from ..materializer.fold.outcomes import Defined, Failed, Outcome, Refused, Skipped
+from ..materializer.fold.state import Table
 from ..model import table_requests
 from ..model.descriptions import describe
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError

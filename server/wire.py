@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import orjson
 
-from ..materializer.outcomes import Units
+from ..materializer.fold.outcomes import Units
 from ..model import keys
 from ..model.capacity import text
 from ..model.limits import GIB

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..expressions import refuse_key_paths, refuse_key_update
 from ..log.commands import Command, Expression, Position
-from ..materializer.outcomes import Applied, Failed, Outcome, Refused, Skipped
+from ..materializer.fold.outcomes import Applied, Failed, Outcome, Refused, Skipped
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
 from ..model.tables import TableDefinition
 from . import parameters

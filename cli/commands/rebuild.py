@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from ...log.commands import Position
+from ...materializer.fold.state import Table
 from ...materializer.rebuild import Rebuild
-from ...materializer.state import Table
 from ...model.descriptions import describe
 from ...model.tables import TableDefinition
 from ...model.values import Item, dump, load

@@ -8,9 +8,9 @@ import typer
 
 from ...log.commands import Digest, Record
 from ...log.reader import LogReader
-from ...materializer.dump import digest
+from ...materializer.fold.dump import digest
+from ...materializer.fold.state import PartitionState
 from ...materializer.refold import fold_record
-from ...materializer.state import PartitionState
 from ..failures import CommandError, ExitCode
 from ..history import PARTITION, open_log
 from ..output import counted

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ...materializer.dump import digest as digest_of_state
+from ...materializer.fold.dump import digest as digest_of_state
 from ..reply import Reply
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import orjson
 
 from ...expressions import Plan
 from ...log.commands import Position
+from ...materializer.fold.storage import Stored
 from ...materializer.partition import Key
-from ...materializer.storage import Stored
 from ...model.capacity import read_half_units
 from ...model.errors import ValidationError
 from ...model.limits import Limits

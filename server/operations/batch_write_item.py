@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ...log.commands import Context, Delete, Position, Put
-from ...materializer.outcomes import Applied, Outcome
+from ...materializer.fold.outcomes import Applied, Outcome
 from ...model.errors import (
     ProvisionedThroughputExceededError,
     RequestError,

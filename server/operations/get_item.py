@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...expressions import Plan
 from ...log.commands import Position
-from ...materializer.storage import Stored
+from ...materializer.fold.storage import Stored
 from ...model.capacity import read_half_units
 from ...model.values import check_item, dump, load
 from .. import parameters

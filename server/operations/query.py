@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from ...expressions import KeyRange, key_range, refuse_key_filter
+from ...materializer.fold.state import Index, Table
 from ...materializer.partition import QueryRequest
-from ...materializer.state import Index, Table
 from ...model.errors import ValidationError
 from .. import pages
 from ..parameters import Read

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...expressions import Plan
 from ...log.commands import Position
+from ...materializer.fold.storage import Stored
 from ...materializer.partition import Key
-from ...materializer.storage import Stored
 from ...model.capacity import transaction_read_half_units
 from ...model.errors import Reason, TransactionCanceledError, ValidationError
 from ...model.limits import Limits

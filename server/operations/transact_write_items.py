@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from ...log.commands import Action, Check, Context, Delete, Expression, Position, Put, Transact, Update
-from ...materializer.outcomes import Outcome, Transacted, TransactionRefused
+from ...materializer.fold.outcomes import Outcome, Transacted, TransactionRefused
 from ...model.errors import Reason, TransactionCanceledError, ValidationError
 from ...model.limits import Limits
 from ...model.tables import TableDefinition, index_key_error

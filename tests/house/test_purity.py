@@ -9,15 +9,6 @@ from pathlib import Path
 
 from tests.house.source import imports, layer, modules, only_for_types, tree
 
-# Of the materializer, what drives the fold is not the fold.
-DRIVERS = {
-    "materializer.worker",
-    "materializer.timers",
-    "materializer.local",
-    "materializer.sweep",
-    "materializer.partition",
-}
-
 IMPURE_MODULES = {
     "asyncio", "concurrent", "contextvars", "ctypes", "glob", "io", "locale", "logging", "math",
     "multiprocessing", "os", "pathlib", "platform", "queue", "random", "secrets", "shutil", "signal", "socket",
@@ -41,7 +32,7 @@ def pure_modules() -> dict[str, Path]:
     return {
         name: path
         for name, path in modules().items()
-        if layer(name) in ("model", "expressions") or (layer(name) == "materializer" and name not in DRIVERS)
+        if layer(name) in ("model", "expressions") or name.startswith("materializer.fold")
     }
 
 

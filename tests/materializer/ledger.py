@@ -3,6 +3,7 @@
 from typing import Any
 
 import orjson
+
 from foldb.log.commands import (
     Command,
     Context,
@@ -16,8 +17,8 @@ from foldb.log.commands import (
     Update,
 )
 from foldb.materializer.fold import LEVEL, fold
-from foldb.materializer.outcomes import Defined, Outcome
-from foldb.materializer.state import PartitionState, Table
+from foldb.materializer.fold.outcomes import Defined, Outcome
+from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.limits import limits_named
 from foldb.model.values import Item, check_item, dump
 

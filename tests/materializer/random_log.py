@@ -13,10 +13,10 @@ from pathlib import Path
 
 from foldb.log.codec import decode_entry, encode_entry
 from foldb.log.commands import Backfill, Command, Context, Expire, Record, Transact
-from foldb.materializer.dump import digest
 from foldb.materializer.fold import fold
-from foldb.materializer.outcomes import Applied, Change, Done, Outcome, Transacted
-from foldb.materializer.state import PartitionState, Table
+from foldb.materializer.fold.dump import digest
+from foldb.materializer.fold.outcomes import Applied, Change, Done, Outcome, Transacted
+from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.values import Item, Value
 
 from .ledger import Ledger, define, delete, index_request, put, update

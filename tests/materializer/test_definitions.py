@@ -1,7 +1,7 @@
 """Which tables exist, and how a new index gets its entries."""
 
 from foldb.log.commands import Backfill, Settle
-from foldb.materializer.outcomes import Defined, Done, Refused, Skipped
+from foldb.materializer.fold.outcomes import Defined, Done, Refused, Skipped
 from foldb.model.errors import ResourceInUseError
 
 from .ledger import CONTEXT, Ledger, define, index_request, put, table_request

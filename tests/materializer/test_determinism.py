@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from foldb.materializer.dump import digest
+
+from foldb.materializer.fold.dump import digest
 
 from . import random_log
 

@@ -7,9 +7,9 @@ from itertools import permutations
 import pytest
 
 from foldb.log.commands import Command, Genesis, Level
-from foldb.materializer.dump import digest, digest_of, dump, dump_table
 from foldb.materializer.fold import fold
-from foldb.materializer.state import PartitionState, Table
+from foldb.materializer.fold.dump import digest, digest_of, dump, dump_table
+from foldb.materializer.fold.state import PartitionState, Table
 
 from .ledger import CONTEXT, Ledger, define, delete, index_request, put, table_request
 

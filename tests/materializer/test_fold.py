@@ -2,8 +2,8 @@
 
 from foldb.log.commands import Context, Entry, Expire, Genesis, Record
 from foldb.materializer.fold import LEVEL, fold
-from foldb.materializer.outcomes import Applied, Done, Refused, Skipped, sequence_number
-from foldb.materializer.state import ORIGINS_KEPT
+from foldb.materializer.fold.outcomes import Applied, Done, Refused, Skipped, sequence_number
+from foldb.materializer.fold.state import ORIGINS_KEPT
 from foldb.model.errors import ConditionalCheckFailedError, ValidationError
 from foldb.model.values import Item, dump
 

@@ -6,11 +6,11 @@ import orjson
 import pytest
 
 from foldb import expressions
-from foldb.materializer.entries import entry_place
+from foldb.materializer.fold.entries import entry_place
+from foldb.materializer.fold.reads import get, query_page, scan_page, segment_bounds
+from foldb.materializer.fold.state import Table
+from foldb.materializer.fold.storage import HASHES
 from foldb.materializer.partition import Page, QueryRequest, ScanRequest
-from foldb.materializer.reads import get, query_page, scan_page, segment_bounds
-from foldb.materializer.state import Table
-from foldb.materializer.storage import HASHES
 from foldb.model.errors import ValidationError
 from foldb.model.values import Item, load
 

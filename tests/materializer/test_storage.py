@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldb.materializer import storage as storage_module
-from foldb.materializer.storage import HASHES, LISTS_UP_TO, Collection, Store, Stored
+from foldb.materializer.fold import storage as storage_module
+from foldb.materializer.fold.storage import HASHES, LISTS_UP_TO, Collection, Store, Stored
 from foldb.model.keys import key_hash, slot
 
 Model: TypeAlias = dict[tuple[bytes, bytes], Stored]

@@ -1,7 +1,7 @@
 """All actions or none, once."""
 
 from foldb.log.commands import Check, Expression, Transact
-from foldb.materializer.outcomes import Refused, Transacted, TransactionRefused
+from foldb.materializer.fold.outcomes import Refused, Transacted, TransactionRefused
 from foldb.model.errors import (
     IdempotentParameterMismatchError,
     Reason,

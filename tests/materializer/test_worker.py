@@ -7,12 +7,12 @@ import pytest
 from foldb.log.commands import Command, Position, Settle
 from foldb.log.memory import MemoryLog
 from foldb.materializer import refold as refold_module
-from foldb.materializer.dump import digest
+from foldb.materializer.fold.dump import digest
+from foldb.materializer.fold.outcomes import Applied, Failed, Outcome, Refused
+from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.local import LocalPartition
-from foldb.materializer.outcomes import Applied, Failed, Outcome, Refused
 from foldb.materializer.partition import Page, QueryRequest, ScanRequest
 from foldb.materializer.refold import FoldError
-from foldb.materializer.state import PartitionState, Table
 from foldb.materializer.worker import ENTRY_BYTES, ENTRY_COMMANDS, Worker
 from foldb.model.errors import (
     AppendUnknownError,

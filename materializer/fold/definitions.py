@@ -8,11 +8,11 @@ that has items is filled by Backfill commands, so that no step is long.
 
 import orjson
 
-from ..log.commands import Backfill, DefineTable, Settle
-from ..model import table_requests
-from ..model.errors import RequestError, ResourceInUseError
-from ..model.tables import TableDefinition, index_filled, key_error_of_index, settled
-from ..model.values import load
+from ...log.commands import Backfill, DefineTable, Settle
+from ...model import table_requests
+from ...model.errors import RequestError, ResourceInUseError
+from ...model.tables import TableDefinition, index_filled, key_error_of_index, settled
+from ...model.values import load
 from .entries import entry_of, entry_place
 from .outcomes import Defined, Done, Outcome, Refused, Skipped
 from .state import Index, PartitionState, Table

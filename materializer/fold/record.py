@@ -8,7 +8,7 @@ and any day. A command that is refused is an outcome. Anything that raises here 
 partition at the record's position.
 """
 
-from ..log.commands import (
+from ...log.commands import (
     Backfill,
     Command,
     DefineTable,
@@ -24,8 +24,8 @@ from ..log.commands import (
     Transact,
     Update,
 )
-from ..model import numbers
-from ..model.values import load
+from ...model import numbers
+from ...model.values import load
 from . import definitions
 from .outcomes import Done, Outcome, Refused, Skipped, sequence_number
 from .state import PartitionState

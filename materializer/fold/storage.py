@@ -20,7 +20,7 @@ from typing import TypeAlias, final
 
 from sortedcontainers import SortedDict
 
-from ..model.keys import key_hash, slot
+from ...model.keys import key_hash, slot
 
 # An item at rest: its canonical bytes and its size by DynamoDB's rule. A plain tuple and not a NamedTuple,
 # because only plain tuples of atoms are left alone by the garbage collector.

@@ -12,9 +12,9 @@ but the fold changes it.
 
 from dataclasses import dataclass, field
 
-from ..log.commands import Genesis
-from ..model.limits import MODERN, Limits, limits_named
-from ..model.tables import IndexDefinition, TableDefinition
+from ...log.commands import Genesis
+from ...model.limits import MODERN, Limits, limits_named
+from ...model.tables import IndexDefinition, TableDefinition
 from .storage import Store
 
 ORIGINS_KEPT = 1024

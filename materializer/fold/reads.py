@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TypeAlias
 
-from ..model.capacity import read_half_units
-from ..model.errors import ValidationError
-from ..model.limits import MODERN
-from ..model.values import dump, load
-from .partition import Page, QueryRequest, ScanRequest
+from ...model.capacity import read_half_units
+from ...model.errors import ValidationError
+from ...model.limits import MODERN
+from ...model.values import dump, load
+from .pages import Page, QueryRequest, ScanRequest
 from .state import Index, Table
 from .storage import HASHES, Store, Stored
 

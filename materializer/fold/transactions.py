@@ -5,9 +5,9 @@ are, and apply the decisions only if none refuses. No key is in a transaction tw
 cannot depend on another's.
 """
 
-from ..log.commands import Action, Put, Transact
-from ..model.capacity import read_half_units
-from ..model.errors import (
+from ...log.commands import Action, Put, Transact
+from ...model.capacity import read_half_units
+from ...model.errors import (
     ConditionalCheckFailedError,
     IdempotentParameterMismatchError,
     ItemCollectionSizeLimitError,

@@ -12,10 +12,10 @@ every refold repeats. An item without the key attributes has no entry: the index
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..model import keys
-from ..model.capacity import index_write_units
-from ..model.limits import Limits
-from ..model.values import Item, dump, item_size
+from ...model import keys
+from ...model.capacity import index_write_units
+from ...model.limits import Limits
+from ...model.values import Item, dump, item_size
 from .state import Index, Table
 from .storage import Stored
 

@@ -9,9 +9,9 @@ sender is told why. Outcomes are plain data, because the sender may sit on anoth
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..log.commands import Context
-from ..model.errors import RequestError
-from ..model.tables import TableDefinition
+from ...log.commands import Context
+from ...model.errors import RequestError
+from ...model.tables import TableDefinition
 
 # A sequence number is (base + offset, index, which change of the command), written as one decimal number of
 # 27 digits. The widths are in every feed ever served: 10^18 entries, 10^4 commands an entry, 10^4 changes a command.

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 
 import orjson
 
-from .. import expressions
-from ..expressions import Plan
-from ..log.commands import Action, Check, Context, Delete, Expression, Put, Update
-from ..model.capacity import write_units
-from ..model.errors import (
+from ... import expressions
+from ...expressions import Plan
+from ...log.commands import Action, Check, Context, Delete, Expression, Put, Update
+from ...model.capacity import write_units
+from ...model.errors import (
     ConditionalCheckFailedError,
     ItemCollectionSizeLimitError,
     RequestError,
     ValidationError,
 )
-from ..model.limits import Limits
-from ..model.tables import index_key_error
-from ..model.values import Item, Value, dump, item_size, load
+from ...model.limits import Limits
+from ...model.tables import index_key_error
+from ...model.values import Item, Value, dump, item_size, load
 from .entries import Move, apply_moves, moves, size_with_local_entries
 from .outcomes import Applied, Change, Refused, Units
 from .state import Table

@@ -1,0 +1,15 @@
+"""The fold: what a partition is, and what a record does to it.
+
+    record ──► fold ──► outcomes                    record.py
+                 │
+                 ├── decide, then apply             writes.py, entries.py (indexes), transactions.py
+                 ├── which tables exist             definitions.py
+                 └── state                          state.py, storage.py; reads.py looks at it, dump.py writes it down
+
+Everything in this folder is pure: no clock, no chance, no float, no file, no thread, no order of a hash. What
+drives it (worker, timers, refold) stands in the folder above.
+"""
+
+from .record import LEVEL, fold, fold_command
+
+__all__ = ["LEVEL", "fold", "fold_command"]
