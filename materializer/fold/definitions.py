@@ -12,6 +12,7 @@ from ...log.commands import Backfill, DefineTable, Settle
 from ...model import table_requests
 from ...model.errors import RequestError, ResourceInUseError
 from ...model.tables import TableDefinition, index_filled, key_error_of_index, settled
+from ...model.throughput import units_of
 from ...model.values import load
 from .entries import entry_of, entry_place
 from .outcomes import Defined, Done, Outcome, Refused, Skipped
@@ -35,6 +36,7 @@ def define(state: PartitionState, command: DefineTable) -> Outcome:
                 next_id=state.next_id,
                 time_ms=state.log_time,
                 limits=state.limits,
+                units=_units(state, but=command.table),
             )
     except RequestError as error:
         return Refused(error)
@@ -81,10 +83,16 @@ def _create(state: PartitionState, command: DefineTable, request: dict[str, obje
         time_ms=state.log_time,
         limits=state.limits,
         tables=len(state.tables),
+        units=_units(state),
     )
     if definition.name in state.names:
         raise ResourceInUseError(f"Table already exists: {definition.name}")
     return definition
+
+
+def _units(state: PartitionState, but: int = 0) -> tuple[int, int]:
+    """What the tables have provisioned, one of them left out."""
+    return units_of(table.definition for table in state.tables.values() if table.definition.id != but)
 
 
 def _install(state: PartitionState, definition: TableDefinition) -> None:
