@@ -5,6 +5,7 @@ open ──► log ──► refold ──► serve ... ──► close: answer 
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..log.local import LocalLog
 from ..log.log import Log
@@ -19,6 +20,9 @@ from ..model.limits import Limits
 from ..model.tables import name_of
 from .settings import Settings
 
+if TYPE_CHECKING:
+    from .admin.rebuild import RebuildJob
+
 _ORIGIN_BYTES = 16
 
 _USABLE = frozenset(("ACTIVE", "UPDATING"))
@@ -32,11 +36,14 @@ class Node:
 
     Attributes:
         settings: How it was started.
+        loop: Where everything happens.
+        log: What the worker appends to; others may read it.
         worker: Appends and folds; handlers go through `partition`.
         partition: Where commands and reads go.
         state: The catalog: which tables there are and how they are defined. Look, but never change it.
         clock: Milliseconds since 1970.
         random_bytes: Draws that many random bytes.
+        rebuilding: The last rebuild of a table, under way or done.
     """
 
     def __init__(
@@ -63,13 +70,15 @@ class Node:
             LogError, CorruptionError, ForeignLogError, NewerVersionError, FoldError: There is no serving this log.
         """
         self.settings = settings
+        self.loop = loop
         self.clock = clock
         self.random_bytes = random_bytes
+        self.rebuilding: RebuildJob | None = None
         self.state = PartitionState()
-        self._log = _open_log(settings, loop, clock, random_bytes, on_fatal)
+        self.log = _open_log(settings, loop, clock, random_bytes, on_fatal)
         try:
             self.worker = Worker(
-                self._log,
+                self.log,
                 self.state,
                 origin=random_bytes(_ORIGIN_BYTES),
                 scheduler=loop,
@@ -78,7 +87,7 @@ class Node:
             )
             self.worker.open(progress)
         except BaseException:
-            self._log.close()
+            self.log.close()
             raise
         self.partition: Partition = LocalPartition(self.worker)
         self._timers = Timers(
@@ -98,7 +107,7 @@ class Node:
         drained = asyncio.Event()
         self.worker.close(drained.set)
         await drained.wait()
-        self._log.close()
+        self.log.close()
 
     @property
     def limits(self) -> Limits:

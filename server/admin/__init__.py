@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from .digest import digest
+from .rebuild import rebuild
 from .status import status
 
 if TYPE_CHECKING:
@@ -10,5 +11,6 @@ if TYPE_CHECKING:
 
 ADMIN: "dict[str, Handler]" = {
     "Digest": digest,
+    "Rebuild": rebuild,
     "Status": status,
 }

@@ -1,0 +1,133 @@
+"""Rebuild: a table refolded from the log beside the live one, compared with it, and put in its place.
+
+    {"TableName"}            begins, and answers as the next line does
+    {"TableName", "Id"}      asks how far it is; the last answer has the comparison
+
+It goes in short portions on the node's loop, with other requests in between. When it has caught up, comparing and
+installing happen in one turn of the loop, so no write falls between them. Nothing of it outlives the process: after
+a crash the start refolds everything anyway.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ...log.commands import Position, Record
+from ...materializer.rebuild import Comparison, Rebuild
+from ...model.errors import FoldbError, InternalServerError, RequestError, ValidationError
+from ..reply import Reply
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+# Commands folded before others have their turn: about ten milliseconds.
+_PORTION = 500
+# An asker is answered when it is done, or after so long.
+_ANSWER_AFTER_S = 0.5
+
+logger = logging.getLogger(__name__)
+
+
+def rebuild(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Begin a rebuild, or tell of the one under way."""
+    name, number = body.get("TableName"), body.get("Id")
+    if not isinstance(name, str) or not isinstance(number, int | None):
+        raise ValidationError("Rebuild takes a TableName, and the Id that an answer gave")
+    job = node.rebuilding
+    if number is None:
+        if job is not None and not job.finished:
+            raise ValidationError(f"The table {job.name} is being rebuilt: one at a time")
+        node.table_in_any_status(name)
+        job = node.rebuilding = RebuildJob(node, name, 1 if job is None else job.number + 1)
+        job.go_on()
+    elif job is None or job.number != number or job.name != name:
+        raise ValidationError(f"No rebuild {number} of the table {name} is known")
+    job.tell(reply)
+
+
+class RebuildJob:
+    """One rebuild, from its first portion to its answer."""
+
+    def __init__(self, node: "Node", name: str, number: int) -> None:
+        self.name = name
+        self.number = number
+        self.finished = False
+        self._node = node
+        self._work = Rebuild()
+        self._records: Iterator[Record] = iter(())
+        self._result: dict[str, Any] | RequestError = {}
+        self._waiting: list[Callable[[], None]] = []
+
+    def go_on(self) -> None:
+        """Fold a portion; at the end of what was there, look whether more has come, and if not, be done."""
+        try:
+            if self._work.fold(self._records, _PORTION, until=self._node.state.next_offset):
+                self._again()
+            elif self._work.state.next_offset < self._node.state.next_offset:
+                self._records = self._node.log.read(0, self._work.state.next_offset)
+                self._again()
+            else:
+                self._finish(self._install())
+        except RequestError as error:
+            self._finish(error)  # the table was deleted meanwhile
+        except FoldbError:
+            # The live table stays as it is. What is wrong with the log is `foldb verify`'s to say.
+            logger.exception("the rebuild of %s stopped", self.name)
+            self._finish(InternalServerError(f"The table {self.name} could not be rebuilt from the log"))
+
+    def tell(self, reply: Reply) -> None:
+        """Answer when it is done, or with how far it is."""
+        told = False
+
+        def answer() -> None:
+            nonlocal told
+            if not told:
+                told = True
+                self._answer(reply)
+
+        if self.finished:
+            answer()
+        else:
+            self._waiting.append(answer)
+            self._node.loop.call_later(_ANSWER_AFTER_S, answer)
+
+    def _again(self) -> None:
+        self._node.loop.call_soon(self.go_on)
+
+    def _install(self) -> dict[str, Any]:
+        table = self._node.table_in_any_status(self.name)
+        compared: Comparison = self._work.compare(table)
+        self._work.install(self._node.state, table.definition.id)
+        return {
+            "Position": self._position.text(self._node.partitions),
+            "Items": compared.items,
+            "Same": compared.same,
+            "LiveDigest": compared.live,
+            "RebuiltDigest": compared.rebuilt,
+        }
+
+    def _finish(self, result: dict[str, Any] | RequestError) -> None:
+        self._result = result
+        self.finished = True
+        self._work, self._records = Rebuild(), iter(())  # the rebuilt state was as large as the live one
+        for answer in self._waiting:
+            answer()
+        self._waiting.clear()
+
+    def _answer(self, reply: Reply) -> None:
+        if isinstance(self._result, RequestError):
+            reply.error(self._result, self._position)
+            return
+        progress = {
+            "Id": self.number,
+            "Status": "DONE" if self.finished else "RUNNING",
+            "Folded": self._work.state.next_offset,
+            "End": self._node.state.next_offset,
+        }
+        reply.ok(orjson.dumps(progress | self._result), self._position)
+
+    @property
+    def _position(self) -> Position:
+        return self._node.worker.position
