@@ -15,14 +15,24 @@ FOLDB = Path(sys.executable).with_name("foldb")
 @contextmanager
 def served(directory: Path, *options: str) -> Iterator[str]:
     """Serve `directory` on a free port until the block ends; yields the address."""
-    command = [FOLDB, "serve", "--db", directory, "--port", "0", *options]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = _start(directory, *options)
     try:
         yield _address(process)
     finally:
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=30)
     assert process.returncode == 0, said
+
+
+@contextmanager
+def killed(directory: Path, *options: str) -> Iterator[str]:
+    """The same, but the block ends in a kill -9."""
+    process = _start(directory, *options)
+    try:
+        yield _address(process)
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
 
 
 def foldb(*arguments: str | os.PathLike[str], stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -39,3 +49,8 @@ def _address(process: subprocess.Popen[str]) -> str:
         if match := re.search(r"http://\S+:\d+", line):
             return match[0]
     raise AssertionError(f"foldb serve ended: {said}")
+
+
+def _start(directory: Path, *options: str) -> subprocess.Popen[str]:
+    command = [FOLDB, "serve", "--db", directory, "--port", "0", *options]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -1,7 +1,8 @@
 """Small words that the tests of the specification share."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -63,3 +64,10 @@ def pages(read: Any, **request: Any) -> Iterator[Any]:
 def everything(read: Any, **request: Any) -> list[Any]:
     """All the items of a Query or Scan."""
     return [item for page in pages(read, **request) for item in page["Items"]]
+
+
+def load(client: Any, table: str, items: Iterable[dict[str, Any]]) -> None:
+    """Put many items, as on the wire, by BatchWriteItem."""
+    puts = ({"PutRequest": {"Item": item}} for item in items)
+    while batch := list(islice(puts, 25)):
+        assert {} == client.batch_write_item(RequestItems={table: batch})["UnprocessedItems"]

@@ -10,7 +10,7 @@ import pycountry
 import pytest
 from boto3.dynamodb.conditions import Key
 
-from tests.spec.claims import everything
+from tests.spec.claims import everything, load
 from tests.tables import table_request
 
 
@@ -25,30 +25,30 @@ LANGUAGES = _database("639-3")
 COUNTRIES = _database("3166-1")
 
 
-def _load(resource: Any, rows: list[dict[str, Any]], *keys: str, **indexes: Any) -> Iterator[Any]:
+def _load(
+    resource: Any, client: Any, rows: list[dict[str, Any]], *keys: str, **indexes: Any
+) -> Iterator[Any]:
     table = resource.create_table(**table_request(f"iso-{id(rows)}", *keys, **indexes))
-    with table.batch_writer() as batch:
-        for row in rows:
-            batch.put_item(Item=row)
+    load(client, table.name, ({name: {"S": value} for name, value in row.items()} for row in rows))
     yield table
     table.delete()
 
 
 @pytest.fixture(scope="module")
-def subdivisions(resource: Any) -> Iterator[Any]:
+def subdivisions(resource: Any, client: Any) -> Iterator[Any]:
     gsi = {"ByType": "type:S code:S KEYS_ONLY", "ByParent": "parent:S code:S name"}
-    yield from _load(resource, SUBDIVISIONS, "country:S", "code:S", gsi=gsi)
+    yield from _load(resource, client, SUBDIVISIONS, "country:S", "code:S", gsi=gsi)
 
 
 @pytest.fixture(scope="module")
-def languages(resource: Any) -> Iterator[Any]:
+def languages(resource: Any, client: Any) -> Iterator[Any]:
     gsi = {"ByAlpha2": "alpha_2:S", "ByKind": "type:S name:S"}
-    yield from _load(resource, LANGUAGES, "alpha_3:S", gsi=gsi)
+    yield from _load(resource, client, LANGUAGES, "alpha_3:S", gsi=gsi)
 
 
 @pytest.fixture(scope="module")
-def countries(resource: Any) -> Iterator[Any]:
-    yield from _load(resource, COUNTRIES, "alpha_2:S", gsi={"ByOfficialName": "official_name:S"})
+def countries(resource: Any, client: Any) -> Iterator[Any]:
+    yield from _load(resource, client, COUNTRIES, "alpha_2:S", gsi={"ByOfficialName": "official_name:S"})
 
 
 @pytest.mark.spec("S01", "S84")
