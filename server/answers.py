@@ -7,6 +7,8 @@ they unpack.
 import zlib
 
 JSON = b"application/x-amz-json-1.0"
+# An answer has the type of its request, if it is one of these.
+ECHOED = frozenset((JSON, b"application/x-amz-json-1.1", b"application/json"))
 # Below this a body fits a packet or two: packing it would cost more time than it saves.
 GZIP_FROM_BYTES = 4096
 

@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         self._advancing = False
         self._paused = False  # the client does not read what it asked for
         self._closing = False  # nothing more is read, or taken up
-        self.deadline = listener.tick + HEAD_TICKS
+        self.deadline = listener.tick + IDLE_TICKS
 
     # What the transport calls
 
@@ -253,6 +253,8 @@ class Connection(asyncio.Protocol):
         fields = head.fields
         close = self._closing or not head.keep_alive
         content_type = fields.get(b"content-type", answers.JSON)
+        if content_type not in answers.ECHOED:
+            content_type = answers.JSON
         where = None if position is None else listener.position_text(position)
         packed = len(body) >= answers.GZIP_FROM_BYTES and b"gzip" in fields.get(b"accept-encoding", b"")
         request_id = reply.request_id.encode()

@@ -19,7 +19,7 @@ class Sink(Protocol):
     """Where answers go: a connection."""
 
     def answer(self, reply: "Reply", status: int, body: bytes, position: Position | None) -> None:
-        """Send the answer to `reply`'s request once those before it are sent."""
+        """Send the answer to `reply`'s request."""
         ...
 
 
@@ -28,16 +28,14 @@ class Reply:
 
     Attributes:
         request_id: What the answer's x-amzn-RequestId says.
-        wire: The answer in bytes while it waits for those before it; kept here for the connection.
     """
 
-    __slots__ = ("_authorization", "_invocation", "_sink", "request_id", "wire")
+    __slots__ = ("_authorization", "_invocation", "_sink", "request_id")
 
     def __init__(
         self, sink: Sink, request_id: str, authorization: bytes = b"", invocation: bytes | None = None
     ) -> None:
         self.request_id = request_id
-        self.wire: bytes | None = None
         self._sink = sink
         self._authorization = authorization
         self._invocation = invocation
