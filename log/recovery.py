@@ -1,15 +1,14 @@
 """From a folder, as a crash or a stranger left it, to a log that can be continued.
 
     1. judge     is it a log, ours, of a version that we know, and whole up to its last write?    changes nothing
-    2. cut       what a crash tore from the last write goes to a side file
-    3. rewrite   what nobody is known to have synced is written once more, and everything synced
+    2. save      what a crash left of a torn write goes to a side file
+    3. rewrite   it is cut off, what nobody is known to have synced is written once more, and all of it synced
 
 Only then may a record be served. Step 1 refuses damage; it cuts nothing that was durable. Step 3 is there because
 after a failed sync the system may show pages that the disk does not have: reading them back would prove nothing,
 writing and syncing them does.
 """
 
-import errno
 import logging
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,7 +24,7 @@ from .disk import Disk, read_all, write_all
 from .history import History, place, segments_in
 from .log import genesis_entry
 from .segment import Chain, Scan
-from .writer import UNFINISHED, create_segment
+from .writer import NO_SPACE, UNFINISHED, create_segment
 
 LOCK_NAME: Final = "lock"
 # Other parts of a data folder that may be there before its log is. Anything else in it, and no log: it is not ours.
@@ -111,7 +110,7 @@ def create(
     try:
         create_segment(disk, folder, 0, data).close()
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in NO_SPACE:
             raise LogFullError(f"no space left for a log in {folder}: make room, then start again") from error
         raise
 
@@ -129,7 +128,7 @@ def recover(disk: Disk, folder: Path) -> Recovered:
     for name in disk.names(folder):
         if name.endswith(UNFINISHED):
             disk.remove(folder / name)
-    cut = _cut(disk, history, data[scan.end :], scan.end) if scan.damage else None
+    cut = _save(disk, history, data[scan.end :], scan.end) if scan.damage else None
     _rewrite(disk, history, data[synced : scan.end], synced)
     return Recovered(history, scan.chain, scan.end, genesis, cut)
 
@@ -156,17 +155,12 @@ def _judge(disk: Disk, history: History) -> tuple[bytes, Scan, int]:
     return data, scan, synced
 
 
-def _cut(disk: Disk, history: History, torn: bytes, position: int) -> Cut:
+def _save(disk: Disk, history: History, torn: bytes, position: int) -> Cut:
+    """Keep the torn bytes beside the segment."""
     path = history.path(history.last)
-    side_file = _save(disk, path, torn, position)
-    file = disk.open(path)
-    try:
-        file.truncate(position)
-        file.sync()
-    finally:
-        file.close()
+    side_file = _write_side_file(disk, path, torn, position)
     logger.warning(
-        "%s: the last write was torn; %d bytes from byte %d on were cut%s",
+        "%s: the last write was torn; %d bytes from byte %d on are cut%s",
         path.name,
         len(torn),
         position,
@@ -175,8 +169,8 @@ def _cut(disk: Disk, history: History, torn: bytes, position: int) -> Cut:
     return Cut(path.name, position, len(torn), side_file)
 
 
-def _save(disk: Disk, path: Path, torn: bytes, position: int) -> Path | None:
-    """Keep the torn bytes beside the segment, unless the disk is full: that must not keep a log from starting."""
+def _write_side_file(disk: Disk, path: Path, torn: bytes, position: int) -> Path | None:
+    """Write the torn bytes, durably; not on a full disk, which must not keep a log from starting."""
     names = disk.names(path.parent)
     side_name = f"{path.name}.torn-{position}"
     while side_name in names:
@@ -189,7 +183,7 @@ def _save(disk: Disk, path: Path, torn: bytes, position: int) -> Path | None:
         file.sync()
         disk.sync_folder(path.parent)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in NO_SPACE:
             raise
         with suppress(OSError):
             disk.remove(side_file)
@@ -201,8 +195,11 @@ def _save(disk: Disk, path: Path, torn: bytes, position: int) -> Path | None:
 
 
 def _rewrite(disk: Disk, history: History, tail: bytes, position: int) -> None:
+    """Cut what follows the tail, write the tail again, and make both and every name durable."""
     file = disk.open(history.path(history.last))
     try:
+        if file.size() > position + len(tail):
+            file.truncate(position + len(tail))
         write_all(file, position, tail)
         file.sync()
     finally:

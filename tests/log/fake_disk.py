@@ -153,7 +153,11 @@ class FakeDisk:
         """How many of so many more bytes there is room for."""
         if self.space is None:
             return wanted
-        return max(0, min(wanted, self.space - sum(len(node.cached) for node in self.names_cached.values())))
+        return max(0, min(wanted, self.space - self.used()))
+
+    def used(self) -> int:
+        """How many bytes all files have."""
+        return sum(len(node.cached) for node in self.names_cached.values())
 
     def _settle(self, path: Path) -> None:
         if path in self.names_cached:

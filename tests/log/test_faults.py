@@ -107,7 +107,10 @@ def test_any_call_may_fail_and_the_log_opens_again(error: Callable[[], OSError],
         heal(disk)
         disk.crash()
 
-        ledger.check(open_log(disk, segment_bytes=SMALL_SEGMENT))
+        log = open_log(disk, segment_bytes=SMALL_SEGMENT)
+        ledger.check(log)
+        ledger.acknowledged = numbers(log)  # what was served once is as good as acknowledged
+        ledger.send(log, size=300)
         disk.power_cut(random.Random(count))
         ledger.check(open_log(disk, segment_bytes=SMALL_SEGMENT))
 
@@ -134,6 +137,27 @@ def test_the_power_may_go_at_any_call_and_again_while_recovering(seed: int) -> N
         ledger.check(log)
         ledger.send(log)
         ledger.check(log)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_segment_whose_name_was_not_synced_is_so_before_it_is_served(seed: int) -> None:
+    """Killed between the rename and the sync of the folder: the next start sees a name that the disk does not have."""
+    disk = FakeDisk()
+
+    def hook(call: str, path: Path) -> None:
+        if "rename" in disk.calls and call == "sync_folder":
+            raise PowerCut
+
+    disk.hook = hook
+    with pytest.raises(PowerCut):
+        open_log(disk)
+    heal(disk)
+    disk.crash()
+
+    append(open_log(disk), put_entry(0))
+    disk.power_cut(random.Random(seed))
+
+    assert [0] == numbers(open_log(disk))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -235,6 +259,29 @@ def test_a_full_disk_refuses_and_recovers_by_itself(number: int, call: int) -> N
     assert [0, 2] == numbers(log)
     disk.power_cut(random.Random(0))
     assert [0, 2] == numbers(open_log(disk))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_was_refused_does_not_come_back_after_a_power_cut(seed: int) -> None:
+    """Whole blocks of the refused group may have got to the disk by themselves before the rest had no room."""
+    disk = log_of(1)
+    held = Held()
+    log = open_log(disk, background=held)
+    results: list[Appended | LogError] = []
+    for n in range(1, 4):
+        log.append(0, put_entry(n, size=1000), results.append)
+    disk.space = disk.used() + 2500
+
+    def hook(call: str, path: Path) -> None:
+        if call == "truncate":
+            disk.names_cached[path].sync()
+
+    disk.hook = hook
+    held.close()
+    disk.power_cut(random.Random(seed))
+
+    assert [LogFullError] * 3 == [type(result) for result in results]
+    assert [0] == numbers(open_log(disk))
 
 
 @pytest.mark.parametrize("segment_bytes", [SMALL_SEGMENT, 1 << 20])
