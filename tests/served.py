@@ -52,5 +52,5 @@ def _address(process: subprocess.Popen[str]) -> str:
 
 
 def _start(directory: Path, *options: str) -> subprocess.Popen[str]:
-    command = [FOLDB, "serve", "--db", directory, "--port", "0", *options]
+    command = [str(FOLDB), "serve", "--db", str(directory), "--port", "0", *options]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
