@@ -10,14 +10,19 @@ projections. Each language is a parser that makes a `tree`; the evaluating modul
 """
 
 from .conditions import Condition
-from .key_attributes import refuse_key_filter, refuse_key_paths, refuse_key_update
-from .key_conditions import KeyCondition, KeyRange, key_range
+from .key_conditions import (
+    KeyCondition,
+    KeyRange,
+    key_range,
+    refuse_key_filter,
+    refuse_key_paths,
+    refuse_key_update,
+)
 from .legacy import LegacyPlan, compile_legacy
-from .mixing import check_mixing
+from .parameters import check_mixing, check_substitution_size, check_substitutions
 from .parser import Names, Values
-from .paths import Projection
 from .plans import Plan, compile  # noqa: A004  # the agreed name
-from .substitutions import check_substitution_size, check_substitutions
+from .projections import Projection
 from .updates import Update, Updated
 
 __all__ = [

@@ -10,8 +10,7 @@ from typing import Final, TypeAlias
 
 from ..model.errors import ValidationError
 from ..model.values import Item, Value, contains
-from .compare import begins_with, ordered
-from .operands import Bound, Reader, reader
+from .operands import Bound, Reader, begins_with, ordered, reader
 from .parse_condition import NO_CHECKS, ValueChecks, bounds_problem, type_name_problem
 from .tree import Among, And, Between, Call, Comparison, ConditionNode, Not, Or, Path, Reference
 

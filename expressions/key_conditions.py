@@ -5,9 +5,12 @@ only with the schema: `key_range` checks the condition against it and gives byte
 
 In a table the sort key's bytes are the value's own. In an index they are a composite (see `model.keys`):
 the index's sort attributes, then the table's key; a condition on the first attributes is a range there too.
+
+What the other expressions may not do to a key's attributes is here as well: it, too, is known only
+with the schema.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -15,8 +18,11 @@ from ..model import keys
 from ..model.errors import ValidationError
 from ..model.key_schema import KeyAttribute, KeySchema
 from ..model.values import Value
+from .conditions import Condition
 from .parse_condition import NO_CHECKS, ValueChecks
+from .projections import Projection
 from .tree import Among, And, Between, Call, Comparison, ConditionNode, Not, Operand, Or, Path, Reference
+from .updates import Update
 
 _MIRRORED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NOT_INDEXABLE: Final = frozenset({"NE", "NULL", "NOT_NULL", "CONTAINS", "NOT_CONTAINS", "IN"})
@@ -255,3 +261,35 @@ def _after_all(prefix: bytes) -> bytes | None:
     """The first bytes after everything that begins with `prefix`; None if nothing comes after."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+def refuse_key_filter(condition: Condition, key_names: Iterable[str]) -> None:
+    """Refuse a Query's filter on the key that is queried: the key condition is the place for it."""
+    for name in key_names:
+        if name in condition.attributes:
+            what = "Filter Expression" if condition.parameter == "FilterExpression" else condition.parameter
+            raise ValidationError(
+                f"{what} can only contain non-primary key attributes: Primary key attribute: {name}"
+            )
+
+
+def refuse_key_update(update: Update, key_names: Iterable[str]) -> None:
+    """Refuse an update that writes to the table's key."""
+    for name in key_names:
+        if name in update.targets.attributes:
+            raise ValidationError(
+                "One or more parameter values were invalid: "
+                f"Cannot update attribute {name}. This attribute is part of the key"
+            )
+
+
+def refuse_key_paths(
+    part: Condition | Projection | Update, key_names: Iterable[str], role: str = "Key"
+) -> None:
+    """Refuse paths into a key attribute, which is always a scalar; `role` is "IndexKey" for an index."""
+    for name in key_names:
+        if name in part.nested:
+            raise ValidationError(
+                "Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: "
+                f"{role}: {name}"
+            )

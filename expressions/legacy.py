@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 from ..model.errors import ValidationError
 from ..model.limits import MODERN, Limits
 from ..model.values import Value, check_value
-from .compare import ordered
 from .conditions import Condition
 from .key_conditions import KeyCondition, KeyTerm
-from .paths import Projection
+from .operands import ordered
 from .plans import Plan
+from .projections import Projection
 from .tree import (
     Action,
     AddAction,

@@ -2,17 +2,23 @@
 
 A tree becomes closures once, when its plan is made; a request then only calls them. An operand that
 has no value (no such attribute, size() of a number) is worth None.
+
+The relations between two values follow. Values are canonical, so equal means equal as Python sees it. Order
+exists within S, N and B only; anywhere else a comparison does not hold, whichever way round it is asked.
 """
 
+from binascii import a2b_base64
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from ..model.values import Item, Value
-from .compare import size
+from ..model.values import Item, Value, compare
 from .tree import Call, Operand, Path, Reference
 
 Bound: TypeAlias = Mapping[str, Value]
 Reader: TypeAlias = Callable[[Item, Bound], Value | None]
+
+_ORDERED: Final = frozenset({"S", "N", "B"})
+_UNSIZED: Final = frozenset({"N", "BOOL", "NULL"})
 
 
 def reader(operand: Operand) -> Reader:
@@ -65,3 +71,26 @@ def _size_reader(read: Reader) -> Reader:
         return None if count is None else {"N": str(count)}
 
     return measure
+
+
+def ordered(left: Value, right: Value) -> int | None:
+    """Compare by DynamoDB's order: negative, zero or positive; None where there is no order."""
+    type_name = next(iter(left))
+    return compare(left, right) if type_name in right and type_name in _ORDERED else None
+
+
+def begins_with(value: Value, prefix: Value) -> bool:
+    """Whether a string or binary begins with another."""
+    if "S" in value and "S" in prefix:
+        return bool(value["S"].startswith(prefix["S"]))
+    if "B" in value and "B" in prefix:
+        return a2b_base64(value["B"]).startswith(a2b_base64(prefix["B"]))
+    return False
+
+
+def size(value: Value) -> int | None:
+    """What size() gives: characters of a string, bytes of a binary, elements; None for the other types."""
+    ((type_name, content),) = value.items()
+    if type_name in _UNSIZED:
+        return None
+    return len(a2b_base64(content)) if type_name == "B" else len(content)

@@ -15,9 +15,18 @@ is closed.
 from typing import Final, NamedTuple, TypeAlias
 
 from ..model.values import Value
-from . import problems as kinds
-from .compare import ordered
-from .parser import Parser
+from .operands import ordered
+from .parser import (
+    FUNCTION_NAME,
+    FUNCTION_USE,
+    LIMIT,
+    OPERAND,
+    OPERAND_COUNT,
+    PARENTHESES,
+    SAME_OPERANDS,
+    UNDEFINED,
+    Parser,
+)
 from .tokens import END, NAME, REFERENCE
 from .tree import Among, And, Between, Call, Comparison, ConditionNode, Not, Operand, Or, Path, Reference
 
@@ -91,7 +100,7 @@ class ConditionParser(Parser):
     """Reads a condition, a filter or a key condition."""
 
     keywords = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN"})
-    undefined_value = kinds.UNDEFINED
+    undefined_value = UNDEFINED
 
     def parse(self) -> ConditionNode:
         """Read the whole expression, or raise what is wrong with it."""
@@ -199,7 +208,7 @@ class ConditionParser(Parser):
     def _close_group(self, redundant: bool) -> None:
         self._frames.pop()
         if redundant:
-            self.problems.note(kinds.PARENTHESES, "The expression has redundant parentheses;")
+            self.problems.note(PARENTHESES, "The expression has redundant parentheses;")
 
     def _join(self, frame: _Frame, term: ConditionNode) -> ConditionNode | None:
         """Add a term to the frame's condition; None if AND or OR wants another."""
@@ -245,7 +254,7 @@ class ConditionParser(Parser):
         self._check_distinct("IN", frame.left, *frame.operands)
         if len(frame.operands) > self.limits.in_operands:
             self.problems.note(
-                kinds.LIMIT,
+                LIMIT,
                 f"The IN operator is provided with too many operands; number of operands: {len(frame.operands)}",
             )
         self.problems.settle()
@@ -257,14 +266,14 @@ class ConditionParser(Parser):
         count = _OPERAND_COUNTS.get(call.function)
         if call.function in _UPDATE_FUNCTIONS:
             self.problems.note(
-                kinds.FUNCTION_NAME,
+                FUNCTION_NAME,
                 f"The function is not allowed in a condition expression; function: {call.function}",
             )
         elif count is None:
-            self.problems.note(kinds.FUNCTION_NAME, f"Invalid function name; function: {call.function}")
+            self.problems.note(FUNCTION_NAME, f"Invalid function name; function: {call.function}")
         elif count != len(call.operands):
             self.problems.note(
-                kinds.OPERAND_COUNT,
+                OPERAND_COUNT,
                 "Incorrect number of operands for operator or function; "
                 f"operator or function: {call.function}, number of operands: {len(call.operands)}",
             )
@@ -279,7 +288,7 @@ class ConditionParser(Parser):
         if name in ("attribute_exists", "attribute_not_exists"):
             if not isinstance(first, Path):
                 self.problems.note(
-                    kinds.OPERAND,
+                    OPERAND,
                     f"Operator or function requires a document path; operator or function: {name}",
                 )
         elif name == "begins_with":
@@ -301,7 +310,7 @@ class ConditionParser(Parser):
         self._type_names[operand.name] = None
         problem = type_name_problem(value)
         if problem:
-            self.problems.note(kinds.OPERAND, problem)
+            self.problems.note(OPERAND, problem)
 
     def _check_bounds(self, low: Operand, high: Operand) -> None:
         if isinstance(low, Reference) and isinstance(high, Reference):
@@ -309,7 +318,7 @@ class ConditionParser(Parser):
             low_value, high_value = self.literal(low), self.literal(high)
             problem = low_value and high_value and bounds_problem(low_value, high_value)
             if problem:
-                self.problems.note(kinds.OPERAND, problem)
+                self.problems.note(OPERAND, problem)
 
     def _check_ordered(self, operator: str, *operands: Operand) -> None:
         for operand in operands:
@@ -320,7 +329,7 @@ class ConditionParser(Parser):
     def _check_distinct(self, operator: str, first: Operand, *rest: Operand) -> None:
         if isinstance(first, Path) and first in rest:
             self.problems.note(
-                kinds.SAME_OPERANDS,
+                SAME_OPERANDS,
                 "The first operand must be distinct from the remaining operands for this operator or function; "
                 f"operator: {operator}, first operand: {first}",
             )
@@ -338,7 +347,7 @@ class ConditionParser(Parser):
 
     def _misused(self, call: Call) -> None:
         self.problems.note(
-            kinds.FUNCTION_USE,
+            FUNCTION_USE,
             f"The function is not allowed to be used this way in an expression; function: {call.function}",
         )
 

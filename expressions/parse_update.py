@@ -11,9 +11,16 @@ function ::= name "(" operands ")"
 from collections.abc import Callable
 from typing import Final
 
-from . import problems as kinds
-from .parser import Parser
-from .paths import PathTree, Projection
+from .parser import (
+    ACTION_OPERAND,
+    FUNCTION_NAME,
+    FUNCTION_USE,
+    OPERAND,
+    PARENTHESES,
+    SECTION,
+    Parser,
+)
+from .projections import PathTree, Projection
 from .tokens import END, NAME, REFERENCE
 from .tree import (
     Action,
@@ -83,7 +90,7 @@ class UpdateParser(Parser):
                 actions.append(readers[section]())
             if section in seen:
                 self.problems.note(
-                    kinds.SECTION, f'The "{section}" section can only be used once in an update expression;'
+                    SECTION, f'The "{section}" section can only be used once in an update expression;'
                 )
             seen[section] = None
             if self.token.kind == END:
@@ -126,7 +133,7 @@ class UpdateParser(Parser):
         type_name = self.type_of(value)
         if type_name in _LONG_NAMES and not (action == "ADD" and type_name == "N"):
             self.problems.note(
-                kinds.ACTION_OPERAND,
+                ACTION_OPERAND,
                 "Incorrect operand type for operator or function; "
                 f"operator: {action}, operand type: {_LONG_NAMES[type_name]}",
             )
@@ -178,7 +185,7 @@ class UpdateParser(Parser):
             self.expect(")")
             self._frames.pop()
             if grouped:
-                self.problems.note(kinds.PARENTHESES, "The expression has redundant parentheses;")
+                self.problems.note(PARENTHESES, "The expression has redundant parentheses;")
             grouped = True
 
     def _takes_arithmetic(self, left: Operand) -> bool:
@@ -199,18 +206,18 @@ class UpdateParser(Parser):
         for operand in call.operands:
             if isinstance(operand, Call) and operand.function == "list_append":
                 self.problems.note(
-                    kinds.FUNCTION_USE,
+                    FUNCTION_USE,
                     "The function is not allowed to be used this way in an expression; function: list_append",
                 )
         if name in _CONDITION_FUNCTIONS:
             self.problems.note(
-                kinds.FUNCTION_NAME, f"The function is not allowed in an update expression; function: {name}"
+                FUNCTION_NAME, f"The function is not allowed in an update expression; function: {name}"
             )
         elif name not in ("if_not_exists", "list_append"):
-            self.problems.note(kinds.FUNCTION_NAME, f"Invalid function name; function: {name}")
+            self.problems.note(FUNCTION_NAME, f"Invalid function name; function: {name}")
         elif count != 2:
             self.problems.note(
-                kinds.OPERAND,
+                OPERAND,
                 "Incorrect number of operands for operator or function; "
                 f"operator or function: {name}, number of operands: {count}",
             )
@@ -219,7 +226,7 @@ class UpdateParser(Parser):
                 self._check_type(name, operand, "L")
         elif not isinstance(call.operands[0], Path):
             self.problems.note(
-                kinds.OPERAND, f"Operator or function requires a document path; operator or function: {name}"
+                OPERAND, f"Operator or function requires a document path; operator or function: {name}"
             )
         return call
 

@@ -6,12 +6,11 @@ time is linear in the text.
 """
 
 from collections.abc import Mapping
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
+from ..model.errors import ValidationError
 from ..model.limits import Limits
 from ..model.values import Value
-from . import problems as kinds
-from .problems import Problems
 from .reserved_words import is_reserved
 from .tokens import ALIAS, NAME, NUMBER, REFERENCE, Token, tokenize
 from .tree import Call, Operand, Path, Reference
@@ -19,7 +18,65 @@ from .tree import Call, Operand, Path, Reference
 Names: TypeAlias = Mapping[str, str] | None
 Values: TypeAlias = Mapping[str, Value] | None
 
-_HIGHEST_INDEX = 2**31 - 1
+_HIGHEST_INDEX: Final = 2**31 - 1
+_LONGEST_MESSAGE: Final = 1024  # some messages repeat what the client wrote, which may be 4 KB
+
+# From the gravest to the lightest.
+PARENTHESES: Final = 0
+FUNCTION_NAME: Final = 1
+FUNCTION_USE: Final = 2
+RESERVED_WORD: Final = 3
+LIMIT: Final = 4
+SECTION: Final = 5
+UNDEFINED: Final = 6  # a name; in a condition a value as well, whichever comes first
+UNDEFINED_VALUE: Final = 7
+OVERLAP: Final = 8
+CONFLICT: Final = 9
+OPERAND_COUNT: Final = 10
+SAME_OPERANDS: Final = 11
+ACTION_OPERAND: Final = 12
+OPERAND: Final = 13
+
+
+class Problems:
+    """The mistakes of one expression, and which of them is reported.
+
+    DynamoDB reads an expression to its end and then names one mistake: not the first in the text but the first
+    of the gravest kind. So a parser notes mistakes as it meets them and raises at the end. Only a syntax error
+    ends the reading at once.
+
+    In a condition what begins at UNDEFINED is judged within each comparison or function: the first of these
+    that has a mistake decides, whatever a later one has. `settle` marks where each ends.
+    """
+
+    __slots__ = ("_found", "_parameter", "_settled")
+
+    def __init__(self, parameter: str) -> None:
+        self._parameter = parameter
+        self._found: dict[int, str] = {}
+        self._settled: str | None = None
+
+    def note(self, kind: int, message: str) -> None:
+        """Remember a mistake, unless one of its kind was met before."""
+        self._found.setdefault(kind, message)
+
+    def settle(self) -> None:
+        """End a comparison or function of a condition."""
+        if self._settled is None:
+            lightest = [kind for kind in self._found if kind >= UNDEFINED]
+            if lightest:
+                self._settled = self._found[min(lightest)]
+
+    def fail(self, message: str) -> NoReturn:
+        """Raise at once."""
+        raise ValidationError(f"Invalid {self._parameter}: {message[:_LONGEST_MESSAGE]}")
+
+    def raise_gravest(self) -> None:
+        """Raise the mistake to report, if there is any."""
+        if self._found:
+            kind = min(self._found)
+            graver = kind < UNDEFINED or self._settled is None
+            self.fail(self._found[kind] if graver else str(self._settled))
 
 
 class Scope:
@@ -38,7 +95,7 @@ class Parser:
     """Reads one expression. Subclasses know a language."""
 
     keywords: frozenset[str] = frozenset()
-    undefined_value = kinds.UNDEFINED_VALUE
+    undefined_value = UNDEFINED_VALUE
 
     def __init__(self, parameter: str, text: str, scope: Scope, limits: Limits) -> None:
         self.problems = Problems(parameter)
@@ -106,7 +163,7 @@ class Parser:
         if self.operators > most:
             # DynamoDB stops counting here.
             self.problems.note(
-                kinds.LIMIT, f"The expression contains too many operators; operator count: {most + 1}"
+                LIMIT, f"The expression contains too many operators; operator count: {most + 1}"
             )
         self.problems.raise_gravest()
 
@@ -146,7 +203,7 @@ class Parser:
     def _finish_path(self, parts: list[str | int]) -> Path:
         if len(parts) > self.limits.path_depth:
             self.problems.note(
-                kinds.LIMIT,
+                LIMIT,
                 f"The document path has too many nesting levels; nesting levels: {len(parts)}",
             )
         path = Path(tuple(parts))
@@ -160,14 +217,14 @@ class Parser:
         if token.kind == NAME:
             if is_reserved(token.text):
                 self.problems.note(
-                    kinds.RESERVED_WORD,
+                    RESERVED_WORD,
                     f"Attribute name is a reserved keyword; reserved keyword: {token.text}",
                 )
             return token.text
         name = self.scope.names.get(token.text)
         if name is None:
             self.problems.note(
-                kinds.UNDEFINED,
+                UNDEFINED,
                 "An expression attribute name used in the document path is not defined; "
                 f"attribute name: {token.text}",
             )
@@ -179,9 +236,7 @@ class Parser:
         digits = self.advance().text
         index = int(digits) if len(digits) <= 10 else _HIGHEST_INDEX + 1
         if index > _HIGHEST_INDEX:
-            self.problems.note(
-                kinds.LIMIT, f"List index is not within the allowable range; index: [{digits[:20]}]"
-            )
+            self.problems.note(LIMIT, f"List index is not within the allowable range; index: [{digits[:20]}]")
         return index
 
     def reference(self) -> Reference:
@@ -212,7 +267,7 @@ class Parser:
     def wrong_type(self, operator: str, type_name: str) -> None:
         """Note an operand of a type that the operator or function does not take."""
         self.problems.note(
-            kinds.OPERAND,
+            OPERAND,
             "Incorrect operand type for operator or function; "
             f"operator or function: {operator}, operand type: {type_name}",
         )

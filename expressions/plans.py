@@ -13,12 +13,11 @@ from ..model.errors import ValidationError
 from ..model.limits import MODERN, Limits
 from .conditions import Condition, check_values
 from .key_conditions import KeyCondition, key_condition
+from .parameters import check_substitutions
 from .parse_condition import NO_CHECKS, ConditionParser, ValueChecks
-from .parse_projection import ProjectionParser
 from .parse_update import UpdateParser
 from .parser import Names, Scope, Values
-from .paths import Projection
-from .substitutions import check_substitutions
+from .projections import Projection, ProjectionParser
 from .updates import Update
 
 

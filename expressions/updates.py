@@ -18,7 +18,7 @@ from ..model.errors import ValidationError
 from ..model.limits import Limits
 from ..model.values import Item, Value, depth_of
 from .operands import Bound, Reader, path_reader
-from .paths import Projection, Steps
+from .projections import Projection, Steps
 from .tree import (
     Action,
     AddAction,

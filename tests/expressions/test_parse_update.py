@@ -56,7 +56,7 @@ def test_a_syntax_error_shows_the_token_and_its_neighbours(text: str, token: str
     ],
 )
 def test_what_the_language_allows(text: str) -> None:
-    offered = {":v": {"SS": ["x"]}, ":l": {"L": []}, ":n": {"N": "1"}}
+    offered: dict[str, dict[str, Any]] = {":v": {"SS": ["x"]}, ":l": {"L": []}, ":n": {"N": "1"}}
     values = {name: value for name, value in offered.items() if name in text}
 
     assert expressions.compile(update=text, values=values or None).update is not None

@@ -247,3 +247,9 @@ def test_a_projection_of_nothing_that_is_there_is_empty() -> None:
 
     assert projection is not None
     assert {} == projection.apply(ITEM)
+
+
+def test_an_update_that_only_removes_has_nothing_to_give() -> None:
+    assert made("REMOVE c DELETE d :ss")[0].only_removes
+    assert not made("REMOVE c SET d = :s")[0].only_removes
+    assert not made("ADD d :ss")[0].only_removes

@@ -1,4 +1,4 @@
-"""Several document paths as one tree of steps.
+"""Projections, and what they share with updates: several document paths as one tree of steps.
 
     a.b, a.c[1], d      {"a": {"b": 0, "c": {1: 1}}, "d": 2}
 
@@ -6,13 +6,12 @@ A leaf is the number of its path. Two paths *overlap* if one begins with the oth
 use the same place as a map and as a list; DynamoDB refuses both, and while the tree grows they show.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ..model.values import Item, Value
-from . import problems as kinds
-from .problems import Problems
+from .parser import CONFLICT, OVERLAP, Parser, Problems
+from .tokens import END
 from .tree import Path
 
 # Part of a path -> what follows, or the number of the path that ends here.
@@ -39,13 +38,13 @@ class PathTree:
                 return None
             inner = steps.setdefault(part, {})
             if isinstance(inner, int):
-                return self._note(kinds.OVERLAP, "overlap", inner, path)
+                return self._note(OVERLAP, "overlap", inner, path)
             steps = inner
         last = path.parts[-1]
         if self._conflicts(steps, last, path):
             return None
         if last in steps:
-            return self._note(kinds.OVERLAP, "overlap", _first_leaf(steps[last]), path)
+            return self._note(OVERLAP, "overlap", _first_leaf(steps[last]), path)
         steps[last] = number
         return None
 
@@ -53,7 +52,7 @@ class PathTree:
         other = next(iter(steps), part)
         if type(other) is type(part):
             return False
-        self._note(kinds.CONFLICT, "conflict", _first_leaf(steps[other]), path)
+        self._note(CONFLICT, "conflict", _first_leaf(steps[other]), path)
         return True
 
     def _note(self, kind: int, verb: str, number: int, path: Path) -> None:
@@ -124,9 +123,18 @@ def _take(value: Value | None, inner: Any) -> Value | None:
     return value if value is None or isinstance(inner, int) else _pick(value, inner)
 
 
-def projection_of(paths: Iterable[Path], problems: Problems) -> Projection:
-    """Build the projection of `paths`, noting those that overlap or conflict."""
-    tree = PathTree(problems)
-    for path in paths:
-        tree.add(path)
-    return Projection(tree.steps)
+class ProjectionParser(Parser):
+    """Reads a projection: paths with commas between them."""
+
+    def parse(self) -> Projection:
+        """Read the whole expression, or raise what is wrong with it."""
+        paths = [self.path()]
+        while self.skip(","):
+            paths.append(self.path())
+        if self.token.kind != END:
+            self.syntax_error()
+        tree = PathTree(self.problems)
+        for path in paths:
+            tree.add(path)
+        self.finish()
+        return Projection(tree.steps)
