@@ -1,0 +1,178 @@
+"""docs/coverage.md: which tests hold which row of the specification.
+
+python -m tests.house.coverage      writes the page anew from the markers `@pytest.mark.spec("S33", ...)`
+"""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "coverage.md"
+
+# Tests in these folders drive a served process through a client.
+SERVED = ("tests/cli", "tests/clients", "tests/server", "tests/spec")
+
+ROWS = {
+    "S01": "tables, items, attributes",
+    "S02": "ProductCatalog items",
+    "S03": "partition key",
+    "S04": "partition and sort key",
+    "S05": "key types and lengths",
+    "S06": "Forum, Thread, Reply",
+    "S07": "item collection",
+    "S08": "point, range or full scan",
+    "S09": "no joins",
+    "S10": "the types of the first edition",
+    "S11": "BOOL, NULL, L, M; nested paths; 32 levels",
+    "S12": "strings",
+    "S13": "numbers",
+    "S14": "binary",
+    "S15": "sets",
+    "S16": "item size limit",
+    "S17": "table names",
+    "S18": "large data elsewhere",
+    "S19": "local secondary indexes",
+    "S20": "consistent reads of an LSI, and its fetches",
+    "S21": "collection limit of an LSI",
+    "S22": "global secondary indexes",
+    "S23": "a GSI is asynchronous",
+    "S24": "a GSI's own capacity",
+    "S25": "a GSI does not fetch",
+    "S26": "sort keys of an index need not be unique",
+    "S27": "sparse indexes",
+    "S28": "projections",
+    "S29": "the seeds' genres",
+    "S30": "the seeds' years",
+    "S31": "DescribeTable shows indexes",
+    "S32": "size = names + values",
+    "S33": "size of a number",
+    "S34": "size of null and boolean",
+    "S35": "size of lists and maps",
+    "S36": "one read unit",
+    "S37": "one write unit",
+    "S38": "ten read units, ten write units",
+    "S39": "read planning table",
+    "S40": "write planning table",
+    "S41": "rounding of reads",
+    "S42": "rounding of writes",
+    "S43": "reading a missing item",
+    "S44": "a failed condition's units",
+    "S45": "BatchGetItem rounds each item",
+    "S46": "Query sums, then rounds",
+    "S47": "Scan costs what it evaluates",
+    "S48": "counting",
+    "S49": "projecting",
+    "S50": "PutItem: the larger of old and new",
+    "S51": "UpdateItem: the larger of before and after",
+    "S52": "DeleteItem: the deleted item",
+    "S53": "eventually consistent reads cost half",
+    "S54": "transactions cost twice",
+    "S55": "what indexes cost",
+    "S56": "100 bytes more an item",
+    "S57": "units are rounding units",
+    "S73": "Put, Get, Update, Delete",
+    "S74": "Query",
+    "S75": "Scan, in parallel",
+    "S76": "expressions",
+    "S77": "1 MB pages",
+    "S78": "conditional writes",
+    "S79": "optimistic locking, locks, counters",
+    "S80": "transactions",
+    "S82": "condition checks",
+    "S83": "Goods and Containers",
+    "S84": "batches",
+    "S85": "CreateTable",
+    "S86": "UpdateTable",
+    "S87": "ListTables",
+    "S88": "DescribeTable",
+    "S89": "an eventual control plane",
+    "S94": "Annotations",
+    "S95": "Customer and Address",
+    "S96": "the single table rule",
+    "S99": "a table a period",
+    "S100": "DeviceStatus and DeviceActivity",
+    "S102": "no limits on tables and collections",
+    "S103": "batches are more efficient",
+    "S104": "maximum throughput",
+    "H1": "rebuild",
+    "H2": "verify",
+    "X1": "time to live",
+    "X2": "tags",
+    "X4": "backups, encryption and throughput settings",
+    "X5": "one namespace",
+    "X6": "unsigned requests, health, CORS",
+    "X7": "TableName as ARN",
+    "X8": "x-amz-crc32",
+    "X9": "order of checks",
+    "X11": "duplicates, index misfits, unprocessed keys",
+}
+
+# What a row says and foldb does not do yet.
+LATER = {
+    "S07": "the console's view of a collection",
+    "S09": "a materialized join as a trigger",
+    "S21": "the partition that may not be split: there are no partitions to split yet",
+    "S23": "lag that can be set, and waiting for a position: with one partition an index is never behind",
+    "S24": "throttling a table because its index lags: nothing is throttled yet",
+    "S38": "the limiter: units are counted, nothing is throttled yet",
+    "S84": "UnprocessedItems by throttling: nothing is throttled yet; by size they are tested (X11)",
+    "S88": "counts refreshed every six hours, as DynamoDB does: they are exact",
+    "S96": "`foldb model`",
+    "S99": "`foldb table roll`",
+    "S100": "the load generator",
+    "S102": "a limit on memory that refuses writes",
+    "H1": "one index alone (`--index`)",
+    "X1": "userIdentity in the stream: there are no streams yet",
+}
+
+
+@cache
+def marked() -> dict[str, list[tuple[str, str]]]:
+    """Row -> (file, test), in the order of files and lines."""
+    found = defaultdict(list)
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for name, row in _marks(ast.parse(path.read_text())):
+            found[row].append((path.relative_to(ROOT).as_posix(), name))
+    return found
+
+
+def _marks(module: ast.Module) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef):
+            for decorator in node.decorator_list:
+                match decorator:
+                    case ast.Call(func=ast.Attribute(attr="spec"), args=rows):
+                        yield from ((node.name, ast.literal_eval(row)) for row in rows)
+
+
+def page() -> str:
+    """The page as it should be."""
+    tests = marked()
+    lines = [
+        "# Coverage",
+        "",
+        "Each row of the specification that foldb claims to keep, and the tests that hold it. Written by",
+        "`python -m tests.house.coverage` from the markers in the tests; a test compares.",
+        "",
+        "| row | about | tests | not yet |",
+        "| --- | --- | --- | --- |",
+    ]
+    for row, about in ROWS.items():
+        lines.append(f"| {row} | {about} | {_links(tests.get(row, []))} | {LATER.get(row, '')} |")
+    return "\n".join([*lines, ""])
+
+
+def _links(tests: list[tuple[str, str]]) -> str:
+    by_file = defaultdict(list)
+    for file, name in tests:
+        by_file[file].append(name.removeprefix("test_"))
+    return "<br>".join(
+        f"[{Path(file).stem}](../{file}): {', '.join(names)}" for file, names in by_file.items()
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,20 @@
+"""docs/coverage.md is what the markers say, and no row that it claims is without a test."""
+
+import pytest
+
+from tests.house.coverage import LATER, PAGE, ROWS, SERVED, marked, page
+
+
+def test_the_page_is_what_the_markers_say() -> None:
+    assert page() == PAGE.read_text(), "run `python -m tests.house.coverage`"
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_has_a_test_that_drives_a_served_process(row: str) -> None:
+    files = [file for file, _ in marked().get(row, [])]
+
+    assert any(file.startswith(SERVED) for file in files), files
+
+
+def test_what_is_left_for_later_is_left_of_rows_that_are_claimed() -> None:
+    assert set(LATER) <= set(ROWS)
