@@ -30,6 +30,8 @@ MAGIC: Final = b"Obj\x01"
 FORMAT: Final = b"1"
 HASH_BYTES: Final = 16
 ONE_RECORD: Final = b"\x02"
+BLOCK_BYTES: Final = 73
+"""At most so many bytes of a block are not its entry's."""
 FILE_NAME: Final = re.compile(r"([0-9]{20})\.avro")
 
 

@@ -75,7 +75,7 @@ class Writer:
             OSError: Nobody knows what is in the log. Nothing more may be written to it by this process.
         """
         try:
-            self._make_room(sum(len(append.body) for append in group))
+            self._make_room(sum(len(append.body) + segment.BLOCK_BYTES for append in group))
             chain = self._chain.copy()
             appended, data = self._blocks(group, chain)
             write_all(self._file, self._position, data)

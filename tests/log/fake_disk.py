@@ -113,7 +113,11 @@ class FakeDisk:
             raise BlockingIOError(errno.EWOULDBLOCK, "locked", str(path))
         self.locks[path] = note
         self.names_cached[path].cached[:] = note
-        return lambda: self.locks.pop(path, None) and None
+
+        def unlock() -> None:
+            self.locks.pop(path, None)
+
+        return unlock
 
     # What can happen to it
 

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from foldb.log.commands import (
     Backfill,
     Check,
+    Command,
     Context,
     DefineTable,
     Delete,
@@ -38,14 +39,16 @@ def one_of_each() -> list[Entry]:
     legacy = Expression('{"Expected":{"a":{"Exists":false}}}', dialect="legacy")
     context = Context("4Q1R", "f81d4fae", "AKIA", "trigger", 2)
     key = (7, b"\x00\xff", b"sort")
-    actions = [
+    actions: list[Put | Update | Delete | Check] = [
         Put(*key, b'{"a":{"S":"x"}}', 2, CONTEXT, expression, "ALL_OLD", True),
         Update(*key, CONTEXT, expression, "UPDATED_NEW", True),
         Delete(*key, CONTEXT, legacy, "ALL_OLD", True),
         Check(*key, CONTEXT, expression, True),
     ]
-    commands = [
-        *actions[:3],
+    commands: list[Command] = [
+        Put(*key, b"{}", 2, CONTEXT, expression),
+        Update(*key, CONTEXT, legacy, "ALL_OLD", True),
+        Delete(*key, CONTEXT, expression, "ALL_OLD", True),
         Put(1, b"", b"", b"{}", 0, context),
         Update(1, b"a", b"", context, returns="ALL_NEW"),
         Delete(1, b"a", b"", context, returns="UPDATED_OLD"),

@@ -13,6 +13,7 @@ from foldb.log import codec, released
 from foldb.log.codec import CURRENT, decode_entry, decode_message, encode_entry, encode_message
 from foldb.log.commands import Context, Entry, Expression, Put
 from foldb.model.errors import NewerVersionError
+from foldb.model.values import Value
 
 from .samples import ORIGIN, entries, one_of_each, put_entry
 
@@ -52,7 +53,7 @@ def test_what_the_writer_knows_of_a_command_is_not_written() -> None:
 
 def test_values_travel_in_canonical_order() -> None:
     """Equal requests are equal bytes, in whatever order a client named its values."""
-    values = {":b": {"S": "2"}, ":a": {"M": {"y": {"N": "1"}, "x": {"N": "2"}}}}
+    values: dict[str, Value] = {":b": {"S": "2"}, ":a": {"M": {"y": {"N": "1"}, "x": {"N": "2"}}}}
     put = Put(1, b"a", b"", b"{}", 2, Context("r"), Expression("c", None, None, values))
 
     body = encode_entry(Entry(ORIGIN, 0, [put]))

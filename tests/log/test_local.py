@@ -1,0 +1,261 @@
+"""The local log on a real disk: what other tools, other processes and other users see of it."""
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from foldb.log.disk import SystemDisk, SystemFile
+from foldb.log.local import LocalLog
+from foldb.log.log import Appended
+from foldb.log.segment import sequence_in
+from foldb.model.errors import AppendUnknownError, LogError, LogLockedError
+from tests.contracts.log_contract import Loop
+
+from .samples import put_entry
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "data"
+
+
+def open_log(path: Path, loop: Loop, **options: Any) -> LocalLog:
+    options.setdefault("on_fatal", lambda error: None)
+    return LocalLog(path, clock=lambda: 1000, deliver=loop.deliver, random_bytes=os.urandom, **options)
+
+
+@pytest.fixture
+def log(path: Path, loop: Loop) -> Iterator[LocalLog]:
+    log = open_log(path, loop)
+    yield log
+    log.close()
+
+
+def append(log: LocalLog, loop: Loop, *numbers: int) -> list[object]:
+    results: list[object] = []
+    for number in numbers:
+        log.append(0, put_entry(number), results.append)
+    loop.turn(until=lambda: len(results) == len(numbers))
+    return results
+
+
+def segments(path: Path) -> list[Path]:
+    return sorted(file for file in path.iterdir() if sequence_in(file.name) is not None)
+
+
+def test_any_avro_tool_reads_a_segment(log: LocalLog, loop: Loop, path: Path) -> None:
+    """fastavro's plain reader, given nothing but the file; also the segment that is being written."""
+    append(log, loop, *range(5))
+
+    with segments(path)[0].open("rb") as file:
+        reader = fastavro.reader(file)
+        records: list[Any] = list(reader)
+        schema: Any = reader.writer_schema
+
+    assert "foldb.log.Record" == schema["name"]
+    assert [0, 1, 2, 3, 4, 5] == [record["offset"] for record in records]
+    assert b'{"n":{"N":"4"},"pk":{"S":"xxxxxxxxxxxxxxxxxxxx"}}' == records[5]["entry"]["commands"][0]["item"]
+    assert {"pk": b"car", "table": 1}.items() <= records[1]["entry"]["commands"][0].items()
+
+
+def test_the_data_is_its_owners_alone(log: LocalLog, loop: Loop, path: Path) -> None:
+    append(log, loop, 0)
+
+    assert 0o700 == stat.S_IMODE(path.stat().st_mode)
+    assert {0o600} == {stat.S_IMODE(file.stat().st_mode) for file in path.iterdir()}
+
+
+def test_another_process_may_not_write(log: LocalLog, path: Path) -> None:
+    code = f"import fcntl; fcntl.flock(open({str(path / 'lock')!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+
+    assert (
+        b"BlockingIOError"
+        in subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).stderr
+    )
+
+
+def test_a_closed_log_may_be_opened_by_another(log: LocalLog, loop: Loop, path: Path) -> None:
+    with pytest.raises(LogLockedError, match=f"pid {os.getpid()}"):
+        open_log(path, loop)
+    log.close()
+
+    open_log(path, loop).close()
+
+
+def test_a_log_that_could_not_be_opened_leaves_no_lock(path: Path, loop: Loop) -> None:
+    with pytest.raises(LogError, match="there is no log"):
+        open_log(path, loop, create=False)
+
+    open_log(path, loop).close()
+
+
+def test_a_file_is_no_folder(tmp_path: Path, loop: Loop) -> None:
+    (tmp_path / "data").write_text("something")
+
+    with pytest.raises(LogError, match="is a file, not a folder"):
+        open_log(tmp_path / "data", loop)
+
+
+def test_two_logs_are_two_logs(tmp_path: Path, loop: Loop) -> None:
+    one, two = open_log(tmp_path / "one", loop), open_log(tmp_path / "two", loop)
+
+    assert one.log_id != two.log_id
+    one.close()
+    two.close()
+
+
+def test_segments_roll_by_size_and_read_as_one(path: Path, loop: Loop) -> None:
+    log = open_log(path, loop, segment_bytes=6000)
+    for number in range(40):
+        append(log, loop, number)
+
+    assert len(segments(path)) > 1
+    assert all(file.stat().st_size <= 6000 for file in segments(path))
+    assert list(range(40)) == [record.entry.number for record in log.read(0, start=1)]
+    assert list(range(30, 40)) == [record.entry.number for record in log.read(0, start=31)]
+    log.close()
+
+
+def test_a_sync_that_fails_on_the_thread_is_told_on_the_loop(
+    path: Path, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fatal: list[BaseException] = []
+    log = open_log(path, loop, on_fatal=fatal.append)
+
+    def fail(file: SystemFile) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(SystemFile, "sync", fail)
+    results: list[object] = []
+    log.append(0, put_entry(0), results.append)
+    loop.turn(until=lambda: bool(fatal))
+
+    assert [AppendUnknownError] == [type(result) for result in results]
+    log.close()
+
+
+def test_the_mode_interval_syncs_by_itself(path: Path, loop: Loop) -> None:
+    log = open_log(path, loop, fsync="interval")
+    tick = log._background._tick  # type: ignore[attr-defined]
+    log._background._tick = None  # type: ignore[attr-defined]
+    append(log, loop, 0, 1)
+    assert log._writer._synced < log._writer._position
+
+    assert tick is not None
+    tick()
+
+    assert log._writer._synced == log._writer._position
+    log.close()
+
+
+def test_a_reader_follows_a_writer(log: LocalLog, loop: Loop, path: Path) -> None:
+    reader = LocalLog.open_reader(path)
+    assert 1 == reader.end(0)
+
+    append(log, loop, 0, 1)
+
+    assert 3 == reader.end(0)
+    assert [0, 1] == [record.entry.number for record in reader.read(0, start=1)]
+    assert log.genesis(0) == reader.genesis(0)
+    assert sum(file.stat().st_size for file in segments(path)) == reader.size()
+
+
+def test_a_reader_follows_over_segments(path: Path, loop: Loop) -> None:
+    log = open_log(path, loop, segment_bytes=1)
+    reader = LocalLog.open_reader(path)
+    for number in range(5):
+        append(log, loop, number)
+        assert number + 2 == reader.end(0)
+
+    assert list(range(5)) == [record.entry.number for record in reader.read(0, start=1)]
+    log.close()
+
+
+def test_a_reader_without_the_mark_shows_what_a_later_block_proves(
+    log: LocalLog, loop: Loop, path: Path
+) -> None:
+    """The last block may be on its way, or be taken back; each earlier one was synced before the next was begun."""
+    for number in range(4):
+        append(log, loop, number)
+    (path / "mark").unlink()
+
+    reader = LocalLog.open_reader(path)
+
+    assert [0, 1, 2] == [record.entry.number for record in reader.read(0, start=1)]
+
+
+def test_a_reader_ignores_what_was_not_acknowledged(log: LocalLog, loop: Loop, path: Path) -> None:
+    append(log, loop, 0)
+    with segments(path)[0].open("ab") as file:
+        file.write(b"\x02half a block")
+
+    assert [0] == [record.entry.number for record in LocalLog.open_reader(path).read(0, start=1)]
+
+
+def test_a_reader_needs_a_log(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(LogError, match="there is no"):
+            LocalLog.open_reader(path)
+
+
+def test_a_reader_changes_nothing(log: LocalLog, loop: Loop, path: Path) -> None:
+    append(log, loop, 0)
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+
+    list(LocalLog.open_reader(path).read(0))
+
+    assert before == {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+def test_the_disk_writes_reads_and_locks(tmp_path: Path) -> None:
+    disk = SystemDisk()
+    file = disk.open(tmp_path / "file", create=True)
+    file.write(0, b"abcdef")
+    file.truncate(4)
+    file.sync()
+    disk.sync_folder(tmp_path)
+    disk.rename(tmp_path / "file", tmp_path / "new")
+
+    assert (4, b"bcd") == (file.size(), file.read(1, 100))
+    assert ["new"] == disk.names(tmp_path)
+    unlock = disk.lock(tmp_path / "lock", b"us")
+    with pytest.raises(BlockingIOError):
+        disk.lock(tmp_path / "lock", b"them")
+    unlock()
+    disk.lock(tmp_path / "lock", b"them")()
+    assert b"them" == (tmp_path / "lock").read_bytes()
+    file.close()
+
+
+def test_what_is_appended_at_once_is_one_group(
+    path: Path, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread takes whatever waits: a hundred appends cost a few syncs, not a hundred."""
+    syncs = 0
+    sync = SystemFile.sync
+
+    def count(file: SystemFile) -> None:
+        nonlocal syncs
+        syncs += 1
+        sync(file)
+
+    log = open_log(path, loop)
+    monkeypatch.setattr(SystemFile, "sync", count)
+
+    results = append(log, loop, *range(100))
+
+    assert all(isinstance(result, Appended) for result in results)
+    assert syncs < 100
+    log.close()
