@@ -1,0 +1,177 @@
+"""Query, through boto3."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.tables import MakeTable
+
+CAR = {":car": {"S": "car"}}
+OF_CAR = {"KeyConditionExpression": "pk = :car", "ExpressionAttributeValues": CAR}
+
+
+@pytest.fixture
+def name(make_table: MakeTable, client: Any) -> str:
+    """Ten cars by year, each with a colour; odd years are red."""
+    table: str = make_table(
+        "pk:S", "sk:N", gsi={"Colours": "colour:S sk:N KEYS_ONLY"}, lsi={"Names": "name:S KEYS_ONLY"}
+    ).name
+    for n in range(10):
+        item = {"pk": {"S": "car"}, "sk": {"N": str(n)}, "text": {"S": "x" * n}}
+        colours = {"colour": {"S": "red" if n % 2 else "blue"}, "name": {"S": f"car {9 - n}"}}
+        client.put_item(TableName=table, Item={**item, **colours})
+    return table
+
+
+def keys(answer: dict[str, Any]) -> list[int]:
+    return [int(item["sk"]["N"]) for item in answer["Items"]]
+
+
+def all_pages(client: Any, **parameters: Any) -> list[dict[str, Any]]:
+    pages = [client.query(**parameters)]
+    while start := pages[-1].get("LastEvaluatedKey"):
+        pages.append(client.query(**parameters, ExclusiveStartKey=start))
+    return pages
+
+
+@pytest.mark.parametrize("forward", [True, False])
+@pytest.mark.parametrize("limit", [1, 3, 10, 11])
+@pytest.mark.parametrize("index", [None, "Colours", "Names"])
+def test_pages_are_disjoint_and_complete_both_ways(
+    client: Any, name: str, forward: bool, limit: int, index: str | None
+) -> None:
+    request: dict[str, Any] = {"TableName": name, "ScanIndexForward": forward, "Limit": limit, **OF_CAR}
+    expected = list(range(10))
+    if index == "Names":
+        request["IndexName"] = index
+        expected.reverse()
+    elif index == "Colours":
+        red = {":red": {"S": "red"}}
+        request |= {
+            "IndexName": index,
+            "KeyConditionExpression": "colour = :red",
+            "ExpressionAttributeValues": red,
+        }
+        expected = expected[1::2]
+    pages = all_pages(client, **request)
+
+    assert (expected if forward else expected[::-1]) == [key for page in pages for key in keys(page)]
+    assert all(page["Count"] <= limit for page in pages)
+
+
+def test_a_filter_is_applied_after_the_limit(client: Any, name: str) -> None:
+    values = {**CAR, ":red": {"S": "red"}}
+    answer = client.query(
+        TableName=name,
+        KeyConditionExpression="pk = :car",
+        FilterExpression="colour = :red",
+        ExpressionAttributeValues=values,
+        Limit=4,
+    )
+
+    assert ([1, 3], 2, 4) == (keys(answer), answer["Count"], answer["ScannedCount"])
+    assert {"pk": {"S": "car"}, "sk": {"N": "3"}} == answer["LastEvaluatedKey"]
+
+
+def test_counting_answers_no_items(client: Any, name: str) -> None:
+    answer = client.query(TableName=name, Select="COUNT", **OF_CAR)
+
+    assert "Items" not in answer
+    assert (10, 10) == (answer["Count"], answer["ScannedCount"])
+
+
+def test_a_local_index_fetches_what_it_does_not_hold_and_is_charged_for_it(client: Any, name: str) -> None:
+    held = client.query(
+        TableName=name, IndexName="Names", ReturnConsumedCapacity="INDEXES", ConsistentRead=True, **OF_CAR
+    )
+    fetched = client.query(
+        TableName=name,
+        IndexName="Names",
+        Select="ALL_ATTRIBUTES",
+        ReturnConsumedCapacity="INDEXES",
+        ConsistentRead=True,
+        **OF_CAR,
+    )
+
+    assert {"pk", "sk", "name"} == held["Items"][0].keys()
+    assert {"pk", "sk", "name", "text", "colour"} == fetched["Items"][0].keys()
+    assert 1.0 == held["ConsumedCapacity"]["CapacityUnits"]
+    assert {"CapacityUnits": 10.0} == fetched["ConsumedCapacity"]["Table"]
+    assert {"Names": {"CapacityUnits": 1.0}} == fetched["ConsumedCapacity"]["LocalSecondaryIndexes"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"IndexName": "None"}, "The table does not have the specified index: None"),
+        (
+            {"IndexName": "Colours", "ConsistentRead": True},
+            "Consistent reads are not supported on global secondary indexes",
+        ),
+        (
+            {"IndexName": "Colours", "Select": "ALL_ATTRIBUTES"},
+            "One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not supported for global "
+            "secondary index Colours because its projection type is not ALL",
+        ),
+        (
+            {"IndexName": "Colours", "KeyConditionExpression": "colour = :car", "ProjectionExpression": "pk, #t",
+             "ExpressionAttributeNames": {"#t": "text"}},
+            "One or more parameter values were invalid: Global secondary index Colours does not project [text]",
+        ),
+        (
+            {"Select": "ALL_PROJECTED_ATTRIBUTES"},
+            "ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName",
+        ),
+        (
+            {"Select": "COUNT", "ProjectionExpression": "pk"},
+            "Cannot specify the ProjectionExpression when choosing to get only the Count",
+        ),
+        (
+            {"FilterExpression": "sk > :car"},
+            "Filter Expression can only contain non-primary key attributes: Primary key attribute: sk",
+        ),
+        (
+            {"ExclusiveStartKey": {"pk": {"S": "car"}}},
+            "The provided starting key is invalid: The provided key element does not match the schema",
+        ),
+        (
+            {"ExclusiveStartKey": {"pk": {"S": "bus"}, "sk": {"N": "1"}}},
+            "The provided starting key is outside query boundaries based on provided conditions",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_query_cannot_ask(client: Any, name: str, parameters: dict[str, Any], text: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        client.query(TableName=name, **(OF_CAR | parameters))
+
+    assert text == caught.value.response["Error"]["Message"]
+
+
+def test_a_start_must_lie_in_the_range_that_is_asked_for(client: Any, name: str) -> None:
+    with pytest.raises(ClientError, match="The provided starting key does not match the range key predicate"):
+        client.query(
+            TableName=name,
+            KeyConditionExpression="pk = :car AND sk > :n",
+            ExpressionAttributeValues={**CAR, ":n": {"N": "5"}},
+            ExclusiveStartKey={"pk": {"S": "car"}, "sk": {"N": "2"}},
+        )
+
+
+def test_a_query_needs_a_key_condition(client: Any, name: str) -> None:
+    with pytest.raises(ClientError, match="Either the KeyConditions or KeyConditionExpression"):
+        client.query(TableName=name)
+
+
+def test_the_legacy_parameters_do_the_same(client: Any, name: str) -> None:
+    answer = client.query(
+        TableName=name,
+        KeyConditions={
+            "pk": {"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "car"}]},
+            "sk": {"ComparisonOperator": "BETWEEN", "AttributeValueList": [{"N": "2"}, {"N": "5"}]},
+        },
+        QueryFilter={"colour": {"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "red"}]}},
+        AttributesToGet=["sk"],
+    )
+
+    assert [{"sk": {"N": "3"}}, {"sk": {"N": "5"}}] == answer["Items"]
