@@ -89,8 +89,13 @@ def begins_with(value: Value, prefix: Value) -> bool:
 
 
 def size(value: Value) -> int | None:
-    """What size() gives: characters of a string, bytes of a binary, elements; None for the other types."""
+    """What size() gives: a string's length, bytes of a binary, elements; None for the other types.
+
+    DynamoDB counts a string in UTF-16 code units, so a character beyond the basic plane is two.
+    """
     ((type_name, content),) = value.items()
+    if type_name == "S" and not content.isascii():
+        return len(content.encode("utf-16-le")) >> 1
     if type_name in _UNSIZED:
         return None
     return len(a2b_base64(content)) if type_name == "B" else len(content)

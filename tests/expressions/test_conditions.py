@@ -109,7 +109,7 @@ def holds(text: str, item: Item | None = ITEM) -> bool:
         "contains(elems, :three_list)",
         "contains(elems, two)",
         "size(word) = :five",
-        "size(wide) = :two",
+        "size(wide) = :three",
         "size(bin) = :three",
         "size(tags) = :two",
         "size(nums) = :three",
