@@ -7,7 +7,7 @@ import pytest
 from boto3.dynamodb.conditions import Key
 from boto3.dynamodb.types import Binary
 
-from tests.spec.claims import KIB, everything, invalid, refused, sized, stored_size
+from tests.claims import KIB, everything, invalid, refused, sized, stored_size
 from tests.tables import MakeTable, table_request
 
 # The seeds' ProductCatalog, and the size of each item by the rule of S33.

@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 import foldb
-from tests.spec.claims import invalid, refused
+from tests.claims import invalid, refused
 from tests.tables import MakeTable, table_request
 
 YEAR = 365 * 24 * 3600

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from boto3.dynamodb.conditions import Attr, Key
 
+from tests.claims import KIB, everything, refused, sized
 from tests.served import foldb, killed, served
-from tests.spec.claims import KIB, everything, refused, sized
 from tests.tables import table_request
 
 Connect = Callable[[str], Any]

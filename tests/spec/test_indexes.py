@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from boto3.dynamodb.conditions import Key
 
+from tests.claims import everything, invalid, sized
 from tests.raw import ask
-from tests.spec.claims import everything, invalid, sized
 from tests.tables import MakeTable, table_request
 
 REPLIES = [

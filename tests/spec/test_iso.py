@@ -10,7 +10,7 @@ import pycountry
 import pytest
 from boto3.dynamodb.conditions import Key
 
-from tests.spec.claims import everything, load
+from tests.claims import everything, load
 from tests.tables import table_request
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.spec.claims import stored_size
+from tests.claims import stored_size
 from tests.tables import MakeTable
 
 KEY = len("pk") + len("a")

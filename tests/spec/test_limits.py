@@ -8,7 +8,7 @@ import pytest
 
 import foldb
 from foldb.model import limits
-from tests.spec.claims import KIB, invalid, refused, sized, stored_size
+from tests.claims import KIB, invalid, refused, sized, stored_size
 from tests.tables import table_request
 
 

@@ -7,7 +7,7 @@ import pytest
 from boto3.dynamodb.conditions import Attr, Key
 from botocore.exceptions import ClientError
 
-from tests.spec.claims import KIB, everything, invalid, pages, refused, sized
+from tests.claims import KIB, everything, invalid, pages, refused, sized
 from tests.tables import MakeTable
 
 

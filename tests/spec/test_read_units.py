@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from boto3.dynamodb.conditions import Attr, Key
 
-from tests.spec.claims import KIB, pages, read_units, sized
+from tests.claims import KIB, pages, read_units, sized
 from tests.tables import MakeTable
 
 TOTAL = {"ReturnConsumedCapacity": "TOTAL"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from boto3.dynamodb.conditions import Key
 
-from tests.spec.claims import load
+from tests.claims import load
 from tests.tables import MakeTable
 
 COLLECTIONS = [5_000, pytest.param(1_000_000, marks=pytest.mark.soak)]

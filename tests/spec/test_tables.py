@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import foldb
-from tests.spec.claims import invalid, refused
+from tests.claims import invalid, refused
 from tests.tables import MakeTable, table_request
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.spec.claims import invalid, refused
+from tests.claims import invalid, refused
 from tests.tables import MakeTable
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from boto3.dynamodb.conditions import Attr
 
-from tests.spec.claims import KIB, refused, sized
+from tests.claims import KIB, refused, sized
 from tests.tables import MakeTable
 
 TOTAL = {"ReturnConsumedCapacity": "TOTAL"}
