@@ -13,13 +13,12 @@ to be durable when it was written, so whatever stands before those was durable, 
 example. Nothing here does I/O.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fastavro.schema import to_parsing_canonical_form
 
@@ -380,8 +379,3 @@ def _read_sized(data: bytes, at: int) -> tuple[bytes, int]:
     if not 0 <= size <= len(data) - at:
         raise IndexError("longer than the data")
     return data[at : at + size], at + size
-
-
-def schema_in(data: bytes) -> Any:
-    """The schema that a segment's header shows."""
-    return json.loads(_read_meta(data)[0]["avro.schema"])
