@@ -21,10 +21,22 @@ def attribute_types(definitions: Sequence[dict[str, str]]) -> dict[str, str]:
     """AttributeDefinitions as a mapping from name to type, in the request's order."""
     types: dict[str, str] = {}
     for definition in definitions:
-        name, kind = definition["AttributeName"], definition["AttributeType"]
-        if types.setdefault(name, kind) != kind:
-            raise ValidationError(f"{INVALID}Conflicting AttributeDefinitions for attribute: {name}")
+        name = definition["AttributeName"]
+        if name in types:
+            raise ValidationError(f"Attribute Name is duplicated: {name}")
+        types[name] = definition["AttributeType"]
     return types
+
+
+def _with_attribute_types(types: dict[str, str], definitions: Sequence[dict[str, str]]) -> dict[str, str]:
+    """A table's attribute types and those of an UpdateTable, which may repeat but not change them."""
+    added = attribute_types(definitions)
+    if any(types.get(name, kind) != kind for name, kind in added.items()):
+        raise ValidationError(
+            f"{INVALID}Attributes cannot be redefined. "
+            "Please check that your attribute has the same type as previously defined."
+        )
+    return types | added
 
 
 def table_key(elements: Sequence[dict[str, str]], types: dict[str, str]) -> KeySchema:
@@ -238,15 +250,7 @@ def update_indexes(
             )
     if sum(action != "Update" for action, _ in updates) > limits.index_changes:
         raise _too_many_changes(limits)
-    types = attribute_types(
-        [
-            *(
-                {"AttributeName": name, "AttributeType": kind}
-                for name, kind in definition.attribute_types.items()
-            ),
-            *request.get("AttributeDefinitions", ()),
-        ]
-    )
+    types = _with_attribute_types(definition.attribute_types, request.get("AttributeDefinitions", ()))
     changed = definition
     for action, details in updates:
         if action == "Create":

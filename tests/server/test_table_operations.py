@@ -86,6 +86,42 @@ def test_a_name_is_taken_once(client: Any, make_table: MakeTable) -> None:
     assert f"Table already exists: {table.name}" == error.value.response["Error"]["Message"]
 
 
+@pytest.mark.spec("S85")
+@pytest.mark.parametrize("kind", ["S", "N"])
+def test_an_attribute_is_defined_once(client: Any, name: str, kind: str) -> None:
+    request = table_request(name, "Artist:S")
+    request["AttributeDefinitions"].append({"AttributeName": "Artist", "AttributeType": kind})
+    with pytest.raises(ClientError) as refused:
+        client.create_table(**request)
+    error = refused.value.response["Error"]
+    assert ("ValidationException", "Attribute Name is duplicated: Artist") == (
+        error["Code"],
+        error["Message"],
+    )
+
+
+@pytest.mark.spec("S88")
+def test_an_attribute_keeps_its_type(client: Any, make_table: MakeTable) -> None:
+    table = make_table("Artist:S", gsi={"Genres": "Genre:S"})
+    create = {
+        "IndexName": "Numbers",
+        "KeySchema": [{"AttributeName": "Genre", "KeyType": "HASH"}],
+        "Projection": {"ProjectionType": "ALL"},
+    }
+    request = {"TableName": table.name, "GlobalSecondaryIndexUpdates": [{"Create": create}]}
+    with pytest.raises(ClientError) as refused:
+        client.update_table(
+            **request, AttributeDefinitions=[{"AttributeName": "Genre", "AttributeType": "N"}]
+        )
+    error = refused.value.response["Error"]
+    assert "ValidationException" == error["Code"]
+    assert error["Message"].startswith(
+        "One or more parameter values were invalid: Attributes cannot be redefined. "
+    )
+    # To repeat a definition is not to change it.
+    client.update_table(**request, AttributeDefinitions=[{"AttributeName": "Genre", "AttributeType": "S"}])
+
+
 @pytest.mark.spec("S87")
 def test_tables_are_listed_in_pages(client: Any, make_table: MakeTable) -> None:
     made = {make_table("pk:S").name for _ in range(3)}
