@@ -51,7 +51,8 @@ def test_what_does_not_fit_in_16_mb_comes_back_as_unprocessed_keys(
     request = {
         table: {"Keys": [key(n) for n in range(45)], "ProjectionExpression": "pk", "ConsistentRead": True}
     }
-    found, rounds = [], 0
+    found: list[str] = []
+    rounds = 0
     while request:
         answer = client.batch_get_item(RequestItems=request)
         found.extend(item["pk"]["S"] for item in answer["Responses"][table])
