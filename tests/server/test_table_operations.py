@@ -100,7 +100,7 @@ def test_an_attribute_is_defined_once(client: Any, name: str, kind: str) -> None
     )
 
 
-@pytest.mark.spec("S88")
+@pytest.mark.spec("S86")
 def test_an_attribute_keeps_its_type(client: Any, make_table: MakeTable) -> None:
     table = make_table("Artist:S", gsi={"Genres": "Genre:S"})
     create = {
