@@ -125,20 +125,23 @@ class Story:
                 case Transacted(actions=actions):
                     told |= self._became(actions[nth])
                 case TransactionRefused(error=error, units=units):
-                    told["outcome"] = "refused"
-                    told["units"] = units[nth]
-                    told["error"] = _reason(error, nth)
+                    told |= {"outcome": "refused", "units": units[nth]} | _reason(error, nth)
                 case _:
                     told |= self._became(outcome)
             yield told | _who(command)
 
     def _asked(self, action: Action) -> Told:
         told: Told = {"command": type(action).__name__, **self._place(action.table, action.pk, action.sk)}
-        if action.expression is not None:
-            if action.expression.condition:
-                told["condition"] = action.expression.condition
-            if action.expression.update:
-                told["update"] = action.expression.update
+        expression = action.expression
+        if expression is not None:
+            written = {
+                "condition": expression.condition,
+                "update": expression.update,
+                "names": expression.names,
+            }
+            told |= {part: text for part, text in written.items() if text}
+            if expression.values:
+                told["values"] = self._show(expression.values)
         return told
 
     def _of_owner(self, command: Command) -> Told:
@@ -205,8 +208,11 @@ def _error(error: RequestError) -> str:
     return f"{error.wire_name}: {error.message}"
 
 
-def _reason(error: RequestError, nth: int) -> str:
+def _reason(error: RequestError, nth: int) -> Told:
+    """Why action `nth` stood in the way of its transaction, if it did."""
     if not isinstance(error, TransactionCanceledError):
-        return _error(error)
+        return {"error": _error(error)}
     reason = error.reasons[nth]
-    return reason.code if reason.message is None else f"{reason.code}: {reason.message}"
+    if reason.code == "None":
+        return {}
+    return {"error": reason.code if reason.message is None else f"{reason.code}: {reason.message}"}

@@ -66,10 +66,7 @@ class Output:
             case Format.JSON:
                 echo(write_json(row, indent=True))
             case Format.TABLE:
-                table = Table.grid(padding=(0, 2))
-                for name, value in row.items():
-                    table.add_row(Text(name, style="bold"), Text(cell(value)))
-                self._stdout.print(table)
+                self._block(row)
             case _:
                 self.rows([row])
 
@@ -83,15 +80,35 @@ class Output:
         echo(text, err=True)
 
     def _table(self, rows: Sequence[Row], names: Sequence[str]) -> None:
-        if not rows:
+        """A line a row where that can be read, else a block a row."""
+        widths = [_width(name, rows) for name in names]
+        if sum(widths) + 2 * len(widths) > self._stdout.width:
+            for row in rows:
+                self._block({name: row[name] for name in names if name in row})
             return
-        table = Table(box=None, pad_edge=False, header_style="bold")
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for name in names:
             numeric = all(_is_number(row[name]) for row in rows if name in row)
             table.add_column(name, justify="right" if numeric else "left", overflow="fold")
         for row in rows:
             table.add_row(*(Text(cell(row[name]) if name in row else "") for name in names))
+        if rows:
+            self._stdout.print(table)
+
+    def _block(self, row: Row) -> None:
+        table = Table.grid(padding=(0, 2))
+        for name, value in row.items():
+            table.add_row(Text(name, style="bold"), Text(cell(value), overflow="fold"))
         self._stdout.print(table)
+        self._stdout.print()
+
+
+# A column narrower than its text wraps; below this it cannot be read.
+_READABLE = 16
+
+
+def _width(name: str, rows: Sequence[Row]) -> int:
+    return max(len(name), *(min(_READABLE, len(cell(row[name]))) for row in rows if name in row), 0)
 
 
 def columns(rows: Sequence[Row], first: Sequence[str]) -> list[str]:

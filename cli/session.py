@@ -5,6 +5,7 @@ server; any other is served by this process for as long as the command runs.
 """
 
 import socket
+import sys
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -93,7 +94,9 @@ class Session:
             return
         if self.settings.no_input:
             raise CommandError(f"{question} Nothing was done: say --yes.", ExitCode.USAGE)
-        if not typer.confirm(question, err=True):
+        # Not `input`, which would write to stdout: that is for data.
+        typer.echo(f"{question} [y/N] ", nl=False, err=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandError("nothing was done", ExitCode.INTERRUPTED)
 
     def _as_of(self) -> str:

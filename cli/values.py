@@ -76,8 +76,8 @@ def typed(value: Plain) -> Value:
             return {"NULL": True}
         case bool():
             return {"BOOL": value}
-        case Decimal() | int():
-            return {"N": str(value)}
+        case Decimal():
+            return {"N": number_text(value)}
         case str():
             return _typed_string(value)
         case list():

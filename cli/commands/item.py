@@ -113,8 +113,7 @@ def update(
         "UpdateExpression": expression,
         "ReturnValues": "ALL_NEW",
     }
-    answer = _write(session, "UpdateItem", table, body, condition, lifted, show_old)
-    session.output.item(answer.get("Attributes", {}))
+    _write(session, "UpdateItem", table, body, condition, lifted, show_old)
 
 
 @app.command()
@@ -136,11 +135,7 @@ def delete(
         "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),
         "ReturnValues": "ALL_OLD",
     }
-    answer = _write(
-        session, "DeleteItem", table, body, condition, Lifted(names or [], values or []), show_old
-    )
-    if "Attributes" in answer:
-        session.output.item(answer["Attributes"])
+    _write(session, "DeleteItem", table, body, condition, Lifted(names or [], values or []), show_old)
 
 
 def update_expression(lifted: Lifted, *clauses: Iterable[str] | None) -> str:
@@ -157,7 +152,8 @@ def _write(
     condition: str | None,
     lifted: Lifted,
     show_old: bool,
-) -> dict[str, Any]:
+) -> None:
+    """Send a write, and print what it returns: the item as it is or was, or the one in the condition's way."""
     body |= {"TableName": table, "ReturnConsumedCapacity": "TOTAL"}
     if condition is not None:
         body["ConditionExpression"] = lifted.lift(condition)
@@ -169,8 +165,9 @@ def _write(
         if "Item" in failure.body:
             session.output.item(failure.body["Item"])
         raise
+    if "Attributes" in answer:
+        session.output.item(answer["Attributes"])
     session.write_footer(1, consumed(answer))
-    return answer
 
 
 def _put_lines(session: Session, table: str, source: str) -> None:

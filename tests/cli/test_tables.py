@@ -1,0 +1,175 @@
+"""Tables by the command line, and what capacity they need."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import foldb
+from foldb.cli.definitions import table_request
+from foldb.cli.failures import CommandError
+from tests.cli.conftest import Foldb, at, lines
+
+
+def test_the_short_notation_says_keys_indexes_and_projections() -> None:
+    request = table_request(
+        "Music",
+        ["Artist:S", "Song:S"],
+        ["Genres=Genre:S,Album:S keys_only", "Places=Country:S+City:S,Year:N include Label,Cover"],
+        ["Years=Year:N"],
+        (5, 10),
+    )
+
+    throughput = {"ReadCapacityUnits": 5, "WriteCapacityUnits": 10}
+    assert {
+        "TableName": "Music",
+        "KeySchema": [
+            {"AttributeName": "Artist", "KeyType": "HASH"},
+            {"AttributeName": "Song", "KeyType": "RANGE"},
+        ],
+        "GlobalSecondaryIndexes": [
+            {
+                "IndexName": "Genres",
+                "KeySchema": [
+                    {"AttributeName": "Genre", "KeyType": "HASH"},
+                    {"AttributeName": "Album", "KeyType": "RANGE"},
+                ],
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+                "ProvisionedThroughput": throughput,
+            },
+            {
+                "IndexName": "Places",
+                "KeySchema": [
+                    {"AttributeName": "Country", "KeyType": "HASH"},
+                    {"AttributeName": "City", "KeyType": "HASH"},
+                    {"AttributeName": "Year", "KeyType": "RANGE"},
+                ],
+                "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["Label", "Cover"]},
+                "ProvisionedThroughput": throughput,
+            },
+        ],
+        "LocalSecondaryIndexes": [
+            {
+                "IndexName": "Years",
+                "KeySchema": [
+                    {"AttributeName": "Artist", "KeyType": "HASH"},
+                    {"AttributeName": "Year", "KeyType": "RANGE"},
+                ],
+                "Projection": {"ProjectionType": "ALL"},
+            }
+        ],
+        "AttributeDefinitions": [
+            {"AttributeName": "Artist", "AttributeType": "S"},
+            {"AttributeName": "Song", "AttributeType": "S"},
+            {"AttributeName": "Genre", "AttributeType": "S"},
+            {"AttributeName": "Album", "AttributeType": "S"},
+            {"AttributeName": "Country", "AttributeType": "S"},
+            {"AttributeName": "City", "AttributeType": "S"},
+            {"AttributeName": "Year", "AttributeType": "N"},
+        ],
+        "BillingMode": "PROVISIONED",
+        "ProvisionedThroughput": throughput,
+    } == request
+
+
+@pytest.mark.parametrize(
+    ("keys", "gsis"),
+    [(["a"], []), (["a:X"], []), (["a:S", "b:S", "c:S"], []), (["a:S"], ["x"]), (["a:S"], ["x=b:S some"])],
+)
+def test_what_is_not_in_the_notation_is_refused(keys: list[str], gsis: list[str]) -> None:
+    with pytest.raises(CommandError):
+        table_request("T", keys, gsis, [], None)
+
+
+@pytest.mark.spec("S85", "S87", "S88", "X1")
+def test_a_table_from_its_creation_to_its_end(cli: Foldb) -> None:
+    created = cli("table", "create", "Orders", "id:N", "--gsi", "days=day:S", "--ttl", "expires")
+    assert ("Orders: ACTIVE\n", "") == (created.stderr, created.stdout)
+
+    [described] = lines(cli("table", "describe", "Orders"))
+    assert "PAY_PER_REQUEST" == described["BillingModeSummary"]["BillingMode"]
+    assert {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires"} == described["TimeToLive"]
+
+    assert [{"table": "Orders"}] == lines(cli("table", "list"))
+    assert 0 == cli("table", "delete", "Orders", "--yes").exit_code
+    assert 0 == cli("table", "wait", "Orders", "--gone").exit_code
+    assert [] == lines(cli("table", "list"))
+
+
+@pytest.mark.spec("S58", "S86")
+def test_a_table_is_changed_in_all_that_can_be_changed(cli: Foldb) -> None:
+    cli("table", "create", "Orders", "id:N")
+    for change in (
+        ["--read", "5", "--write", "2"],
+        ["--gsi", "days=day:S,hour:N", "--read", "1", "--write", "1"],
+        ["--ttl", "expires", "--protect"],
+    ):
+        assert "Orders: ACTIVE\n" == cli("table", "update", "Orders", *change).stderr
+
+    [described] = lines(cli("table", "describe", "Orders"))
+    assert ["days"] == [index["IndexName"] for index in described["GlobalSecondaryIndexes"]]
+    assert described["DeletionProtectionEnabled"]
+
+    for change in (["--drop-gsi", "days"], ["--no-ttl", "--no-protect"], ["--on-demand"]):
+        assert 0 == cli("table", "update", "Orders", *change).exit_code
+    [described] = lines(cli("table", "describe", "Orders"))
+    assert "GlobalSecondaryIndexes" not in described
+    assert "DISABLED" == described["TimeToLive"]["TimeToLiveStatus"]
+
+
+def test_a_table_with_a_delay_is_waited_for(folder: Path) -> None:
+    with foldb.serve(folder, fsync="never", table_delay_ms=60) as server:
+        cli = at(server.endpoint_url)
+        assert "Slow: CREATING\n" == cli("table", "create", "Slow", "id:S", "--no-wait").stderr
+        assert 10 == cli("table", "wait", "Slow", "--timeout", "0").exit_code
+        assert "Slow: ACTIVE\n" == cli("table", "wait", "Slow").stderr
+
+
+def test_deleting_asks_and_where_nobody_can_answer_it_refuses(cli: Foldb) -> None:
+    cli("table", "create", "Orders", "id:N")
+
+    assert 2 == cli("table", "delete", "Orders", "--no-input").exit_code
+    no = cli("table", "delete", "Orders", stdin="n\n")
+    assert (130, "") == (no.exit_code, no.stdout)
+    assert no.stderr.startswith("Delete the table Orders and its 0 items? [y/N] ")
+    assert 0 == cli("table", "delete", "Orders", stdin="y\n").exit_code
+
+
+@pytest.mark.spec("S39", "S40")
+def test_the_planning_tables_of_the_developer_guide(cli: Foldb) -> None:
+    rows = lines(cli("capacity", "plan"))
+
+    assert [
+        ("read", "4KB", "strong", 50),
+        ("read", "8KB", "strong", 100),
+        ("read", "4KB", "eventual", 25),
+        ("read", "8KB", "eventual", 50),
+        ("write", "1KB", "", 50),
+        ("write", "2KB", "", 100),
+    ] == [(row["operation"], row["item_size"], row["consistency"], row["units"]) for row in rows]
+
+
+@pytest.mark.spec("S38", "S41", "S42")
+@pytest.mark.parametrize(
+    ("arguments", "units"),
+    [
+        (["--reads", "--item-size", "3500", "--rate", "10", "--consistency", "strong"], [10]),
+        (["--reads", "--item-size", "8KB", "--rate", "5", "--consistency", "strong"], [10]),
+        (["--reads", "--item-size", "4KB", "--rate", "20", "--consistency", "eventual"], [10]),
+        (["--reads", "--item-size", "10KB", "--rate", "1"], [3, 2]),
+        (["--writes", "--item-size", "500", "--rate", "1"], [1]),
+        (["--writes", "--item-size", "1.6KB", "--rate", "1"], [2]),
+    ],
+)
+def test_sizes_are_rounded_before_they_are_planned_with(
+    cli: Foldb, arguments: list[str], units: list[int]
+) -> None:
+    assert units == [row["units"] for row in lines(cli("capacity", "plan", *arguments))]
+
+
+def test_status_and_settings_for_other_clients_name_the_endpoint(cli: Foldb, url: str, folder: Path) -> None:
+    [status] = lines(cli("status"))
+
+    assert (url, str(folder), "modern") == (status["Endpoint"], status["Path"], status["Limits"])
+    assert f'endpoint_url="{url}"' in cli("aws-config").stdout
+    assert json.dumps(url) in cli("aws-config").stdout
