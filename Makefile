@@ -32,7 +32,7 @@ clean:                  ## Remove what the other targets made; data stays.
 
 $(RUN)/installed: pyproject.toml
 	@$(call make_environment,$(RUN))
-	@$(RUN)/bin/python $(PIP) --editable .
+	@$(RUN)/bin/python $(PIP) --editable '.[boto3]'
 	@touch $@
 
 $(DEV)/installed: pyproject.toml
