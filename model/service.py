@@ -54,7 +54,8 @@ _compiled: dict[str, Callable[[dict[str, Any]], None]] = {}
 def validate(operation: str, body: dict[str, Any]) -> None:
     """Check a request's body against the description of its operation.
 
-    Members that are null are taken out of the body: to DynamoDB they are the same as absent ones.
+    Members that are null, or that the description does not know, are taken out of the body: to DynamoDB they are
+    the same as absent ones.
 
     Raises:
         ValidationError: Something is missing, too long, too short, or not one of the values allowed.
@@ -73,7 +74,7 @@ def _operation(name: str) -> Callable[[dict[str, Any]], None]:
     shape = _SHAPES[_INPUTS[name]]
     has_table = "TableName" in shape["members"]
     members = {member: kind for member, kind in shape["members"].items() if member != "TableName"}
-    check_members = _members({**shape, "members": members})
+    check_members = _members({**shape, "members": members}, kept=("TableName",) if has_table else ())
 
     def check(body: dict[str, Any]) -> None:
         violations: list[str] = []
@@ -178,21 +179,24 @@ def _unchecked(*_: object) -> None:
     """Attribute values are the business of `values.py`."""
 
 
-def _members(shape: Shape) -> Check:
+def _members(shape: Shape, kept: tuple[str, ...] = ()) -> Check:
+    """The check of a structure's members; those in `kept` somebody else looks at."""
     checks = {name: _compile(kind, _spelled(name)) for name, kind in shape["members"].items()}
+    known = frozenset((*checks, *kept))
     required = tuple(shape["required"])
-    find_check = checks.get
+    find_check = {**dict.fromkeys(kept, _unchecked), **checks}.get
 
     def check(value: dict[str, Any], path: str, violations: list[str]) -> None:
         found = len(violations)
-        nulls = False
+        absent = False
         for name, member in value.items():
-            if member is None:
-                nulls = True
+            check_member = find_check(name)
+            if member is None or check_member is None:
+                absent = True
             else:
-                find_check(name, _unchecked)(member, path, violations)
-        if nulls:
-            _drop_nulls(value)
+                check_member(member, path, violations)
+        if absent:
+            _drop_absent(value, known)
         missing = False
         for name in required:
             missing = missing or name not in value
@@ -212,8 +216,8 @@ def _members(shape: Shape) -> Check:
     return check
 
 
-def _drop_nulls(value: dict[str, Any]) -> None:
-    for name in [name for name, member in value.items() if member is None]:
+def _drop_absent(value: dict[str, Any], known: frozenset[str]) -> None:
+    for name in [name for name, member in value.items() if member is None or name not in known]:
         del value[name]
 
 
@@ -235,10 +239,12 @@ def _list(shape: Shape, field: str) -> Check:
     def check(value: Any, path: str, violations: list[str]) -> None:
         if type(value) is not list:
             raise _wrong_kind(value, shape)
-        if not low <= len(value) <= high:
-            violations.append(_length_violation(value, path + field, shape))
+        found = len(violations)
         if check_elements is not None:
             check_elements(value, path, violations)
+        if not low <= len(value) <= high:
+            # Only now is it known that all of it is of the right kind and can be shown.
+            violations.insert(found, _length_violation(value, path + field, shape))
 
     return check
 
@@ -272,13 +278,18 @@ def _map(shape: Shape, field: str) -> Check:
     def check(value: Any, path: str, violations: list[str]) -> None:
         if type(value) is not dict:
             raise _wrong_kind(value, shape)
-        if not low <= len(value) <= high:
-            violations.append(_length_violation(value, path + field, shape))
+        found = len(violations)
         for key, member in value.items():
+            where = f"{path}{field}.{key}."
+            if member is None:
+                violations.append(_violation("null", f"{where}member", "Member must not be null"))
+                continue
             if type(member) is not expected:
                 raise _wrong_kind_inside(member, name)
             check_key(key, path, violations)
-            check_member(member, f"{path}{field}.{key}.", violations)
+            check_member(member, where, violations)
+        if not low <= len(value) <= high:
+            violations.insert(found, _length_violation(value, path + field, shape))
 
     return check
 
@@ -293,10 +304,12 @@ def _list_in_map(name: str, around: Shape, field: str) -> Check:
     )
 
     def check(value: list[Any], path: str, violations: list[str]) -> None:
+        found = len(violations)
+        check_elements(value, path, violations)
         if not shape["min"] <= len(value) <= shape["max"]:
             key = path.removeprefix(f"{field}.").removesuffix(".")
-            violations.append(_violation(f"'{_show({key: value}, around['name'])}'", field, constraint))
-        check_elements(value, path, violations)
+            wrong = _violation(f"'{_show({key: value}, around['name'])}'", field, constraint)
+            violations.insert(found, wrong)
 
     return check
 
@@ -389,7 +402,9 @@ def _show(value: Any, name: str) -> str:
     """A value as DynamoDB prints it in errors: [Tag(key=k, value=v), ...]."""
     shape = _SHAPES.get(name)
     if shape is None:
-        return f"{name}({_shorten(orjson.dumps(value).decode())})"
+        return f"{name}({_shorten(_text(value))})"
+    if value is None:
+        return "null"
     match shape["type"]:
         case "list":
             return f"[{_join(_show(element, shape['member']) for element in value)}]"
@@ -402,6 +417,14 @@ def _show(value: Any, name: str) -> str:
             return f"{name}({inside})"
         case _:
             return _shorten(str(value))
+
+
+def _text(value: Any) -> str:
+    """An attribute value that nobody has looked into: it may be deeper than orjson writes."""
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:
+        return "..."
 
 
 def _join(texts: Iterator[str]) -> str:

@@ -55,6 +55,45 @@ def test_what_is_well_formed_is_accepted(operation: str, body: dict[str, Any]) -
     validate(operation, body)
 
 
+def test_a_member_that_nobody_knows_is_the_same_as_absent() -> None:
+    body = {
+        "NobodyKnows": {"deep": [1]},
+        "TransactItems": [{"Put": NAME | {"Item": {}, "Key": 1}, "Putt": {}}],
+    }
+    validate("TransactWriteItems", body)
+
+    assert body == {"TransactItems": [{"Put": NAME | {"Item": {}}}]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"TransactItems": [{"Put": NAME | {"Item": "x"}}] * 101},
+        {"TransactItems": [{"Put": NAME | {"Item": {}, "ExpressionAttributeNames": {"#a": 1}}}] * 101},
+    ],
+)
+def test_a_wrong_kind_inside_of_what_is_too_long_is_reported_first(body: dict[str, Any]) -> None:
+    with pytest.raises(SerializationError):
+        validate("TransactWriteItems", body)
+
+
+def test_a_list_that_is_too_long_is_shown_however_deep_it_is() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(300):
+        deep = {"L": [deep]}
+
+    body = {"TransactItems": [{"Put": NAME | {"Item": {"a": deep}}}] * 101}
+
+    assert "item={a=AttributeValue(...)}" in refused("TransactWriteItems", body)
+
+
+def test_null_in_a_map_is_reported_with_its_key() -> None:
+    body = NAME | {"Key": {}, "ExpressionAttributeNames": {"#a": None}}
+    expected = one("null", "expressionAttributeNames.#a.member", "Member must not be null")
+
+    assert expected == refused("GetItem", body)
+
+
 def test_null_is_the_same_as_absent() -> None:
     body = NAME | {"Item": {}, "ReturnValues": None, "Expected": {"a": {"Exists": None}}}
 
