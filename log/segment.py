@@ -23,7 +23,8 @@ from typing import Final, NamedTuple
 from fastavro.schema import to_parsing_canonical_form
 
 from ..model.errors import NewerVersionError
-from . import released
+from . import codec
+from .binary import long, read_long, read_sized, sized
 
 MAGIC: Final = b"Obj\x01"
 FORMAT: Final = b"1"
@@ -120,7 +121,7 @@ def record_schema(fingerprint: bytes) -> str:
         {"name": "offset", "type": "long"},
         {"name": "time", "type": "long"},
         {"name": "unsynced", "type": "long"},
-        {"name": "entry", "type": released.raw(fingerprint)},
+        {"name": "entry", "type": codec.schema(fingerprint)},
     ]
     schema = {"type": "record", "name": "Record", "namespace": "foldb.log", "fields": fields}
     return str(to_parsing_canonical_form(schema))
@@ -139,7 +140,7 @@ def header(log_id: bytes, fingerprint: bytes, chain: Chain) -> bytes:
         "foldb.sequence": b"%d" % chain.sequence,
         "foldb.time": b"%d" % chain.time,
     }
-    pairs = b"".join(_sized(key.encode()) + _sized(value) for key, value in meta.items())
+    pairs = b"".join(sized(key.encode()) + sized(value) for key, value in meta.items())
     unsigned = MAGIC + long(len(meta)) + pairs + long(0)
     return unsigned + _digest(unsigned)
 
@@ -153,27 +154,6 @@ def block(chain: Chain, marker: bytes, partition: int, time_ms: int, unsynced: i
     chain.ends[partition] = offset + 1
     chain.sequence += 1
     return b"".join((ONE_RECORD, long(HASH_BYTES + len(rest)), chain.hash, rest, marker))
-
-
-def long(number: int) -> bytes:
-    """Avro's int and long.
-
-    >>> long(-1), long(64)
-    (b'\\x01', b'\\x80\\x01')
-    """
-    number = (number << 1) ^ (number >> 63)
-    if number < 0x80:
-        return b"%c" % number
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _sized(data: bytes) -> bytes:
-    return long(len(data)) + data
 
 
 def _digest(*parts: bytes) -> bytes:
@@ -201,7 +181,7 @@ def read_header(data: bytes) -> Header:
             "Start the version that wrote the log, or a later one."
         )
     fingerprint = bytes.fromhex(meta["foldb.entry"].decode())
-    released.raw(fingerprint)
+    codec.schema(fingerprint)
     chain = Chain(
         sequence=int(meta["foldb.sequence"]),
         hash=bytes.fromhex(meta["foldb.previous"].decode()),
@@ -325,14 +305,14 @@ def _try_parse(data: bytes, at: int, marker: bytes) -> Frame | None:
 def _parse(data: bytes, at: int, marker: bytes) -> Frame:
     """The block at `at` by its form alone."""
     try:
-        size, place = _read_long(data, at + 1)
+        size, place = read_long(data, at + 1)
         end = place + size
         hashed = place + HASH_BYTES
-        partition, place = _read_long(data, hashed)
-        offset, place = _read_long(data, place)
-        time, place = _read_long(data, place)
-        unsynced, place = _read_long(data, place)
-    except IndexError:
+        partition, place = read_long(data, hashed)
+        offset, place = read_long(data, place)
+        time, place = read_long(data, place)
+        unsynced, place = read_long(data, place)
+    except (IndexError, ValueError):
         raise DamageError(at, "the block is cut short") from None
     if data[at : at + 1] != ONE_RECORD or place > end:
         raise DamageError(at, "no block begins here")
@@ -341,41 +321,26 @@ def _parse(data: bytes, at: int, marker: bytes) -> Frame:
     return Frame(at, hashed, place, end + HASH_BYTES, partition, offset, time, unsynced)
 
 
-def _read_long(data: bytes, at: int) -> tuple[int, int]:
-    byte = data[at]
-    at += 1
-    number = byte & 0x7F
-    shift = 7
-    while byte & 0x80:
-        if shift > 63:
-            raise IndexError("a long has at most ten bytes")
-        byte = data[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
-    return (number >> 1) ^ -(number & 1), at
-
-
 def _read_meta(data: bytes) -> tuple[dict[str, bytes], int]:
     """The header's map and where it ends."""
     if data[:4] != MAGIC:
         raise DamageError(0, "not an Avro file")
     meta: dict[str, bytes] = {}
     try:
-        count, at = _read_long(data, 4)
+        count, at = read_long(data, 4)
         while count > 0:
             for _ in range(count):
-                key, at = _read_sized(data, at)
-                value, at = _read_sized(data, at)
+                key, at = _read_text(data, at)
+                value, at = _read_text(data, at)
                 meta[key.decode(errors="replace")] = value
-            count, at = _read_long(data, at)
-    except IndexError:
+            count, at = read_long(data, at)
+    except (IndexError, ValueError):
         raise DamageError(0, "the header is cut short") from None
     return meta, at
 
 
-def _read_sized(data: bytes, at: int) -> tuple[bytes, int]:
-    size, at = _read_long(data, at)
-    if not 0 <= size <= len(data) - at:
-        raise IndexError("longer than the data")
-    return data[at : at + size], at + size
+def _read_text(data: bytes, at: int) -> tuple[bytes, int]:
+    text, end = read_sized(data, at)
+    if not at < end <= len(data):
+        raise ValueError("longer than the data")
+    return text, end

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from foldb.log import released
-from foldb.log.codec import CURRENT
+from foldb.log.codec import CURRENT, schema_files
 from foldb.log.commands import Record
 from foldb.log.local import LocalLog
 
@@ -29,7 +28,7 @@ UNWRITTEN = ("plan", "parsed")
 
 def number(known: bytes) -> str:
     """The number that a schema's file has."""
-    return released.released()[known].name.split("-")[1]
+    return schema_files()[known].name.split("-")[1]
 
 
 def plain(value: Any) -> Any:

@@ -1,5 +1,10 @@
 """Entries for tests: small ones made by hand, and any at all from hypothesis."""
 
+from dataclasses import fields as fields_in
+from dataclasses import is_dataclass
+from typing import Any
+
+import orjson
 from hypothesis import strategies as st
 
 from foldb.log.commands import (
@@ -67,6 +72,21 @@ def one_of_each() -> list[Entry]:
         Entry(ORIGIN, 2**40, commands[:1], time=1_700_000_000_000),
         Entry(ORIGIN, 1, []),
     ]
+
+
+def fields_of(value: Any) -> Any:
+    """An entry as fastavro wants it: records as dicts, commands with the name of their branch."""
+    if isinstance(value, Context | Expression | Entry):
+        fields = {name: fields_of(getattr(value, name)) for name in value.__slots__}
+        if isinstance(value, Expression) and value.values is not None:
+            fields["values"] = orjson.dumps(value.values, option=orjson.OPT_SORT_KEYS)
+        return fields
+    if isinstance(value, list):
+        return [fields_of(each) for each in value]
+    if is_dataclass(value):
+        name = f"foldb.log.{type(value).__name__}"
+        return name, {field.name: fields_of(getattr(value, field.name)) for field in fields_in(value)}
+    return value
 
 
 ints = st.integers(-(2**31), 2**31 - 1)

@@ -4,8 +4,8 @@ import json
 import re
 from pathlib import Path
 
-from foldb.log import released, segment
-from foldb.log.codec import CURRENT, encode_entry
+from foldb.log import segment
+from foldb.log.codec import CURRENT, encode_entry, fingerprint_of
 from foldb.log.commands import Context, Entry, Put
 from foldb.log.log import genesis_entry
 
@@ -50,5 +50,5 @@ def test_a_header_names_the_schema_that_its_fingerprint_names() -> None:
     meta = segment._read_meta(header)[0]
     fields = {field["name"]: field["type"] for field in json.loads(meta["avro.schema"])["fields"]}
 
-    assert CURRENT == released.fingerprint(fields["entry"])
+    assert CURRENT == fingerprint_of(fields["entry"])
     assert CURRENT == segment.read_header(header).fingerprint

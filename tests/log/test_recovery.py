@@ -2,13 +2,12 @@
 
 import json
 import random
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from foldb.log import released, segment
+from foldb.log import codec, segment
 from foldb.log.codec import CURRENT
 from foldb.log.mark import Mark, read_mark
 from foldb.log.reader import LogReader
@@ -301,13 +300,11 @@ def test_a_new_schema_begins_a_new_segment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_segment: bool
 ) -> None:
     """A segment's header has one schema for all of its blocks. An empty segment gives way to one of the new schema."""
-    older = json.loads(json.dumps(released.raw(CURRENT)))
+    older = json.loads(json.dumps(codec.schema(CURRENT)))
     older["fields"][3]["type"]["items"].pop()  # without Digest, puts have the same bytes
-    known = released.fingerprint(older)
-    shutil.copytree(released.FOLDER, tmp_path, dirs_exist_ok=True)
-    (tmp_path / f"entry-000-{known.hex()}.avsc").write_text(json.dumps(older))
-    monkeypatch.setattr(released, "FOLDER", tmp_path)
-    released.released.cache_clear()
+    known = codec.fingerprint_of(older)
+    (tmp_path / "older.avsc").write_text(json.dumps(older))
+    monkeypatch.setitem(codec.schema_files(), known, tmp_path / "older.avsc")
     with monkeypatch.context() as then:
         then.setattr("foldb.log.writer.CURRENT", known)
         then.setattr("foldb.log.recovery.CURRENT", known)
@@ -323,7 +320,6 @@ def test_a_new_schema_begins_a_new_segment(
     assert [0, 1, 2] == numbers(log) == numbers(LogReader(FOLDER, disk))
     fingerprints = [segment.read_header(data).fingerprint for data in disk.contents(FOLDER).values()]
     assert [known, CURRENT] == fingerprints
-    released.released.cache_clear()
 
 
 def test_the_mark_names_the_segment_and_its_synced_end() -> None:
