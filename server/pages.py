@@ -17,7 +17,7 @@ from ..model.values import Item, check_item
 from . import parameters
 from .parameters import Read
 from .reply import Reply
-from .wire import Consumed, array, consumed_one, members
+from .wire import Consumed, consumed_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,14 +151,13 @@ def _answer(
     if isinstance(page, RequestError):
         reply.error(page, position)
         return
-    counted = body.get("Select") == "COUNT"
-    answer = members(
-        b"" if counted else b'"Items":' + array(page.items),
-        b'"Count":%d' % page.count,
-        b'"ScannedCount":%d' % page.scanned,
-        b"" if page.last is None else b'"LastEvaluatedKey":' + page.last,
-        consumed_one(body, _consumed(name, index, page)) if "ReturnConsumedCapacity" in body else b"",
-    )
+    items = b"" if body.get("Select") == "COUNT" else b'"Items":[%b],' % b",".join(page.items)
+    last = b"" if page.last is None else b',"LastEvaluatedKey":' + page.last
+    consumed = b""
+    if "ReturnConsumedCapacity" in body:
+        consumed = consumed_one(body, _consumed(name, index, page))
+        consumed = consumed and b"," + consumed
+    answer = b'{%b"Count":%d,"ScannedCount":%d%b%b}' % (items, page.count, page.scanned, last, consumed)
     reply.ok(answer, position)
 
 

@@ -33,6 +33,12 @@ _LEGACY_READS = frozenset(
 )
 
 
+_LEGACY = _LEGACY_WRITES | _LEGACY_READS
+_EXPRESSIONS_WITH_VALUES = frozenset(
+    ("ConditionExpression", "UpdateExpression", "KeyConditionExpression", "FilterExpression")
+)
+
+
 class Read(NamedTuple):
     """What a read asks of the items it finds."""
 
@@ -43,8 +49,8 @@ class Read(NamedTuple):
 EVERYTHING = Read()
 
 
-def check(body: dict[str, Any], limits: Limits, operation: str | None = None) -> None:
-    """Judge which parameters go together, and make the expressions' values canonical.
+def check(body: dict[str, Any], limits: Limits, operation: str | None = None) -> int:
+    """Judge which parameters go together, make the expressions' values canonical and return the values' size.
 
     Args:
         body: The request, or a part of it that has expressions of its own.
@@ -54,9 +60,12 @@ def check(body: dict[str, Any], limits: Limits, operation: str | None = None) ->
     Raises:
         ValidationError: Parameters do not go together, or a value is none.
     """
-    expressions.check_mixing(body, operation)
+    # Where there is a use for names and values and nothing of the other dialect, nothing can be mixed.
+    if not _LEGACY.isdisjoint(body) or _EXPRESSIONS_WITH_VALUES.isdisjoint(body):
+        expressions.check_mixing(body, operation)
     if "ExpressionAttributeValues" in body:
-        check_values(body["ExpressionAttributeValues"], limits)
+        return check_values(body["ExpressionAttributeValues"], limits)
+    return 0
 
 
 def has_write_expression(body: dict[str, Any]) -> bool:
@@ -120,11 +129,8 @@ def read(body: dict[str, Any], limits: Limits) -> Read:
     return Read(plan, values)
 
 
-def written_bytes(expression: Expression | None) -> int:
-    """About how many bytes an expression adds to a command."""
+def written_bytes(expression: Expression | None, values_bytes: int) -> int:
+    """About how many bytes an expression, whose values are of that size, adds to a command."""
     if expression is None:
         return 0
-    size = len(expression.condition or "") + len(expression.update or "")
-    if expression.values:
-        size += len(orjson.dumps(expression.values))
-    return size
+    return len(expression.condition or "") + len(expression.update or "") + values_bytes

@@ -244,10 +244,9 @@ class Connection(asyncio.Protocol):
 
     def answer(self, reply: Reply, status: int, body: bytes, position: Position | None) -> None:
         """Send the answer to the request under way."""
-        if reply is not self._reply:
-            # The client has gone; or the request was answered before, which would be a bug.
-            assert self._transport is None, "a request was answered twice"
-            return
+        if self._transport is None:
+            return  # the client has gone
+        assert reply is self._reply, "a request was answered twice"
         head, listener = self._head, self._listener
         assert head is not None
         fields = head.fields
@@ -272,7 +271,7 @@ class Connection(asyncio.Protocol):
                 close=close,
             )
         self._reply = None
-        self._write(data)
+        self._transport.write(data)
         self._answered(close)
 
     def _answered(self, close: bool) -> None:

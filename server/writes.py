@@ -8,7 +8,6 @@ from ..log.commands import Command, Expression, Position
 from ..materializer.fold.outcomes import Applied, Failed, Outcome, Refused, Skipped
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
 from ..model.tables import TableDefinition
-from . import parameters
 from .reply import Reply
 from .wire import EMPTY, Consumed, collection_metrics, consumed_one, members
 
@@ -59,11 +58,6 @@ def submit(
 ) -> None:
     """Have a command folded and answer with its outcome; `size` is that of its item and expressions."""
     node.partition.submit(command, size + _COMMAND_BYTES, partial(_answer, body, reply, definition, pk))
-
-
-def size_of(expression: Expression | None) -> int:
-    """About how many bytes an expression adds to the log."""
-    return parameters.written_bytes(expression)
 
 
 def refusal(outcome: Outcome) -> RequestError | None:

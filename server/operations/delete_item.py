@@ -15,8 +15,7 @@ def delete_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Check the request, and have the Delete folded."""
     limits, key = node.limits, body["Key"]
     conditional = parameters.has_write_expression(body)
-    if conditional:
-        parameters.check(body, limits, "DeleteItem")
+    values_bytes = parameters.check(body, limits, "DeleteItem") if conditional else 0
     check_item(key, limits)
     writes.check_returns(body)
     expression = parameters.write_expression(body, limits) if conditional else None
@@ -33,4 +32,6 @@ def delete_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         body.get("ReturnValues", "NONE"),
         writes.shows_refused(body),
     )
-    writes.submit(node, body, reply, definition, pk, command, writes.size_of(expression))
+    writes.submit(
+        node, body, reply, definition, pk, command, parameters.written_bytes(expression, values_bytes)
+    )

@@ -16,8 +16,7 @@ def put_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Check the request, and have the Put folded."""
     limits, item = node.limits, body["Item"]
     conditional = parameters.has_write_expression(body)
-    if conditional:
-        parameters.check(body, limits, "PutItem")
+    values_bytes = parameters.check(body, limits, "PutItem") if conditional else 0
     size = check_item(item, limits)
     writes.check_returns(body)
     expression = parameters.write_expression(body, limits) if conditional else None
@@ -40,4 +39,12 @@ def put_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         writes.shows_refused(body),
         item,
     )
-    writes.submit(node, body, reply, definition, pk, command, len(data) + writes.size_of(expression))
+    writes.submit(
+        node,
+        body,
+        reply,
+        definition,
+        pk,
+        command,
+        len(data) + parameters.written_bytes(expression, values_bytes),
+    )

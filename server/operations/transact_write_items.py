@@ -28,12 +28,13 @@ _ONE_OF = "TransactItems can only contain one of Check, Put, Update or Delete"
 
 
 class _Asked(NamedTuple):
-    """One action, checked as far as it can be without its table."""
+    """One action, checked as far as it can be without its table; `size` is that of its item or key."""
 
     kind: str
     request: dict[str, Any]
     size: int
     expression: Expression | None
+    expression_bytes: int
 
 
 def transact_write_items(node: "Node", body: dict[str, Any], reply: Reply) -> None:
@@ -41,7 +42,7 @@ def transact_write_items(node: "Node", body: dict[str, Any], reply: Reply) -> No
     limits = node.limits
     asked = [_asked(item, limits) for item in body["TransactItems"]]
     definitions = [node.table(one.request["TableName"]).definition for one in asked]
-    size = sum(one.size for one in asked)
+    size = sum(one.size + one.expression_bytes for one in asked)
     if size > limits.transaction_bytes:
         raise ValidationError(TOO_LARGE)
     context = reply.context
@@ -63,10 +64,10 @@ def _asked(item: dict[str, Any], limits: Limits) -> _Asked:
     if len(item) != 1:
         raise ValidationError(_ONE_OF)
     ((kind, request),) = item.items()
-    parameters.check(request, limits)
+    values_bytes = parameters.check(request, limits)
     size = check_item(request["Item" if kind == "Put" else "Key"], limits)
     expression = parameters.write_expression(request, limits)
-    return _Asked(kind, request, size + writes.size_of(expression), expression)
+    return _Asked(kind, request, size, expression, parameters.written_bytes(expression, values_bytes))
 
 
 def _actions(
@@ -106,10 +107,9 @@ def _put(one: _Asked, definition: TableDefinition, context: Context, limits: Lim
     pk, sk = definition.key.item_key(item, limits)
     if definition.indexes and (error := index_key_error(definition, item, limits)) is not None:
         raise error
-    size = one.size - writes.size_of(one.expression)
     show = writes.shows_refused(one.request)
     return Put(
-        definition.id, pk, sk, dump(item), size, context, one.expression, show_refused=show, parsed=item
+        definition.id, pk, sk, dump(item), one.size, context, one.expression, show_refused=show, parsed=item
     )
 
 

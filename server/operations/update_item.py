@@ -14,13 +14,10 @@ if TYPE_CHECKING:
 def update_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Check the request, and have the Update folded."""
     limits, key = node.limits, body["Key"]
-    expression = None
     conditional = parameters.has_write_expression(body)
-    if conditional:
-        parameters.check(body, limits, "UpdateItem")
+    values_bytes = parameters.check(body, limits, "UpdateItem") if conditional else 0
     check_item(key, limits)
-    if conditional:
-        expression = parameters.write_expression(body, limits)
+    expression = parameters.write_expression(body, limits) if conditional else None
 
     definition = node.table(body["TableName"]).definition
     pk, sk = definition.key.read_key(key, limits)
@@ -34,4 +31,6 @@ def update_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         body.get("ReturnValues", "NONE"),
         writes.shows_refused(body),
     )
-    writes.submit(node, body, reply, definition, pk, command, writes.size_of(expression))
+    writes.submit(
+        node, body, reply, definition, pk, command, parameters.written_bytes(expression, values_bytes)
+    )
