@@ -16,14 +16,14 @@ import orjson
 import typer
 
 from .. import serve
+from ..model.errors import LogLockedError
 from ..model.values import Item
+from ..server.app import ADDRESS_FILE
 from .client import Client
 from .failures import CommandError, ExitCode
 from .output import Output, counted, units_text
 from .settings import Settings
 from .shapes import Shape
-
-_SERVER_FILE = "server.json"  # a server writes it into the folder that it has open
 
 
 class Session:
@@ -41,7 +41,7 @@ class Session:
     @cached_property
     def client(self) -> Client:
         """The database, opened at the first use."""
-        client = Client(self.url or self._serve(Path(self.settings.db)))
+        client = Client(self.url or self._serve())
         self._stack.callback(client.close)
         return client
 
@@ -102,8 +102,15 @@ class Session:
     def _as_of(self) -> str:
         return "" if self.client.position is None else f"as of @{self.client.position}"
 
-    def _serve(self, path: Path) -> str:
-        server = self._stack.enter_context(serve(existing(path)))
+    def _serve(self) -> str:
+        try:
+            server = self._stack.enter_context(serve(existing(Path(self.settings.db))))
+        except LogLockedError:
+            # A server that has the folder may only now have written down where it is.
+            url = _url(self.settings.db)
+            if url is None:
+                raise
+            return url
         return server.endpoint_url
 
 
@@ -137,7 +144,7 @@ def _url(db: str) -> str | None:
     if is_address(db):
         return db
     try:
-        url = str(orjson.loads((Path(db) / _SERVER_FILE).read_bytes())["url"])
+        url = str(orjson.loads((Path(db) / ADDRESS_FILE).read_bytes())["endpoint_url"])
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
         return None
     return url if _answers(url) else None

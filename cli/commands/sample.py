@@ -98,7 +98,9 @@ def load(
     ]
     session.output.rows({"table": table.name, "items": table.description["ItemCount"]} for table in tables)
     for question in content["queries"]:
-        session.output.say(f"{question['says']}:\n    foldb {shlex.join(question['arguments'])}")
+        session.output.say(
+            f"{question['says']}\n    foldb {' '.join(map(shell_word, question['arguments']))}"
+        )
 
 
 def device_events(count: int) -> Iterator[Item]:
@@ -110,6 +112,16 @@ def device_events(count: int) -> Iterator[Item]:
         device = dice.choice(("doorbell-1", "doorbell-2", "lamp-1"))
         event = dice.choice(("on", "off") if device == "lamp-1" else ("button", "motion"))
         yield {"deviceid": {"S": device}, "timestamp": {"N": str(time_ms)}, "event": {"S": event}}
+
+
+def shell_word(word: str) -> str:
+    """A word as one would type it into a shell.
+
+    >>> print(shell_word("Year > 2011"), shell_word("Genre = 'Rock'"), shell_word("Music"))
+    'Year > 2011' "Genre = 'Rock'" Music
+    """
+    bare = not set(word) & set('"$`\\!')
+    return f'"{word}"' if "'" in word and bare else shlex.quote(word)
 
 
 def prefixed(content: dict[str, Any], prefix: str) -> dict[str, Any]:

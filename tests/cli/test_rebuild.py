@@ -127,7 +127,7 @@ def test_a_server_killed_while_it_rebuilds_starts_with_the_same_table(tmp_path: 
         cli("item", "put", "Notes", "-", stdin="\n".join(f'{{"id": {n}}}' for n in range(3000)))
         before = items(cli, "Notes")
 
-    command = [FOLDB, "serve", "--db", tmp_path, "--port", "0"]
+    command = [str(FOLDB), "serve", "--db", str(tmp_path), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         told = process.stderr.readline()  # foldb serves http://127.0.0.1:4711, in ...
