@@ -1,4 +1,4 @@
-"""Small words that the tests of the specification share."""
+"""The words that tests which go through a client share."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+
+from tests.tables import table_request
 
 KIB = 1024
 
@@ -71,3 +73,15 @@ def load(client: Any, table: str, items: Iterable[dict[str, Any]]) -> None:
     puts = ({"PutRequest": {"Item": item}} for item in items)
     while batch := list(islice(puts, 25)):
         assert {} == client.batch_write_item(RequestItems={table: batch})["UnprocessedItems"]
+
+
+def add_index(table: Any, name: str, keys: str) -> None:
+    """Add a global index to a table in use, and return when it is filled. `keys` as in `make_table`."""
+    request = table_request("x", *(key for key in keys.split() if ":" in key), gsi={name: keys})
+    table.meta.client.update_table(
+        TableName=table.name,
+        AttributeDefinitions=request["AttributeDefinitions"],
+        GlobalSecondaryIndexUpdates=[{"Create": request["GlobalSecondaryIndexes"][0]}],
+    )
+    while [index["IndexStatus"] for index in table.global_secondary_indexes or []] != ["ACTIVE"]:
+        table.reload()

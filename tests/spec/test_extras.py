@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 import foldb
-from tests.claims import invalid, refused
+from tests.claims import add_index, invalid, refused
 from tests.tables import MakeTable, table_request
 
 YEAR = 365 * 24 * 3600
@@ -260,12 +260,7 @@ def test_a_backfill_skips_what_does_not_fit_and_later_writes_of_it_are_refused(m
     misfit = {"pk": "misfit", "n": "no number"}
     table.put_item(Item=misfit)
     table.put_item(Item={"pk": "fits", "n": 1})
-    index = table_request("x", "n:N", gsi={"ByN": "n:N"})
-    table.meta.client.update_table(
-        TableName=table.name,
-        AttributeDefinitions=index["AttributeDefinitions"],
-        GlobalSecondaryIndexUpdates=[{"Create": index["GlobalSecondaryIndexes"][0]}],
-    )
+    add_index(table, "ByN", "n:N")
 
     assert ["fits"] == [item["pk"] for item in table.scan(IndexName="ByN")["Items"]]
     assert 2 == table.scan()["Count"]
