@@ -46,7 +46,7 @@ class Disk(Protocol):
     """Files in folders."""
 
     def make_folder(self, path: Path) -> None:
-        """Make the folder and those above it where they are missing; nobody else may look into it."""
+        """Make the folder and those above it where they are missing, durably; nobody else may look into it."""
         ...
 
     def names(self, path: Path) -> list[str]:
@@ -136,8 +136,11 @@ class SystemDisk:
 
     def make_folder(self, path: Path) -> None:
         """See Disk."""
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.parent.exists():
+            self.make_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
         path.chmod(0o700)
+        self.sync_folder(path.parent)
 
     def names(self, path: Path) -> list[str]:
         """See Disk."""

@@ -69,6 +69,14 @@ class History:
         """Where a segment is."""
         return self.folder / segment.name(header.chain.sequence)
 
+    def size(self, header: Header) -> int:
+        """How many bytes a segment has."""
+        file = self._disk.open(self.path(header), write=False)
+        try:
+            return file.size()
+        finally:
+            file.close()
+
     def genesis(self) -> list[Genesis]:
         """Each partition's first command, from the first records of the log."""
         first = self.headers[0]

@@ -130,6 +130,7 @@ class LocalLog:
 
     def append(self, partition: int, entry: Entry, done: Done) -> None:
         """Write `entry` after everything appended before it."""
+        assert 0 <= partition < self.partitions, "no such partition"
         if self._closed:
             self._answer(done, LogError("the log is closed"))
             return

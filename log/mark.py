@@ -48,6 +48,14 @@ def read_mark(disk: Disk, folder: Path) -> Mark | None:
     return Mark(*NUMBERS.unpack(numbers))
 
 
+def open_mark(disk: Disk, folder: Path) -> File | None:
+    """The file to leave marks in; None if there is no room even for its name, which must not keep a log from starting."""
+    try:
+        return disk.open(folder / NAME, create=True)
+    except OSError:
+        return None
+
+
 def write_mark(file: File, mark: Mark) -> None:
     """Leave the mark. If that fails it says too little, as it may."""
     with suppress(OSError):

@@ -46,6 +46,7 @@ class MemoryLog:
 
     def append(self, partition: int, entry: Entry, done: Done) -> None:
         """Keep the entry; durable at once, or with `manual` at a later `commit`."""
+        assert 0 <= partition < len(self._records), "no such partition"
         if self._closed:
             self._deliver(lambda: done(LogError("the log is closed")))
             return

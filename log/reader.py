@@ -5,15 +5,28 @@ as far as the writer's mark says that it was acknowledged, or as far as a later 
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..model.errors import CorruptionError, LogError
 from . import segment
 from .commands import Genesis, Record
-from .disk import Disk, read_all
+from .disk import Disk
 from .history import History, Limit, place
 from .mark import Mark, read_mark
 from .segment import Scan
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatistics:
+    """A log as far as it may be read: `time_ms` is its last record's, `ends` has each partition's next offset."""
+
+    log_id: bytes
+    segments: int
+    bytes: int
+    records: int
+    ends: tuple[int, ...]
+    time_ms: int
 
 
 class LogReader:
@@ -59,9 +72,21 @@ class LogReader:
         return self._genesis[partition]
 
     def size(self) -> int:
-        """How many bytes the log's segments have."""
-        paths = [self._history.path(header) for header in self._history.headers]
-        return sum(len(read_all(self._disk, path)) for path in paths[:-1]) + self._position
+        """How many bytes the log has."""
+        return self.statistics().bytes
+
+    def statistics(self) -> LogStatistics:
+        """How the log is now."""
+        self._follow()
+        older = self._history.headers[: self._history.headers.index(self._header)]
+        return LogStatistics(
+            log_id=self.log_id,
+            segments=len(older) + 1,
+            bytes=sum(self._history.size(header) for header in older) + self._position,
+            records=self._chain.sequence,
+            ends=tuple(self._chain.ends),
+            time_ms=self._chain.time,
+        )
 
     def close(self) -> None:
         """Nothing is held open."""

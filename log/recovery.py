@@ -70,7 +70,6 @@ def lock(disk: Disk, folder: Path, note: bytes) -> Callable[[], None]:
     check_is_log(folder, names)
     if not names:
         disk.make_folder(folder)
-        disk.sync_folder(folder.parent)
     try:
         return disk.lock(folder / LOCK_NAME, note)
     except BlockingIOError:

@@ -21,8 +21,7 @@ from .codec import CURRENT
 from .disk import Disk, File, write_all
 from .history import History, Limit
 from .log import Appended, Done
-from .mark import NAME as MARK_NAME
-from .mark import Mark, write_mark
+from .mark import Mark, open_mark, write_mark
 from .segment import Chain
 
 NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -64,7 +63,7 @@ class Writer:
         self._fsync = fsync
         self._segment_bytes = segment_bytes
         self._file: File = disk.open(history.path(self._header))
-        self._mark: File = disk.open(self._folder / MARK_NAME, create=True)
+        self._mark = open_mark(disk, self._folder)
         self._publish()
 
     def commit(self, group: Sequence[Append]) -> list[Appended]:
@@ -112,7 +111,8 @@ class Writer:
     def close(self) -> None:
         """Let go of the files. What is to be durable must be synced before."""
         self._file.close()
-        self._mark.close()
+        if self._mark:
+            self._mark.close()
 
     def _blocks(self, group: Sequence[Append], chain: Chain) -> tuple[list[Appended], bytes]:
         appended: list[Appended] = []
@@ -157,7 +157,8 @@ class Writer:
 
     def _publish(self) -> None:
         sequence = self._header.chain.sequence
-        write_mark(self._mark, Mark(sequence, self._position, self._synced))
+        if self._mark:
+            write_mark(self._mark, Mark(sequence, self._position, self._synced))
         self.durable = Durable(Limit(sequence, self._position), tuple(self._chain.ends))
 
 

@@ -331,6 +331,21 @@ def test_what_was_acknowledged_before_it_was_synced_may_not_be_lost_quietly() ->
         log.close()
 
 
+def test_a_disk_without_room_for_a_mark_does_not_keep_the_log_from_starting() -> None:
+    disk = log_of(1)
+    disk.remove(FOLDER / "mark")
+
+    def hook(call: str, path: Path) -> None:
+        if call == "create":
+            raise enospc()
+
+    disk.hook = hook
+    log = open_log(disk)
+
+    assert [0, 1] == (append(log, put_entry(1)), numbers(log))[1]
+    log.close()
+
+
 def test_a_mark_that_cannot_be_written_stops_nobody() -> None:
     disk = log_of(1)
     log = open_log(disk)

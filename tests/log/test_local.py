@@ -169,7 +169,14 @@ def test_a_reader_follows_a_writer(log: LocalLog, loop: Loop, path: Path) -> Non
     assert 3 == reader.end(0)
     assert [0, 1] == [record.entry.number for record in reader.read(0, start=1)]
     assert log.genesis(0) == reader.genesis(0)
-    assert sum(file.stat().st_size for file in segments(path)) == reader.size()
+    statistics = reader.statistics()
+    assert sum(file.stat().st_size for file in segments(path)) == statistics.bytes
+    assert (1, 3, (3,), 1000) == (
+        statistics.segments,
+        statistics.records,
+        statistics.ends,
+        statistics.time_ms,
+    )
 
 
 def test_a_reader_follows_over_segments(path: Path, loop: Loop) -> None:
