@@ -49,7 +49,7 @@ def read_mark(disk: Disk, folder: Path) -> Mark | None:
 
 
 def open_mark(disk: Disk, folder: Path) -> File | None:
-    """The file to leave marks in; None if there is no room even for its name, which must not keep a log from starting."""
+    """The file to leave marks in; None where there is no room for it, which must not keep a log from starting."""
     try:
         return disk.open(folder / NAME, create=True)
     except OSError:
