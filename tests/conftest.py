@@ -54,7 +54,9 @@ def connect() -> Iterator[Callable[[str], Any]]:
     resources = []
 
     def resource(url: str) -> Any:
-        config = Config(retries={"total_max_attempts": 1}, parameter_validation=False, max_pool_connections=40)
+        config = Config(
+            retries={"total_max_attempts": 1}, parameter_validation=False, max_pool_connections=40
+        )
         made = boto3.resource("dynamodb", endpoint_url=url, region_name=REGION, config=config)
         resources.append(made)
         return made
@@ -82,7 +84,10 @@ def make_table(resource: Any) -> Iterator[MakeTable]:
     made = []
 
     def make(
-        *keys: str, gsi: Mapping[str, str] | None = None, lsi: Mapping[str, str] | None = None, **settings: Any
+        *keys: str,
+        gsi: Mapping[str, str] | None = None,
+        lsi: Mapping[str, str] | None = None,
+        **settings: Any,
     ) -> Any:
         name = f"t-{uuid.uuid4().hex[:12]}"
         made.append(resource.create_table(**table_request(name, *keys, gsi=gsi, lsi=lsi, **settings)))

@@ -37,7 +37,7 @@ def test_a_users_test_finds_the_fixture(tmp_path: Path) -> None:
     test.write_text(
         "def test_a_visit_is_counted(dynamodb):\n    assert dynamodb.client.list_tables()['TableNames'] == []\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, test]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
 
     assert 0 == ran.returncode, ran.stdout
