@@ -22,7 +22,7 @@ lint: $(DEV)/installed  ## The checks alone: style, format, types.
 	$(DEV)/bin/mypy
 
 soak: $(DEV)/installed  ## The long tests: more steps, more seeds.
-	$(DEV)/bin/pytest -m soak
+	FOLDB_SOAK=1 $(DEV)/bin/pytest -m soak
 
 bench: $(DEV)/installed ## Request rates on this machine.
 	$(DEV)/bin/python -m benchmarks

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import boto3
 import hypothesis.strategies as st
+import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, settings
@@ -49,7 +50,9 @@ from .oracle import CancelledError, Model, transact
 
 T = TypeVar("T")
 
-EXAMPLES, STEPS = (400, 100) if os.environ.get("FOLDB_SOAK") else (40, 50)
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+EXAMPLES, STEPS = (400, 100) if SOAK else (40, 50)
+pytestmark = [pytest.mark.soak] if SOAK else []
 
 texts = st.sampled_from(["", "a", "aa", "A", "b", "é", "z" * 40])
 numbers = st.sampled_from(
