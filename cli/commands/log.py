@@ -111,7 +111,8 @@ def stats(ctx: typer.Context, path: Folder = None) -> None:
     session.output.row(
         {
             "log_id": log.log_id.hex(),
-            "bytes": log.size(),
+            "segments": log.statistics().segments,
+            "bytes": log.statistics().bytes,
             "entries": end,
             "commands": sum(kinds.values()),
             "first": first,

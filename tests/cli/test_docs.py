@@ -31,7 +31,7 @@ def test_every_command_has_an_example_and_stands_on_the_map(path: tuple[str, ...
 
 
 @pytest.mark.parametrize(
-    "path", [(), *{path[:1] for path in COMMANDS if len(path) > 1}, *COMMANDS], ids=" ".join
+    "path", [(), *dict.fromkeys(path[:1] for path in COMMANDS if len(path) > 1), *COMMANDS], ids=" ".join
 )
 def test_help_is_there_for_every_command_and_group(path: tuple[str, ...]) -> None:
     result = at("nowhere")(*path, "--help")
@@ -53,22 +53,20 @@ def test_what_the_page_on_the_command_line_shows_is_what_happens(cli: Foldb) -> 
         assert step.output == run(cli, step.line), step.line
 
 
-SPECS = {
-    "music": ("S08",),
-    "music-genres": ("S26", "S27", "S29"),
-    "music-years": ("S30",),
-    "catalog": ("S01", "S02"),
-    "forum": ("S06", "S19"),
-    "customers": ("S09", "S95", "S96"),
-    "annotations": ("S94",),
-    "goods": ("S80", "S83"),
-    "devices": ("S100",),
-    "months": ("S99",),
-}
-
-
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.spec(*rows)) for name, rows in SPECS.items()]
+    "name",
+    [
+        pytest.param("music", marks=pytest.mark.spec("S08")),
+        pytest.param("music-genres", marks=pytest.mark.spec("S26", "S27", "S29")),
+        pytest.param("music-years", marks=pytest.mark.spec("S30")),
+        pytest.param("catalog", marks=pytest.mark.spec("S01", "S02")),
+        pytest.param("forum", marks=pytest.mark.spec("S06", "S19")),
+        pytest.param("customers", marks=pytest.mark.spec("S09", "S95", "S96")),
+        pytest.param("annotations", marks=pytest.mark.spec("S94")),
+        pytest.param("goods", marks=pytest.mark.spec("S80", "S83")),
+        pytest.param("devices", marks=pytest.mark.spec("S100")),
+        pytest.param("months", marks=pytest.mark.spec("S99")),
+    ],
 )
 def test_a_sample_answers_the_queries_it_promises(cli: Foldb, name: str) -> None:
     shown = steps(sections("samples.md")[name])
@@ -81,7 +79,7 @@ def test_a_sample_answers_the_queries_it_promises(cli: Foldb, name: str) -> None
 
 
 def test_every_sample_is_documented() -> None:
-    assert sorted(sections("samples.md")) == samples.names() == sorted(SPECS)
+    assert sorted(sections("samples.md")) == samples.names()
 
 
 @pytest.mark.spec("S02")
