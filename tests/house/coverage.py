@@ -122,7 +122,6 @@ LATER = {
     "S88": "counts refreshed every six hours, as DynamoDB does: they are exact",
     "S96": "`foldb model`",
     "S99": "`foldb table roll`",
-    "S100": "the load generator",
     "S102": "a limit on memory that refuses writes",
     "H1": "one index alone (`--index`)",
     "X1": "userIdentity in the stream: there are no streams yet",
@@ -140,12 +139,13 @@ def marked() -> dict[str, list[tuple[str, str]]]:
 
 
 def _marks(module: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(module):
-        if isinstance(node, ast.FunctionDef):
-            for decorator in node.decorator_list:
-                match decorator:
+    """Every (test, row), also of one parameter alone."""
+    for test in ast.walk(module):
+        if isinstance(test, ast.FunctionDef):
+            for node in (node for decorator in test.decorator_list for node in ast.walk(decorator)):
+                match node:
                     case ast.Call(func=ast.Attribute(attr="spec"), args=rows):
-                        yield from ((node.name, ast.literal_eval(row)) for row in rows)
+                        yield from ((test.name, ast.literal_eval(row)) for row in rows)
 
 
 def page() -> str:
