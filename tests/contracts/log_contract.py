@@ -1,8 +1,8 @@
 """What every log promises. Subclass `LogContract`, give it a `logs` fixture, and the log is tested.
 
-    class TestMyLog(LogContract):
-        @pytest.fixture
-        def logs(self, loop): return lambda partitions, clock: MyLog(..., deliver=loop.deliver)
+class TestMyLog(LogContract):
+    @pytest.fixture
+    def logs(self, loop): return lambda partitions, clock: MyLog(..., deliver=loop.deliver)
 """
 
 import queue
