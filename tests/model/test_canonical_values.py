@@ -155,6 +155,15 @@ def test_a_list_or_map_is_3_bytes_and_today_one_more_an_element(value: Any, mode
     assert value_size(value, LIMITS_2012) == old
 
 
+@pytest.mark.parametrize("levels", [0, 1, 30])
+def test_counting_ends_where_no_item_may_be(levels: int) -> None:
+    value: Any = {"L": [{"S": "x" * 1024}] * 1_000_000}
+    for _ in range(levels):
+        value = {"M": {f"{n}": value for n in range(1000)}}
+
+    assert MODERN.item_bytes < item_size({"a": value}, MODERN) < 10 * MODERN.item_bytes
+
+
 def test_a_null_is_one_byte() -> None:
     assert value_size({"NULL": True}, MODERN) == 1
 

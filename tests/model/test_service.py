@@ -1,6 +1,5 @@
 """Requests against DynamoDB's description of them; the texts are DynamoDB's."""
 
-import json
 import runpy
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,6 @@ PATTERN = "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
 def test_the_service_model_is_what_botocore_says() -> None:
     generated = runpy.run_path(str(HERE / "generate_service.py"))["generate"]()
     kept = (HERE.parents[1] / "model" / "service.json").read_text()
-    if json.loads(generated)["source"] != json.loads(kept)["source"]:
-        pytest.skip("another version of botocore is installed")
 
     assert kept == generated
 
