@@ -465,6 +465,16 @@ def test_a_transaction_may_not_make_an_item_too_large(make_table: MakeTable) -> 
     assert 1 == table.scan()["Count"]
 
 
+@pytest.mark.spec("S16", "S21")
+def test_with_an_lsi_the_item_and_its_entries_are_measured_together(make_table: MakeTable) -> None:
+    table = make_table("pk:S", "sk:S", lsi={"Lsi": "l:S"})
+    table.put_item(Item=sized(LARGEST // 2 - KIB, pk="a", sk="b", l="c"))
+
+    with invalid("exceeded the maximum allowed size"):
+        table.put_item(Item=sized(LARGEST // 2 + KIB, pk="a", sk="b", l="c"))
+    table.put_item(Item=sized(LARGEST, pk="a", sk="b"))
+
+
 @pytest.mark.spec("S17")
 @pytest.mark.parametrize("name", ["xyz", "X.y-z_9", "x" * 255])
 def test_table_names_are_case_sensitive_words_of_3_to_255(client: Any, name: str) -> None:

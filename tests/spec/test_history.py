@@ -2,14 +2,17 @@
 
 import json
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from boto3.dynamodb.conditions import Attr, Key
+from botocore.exceptions import BotoCoreError
 
 from tests.claims import KIB, everything, refused, sized
 from tests.served import foldb, killed, served
@@ -110,6 +113,39 @@ def test_a_killed_server_comes_back_as_it_was_and_rebuilds(tmp_path: Path, conne
         assert before == _contents(table)
         assert 0 == foldb("rebuild", "Orders", "--db", url).returncode
         assert before == _contents(table)
+
+
+@pytest.mark.spec("S80")
+def test_a_kill_leaves_all_or_nothing_of_each_transaction(tmp_path: Path, connect: Connect) -> None:
+    """Eight writers are in the midst of it; whatever was acknowledged is there."""
+    acknowledged: list[int] = []
+    enough = threading.Event()
+
+    def write(client: Any, n: int) -> None:
+        puts = [{"Put": {"TableName": "Pairs", "Item": {"pk": side, "sk": n}}} for side in ("left", "right")]
+        with suppress(BotoCoreError):  # the connection broke: nobody knows
+            client.transact_write_items(TransactItems=puts)
+            acknowledged.append(n)
+            if len(acknowledged) == 100:
+                enough.set()
+
+    with ThreadPoolExecutor(8) as pool:
+        with killed(tmp_path) as url:
+            resource = connect(url)
+            resource.create_table(**table_request("Pairs", "pk:S", "sk:N"))
+            for n in range(2000):
+                pool.submit(write, resource.meta.client, n)
+            assert enough.wait(30)
+        pool.shutdown(cancel_futures=True)
+    with served(tmp_path) as url:
+        table = connect(url).Table("Pairs")
+        left, right = (
+            {int(item["sk"]) for item in everything(table.query, KeyConditionExpression=Key("pk").eq(side))}
+            for side in ("left", "right")
+        )
+
+    assert left == right
+    assert set(acknowledged) <= left
 
 
 @pytest.mark.spec("H2")
