@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from ..model import numbers
 from ..model.errors import ValidationError
 from ..model.limits import Limits
-from ..model.values import Item, Value, depth_of
+from ..model.values import UPDATE_TOO_LARGE, Item, Value, depth_of, value_size
 from .operands import Bound, Reader, path_reader
 from .projections import Projection, Steps
 from .tree import (
@@ -93,7 +93,8 @@ class Update:
     def apply(self, item: Item | None, values: Bound, limits: Limits) -> Updated:
         """Return the item after the update; None for an item that is not there yet.
 
-        The key of such an item is for the caller to add, the size of the result for the caller to check.
+        The key of such an item is for the caller to add, the size of the result for the caller to check. An update
+        whose parts alone are larger than an item may be is refused before they take up memory.
 
         Raises:
             ValidationError: The item does not fit the update; nothing was changed.
@@ -104,10 +105,14 @@ class Update:
                 _Rebuild(self._writers, before, values, limits).item(self.targets, item), self.targets
             )
         after = dict(before)
+        room = limits.item_bytes
         for name, write in self._flat:
             value = write(before, values, before.get(name))
             if value is not None:
                 after[name] = value
+                room -= _breadth(value)
+                if room < 0:
+                    raise ValidationError(UPDATE_TOO_LARGE)
             elif name in after:
                 del after[name]
         return Updated(after, self.targets)
@@ -120,13 +125,14 @@ class Update:
 class _Rebuild:
     """Copies the maps and lists on the way to each target, and nothing else."""
 
-    __slots__ = ("before", "limits", "values", "writers")
+    __slots__ = ("before", "limits", "room", "values", "writers")
 
     def __init__(self, writers: tuple[Writer, ...], before: Item, values: Bound, limits: Limits) -> None:
         self.writers = writers
         self.before = before
         self.values = values
         self.limits = limits
+        self.room = limits.item_bytes
 
     def item(self, targets: Projection, existing: Item | None) -> Item:
         steps = targets.steps
@@ -166,8 +172,8 @@ class _Rebuild:
     def _element(self, old: Value | None, inner: Any, depth: int) -> Value | None:
         if isinstance(inner, int):
             value = self.writers[inner](self.before, self.values, old)
-            if value is not None and depth + depth_of(value) - 1 > self.limits.depth:
-                raise ValidationError(_TOO_DEEP)
+            if value is not None:
+                self._check(value, depth)
             return value
         into_map = isinstance(next(iter(inner)), str)
         if old is None or ("M" if into_map else "L") not in old:
@@ -175,6 +181,19 @@ class _Rebuild:
         if into_map:
             return {"M": self._members(old["M"], inner, depth + 1)}
         return {"L": self._elements(old["L"], inner, depth + 1)}
+
+    def _check(self, value: Value, depth: int) -> None:
+        self.room -= value_size(value, self.limits)
+        if self.room < 0:
+            raise ValidationError(UPDATE_TOO_LARGE)
+        if depth + depth_of(value) - 1 > self.limits.depth:
+            raise ValidationError(_TOO_DEEP)
+
+
+def _breadth(value: Value) -> int:
+    """The elements of a list or a set. No item has more of them than bytes, and an update could make billions."""
+    (content,) = value.values()
+    return len(content) if type(content) is list else 0
 
 
 def _remove(_item: Item, _values: Bound, _old: Value | None) -> None:

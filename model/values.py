@@ -38,6 +38,7 @@ Item: TypeAlias = dict[str, Value]
 COLLECTION_BYTES: Final = 3  # charged for a list or a map, beside its content
 
 ITEM_TOO_LARGE = "Item size has exceeded the maximum allowed size"
+UPDATE_TOO_LARGE = "Item size to update has exceeded the maximum allowed size"
 
 _EMPTY = "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
 _SEVERAL = (
@@ -361,15 +362,22 @@ def _unexpected_start() -> SerializationError:
 
 
 def item_size(item: Item, limits: Limits) -> int:
-    """Return the bytes that DynamoDB counts for an item: names and values."""
+    """Return the bytes that DynamoDB counts for an item: names and values.
+
+    Counting ends once the sum is larger than any item may be: by copying one large list often, an update of a
+    few kilobytes would make an item of gigabytes.
+    """
     size = 0
+    most = limits.item_bytes
     for name, value in item.items():
         size += (len(name) if name.isascii() else len(name.encode())) + value_size(value, limits)
+        if size > most:
+            break
     return size
 
 
 def value_size(value: Value, limits: Limits = MODERN) -> int:
-    """Return the bytes that DynamoDB counts for a value."""
+    """Return the bytes that DynamoDB counts for a value, as `item_size` does."""
     tag = next(iter(value))
     content = value[tag]
     if tag == "S":
@@ -379,8 +387,13 @@ def value_size(value: Value, limits: Limits = MODERN) -> int:
     if tag == "M":
         return COLLECTION_BYTES + limits.element_bytes * len(content) + item_size(content, limits)
     if tag == "L":
-        own = COLLECTION_BYTES + limits.element_bytes * len(content)
-        return own + sum(value_size(element, limits) for element in content)
+        size = COLLECTION_BYTES + limits.element_bytes * len(content)
+        most = limits.item_bytes
+        for element in content:
+            if size > most:
+                break
+            size += value_size(element, limits)
+        return size
     return _SIZES[tag](content)
 
 

@@ -72,6 +72,11 @@ class Refused:
     error: RequestError
     units: int = 0
 
+    def __post_init__(self) -> None:
+        # It was raised among frames that hold this outcome and the decoded item: a cycle, and the item stays in
+        # memory until the collector comes by.
+        self.error.__traceback__ = None
+
 
 @dataclass(slots=True)
 class Transacted:

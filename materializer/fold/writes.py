@@ -24,7 +24,7 @@ from ...model.errors import (
 )
 from ...model.limits import Limits
 from ...model.tables import index_key_error
-from ...model.values import Item, Value, dump, item_size, load
+from ...model.values import UPDATE_TOO_LARGE, Item, Value, dump, item_size, load
 from .entries import Move, apply_moves, moves, size_with_local_entries
 from .outcomes import Applied, Change, Refused, Units
 from .state import Table
@@ -146,9 +146,10 @@ def _decide_update(table: Table, update: Update, old: Stored | None, limits: Lim
         elif update.returns == "UPDATED_NEW":
             attributes = _some(plan.update.select(item, updated.touched))
 
-    new: Stored = (dump(item), item_size(item, limits))
-    if new[1] > limits.item_bytes:
-        raise ValidationError("Item size to update has exceeded the maximum allowed size")
+    size = item_size(item, limits)
+    if size > limits.item_bytes:
+        raise ValidationError(UPDATE_TOO_LARGE)
+    new: Stored = (dump(item), size)
     if table.indexes:
         error = index_key_error(table.definition, item, limits)
         if error is not None:

@@ -253,3 +253,16 @@ def test_an_update_that_only_removes_has_nothing_to_give() -> None:
     assert made("REMOVE c DELETE d :ss")[0].only_removes
     assert not made("REMOVE c SET d = :s")[0].only_removes
     assert not made("ADD d :ss")[0].only_removes
+
+
+@pytest.mark.parametrize("target", ["c", "doc.c"])
+@pytest.mark.parametrize("value", ["list_append(seq, seq)", "seq"])
+def test_what_would_be_far_too_large_is_not_made(target: str, value: str) -> None:
+    """
+    Four kilobytes of SET could make a hundred copies of a list, which would be elements by the million and seconds
+    of counting them.
+    """
+    item = {**ITEM, "seq": {"L": [{"S": ""}] * 200_000}}
+    text = "SET " + ", ".join(f"{target}{n} = {value}" for n in range(100))
+
+    assert "Item size to update has exceeded the maximum allowed size" == refusal(text, item)

@@ -92,6 +92,21 @@ def test_an_update_that_cannot_be_computed_is_refused_and_stands_in_the_log() ->
     assert 4 == ledger.state.next_offset
 
 
+def test_a_refusal_does_not_keep_the_item_in_memory() -> None:
+    """
+    The error was raised among frames that hold the decoded item; a cycle of the two would wait for the collector,
+    and 300,000 elements are 57 MB.
+    """
+    ledger = Ledger()
+    cars = ledger.create("Cars")
+    ledger.fold(put(cars, dict(RED)))
+
+    outcome = ledger.fold(update(cars, CAR, "SET n = missing"))
+
+    assert isinstance(outcome, Refused)
+    assert outcome.error.__traceback__ is None
+
+
 def test_a_delete_of_nothing_is_no_change() -> None:
     ledger = Ledger()
     cars = ledger.create("Cars")
