@@ -1,7 +1,7 @@
 """A server inside somebody's Python process: a thread with a loop of its own.
 
-    serve() ──► Server: thread ──► Serving ──► endpoint_url
-    stop()  ──► finish what is in flight, close the log, end the thread
+serve() ──► Server: thread ──► Serving ──► endpoint_url
+stop()  ──► finish what is in flight, close the log, end the thread
 """
 
 import asyncio
