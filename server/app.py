@@ -18,7 +18,7 @@ from pathlib import Path
 
 import orjson
 
-from .listener import Listener
+from .http.listener import Listener
 from .node import Node
 from .settings import Settings
 

@@ -12,7 +12,7 @@ import pytest
 
 import foldb
 from foldb.model.errors import LogLockedError
-from foldb.server.listener import AddressRefusedError
+from foldb.server.http.listener import AddressRefusedError
 from tests.raw import ask, send
 from tests.served import served
 from tests.tables import table_request

@@ -11,10 +11,10 @@ import pytest
 from foldb.log.commands import Command, Position
 from foldb.materializer.fold.outcomes import Failed, Outcome
 from foldb.model.errors import ThrottlingError
-from foldb.server import protocol
-from foldb.server.listener import AddressRefusedError, Listener, loopback
+from foldb.server.http import protocol
+from foldb.server.http.listener import AddressRefusedError, Listener, loopback
+from foldb.server.http.protocol import Connection
 from foldb.server.node import Node
-from foldb.server.protocol import Connection
 from foldb.server.settings import Settings
 
 FIELDS = (

@@ -13,13 +13,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, cast
 
-from ..log.commands import Position
-from ..model.errors import IncompleteSignatureError, MissingAuthenticationTokenError, RequestError
+from ...log.commands import Position
+from ...model.errors import IncompleteSignatureError, MissingAuthenticationTokenError, RequestError
+from ..dispatch import dispatch
+from ..reply import Reply
 from . import answers
 from .bodies import Body, ChunkedBody, SizedBody, TooLargeError, inflate
-from .dispatch import dispatch
 from .heads import HEAD_BYTES, BadRequestError, Head, read_head
-from .reply import Reply
 
 if TYPE_CHECKING:
     from .listener import Listener

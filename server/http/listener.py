@@ -5,9 +5,9 @@ import contextlib
 import ipaddress
 from email.utils import formatdate
 
-from ..log.commands import Position
-from ..model.errors import FoldbError
-from .node import Node
+from ...log.commands import Position
+from ...model.errors import FoldbError
+from ..node import Node
 from .protocol import Connection
 
 _BACKLOG = 1024
