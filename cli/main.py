@@ -50,6 +50,9 @@ class Program(TyperGroup):
             failure = error if isinstance(error, CommandError) else of_foldb(error)
             typer.echo(f"foldb: {failure.sentence}", err=True)
             raise typer.Exit(failure.code) from error
+        except KeyboardInterrupt as error:
+            typer.echo("foldb: interrupted", err=True)
+            raise typer.Exit(ExitCode.INTERRUPTED) from error
         except BrokenPipeError as error:
             # The reader has what it wanted: `foldb scan T | head`. Python must not try to write the rest at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

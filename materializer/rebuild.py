@@ -9,25 +9,11 @@ nothing.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..log.commands import DefineTable, Position, Record, Settle
-from .fold.dump import digest_of, dump_table
 from .fold.state import PartitionState, Table
 from .refold import fold_record
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two tables that should be one: their digests, and how many items the rebuilt one has."""
-
-    live: str
-    rebuilt: str
-    items: int
-
-    @property
-    def same(self) -> bool:
-        return self.live == self.rebuilt
 
 
 class Rebuild:
@@ -72,10 +58,18 @@ class Rebuild:
             if record.offset == position.offset:
                 return
 
-    def compare(self, live: Table) -> Comparison:
-        """Hold the rebuilt table against the live one, definition, items and index entries."""
+    def agrees_with(self, live: Table) -> bool:
+        """Whether the rebuilt table is the live one: definition, items and index entries, byte for byte."""
         rebuilt = self.state.tables[live.definition.id]
-        return Comparison(digest_of(dump_table(live)), digest_of(dump_table(rebuilt)), rebuilt.items.count)
+        return (
+            live.definition == rebuilt.definition
+            and live.items.holds_the_same_as(rebuilt.items)
+            and all(
+                index.cursor == rebuilt.indexes[name].cursor
+                and index.store.holds_the_same_as(rebuilt.indexes[name].store)
+                for name, index in live.indexes.items()
+            )
+        )
 
     def install(self, live: PartitionState, table_id: int) -> None:
         """Put the rebuilt table in the live one's place; both states stand at the same offset."""

@@ -174,11 +174,17 @@ def _put_lines(session: Session, table: str, source: str) -> None:
     """Write a stream of items in batches; a line that is wrong stops it there and says which."""
     with nullcontext(sys.stdin) if source == "-" else _open(Path(source[1:])) as lines:
         loader = Loader(session.client, session.shape(table))
-        with progress(session.settings, session.output.stderr, table, None) as advance:
-            items = iter(_items(lines, session.settings.typed))
-            while batch := list(islice(items, loader.BATCH)):
-                loader.put(batch)
-                advance(len(batch))
+        items = iter(_items(lines, session.settings.typed))
+        try:
+            with progress(session.settings, session.output.stderr, table, None) as advance:
+                while batch := list(islice(items, loader.BATCH)):
+                    loader.put(batch)
+                    advance(len(batch))
+        except KeyboardInterrupt as error:
+            raise CommandError(
+                f"interrupted after {loader.written:,} items; putting them again is harmless",
+                ExitCode.INTERRUPTED,
+            ) from error
     session.write_footer(loader.written, loader.units)
     loader.check()
 

@@ -48,7 +48,12 @@ def rebuild(
     """
     session: Session = ctx.obj
     if into is not None:
-        _into(session, table, to, into)
+        try:
+            _into(session, table, to, into)
+        except KeyboardInterrupt as error:
+            raise CommandError(
+                "interrupted; the same command goes on where this one was", ExitCode.INTERRUPTED
+            ) from error
     elif to is not None:
         raise CommandError("--to needs --into: a past state does not replace a live table", ExitCode.USAGE)
     else:
@@ -64,16 +69,8 @@ def _in_place(session: Session, table: str) -> None:
             advance(answer["Folded"] - folded)
             folded = answer["Folded"]
             answer = session.client.admin("Rebuild", {"TableName": table, "Id": answer["Id"]})
-    session.output.row(
-        {
-            "table": table,
-            "position": answer["Position"],
-            "items": answer["Items"],
-            "same": answer["Same"],
-            "live_digest": answer["LiveDigest"],
-            "rebuilt_digest": answer["RebuiltDigest"],
-        }
-    )
+    row = {"table": table, "position": answer["Position"], "items": answer["Items"], "same": answer["Same"]}
+    session.output.row(row)
     if not answer["Same"]:
         session.output.warn(f"{table} was not what its log says; it is now, as of @{answer['Position']}")
         raise typer.Exit(ExitCode.DIFFERENT)
