@@ -14,7 +14,7 @@ run: $(RUN)/installed   ## Serve ./data on 127.0.0.1:8000.
 	@$(RUN)/bin/foldb serve --db $(DATA) --port $(PORT)
 
 test: lint              ## Every check and every test.
-	$(DEV)/bin/pytest -n 2
+	$(DEV)/bin/pytest -n 2 --dist loadfile
 
 lint: $(DEV)/installed  ## The checks alone: style, format, types.
 	$(DEV)/bin/ruff check

@@ -47,9 +47,9 @@ def test_every_folder_with_code_is_in_the_wheel() -> None:
 
 
 def test_every_folder_with_code_says_what_it_is() -> None:
-    for folder in folders():
-        init = folder / "__init__.py"
-        assert ast.get_docstring(tree(init)), init
+    inits = [folder / "__init__.py" for folder in folders()]
+
+    assert [] == [init for init in inits if not init.exists() or not ast.get_docstring(tree(init))]
 
 
 def test_every_data_file_is_in_the_wheel() -> None:
