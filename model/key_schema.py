@@ -23,7 +23,7 @@ Reader: TypeAlias = Callable[[Item], bytes | None]
 
 _INVALID = "One or more parameter values were invalid: "
 _NOT_VALID = "One or more parameter values are not valid. "
-_MISMATCH = "The provided key element does not match the schema"
+KEY_MISMATCH = "The provided key element does not match the schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class KeySchema:
         """Turn a request's Key into (pk, sk); it must hold the key attributes and no others."""
         pk, sk = self.pk(key), self.sk(key)
         if pk is None or sk is None or len(key) != self._key_count:
-            raise ValidationError(_MISMATCH)
+            raise ValidationError(KEY_MISMATCH)
         if (
             not 0 < len(pk) <= limits.partition_key_bytes
             or len(sk) > limits.sort_key_bytes

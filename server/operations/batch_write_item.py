@@ -20,6 +20,7 @@ from ...model.errors import (
     TransactionConflictError,
     ValidationError,
 )
+from ...model.key_schema import KEY_MISMATCH
 from ...model.limits import Limits
 from ...model.tables import TableDefinition, index_key_error
 from ...model.values import check_item, dump
@@ -102,8 +103,11 @@ def _command(write: _Write, context: Context, limits: Limits) -> Put | Delete:
     if "DeleteRequest" in write.request:
         pk, sk = definition.key.read_key(write.request["DeleteRequest"]["Key"], limits)
         return Delete(definition.id, pk, sk, context)
-    item = write.request["PutRequest"]["Item"]
-    pk, sk = definition.key.item_key(item, limits)
+    item, key = write.request["PutRequest"]["Item"], definition.key
+    if key.pk(item) is None or key.sk(item) is None:
+        # PutItem would name the attribute.
+        raise ValidationError(KEY_MISMATCH)
+    pk, sk = key.item_key(item, limits)
     if definition.indexes and (error := index_key_error(definition, item, limits)) is not None:
         raise error
     return Put(definition.id, pk, sk, dump(item), write.size, context, parsed=item)
