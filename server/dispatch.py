@@ -7,21 +7,17 @@ is a bug: the caller learns no more than that, and the log of the process learns
 """
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import orjson
 
 from ..model import service
 from ..model.errors import InternalServerError, RequestError, SerializationError, UnknownOperationError
 from .admin import ADMIN
+from .handler import Handler
+from .node import Node
 from .operations import OPERATIONS
 from .reply import Reply
-
-if TYPE_CHECKING:
-    from .node import Node
-
-Handler: TypeAlias = Callable[["Node", dict[str, Any], Reply], None]
 
 API = "DynamoDB_20120810."
 ADMIN_API = "Foldb_20261121."
@@ -29,7 +25,7 @@ ADMIN_API = "Foldb_20261121."
 logger = logging.getLogger(__name__)
 
 
-def dispatch(node: "Node", target: bytes, data: bytes, reply: Reply) -> None:
+def dispatch(node: Node, target: bytes, data: bytes, reply: Reply) -> None:
     """Do what `target` names with the request in `data`; `reply` is used exactly once, perhaps later."""
     try:
         route = _ROUTES.get(target)

@@ -5,7 +5,6 @@ open ──► log ──► refold ──► serve ... ──► close: answer 
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ..log.local import LocalLog
 from ..log.log import Log
@@ -18,10 +17,8 @@ from ..materializer.worker import Worker
 from ..model.errors import ResourceNotFoundError
 from ..model.limits import Limits
 from ..model.tables import name_of
+from .rebuilding import RebuildJob
 from .settings import Settings
-
-if TYPE_CHECKING:
-    from .admin.rebuild import RebuildJob
 
 _ORIGIN_BYTES = 16
 

@@ -1,37 +1,18 @@
-"""Rebuild: a table refolded from the log beside the live one, compared with it, and put in its place.
+"""Rebuild: a table made anew from the log, in its place; `rebuilding.py` does it.
 
-    {"TableName"}            begins, and answers as the next line does
-    {"TableName", "Id"}      asks how far it is; the last answer has the comparison
-
-It goes in short portions on the node's loop, with other requests in between. When it has caught up, comparing and
-installing happen in one turn of the loop, so no write falls between them. Nothing of it outlives the process: after
-a crash the start refolds everything anyway.
+{"TableName"}            begins, and answers as the next line does
+{"TableName", "Id"}      asks how far it is; the last answer has the comparison
 """
 
-import logging
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import orjson
-
-from ...log.commands import Position, Record
-from ...materializer.rebuild import Rebuild
-from ...model.errors import FoldbError, InternalServerError, RequestError, ValidationError
+from ...model.errors import ValidationError
+from ..node import Node
+from ..rebuilding import RebuildJob
 from ..reply import Reply
 
-if TYPE_CHECKING:
-    from ..node import Node
 
-# Commands folded before others have their turn: about ten milliseconds. More than an entry holds, and so
-# more than can be written in a turn of the loop: a rebuild always catches up.
-_PORTION = 600
-# An asker is answered when it is done, or after so long.
-_ANSWER_AFTER_S = 0.5
-
-logger = logging.getLogger(__name__)
-
-
-def rebuild(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+def rebuild(node: Node, body: dict[str, Any], reply: Reply) -> None:
     """Begin a rebuild, or tell of the one under way."""
     name, number = body.get("TableName"), body.get("Id")
     if not isinstance(name, str) or not isinstance(number, int | None):
@@ -41,92 +22,9 @@ def rebuild(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         if job is not None and not job.finished:
             raise ValidationError(f"The table {job.name} is being rebuilt: one at a time")
         node.table_in_any_status(name)
-        job = node.rebuilding = RebuildJob(node, name, 1 if job is None else job.number + 1)
+        job = RebuildJob(node.worker, node.log, node.loop, name, 1 if job is None else job.number + 1)
+        node.rebuilding = job
         job.go_on()
     elif job is None or job.number != number or job.name != name:
         raise ValidationError(f"No rebuild {number} of the table {name} is known")
     job.tell(reply)
-
-
-class RebuildJob:
-    """One rebuild, from its first portion to its answer."""
-
-    def __init__(self, node: "Node", name: str, number: int) -> None:
-        self.name = name
-        self.number = number
-        self.finished = False
-        self._node = node
-        self._work = Rebuild()
-        self._records: Iterator[Record] = iter(())
-        self._result: dict[str, Any] | RequestError = {}
-        self._waiting: list[Callable[[], None]] = []
-
-    def go_on(self) -> None:
-        """Fold a portion, and in the turn in which it has caught up with the live state, be done."""
-        live = self._node.state.next_offset
-        try:
-            more = self._work.fold(self._records, _PORTION, until=live)
-            if not more and self._work.state.next_offset < live:
-                self._records = self._node.log.read(0, self._work.state.next_offset)
-                more = self._work.fold(self._records, _PORTION, until=live)
-            if more:
-                self._node.loop.call_soon(self.go_on)
-            else:
-                self._finish(self._install())
-        except RequestError as error:
-            self._finish(error)  # the table was deleted meanwhile
-        except FoldbError:
-            # The live table stays as it is. What is wrong with the log is `foldb verify`'s to say.
-            logger.exception("the rebuild of %s stopped", self.name)
-            self._finish(InternalServerError(f"The table {self.name} could not be rebuilt from the log"))
-
-    def tell(self, reply: Reply) -> None:
-        """Answer when it is done, or with how far it is."""
-        told = False
-
-        def answer() -> None:
-            nonlocal told
-            if not told:
-                told = True
-                self._answer(reply)
-
-        if self.finished:
-            answer()
-        else:
-            self._waiting.append(answer)
-            self._node.loop.call_later(_ANSWER_AFTER_S, answer)
-
-    def _install(self) -> dict[str, Any]:
-        table = self._node.table_in_any_status(self.name)
-        same = self._work.agrees_with(table)
-        self._work.install(self._node.state, table.definition.id)
-        rebuilt = self._node.state.tables[table.definition.id]
-        return {
-            "Position": self._position.text(self._node.partitions),
-            "Items": rebuilt.items.count,
-            "Same": same,
-        }
-
-    def _finish(self, result: dict[str, Any] | RequestError) -> None:
-        self._result = result
-        self.finished = True
-        self._work, self._records = Rebuild(), iter(())  # the rebuilt state was as large as the live one
-        for answer in self._waiting:
-            answer()
-        self._waiting.clear()
-
-    def _answer(self, reply: Reply) -> None:
-        if isinstance(self._result, RequestError):
-            reply.error(self._result, self._position)
-            return
-        progress = {
-            "Id": self.number,
-            "Status": "DONE" if self.finished else "RUNNING",
-            "Folded": self._work.state.next_offset,
-            "End": self._node.state.next_offset,
-        }
-        reply.ok(orjson.dumps(progress | self._result), self._position)
-
-    @property
-    def _position(self) -> Position:
-        return self._node.worker.position

@@ -11,18 +11,16 @@ late it is.
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from ...log.commands import Position
 from ...model.errors import IncompleteSignatureError, MissingAuthenticationTokenError, RequestError
 from ..dispatch import dispatch
+from ..node import Node
 from ..reply import Reply
 from . import answers
 from .bodies import Body, ChunkedBody, SizedBody, TooLargeError, inflate
 from .heads import HEAD_BYTES, BadRequestError, Head, read_head
-
-if TYPE_CHECKING:
-    from .listener import Listener
 
 # In ticks of a second.
 HEAD_TICKS = 5  # from a head's first byte to its last
@@ -39,6 +37,22 @@ _HEALTHY = b"healthy: foldb, speaking DynamoDB's API version 2012-08-10\n"
 _ALLOW = b"\r\nAllow: POST, GET, HEAD, OPTIONS"
 
 logger = logging.getLogger(__name__)
+
+
+class Shared(Protocol):
+    """What the connections of a listener share; see `Listener`."""
+
+    node: Node
+    tick: int
+    date: bytes
+
+    def opened(self, connection: "Connection") -> None: ...
+
+    def closed(self, connection: "Connection") -> None: ...
+
+    def request_id(self) -> str: ...
+
+    def position_text(self, position: Position) -> bytes: ...
 
 
 class Connection(asyncio.Protocol):
@@ -58,7 +72,7 @@ class Connection(asyncio.Protocol):
         "deadline",
     )
 
-    def __init__(self, listener: "Listener") -> None:
+    def __init__(self, listener: Shared) -> None:
         self._listener = listener
         self._transport: asyncio.Transport | None = None
         self._buffer = b""

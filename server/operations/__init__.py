@@ -1,7 +1,6 @@
 """The DynamoDB operations, one a file, each a function named like its file."""
 
-from typing import TYPE_CHECKING
-
+from ..handler import Handler
 from .batch_get_item import batch_get_item
 from .batch_write_item import batch_write_item
 from .create_table import create_table
@@ -27,11 +26,8 @@ from .update_item import update_item
 from .update_table import update_table
 from .update_time_to_live import update_time_to_live
 
-if TYPE_CHECKING:
-    from ..dispatch import Handler
-
 # The name that X-Amz-Target gives, and what answers to it. Any other name is an UnknownOperationException.
-OPERATIONS: "dict[str, Handler]" = {
+OPERATIONS: dict[str, Handler] = {
     "BatchGetItem": batch_get_item,
     "BatchWriteItem": batch_write_item,
     "CreateTable": create_table,

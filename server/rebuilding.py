@@ -1,0 +1,119 @@
+"""A table refolded from the log beside the live one, compared with it, and put in its place.
+
+It goes in short portions on the node's loop, with other requests in between. When it has caught up, comparing and
+installing happen in one turn of the loop, so no write falls between them. Nothing of it outlives the process: after
+a crash the start refolds everything anyway.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+
+from ..log.commands import Position, Record
+from ..log.log import Log
+from ..materializer.rebuild import Rebuild
+from ..materializer.worker import Worker
+from ..model.errors import FoldbError, InternalServerError, RequestError, ResourceNotFoundError
+from .reply import Reply
+
+# Commands folded before others have their turn: about ten milliseconds. More than an entry holds, and so
+# more than can be written in a turn of the loop: a rebuild always catches up.
+_PORTION = 600
+# An asker is answered when it is done, or after so long.
+_ANSWER_AFTER_S = 0.5
+
+logger = logging.getLogger(__name__)
+
+
+class RebuildJob:
+    """One rebuild, from its first portion to its answer."""
+
+    def __init__(
+        self, worker: Worker, log: Log, loop: asyncio.AbstractEventLoop, name: str, number: int
+    ) -> None:
+        self.name = name
+        self.number = number
+        self.finished = False
+        self._worker = worker
+        self._live = worker.state
+        self._log = log
+        self._loop = loop
+        self._work = Rebuild()
+        self._records: Iterator[Record] = iter(())
+        self._result: dict[str, Any] | RequestError = {}
+        self._waiting: list[Callable[[], None]] = []
+
+    def go_on(self) -> None:
+        """Fold a portion, and in the turn in which it has caught up with the live state, be done."""
+        live = self._live.next_offset
+        try:
+            more = self._work.fold(self._records, _PORTION, until=live)
+            if not more and self._work.state.next_offset < live:
+                self._records = self._log.read(0, self._work.state.next_offset)
+                more = self._work.fold(self._records, _PORTION, until=live)
+            if more:
+                self._loop.call_soon(self.go_on)
+            else:
+                self._finish(self._install())
+        except RequestError as error:
+            self._finish(error)  # the table was deleted meanwhile
+        except FoldbError:
+            # The live table stays as it is. What is wrong with the log is `foldb verify`'s to say.
+            logger.exception("the rebuild of %s stopped", self.name)
+            self._finish(InternalServerError(f"The table {self.name} could not be rebuilt from the log"))
+
+    def tell(self, reply: Reply) -> None:
+        """Answer when it is done, or with how far it is."""
+        told = False
+
+        def answer() -> None:
+            nonlocal told
+            if not told:
+                told = True
+                self._answer(reply)
+
+        if self.finished:
+            answer()
+        else:
+            self._waiting.append(answer)
+            self._loop.call_later(_ANSWER_AFTER_S, answer)
+
+    def _install(self) -> dict[str, Any]:
+        table = self._live.table_named(self.name)
+        if table is None:
+            raise ResourceNotFoundError(f"The table {self.name} was deleted while it was rebuilt")
+        same = self._work.agrees_with(table)
+        self._work.install(self._live, table.definition.id)
+        rebuilt = self._live.tables[table.definition.id]
+        return {
+            "Position": self._position.text(),
+            "Items": rebuilt.items.count,
+            "Same": same,
+        }
+
+    def _finish(self, result: dict[str, Any] | RequestError) -> None:
+        self._result = result
+        self.finished = True
+        self._work, self._records = Rebuild(), iter(())  # the rebuilt state was as large as the live one
+        for answer in self._waiting:
+            answer()
+        self._waiting.clear()
+
+    def _answer(self, reply: Reply) -> None:
+        if isinstance(self._result, RequestError):
+            reply.error(self._result, self._position)
+            return
+        progress = {
+            "Id": self.number,
+            "Status": "DONE" if self.finished else "RUNNING",
+            "Folded": self._work.state.next_offset,
+            "End": self._live.next_offset,
+        }
+        reply.ok(orjson.dumps(progress | self._result), self._position)
+
+    @property
+    def _position(self) -> Position:
+        return self._worker.position
