@@ -282,19 +282,24 @@ def index_filled(definition: TableDefinition, index_id: int) -> TableDefinition:
     )
 
 
-def index_key_error(definition: TableDefinition, item: Item, limits: Limits) -> ValidationError | None:
+def index_key_error(
+    definition: TableDefinition, item: Item, limits: Limits, *, updated: bool = False
+) -> ValidationError | None:
     """What of `item`, about to be written, an index of the table could not take; None is the rule.
 
-    An attribute that is not there keeps the item out of the index and is no error.
+    An attribute that is not there keeps the item out of the index and is no error. Of what an update expression
+    made (`updated`) DynamoDB words one error differently.
     """
     for index in definition.indexes:
-        error = key_error_of_index(index, item, limits)
+        error = key_error_of_index(index, item, limits, updated=updated)
         if error is not None:
             return error
     return None
 
 
-def key_error_of_index(index: IndexDefinition, item: Item, limits: Limits) -> ValidationError | None:
+def key_error_of_index(
+    index: IndexDefinition, item: Item, limits: Limits, *, updated: bool = False
+) -> ValidationError | None:
     """The same for one index."""
     for attribute in index.key.attributes:
         value = item.get(attribute.name)
@@ -306,13 +311,24 @@ def key_error_of_index(index: IndexDefinition, item: Item, limits: Limits) -> Va
                 f"Expected: {attribute.type} Actual: {next(iter(value))} IndexName: {index.name}"
             )
         if not encode(value):
-            kind = "string" if attribute.type == "S" else "binary"
-            return ValidationError(
-                "One or more parameter values are not valid. A value specified for a secondary index key is not "
-                "supported. The AttributeValue for a key attribute cannot contain an empty "
-                f"{kind} value. IndexName: {index.name}, IndexKey: {attribute.name}"
-            )
+            return _empty_index_key_error(index, attribute, updated=updated)
     return _index_key_length_error(index, item, limits)
+
+
+def _empty_index_key_error(
+    index: IndexDefinition, attribute: KeyAttribute, *, updated: bool
+) -> ValidationError:
+    kind = "string" if attribute.type == "S" else "binary"
+    empty = f"The AttributeValue for a key attribute cannot contain an empty {kind} value."
+    if updated:
+        return ValidationError(
+            "One or more parameter values are not valid. The update expression attempted to update a secondary "
+            f"index key to a value that is not supported. {empty}"
+        )
+    return ValidationError(
+        "One or more parameter values are not valid. A value specified for a secondary index key is not supported. "
+        f"{empty} IndexName: {index.name}, IndexKey: {attribute.name}"
+    )
 
 
 def _index_key_length_error(index: IndexDefinition, item: Item, limits: Limits) -> ValidationError | None:

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import orjson
 
 from .. import expressions
-from ..expressions import Plan
+from ..expressions import Plan, refuse_key_paths
 from ..log.commands import Expression
 from ..model.limits import Limits
+from ..model.tables import TableDefinition
 from ..model.values import Value, check_values
 
 _WRITE_MEMBERS = frozenset(
@@ -127,6 +128,21 @@ def read(body: dict[str, Any], limits: Limits) -> Read:
         limits=limits,
     )
     return Read(plan, values)
+
+
+def check_key_paths(plan: Plan | None, definition: TableDefinition) -> None:
+    """Refuse paths into what is a key of the table or of one of its indexes: keys are scalars.
+
+    Raises:
+        ValidationError: There is one.
+    """
+    if plan is None:
+        return
+    for part in (plan.condition, plan.filter, plan.update, plan.projection):
+        if part is not None and part.nested:
+            refuse_key_paths(part, definition.key.names)
+            for index in definition.indexes:
+                refuse_key_paths(part, index.key.names, "IndexKey")
 
 
 def written_bytes(expression: Expression | None, values_bytes: int) -> int:

@@ -3,11 +3,12 @@
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..expressions import refuse_key_paths, refuse_key_update
+from ..expressions import refuse_key_update
 from ..log.commands import Command, Expression, Position
 from ..materializer.fold.outcomes import Applied, Failed, Outcome, Refused, Skipped
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
 from ..model.tables import TableDefinition
+from . import parameters
 from .reply import Reply
 from .wire import EMPTY, Consumed, collection_metrics, consumed_one, members
 
@@ -31,7 +32,7 @@ def shows_refused(body: dict[str, Any]) -> bool:
 
 
 def check_key_paths(definition: TableDefinition, expression: Expression | None) -> None:
-    """Refuse expressions that go into a key attribute, or write to one.
+    """Refuse expressions that write to a key attribute of the table, or go into one of any key.
 
     Raises:
         ValidationError: So they do.
@@ -39,12 +40,9 @@ def check_key_paths(definition: TableDefinition, expression: Expression | None) 
     plan = None if expression is None else expression.plan
     if plan is None:
         return
-    names = definition.key.names
-    if plan.condition is not None and plan.condition.nested:
-        refuse_key_paths(plan.condition, names)
     if plan.update is not None:
-        refuse_key_paths(plan.update, names)
-        refuse_key_update(plan.update, names)
+        refuse_key_update(plan.update, definition.key.names)
+    parameters.check_key_paths(plan, definition)
 
 
 def submit(

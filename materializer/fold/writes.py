@@ -151,7 +151,8 @@ def _decide_update(table: Table, update: Update, old: Stored | None, limits: Lim
         raise ValidationError(UPDATE_TOO_LARGE)
     new: Stored = (dump(item), size)
     if table.indexes:
-        error = index_key_error(table.definition, item, limits)
+        by_expression = update.expression is not None and update.expression.dialect != "legacy"
+        error = index_key_error(table.definition, item, limits, updated=by_expression)
         if error is not None:
             raise error
     if update.returns == "ALL_NEW":

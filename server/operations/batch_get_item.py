@@ -59,6 +59,8 @@ def batch_get_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     ]
     if len(set(keys)) < len(keys):
         raise ValidationError("Provided list of item keys contains duplicates")
+    for table in tables:
+        parameters.check_key_paths(table.plan, table.definition)
     _read(node, body, reply, tables, keys)
 
 

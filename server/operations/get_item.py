@@ -30,6 +30,7 @@ def get_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         check_item(key, limits)
         plan = parameters.read(body, limits).plan
         definition = node.table(body["TableName"]).definition
+        parameters.check_key_paths(plan, definition)
         done = partial(_answer, body, definition.name, plan, reply)
     pk, sk = definition.key.read_key(key, limits)
     node.partition.get(((definition.id, pk, sk),), body.get("ConsistentRead", False), done)

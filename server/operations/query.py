@@ -6,7 +6,7 @@ from ...expressions import KeyRange, key_range, refuse_key_filter
 from ...materializer.fold.state import Index, Table
 from ...materializer.partition import QueryRequest
 from ...model.errors import ValidationError
-from .. import pages
+from .. import pages, parameters
 from ..parameters import Read
 from ..reply import Reply
 
@@ -30,6 +30,7 @@ def query(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     index = pages.index_of(body, table)
     wanted = _range(asked, table, index)
     _check_filter(asked, table, index)
+    parameters.check_key_paths(plan, table.definition)
     start = pages.start_place(body, table, index, limits)
     forward = body.get("ScanIndexForward", True)
     if start is not None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...materializer.partition import ScanRequest
 from ...model.errors import ValidationError
-from .. import pages
+from .. import pages, parameters
 from ..reply import Reply
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ def scan(node: "Node", body: dict[str, Any], reply: Reply) -> None:
 
     table = node.table(body["TableName"])
     index = pages.index_of(body, table)
+    parameters.check_key_paths(asked.plan, table.definition)
     request = ScanRequest(
         table=table.definition.id,
         index=None if index is None else index.definition.name,

@@ -59,7 +59,9 @@ def _keys(gets: list[_Get], limits: Limits) -> list[Key]:
     reasons = []
     for get in gets:
         try:
-            keys.append((get.definition.id, *get.definition.key.read_key(get.request["Key"], limits)))
+            key = get.definition.key.read_key(get.request["Key"], limits)
+            parameters.check_key_paths(get.plan, get.definition)
+            keys.append((get.definition.id, *key))
             reasons.append(Reason("None"))
         except ValidationError as error:
             reasons.append(Reason("ValidationError", error.message))

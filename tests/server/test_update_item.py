@@ -87,6 +87,11 @@ def test_a_refused_update_changes_nothing_and_shows_the_item_in_the_way(client: 
         ),
         (
             {"UpdateExpression": "REMOVE pk.a"},
+            "One or more parameter values were invalid: Cannot update attribute pk. "
+            "This attribute is part of the key",
+        ),
+        (
+            {"UpdateExpression": "SET a = pk[0]"},
             "Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: Key: pk",
         ),
         (
