@@ -5,6 +5,9 @@ There are two sets. `MODERN` is DynamoDB as it is; `LIMITS_2012` is DynamoDB as 
 of a list or map. The Genesis of a log names its set, so a log always folds under the limits it
 was written under. Bytes are bytes of UTF-8 or of raw binary.
 
+Some limits of DynamoDB are quotas that an account can have raised, or that are too far off to be met in a test. These
+can be set for a database, behind the name of the set: `modern,collection_bytes=1048576`.
+
 A number's range and precision are the same in both sets and part of the key encoding: they
 stand in `numbers`.
 """
@@ -90,12 +93,26 @@ LIMITS_2012 = replace(
 
 # These names are in the Genesis of logs. Add; never change or reuse.
 _SETS = {limits.name: limits for limits in (MODERN, LIMITS_2012)}
+_SETTABLE = ("collection_bytes", "global_indexes")
 
 
-def limits_named(name: str) -> Limits:
-    """The set that a Genesis names.
+def limits_named(text: str) -> Limits:
+    """The set that a Genesis names, with what it sets otherwise.
+
+    >>> limits_named("2012,global_indexes=7").global_indexes
+    7
 
     Raises:
-        KeyError: There is no such set.
+        ValueError: There is no such set, or no such limit to set. It says so to whoever typed it.
     """
-    return _SETS[name]
+    name, *settings = text.split(",")
+    if name not in _SETS:
+        raise ValueError(f"there are no limits called {name!r}: use {' or '.join(_SETS)}")
+    changes: dict[str, int] = {}
+    for setting in settings:
+        field, _, number = setting.partition("=")
+        if field not in _SETTABLE or not (number.isascii() and number.isdigit()) or field in changes:
+            raise ValueError(f"{setting!r} sets no limit: use {' or '.join(_SETTABLE)} once each, =NUMBER")
+        changes[field] = int(number)
+    limits = _SETS[name]
+    return limits if not changes else replace(limits, name=text, **changes)  # type: ignore[arg-type]  # all are int

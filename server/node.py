@@ -6,6 +6,7 @@ open ──► log ──► refold ──► serve ... ──► close: answer 
 import asyncio
 from collections.abc import Callable
 
+from ..log.commands import Position
 from ..log.local import LocalLog
 from ..log.log import Log
 from ..log.memory import MemoryLog
@@ -17,6 +18,7 @@ from ..materializer.worker import Worker
 from ..model.errors import ResourceNotFoundError
 from ..model.limits import Limits
 from ..model.tables import name_of
+from .counts import Counter
 from .rebuilding import RebuildJob
 from .settings import Settings
 
@@ -40,6 +42,7 @@ class Node:
         state: The catalog: which tables there are and how they are defined. Look, but never change it.
         clock: Milliseconds since 1970.
         random_bytes: Draws that many random bytes.
+        counts: Counts the items of tables for those who describe them.
         rebuilding: The last rebuild of a table, under way or done.
     """
 
@@ -70,6 +73,7 @@ class Node:
         self.loop = loop
         self.clock = clock
         self.random_bytes = random_bytes
+        self.counts = Counter(clock, settings.count_refresh_ms)
         self.rebuilding: RebuildJob | None = None
         self.state = PartitionState()
         self.log = _open_log(settings, loop, clock, random_bytes, on_fatal)
@@ -105,6 +109,11 @@ class Node:
         self.worker.close(drained.set)
         await drained.wait()
         self.log.close()
+
+    @property
+    def position(self) -> Position:
+        """What the state is as of."""
+        return self.worker.position
 
     @property
     def limits(self) -> Limits:

@@ -13,11 +13,12 @@ class Settings:
         host: A loopback address, or `localhost`.
         port: 0 takes a free one.
         path: The folder of the log; None keeps everything in memory.
-        limits: The set of limits that a new log is given. An existing log keeps its own.
+        limits: The set of limits that a new log is given, as `limits_named` reads it. An existing log keeps its own.
         fsync: When the log is synced to disk. With anything but `always`, a crash of the machine may lose writes.
         table_delay_ms: How long a table stays CREATING, UPDATING or DELETING.
         ttl_interval_ms: The pause between two sweeps for items whose time to live has passed; 0 means never.
         eventual_control_plane_ms: For so long after CreateTable, DescribeTable may still not find the table.
+        count_refresh_ms: How old the counts in DescribeTable may be; 0 for exact ones. DynamoDB's take six hours.
         queue_bytes: Writes waiting for the log; beyond this they are refused with a ThrottlingException.
         connections: Connections at a time; more are closed at once.
     """
@@ -25,10 +26,11 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8000
     path: Path | None = None
-    limits: Literal["modern", "2012"] = "modern"
+    limits: str = "modern"
     fsync: Literal["always", "interval", "never"] = "always"
     table_delay_ms: int = 0
     ttl_interval_ms: int = 1000
     eventual_control_plane_ms: int = 0
+    count_refresh_ms: int = 0
     queue_bytes: int = 64 * 1024 * 1024
     connections: int = 10_000

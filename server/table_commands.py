@@ -15,9 +15,7 @@ import orjson
 from ..log.commands import DefineTable, Position
 from ..materializer.fold.outcomes import Defined, Failed, Outcome, Refused, Skipped
 from ..materializer.fold.state import Table
-from ..materializer.fold.storage import Store
 from ..model import table_requests
-from ..model.capacity import storage_bytes
 from ..model.descriptions import describe
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
 from ..model.tables import TableDefinition, name_of
@@ -76,19 +74,14 @@ def description(node: "Node", table: Table | None, definition: TableDefinition) 
     """TableDescription of `definition`, with the counts of `table`."""
     if table is None:
         return describe(definition, time_ms=node.clock())
+    own, indexes = node.counts.of(table)
     return describe(
         definition,
-        item_count=table.items.count,
-        size_bytes=_size_bytes(table.items),
-        index_counts={
-            name: (index.store.count, _size_bytes(index.store)) for name, index in table.indexes.items()
-        },
+        item_count=own.items,
+        size_bytes=own.bytes,
+        index_counts={name: (index.items, index.bytes) for name, index in indexes.items()},
         time_ms=node.clock(),
     )
-
-
-def _size_bytes(store: Store) -> int:
-    return storage_bytes(store.count, store.size)
 
 
 def tagged_table(node: "Node", arn: str) -> Table | None:

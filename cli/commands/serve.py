@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from ...model.limits import limits_named
 from ...server.app import run
 from ...server.settings import Settings as ServerSettings
 from ..failures import CommandError, ExitCode
@@ -25,7 +26,11 @@ def serve(
         bool, typer.Option("--memory", help="Keep nothing: no folder, all is gone at the end.")
     ] = False,
     limits: Annotated[
-        Literal["modern", "2012"], typer.Option(help="The limits of a new database.")
+        str,
+        typer.Option(
+            metavar="SET[,NAME=N]",
+            help="The limits of a new database: modern or 2012; collection_bytes and global_indexes can be set.",
+        ),
     ] = "modern",
     fsync: Annotated[
         Literal["always", "interval", "never"],
@@ -40,6 +45,10 @@ def serve(
     control_plane_delay: Annotated[
         int, typer.Option(metavar="MS", min=0, help="How long DescribeTable may not know a new table.")
     ] = 0,
+    count_refresh: Annotated[
+        int,
+        typer.Option(metavar="MS", min=0, help="How old DescribeTable's counts may be; 0 for exact ones."),
+    ] = 0,
     queue_bytes: Annotated[
         int, typer.Option(min=1, help="Writes beyond this many waiting bytes are refused.")
     ] = 64 * 1024 * 1024,
@@ -51,6 +60,10 @@ def serve(
     Example: foldb serve --db ./data --port 8000
     """
     session: Session = ctx.obj
+    try:
+        limits_named(limits)
+    except ValueError as error:
+        raise CommandError(f"--limits: {error}", ExitCode.USAGE) from None
     folder = Path("data") if is_address(session.settings.db) else Path(session.settings.db)
     settings = ServerSettings(
         host=host,
@@ -61,6 +74,7 @@ def serve(
         table_delay_ms=table_delay,
         ttl_interval_ms=ttl_interval,
         eventual_control_plane_ms=control_plane_delay,
+        count_refresh_ms=count_refresh,
         queue_bytes=queue_bytes,
     )
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")

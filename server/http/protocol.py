@@ -268,10 +268,10 @@ class Connection(asyncio.Protocol):
         content_type = fields.get(b"content-type", answers.JSON)
         if content_type not in answers.ECHOED:
             content_type = answers.JSON
-        where = None if position is None else listener.position_text(position)
+        where = listener.position_text(listener.node.position if position is None else position)
         packed = len(body) >= answers.GZIP_FROM_BYTES and b"gzip" in fields.get(b"accept-encoding", b"")
         request_id = reply.request_id.encode()
-        if status == 200 and where is not None and not close and not packed:
+        if status == 200 and not close and not packed:
             data = answers.ok(body, listener.date, content_type, request_id, where)
         else:
             data = answers.answer(

@@ -110,6 +110,16 @@ def test_where_nobody_listens_the_next_step_is_said() -> None:
     )
 
 
+def test_limits_that_there_are_not_make_no_folder(tmp_path: Path) -> None:
+    result = command("serve", "--db", tmp_path / "data", "--limits", "2013")
+
+    assert (2, "foldb: --limits: there are no limits called '2013': use modern or 2012\n") == (
+        result.returncode,
+        result.stderr,
+    )
+    assert [] == list(tmp_path.iterdir())
+
+
 def test_a_server_that_cannot_begin_says_why(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

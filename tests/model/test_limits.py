@@ -12,9 +12,28 @@ def test_a_set_is_found_by_the_name_that_a_genesis_gives() -> None:
     assert limits_named("2012") is LIMITS_2012
 
 
-def test_a_name_that_no_genesis_may_give_is_refused() -> None:
-    with pytest.raises(KeyError):
-        limits_named("2013")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2013",
+        "",
+        "modern,item_bytes=1",
+        "modern,collection_bytes",
+        "modern,collection_bytes=-1",
+        "modern,collection_bytes=１",  # noqa: RUF001  # a digit, but not of ASCII
+        "modern,global_indexes=1,global_indexes=2",
+    ],
+)
+def test_a_name_that_no_genesis_may_give_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="limit"):
+        limits_named(text)
+
+
+def test_what_an_account_can_have_raised_can_be_set_behind_the_name() -> None:
+    limits = limits_named("2012,global_indexes=7,collection_bytes=1024")
+
+    assert (7, 1024, 65_536) == (limits.global_indexes, limits.collection_bytes, limits.item_bytes)
+    assert "2012,global_indexes=7,collection_bytes=1024" == limits.name
 
 
 def test_the_sets_differ_in_what_the_founding_documents_say_and_in_nothing_else() -> None:

@@ -1,13 +1,12 @@
 """The limits of 2012, and limits that no test can reach as they are: SPEC sections 1, 2.1 and 2.2."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import foldb
-from foldb.model import limits
 from tests.claims import KIB, invalid, refused, sized, stored_size
 from tests.tables import table_request
 
@@ -45,6 +44,20 @@ def test_in_2012_a_table_had_five_gsis(old: Any) -> None:
         old.create_table(**table_request("Six", "pk:S", gsi={f"Gsi{n}": f"a{n}:S" for n in range(6)}))
 
 
+@pytest.mark.spec("S22")
+def test_a_table_may_have_more_gsis_where_the_limit_is_raised(
+    connect: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """The log remembers: a later start needs no setting."""
+    wide = table_request("Wide", "pk:S", gsi={f"Gsi{n}": f"a{n}:S" for n in range(21)})
+    with foldb.serve(tmp_path, limits="modern,global_indexes=21"):
+        pass
+    with foldb.serve(tmp_path) as server:
+        connect(server.endpoint_url).create_table(**wide)
+
+        assert 21 == len(connect(server.endpoint_url).Table("Wide").global_secondary_indexes)
+
+
 @pytest.mark.spec("S35")
 def test_in_2012_an_element_cost_nothing_of_its_own(old: Any) -> None:
     table = old.create_table(**table_request("Old", "pk:S"))
@@ -54,13 +67,9 @@ def test_in_2012_an_element_cost_nothing_of_its_own(old: Any) -> None:
 
 
 @pytest.mark.spec("S16", "S21")
-def test_a_collection_with_an_lsi_has_a_largest_size(
-    connect: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_collection_with_an_lsi_has_a_largest_size(connect: Callable[[str], Any]) -> None:
     """10 GB in the set `modern`; here 1 MB, of which items and index entries each take half."""
-    small = replace(limits.MODERN, collection_bytes=KIB * KIB)
-    monkeypatch.setitem(limits._SETS, "modern", small)
-    with foldb.serve() as server:
+    with foldb.serve(limits=f"modern,collection_bytes={KIB * KIB}") as server:
         table = connect(server.endpoint_url).create_table(
             **table_request("Grows", "pk:S", "sk:S", lsi={"Lsi": "l:S"})
         )
@@ -75,11 +84,8 @@ def test_a_collection_with_an_lsi_has_a_largest_size(
 
 
 @pytest.mark.spec("S21", "S102")
-def test_without_an_lsi_a_collection_has_none(
-    connect: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(limits._SETS, "modern", replace(limits.MODERN, collection_bytes=KIB))
-    with foldb.serve() as server:
+def test_without_an_lsi_a_collection_has_none(connect: Callable[[str], Any]) -> None:
+    with foldb.serve(limits=f"modern,collection_bytes={KIB}") as server:
         table = connect(server.endpoint_url).create_table(**table_request("Grows", "pk:S", "sk:S"))
         for n in range(5):
             table.put_item(Item=sized(10 * KIB, pk="full", sk=f"{n}"))

@@ -85,3 +85,8 @@ def test_every_answer_says_its_position(make_table: MakeTable, endpoint: str) ->
 
     assert int(index) >= 0
     assert int(get.headers["x-foldb-position"]) >= int(offset)
+
+    names = ask(endpoint, "ListTables", {})
+    refused = ask(endpoint, "GetItem", {"TableName": table.name, "Key": {}})
+    assert 400 == refused.status
+    assert int(offset) <= int(names.headers["x-foldb-position"]) <= int(refused.headers["x-foldb-position"])
