@@ -222,7 +222,7 @@ def test_settings_are_kept_and_described(client: Any, make_table: MakeTable) -> 
     assert {"ReadUnitsPerSecond": 13000, "WriteUnitsPerSecond": 5000, "Status": "ACTIVE"} == described[
         "WarmThroughput"
     ]
-    assert {"MaxReadRequestUnits": 100, "MaxWriteRequestUnits": -1} == described["OnDemandThroughput"]
+    assert {"MaxReadRequestUnits": 100} == described["OnDemandThroughput"]
     assert "STANDARD_INFREQUENT_ACCESS" == described["TableClassSummary"]["TableClass"]
     assert {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"} == described["StreamSpecification"]
     assert f"{ARN}{table.name}/stream/{described['LatestStreamLabel']}" == described["LatestStreamArn"]
