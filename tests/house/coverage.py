@@ -119,10 +119,8 @@ LATER = {
     "S24": "throttling a table because its index lags: nothing is throttled yet",
     "S38": "the limiter: units are counted, nothing is throttled yet",
     "S84": "UnprocessedItems by throttling: nothing is throttled yet; by size they are tested (X11)",
-    "S88": "counts refreshed every six hours, as DynamoDB does: they are exact",
     "S96": "`foldb model`",
     "S99": "`foldb table roll`",
-    "S102": "a limit on memory that refuses writes",
     "H1": "one index alone (`--index`)",
     "X1": "userIdentity in the stream: there are no streams yet",
 }
