@@ -11,14 +11,11 @@ from typing import Any
 import orjson
 
 from .key_schema import KeySchema
-from .tables import IndexDefinition, TableDefinition, Throughput, Warm
-from .throughput import decreases_today
+from .tables import IndexDefinition, TableDefinition, Throughput
+from .throughput import decreases_today, readiness
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_MS = 24 * 60 * 60 * 1000
-
-# What every table billed by request is ready for.
-_WARM_BY_REQUEST = Warm(12_000, 4_000)
 
 
 def describe(
@@ -164,23 +161,18 @@ def _readiness(
     definition: TableDefinition, part: TableDefinition | IndexDefinition, status: str
 ) -> dict[str, Any]:
     """WarmThroughput and OnDemandThroughput of a table or a global index."""
-    if definition.billing_mode == "PAY_PER_REQUEST":
-        least = _WARM_BY_REQUEST
-    else:
-        least = Warm(part.throughput.read, part.throughput.write)
-    warm = part.warm or least
+    by_request = definition.billing_mode == "PAY_PER_REQUEST"
+    warm = readiness(part.throughput, part.warm, by_request=by_request)
     described: dict[str, Any] = {
         "WarmThroughput": {
-            "ReadUnitsPerSecond": least.read if warm.read is None else warm.read,
-            "WriteUnitsPerSecond": least.write if warm.write is None else warm.write,
+            "ReadUnitsPerSecond": warm.read,
+            "WriteUnitsPerSecond": warm.write,
             "Status": status if status in ("ACTIVE", "UPDATING") else "UPDATING",
         }
     }
     if part.on_demand is not None:
-        described["OnDemandThroughput"] = {
-            "MaxReadRequestUnits": -1 if part.on_demand.read is None else part.on_demand.read,
-            "MaxWriteRequestUnits": -1 if part.on_demand.write is None else part.on_demand.write,
-        }
+        bounds = {"MaxReadRequestUnits": part.on_demand.read, "MaxWriteRequestUnits": part.on_demand.write}
+        described["OnDemandThroughput"] = {name: units for name, units in bounds.items() if units is not None}
     return described
 
 

@@ -11,8 +11,17 @@ from typing import Any
 from .errors import LimitExceededError, ResourceInUseError, ResourceNotFoundError, ValidationError
 from .key_schema import KeyAttribute, KeySchema
 from .limits import Limits
-from .tables import IndexDefinition, IndexKind, OnDemand, Projection, TableDefinition, Warm, used_attributes
-from .throughput import check_bounds, read_throughput, with_throughput
+from .tables import IndexDefinition, IndexKind, Projection, TableDefinition, used_attributes
+from .throughput import (
+    check_bounds,
+    first_on_demand,
+    first_warm,
+    next_on_demand,
+    next_warm,
+    read_throughput,
+    readiness,
+    with_throughput,
+)
 
 INVALID = "One or more parameter values were invalid: "
 
@@ -163,7 +172,8 @@ def global_index(
         )
     if not by_request and "ProvisionedThroughput" not in request:
         raise ValidationError(f"{INVALID}ProvisionedThroughput must be specified for index: {index.name}")
-    return index
+    warm = first_warm(request.get("WarmThroughput"), index.throughput, index.name, by_request=by_request)
+    return replace(index, on_demand=first_on_demand(request.get("OnDemandThroughput"), index.name), warm=warm)
 
 
 def check_indexes(indexes: Sequence[IndexDefinition], limits: Limits) -> None:
@@ -198,8 +208,6 @@ def _index(
         key=index_key(request["KeySchema"], types, limits),
         projection=projection(request["Projection"]),
         throughput=read_throughput(request.get("ProvisionedThroughput")),
-        on_demand=on_demand(request.get("OnDemandThroughput")),
-        warm=warm(request.get("WarmThroughput")),
     )
 
 
@@ -214,23 +222,6 @@ def projection(request: dict[str, Any]) -> Projection:
     if kind != "INCLUDE" and attributes is not None:
         raise ValidationError(f"{INVALID}ProjectionType is {kind}, but NonKeyAttributes is specified")
     return Projection(kind, tuple(dict.fromkeys(attributes or ())))
-
-
-def on_demand(request: dict[str, int] | None, current: OnDemand | None = None) -> OnDemand | None:
-    """OnDemandThroughput; a bound that it does not name stays, and -1 takes one away."""
-    if request is None:
-        return current
-    old = current or OnDemand()
-    read = request.get("MaxReadRequestUnits", old.read)
-    write = request.get("MaxWriteRequestUnits", old.write)
-    return None if read in (-1, None) and write in (-1, None) else OnDemand(read, write)
-
-
-def warm(request: dict[str, int] | None) -> Warm | None:
-    """WarmThroughput."""
-    if request is None:
-        return None
-    return Warm(request.get("ReadUnitsPerSecond"), request.get("WriteUnitsPerSecond"))
 
 
 # GlobalSecondaryIndexUpdates
@@ -286,6 +277,11 @@ def _create_index(
         raise _too_many_changes(limits)
     by_request = definition.billing_mode == "PAY_PER_REQUEST"
     index = global_index(details, types, limits, by_request=by_request)
+    if len(definition.gsis) == limits.global_indexes:
+        raise LimitExceededError(
+            "Subscriber limit exceeded: Number of global secondary indexes exceeds "
+            f"per-table limit of {limits.global_indexes}"
+        )
     indexes = (*definition.indexes, replace(index, id=index_id, backfilling=True))
     check_indexes(indexes, limits)
     return replace(definition, indexes=indexes)
@@ -310,14 +306,16 @@ def _update_index(definition: TableDefinition, details: dict[str, Any], time_ms:
             f"{INVALID}ProvisionedThroughput should not be specified for index: {index.name} "
             "when BillingMode is PAY_PER_REQUEST"
         )
+    throughput = with_throughput(index.throughput, requested, f"index {index.name}", time_ms)
+    ready = readiness(throughput, index.warm, by_request=by_request)
     return _with_index(
         definition,
         replace(
             index,
             status="UPDATING",
-            throughput=with_throughput(index.throughput, requested, f"index {index.name}", time_ms),
-            on_demand=on_demand(details.get("OnDemandThroughput"), index.on_demand),
-            warm=warm(details.get("WarmThroughput")) or index.warm,
+            throughput=throughput,
+            on_demand=next_on_demand(details.get("OnDemandThroughput"), index.on_demand, index.name),
+            warm=next_warm(details.get("WarmThroughput"), ready, index.name),
         ),
     )
 

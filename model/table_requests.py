@@ -18,7 +18,18 @@ from .index_requests import INVALID, update_indexes
 from .key_schema import KeySchema
 from .limits import Limits
 from .tables import IndexDefinition, OnDemand, Recovery, Stream, TableDefinition, Throughput, name_of
-from .throughput import check_bounds, check_maxima, read_throughput, with_throughput
+from .throughput import (
+    check_bounds,
+    check_maxima,
+    first_on_demand,
+    first_warm,
+    kept_warm,
+    next_on_demand,
+    next_warm,
+    read_throughput,
+    readiness,
+    with_throughput,
+)
 
 # Every member that asks UpdateTable for something; the error text is older than most of them.
 _CHANGES = (
@@ -66,6 +77,7 @@ def create(
     types = index_requests.attribute_types(request["AttributeDefinitions"])
     key = index_requests.table_key(request["KeySchema"], types)
     indexes = _numbered(_requested_indexes(request, key, types, limits, by_request=by_request), table_id + 1)
+    throughput = read_throughput(request.get("ProvisionedThroughput"))
     index_requests.check_definitions_used(types, key, indexes)
     definition = TableDefinition(
         id=table_id,
@@ -77,9 +89,9 @@ def create(
         indexes=indexes,
         billing_mode="PAY_PER_REQUEST" if by_request else "PROVISIONED",
         billed_by_request_ms=time_ms if by_request else None,
-        throughput=read_throughput(request.get("ProvisionedThroughput")),
-        on_demand=_on_demand(request, None, by_request=by_request),
-        warm=index_requests.warm(request.get("WarmThroughput")),
+        throughput=throughput,
+        on_demand=_on_demand(request, by_request=by_request),
+        warm=first_warm(request.get("WarmThroughput"), throughput, by_request=by_request),
         table_class=request.get("TableClass"),
         deletion_protection=request.get("DeletionProtectionEnabled", False),
         kms_key=_kms_key(request.get("SSESpecification"), uuid),
@@ -115,11 +127,11 @@ def update(
             "GlobalSecondaryIndexUpdates or SSESpecification or ReplicaUpdates is required"
         )
     _check_in_use(definition)
-    changed = _with_billing(definition, request, time_ms)
+    changed = _with_billing(kept_warm(definition), request, time_ms)
     changed = update_indexes(changed, request, next_id=next_id, time_ms=time_ms, limits=limits)
     changed = _with_settings(changed, request, time_ms)
     check_maxima(changed, units, limits)
-    return replace(changed, status="UPDATING")
+    return replace(kept_warm(changed), status="UPDATING")
 
 
 def delete(definition: TableDefinition, request: dict[str, Any] | None = None) -> TableDefinition:
@@ -239,7 +251,10 @@ def _with_billing(definition: TableDefinition, request: dict[str, Any], time_ms:
         return definition
     check_bounds(requested)
     changed = with_throughput(definition.throughput, requested, "table", time_ms)
-    return replace(definition, billing_mode="PROVISIONED", throughput=changed, on_demand=None)
+    indexes = tuple(replace(index, on_demand=None) for index in definition.indexes)
+    return replace(
+        definition, billing_mode="PROVISIONED", throughput=changed, on_demand=None, indexes=indexes
+    )
 
 
 def _billed_by_request(definition: TableDefinition, time_ms: int) -> TableDefinition:
@@ -262,28 +277,40 @@ def _with_settings(definition: TableDefinition, request: dict[str, Any], time_ms
     by_request = definition.billing_mode == "PAY_PER_REQUEST"
     table_class = request.get("TableClass", definition.table_class)
     sse = request.get("SSESpecification")
+    ready = readiness(definition.throughput, definition.warm, by_request=by_request)
     return replace(
         definition,
-        on_demand=_on_demand(request, definition.on_demand, by_request=by_request),
-        warm=index_requests.warm(request.get("WarmThroughput")) or definition.warm,
+        on_demand=_next_on_demand(request, definition.on_demand, by_request=by_request),
+        warm=next_warm(request.get("WarmThroughput"), ready),
         table_class=table_class,
         table_class_ms=definition.table_class_ms if table_class == definition.table_class else time_ms,
         deletion_protection=request.get("DeletionProtectionEnabled", definition.deletion_protection),
-        kms_key=definition.kms_key if sse is None else _kms_key(sse, definition.uuid),
+        kms_key=definition.kms_key if sse is None else _next_kms_key(sse, definition),
         stream=_next_stream(definition, request.get("StreamSpecification"), time_ms),
     )
 
 
-def _on_demand(request: dict[str, Any], current: OnDemand | None, *, by_request: bool) -> OnDemand | None:
+def _on_demand(request: dict[str, Any], *, by_request: bool) -> OnDemand | None:
     requested = request.get("OnDemandThroughput")
-    if requested is None:
-        return current
     if not by_request and requested:
         raise ValidationError(
             f"{INVALID}{next(iter(requested))} for OnDemandThroughput cannot be specified "
             "when table BillingMode is PROVISIONED."
         )
-    return index_requests.on_demand(requested, current)
+    return first_on_demand(requested)
+
+
+def _next_on_demand(
+    request: dict[str, Any], current: OnDemand | None, *, by_request: bool
+) -> OnDemand | None:
+    requested = request.get("OnDemandThroughput")
+    if not by_request and requested:
+        # DynamoDB words it otherwise than at CreateTable.
+        raise ValidationError(
+            f"{INVALID}{next(iter(requested))} for OnDemandThroughput cannot be specified "
+            "when the table BillingMode is PROVISIONED"
+        )
+    return next_on_demand(requested, current)
 
 
 def _kms_key(specification: dict[str, Any] | None, uuid: str) -> str | None:
@@ -294,6 +321,15 @@ def _kms_key(specification: dict[str, Any] | None, uuid: str) -> str | None:
         raise ValidationError(f"{INVALID}SSEType AES256 is not supported")
     key: str = specification.get("KMSMasterKeyId", uuid)
     return key if key.startswith("arn:") else f"arn:aws:kms:us-east-1:000000000000:key/{key}"
+
+
+def _next_kms_key(specification: dict[str, Any], definition: TableDefinition) -> str | None:
+    if not specification.get("Enabled", False):
+        if "SSEType" in specification:
+            raise ValidationError(f"{INVALID}SSEType can not be specified if Enabled is false")
+        if definition.kms_key is None:
+            raise ValidationError(f"{INVALID}Table is already encrypted by default")
+    return _kms_key(specification, definition.uuid)
 
 
 def _first_stream(specification: dict[str, Any] | None, time_ms: int) -> Stream | None:

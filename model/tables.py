@@ -47,7 +47,8 @@ ProjectionKind: TypeAlias = Literal["ALL", "KEYS_ONLY", "INCLUDE"]
 IndexKind: TypeAlias = Literal["LSI", "GSI"]
 BillingMode: TypeAlias = Literal["PROVISIONED", "PAY_PER_REQUEST"]
 
-ARN_PREFIX = "arn:aws:dynamodb:us-east-1:000000000000:table/"
+REGION = "us-east-1"
+ARN_PREFIX = f"arn:aws:dynamodb:{REGION}:000000000000:table/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class OnDemand:
-    """Upper bounds of a table billed by request; -1 or None means none."""
+    """Upper bounds of a table billed by request; None means none."""
 
     read: int | None = None
     write: int | None = None
@@ -79,10 +80,13 @@ class OnDemand:
 
 @dataclass(frozen=True, slots=True)
 class Warm:
-    """Units a second the table was asked to be ready for. Kept and described; we are always ready."""
+    """Units a second that a table is ready for, because it was asked to be or was given as many before.
 
-    read: int | None = None
-    write: int | None = None
+    Kept and described; we are always ready.
+    """
+
+    read: int
+    write: int
 
 
 @dataclass(frozen=True, slots=True)

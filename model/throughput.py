@@ -1,4 +1,8 @@
-"""Provisioned throughput: what may be asked for, and what changes when it is.
+"""Throughput: what may be asked for, and what changes when it is.
+
+    provisioned   units a second that a table or index is given
+    on demand     upper bounds, where it is billed by request
+    warm          units a second that it is ready for, which only ever grow
 
 Nothing here throttles. These are the rules of CreateTable and UpdateTable, and the maxima that DescribeLimits
 tells.
@@ -9,11 +13,21 @@ from dataclasses import replace
 
 from .errors import LimitExceededError, ValidationError
 from .limits import Limits
-from .tables import TableDefinition, Throughput
+from .tables import REGION, IndexDefinition, OnDemand, TableDefinition, Throughput, Warm
 
 # The service refuses more than this before it looks at the account's limits.
 _UNITS_MAX = 1_000_000_000_000
 _DAY_MS = 24 * 60 * 60 * 1000
+
+_INVALID = "One or more parameter values were invalid: "
+_ADVICE = "Refer to the Amazon DynamoDB Developer Guide for current limits and how to request higher limits."
+_GUIDE = (
+    "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/"
+    "on-demand-capacity-mode.html#on-demand-capacity-mode-initial"
+)
+
+# What every table and index billed by request is ready for.
+_WARM_BY_REQUEST = Warm(12_000, 4_000)
 
 
 def read_throughput(request: dict[str, int] | None) -> Throughput:
@@ -51,7 +65,7 @@ def with_throughput(
             f"Requested ReadCapacityUnits: {read}. "
             f"Current WriteCapacityUnits provisioned for the {kind}: {current.write}. "
             f"Requested WriteCapacityUnits: {write}. "
-            "Refer to the Amazon DynamoDB Developer Guide for current limits and how to request higher limits."
+            f"{_ADVICE}"
         )
     changed = replace(current, read=read, write=write)
     if read > current.read or write > current.write:
@@ -70,6 +84,84 @@ def decreases_today(throughput: Throughput, time_ms: int) -> int:
     return throughput.decreases_today if same_day else 0
 
 
+def first_on_demand(request: dict[str, int] | None, index: str | None = None) -> OnDemand | None:
+    """OnDemandThroughput of a new table or `index`."""
+    return _on_demand(request or {}, OnDemand(), 1, index)
+
+
+def next_on_demand(
+    request: dict[str, int] | None, current: OnDemand | None, index: str | None = None
+) -> OnDemand | None:
+    """The same of one that is there: a bound that it does not name stays, and -1 takes one away."""
+    return _on_demand(request or {}, current or OnDemand(), -1, index)
+
+
+def _on_demand(request: dict[str, int], old: OnDemand, least: int, index: str | None) -> OnDemand | None:
+    for member in ("MaxReadRequestUnits", "MaxWriteRequestUnits"):
+        if request.get(member, 1) < least or request.get(member) == 0:
+            raise ValidationError(
+                f"{_INVALID}Requested {member} for OnDemandThroughput for {_on_demand_of(index)} "
+                "is outside of valid range"
+            )
+    read, write = request.get("MaxReadRequestUnits", old.read), request.get("MaxWriteRequestUnits", old.write)
+    bounds = OnDemand(None if read == -1 else read, None if write == -1 else write)
+    return None if bounds == OnDemand() else bounds
+
+
+def readiness(throughput: Throughput, warm: Warm | None, *, by_request: bool) -> Warm:
+    """What a table or index is ready for: what it was before, and at least what it is billed for."""
+    least = _WARM_BY_REQUEST if by_request else Warm(throughput.read, throughput.write)
+    return least if warm is None else Warm(max(least.read, warm.read), max(least.write, warm.write))
+
+
+def first_warm(
+    request: dict[str, int] | None, throughput: Throughput, index: str | None = None, *, by_request: bool
+) -> Warm | None:
+    """WarmThroughput of a new table or `index`."""
+    if request is None:
+        return None
+    initial = f"initial throughput for OnDemand. See: {_GUIDE}"
+    lower = (
+        (initial, initial)
+        if by_request
+        else ("ReadCapacityUnits of ProvisionedThroughput", "WriteCapacityUnits of ProvisionedThroughput")
+    )
+    return _warmer(request, readiness(throughput, None, by_request=by_request), lower, index)
+
+
+def next_warm(request: dict[str, int] | None, current: Warm, index: str | None = None) -> Warm:
+    """The same of one that is ready for `current`."""
+    lower = "current WarmThroughput, decreasing WarmThroughput is not supported"
+    return _warmer(request or {}, current, (lower, lower), index)
+
+
+def _warmer(request: dict[str, int], current: Warm, lower: tuple[str, str], index: str | None) -> Warm:
+    read = request.get("ReadUnitsPerSecond", current.read)
+    write = request.get("WriteUnitsPerSecond", current.write)
+    for member, asked, now, text in (
+        ("ReadUnitsPerSecond", read, current.read, lower[0]),
+        ("WriteUnitsPerSecond", write, current.write, lower[1]),
+    ):
+        if asked < now:
+            raise ValidationError(
+                f"{_INVALID}Requested {member} for WarmThroughput for {_warm_of(index)} is lower than {text}"
+            )
+    return Warm(read, write)
+
+
+def kept_warm(definition: TableDefinition) -> TableDefinition:
+    """The table with what it and its global indexes are ready for written down, so that no change makes it less."""
+    by_request = definition.billing_mode == "PAY_PER_REQUEST"
+    indexes = tuple(
+        replace(index, warm=readiness(index.throughput, index.warm, by_request=by_request))
+        if index.kind == "GSI"
+        else index
+        for index in definition.indexes
+    )
+    warm = readiness(definition.throughput, definition.warm, by_request=by_request)
+    return replace(definition, warm=warm, indexes=indexes)
+
+
 def units_of(tables: Iterable[TableDefinition]) -> tuple[int, int]:
     """What tables and their indexes have provisioned together, read and write."""
     all_of_it = [
@@ -86,16 +178,52 @@ def check_maxima(definition: TableDefinition, others: tuple[int, int], limits: L
     Args:
         others: What the account's other tables have provisioned (`units_of`).
     """
-    each = (definition.throughput, *(index.throughput for index in definition.indexes))
-    own = units_of([definition])
-    for nth, kind in enumerate(("read", "write")):
-        if max((part.read, part.write)[nth] for part in each) > limits.table_capacity_units:
+    _check_part(definition, limits.table_capacity_units)
+    for index in definition.indexes:
+        _check_part(index, limits.table_capacity_units)
+    own, limit = units_of([definition]), limits.account_capacity_units
+    for mine, theirs, kind in zip(own, others, ("Read", "Write"), strict=True):
+        if mine and mine + theirs > limit:
             raise LimitExceededError(
-                "Subscriber limit exceeded: There is a limit of "
-                f"{limits.table_capacity_units} {kind} capacity units per table or index"
+                f"This request would have caused the {kind}CapacityUnits limit to be exceeded for the account "
+                f"in {REGION}. Current {kind}CapacityUnits reserved by the account: {theirs}. Limit: {limit}. "
+                f"Requested: {mine}. {_ADVICE}"
             )
-        if own[nth] and own[nth] + others[nth] > limits.account_capacity_units:
+
+
+def _check_part(part: TableDefinition | IndexDefinition, most: int) -> None:
+    """Refuse what is above the maxima of a table, or of an index, which are the same."""
+    scope, index = ("index", part.name) if isinstance(part, IndexDefinition) else ("table", None)
+    on_demand, warm = part.on_demand or OnDemand(), part.warm or Warm(0, 0)
+    for kind, units, bound, ready in (
+        ("Read", part.throughput.read, on_demand.read, warm.read),
+        ("Write", part.throughput.write, on_demand.write, warm.write),
+    ):
+        if units > most:
+            of_index = "" if index is None else f" for index {index}"
             raise LimitExceededError(
-                "Subscriber limit exceeded: There is a limit of "
-                f"{limits.account_capacity_units} {kind} capacity units per subscriber"
+                f"The requested {kind}CapacityUnits{of_index}, {units}, is above the per {scope} maximum for the "
+                f"account in {REGION}. Per {scope} maximum: {most}. {_ADVICE}"
             )
+        if bound is not None and bound > most:
+            raise _above(f"Max{kind}RequestUnits", "OnDemandThroughput", _on_demand_of(index), kind)
+        if ready > most:
+            raise _above(f"{kind}UnitsPerSecond", "WarmThroughput", _warm_of(index), kind)
+
+
+def _above(member: str, setting: str, where: str, kind: str) -> LimitExceededError:
+    return LimitExceededError(
+        f"Subscriber limit exceeded: Requested {member} for {setting} for {where} exceeds "
+        f"TableMax{kind}CapacityUnits of the account in region {REGION}"
+    )
+
+
+# DynamoDB names the index in two ways.
+
+
+def _on_demand_of(index: str | None) -> str:
+    return "table" if index is None else f"index : {index}"
+
+
+def _warm_of(index: str | None) -> str:
+    return "table" if index is None else f"index {index}"

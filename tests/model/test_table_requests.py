@@ -250,14 +250,14 @@ def test_an_account_has_a_maximum_of_tables_and_of_units() -> None:
     )
 
     assert "Subscriber limit exceeded: There is a limit of 2500 tables per subscriber" == too_many
-    assert too_much.endswith("40000 read capacity units per table or index")
-    assert together.endswith("80000 write capacity units per subscriber")
+    assert "The requested ReadCapacityUnits, 40001, is above the per table maximum" in too_much
+    assert "Current WriteCapacityUnits reserved by the account: 79950. Limit: 80000." in together
 
 
 @pytest.mark.spec("X4")
 def test_settings_are_kept() -> None:
     definition = create(
-        OnDemandThroughput={"MaxReadRequestUnits": 5, "MaxWriteRequestUnits": -1},
+        OnDemandThroughput={"MaxReadRequestUnits": 5},
         WarmThroughput={"ReadUnitsPerSecond": 13_000, "WriteUnitsPerSecond": 5_000},
         SSESpecification={"Enabled": True},
         StreamSpecification={"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"},
@@ -266,7 +266,7 @@ def test_settings_are_kept() -> None:
         Tags=[{"Key": "k", "Value": "v"}],
     )
 
-    assert OnDemand(5, -1) == definition.on_demand
+    assert OnDemand(5) == definition.on_demand
     assert Warm(13_000, 5_000) == definition.warm
     assert "arn:aws:kms:us-east-1:000000000000:key/uuid" == definition.kms_key
     assert Stream("KEYS_ONLY", NOW) == definition.stream

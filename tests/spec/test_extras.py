@@ -103,48 +103,173 @@ def test_tags_belong_to_a_table_that_is_there(make_table: MakeTable, client: Any
         client.list_tags_of_resource(ResourceArn="no arn")
 
 
+INITIAL = {"ReadUnitsPerSecond": 12_000, "WriteUnitsPerSecond": 4_000}
+WARM = {"ReadUnitsPerSecond": 13_000, "WriteUnitsPerSecond": 5_000}
+BOUNDS = {"MaxReadRequestUnits": 100, "MaxWriteRequestUnits": 50}
+UNITS = {"ReadCapacityUnits": 7, "WriteCapacityUnits": 3}
+
+# What differs between two descriptions of a table of which nothing was changed.
+COUNTED = ("CreationDateTime", "TableId", "ItemCount", "TableSizeBytes")
+
+
+def _described(client: Any, table: Any) -> dict[str, Any]:
+    described: dict[str, Any] = client.describe_table(TableName=table.name)["Table"]
+    return {name: value for name, value in described.items() if name not in COUNTED}
+
+
 @pytest.mark.spec("X4")
-def test_settings_are_kept_and_described(make_table: MakeTable, client: Any) -> None:
-    units = {"MaxReadRequestUnits": 100, "MaxWriteRequestUnits": 50}
-    warm = {"ReadUnitsPerSecond": 13_000, "WriteUnitsPerSecond": 5_000}
+def test_a_table_with_every_setting_is_created_changed_and_destroyed_without_a_diff(
+    make_table: MakeTable, client: Any
+) -> None:
+    """As Terraform's provider goes about it: what was asked for is what is described, and nothing else moves."""
     table = make_table(
         "pk:S",
-        SSESpecification={"Enabled": True, "SSEType": "KMS"},
-        OnDemandThroughput=units,
-        WarmThroughput=warm,
+        gsi={"Index": "g:S"},
+        SSESpecification={
+            "Enabled": True,
+            "SSEType": "KMS",
+            "KMSMasterKeyId": "arn:aws:kms:us-east-1:1:key/k",
+        },
+        OnDemandThroughput=BOUNDS,
+        WarmThroughput=WARM,
+        TableClass="STANDARD",
+        StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"},
         DeletionProtectionEnabled=True,
     )
-    described = client.describe_table(TableName=table.name)["Table"]
+    before = _described(client, table)
+    assert {
+        "SSEDescription": {
+            "Status": "ENABLED",
+            "SSEType": "KMS",
+            "KMSMasterKeyArn": "arn:aws:kms:us-east-1:1:key/k",
+        },
+        "OnDemandThroughput": BOUNDS,
+        "WarmThroughput": WARM | {"Status": "ACTIVE"},
+        "TableClassSummary": {"TableClass": "STANDARD"},
+        "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"},
+        "DeletionProtectionEnabled": True,
+    }.items() <= before.items()
 
-    assert ("ENABLED", "KMS") == (
-        described["SSEDescription"]["Status"],
-        described["SSEDescription"]["SSEType"],
-    )
-    assert units == described["OnDemandThroughput"]
-    assert warm.items() <= described["WarmThroughput"].items()
-    assert described["DeletionProtectionEnabled"]
-
-    client.update_table(TableName=table.name, OnDemandThroughput=units | {"MaxReadRequestUnits": -1})
-    client.update_table(TableName=table.name, DeletionProtectionEnabled=False)
-    changed = client.describe_table(TableName=table.name)["Table"]
-    assert 50 == changed["OnDemandThroughput"]["MaxWriteRequestUnits"]
+    for change, after in (
+        ({"DeletionProtectionEnabled": False}, {"DeletionProtectionEnabled": False}),
+        ({"SSESpecification": {"Enabled": False}}, {"SSEDescription": None}),
+        ({"StreamSpecification": {"StreamEnabled": False}}, {"StreamSpecification": None}),
+        (
+            {"WarmThroughput": {"ReadUnitsPerSecond": 14_000}},
+            {"WarmThroughput": WARM | {"ReadUnitsPerSecond": 14_000, "Status": "ACTIVE"}},
+        ),
+        (
+            {"OnDemandThroughput": {"MaxReadRequestUnits": -1}},
+            {"OnDemandThroughput": {"MaxWriteRequestUnits": 50}},
+        ),
+        ({"OnDemandThroughput": {"MaxWriteRequestUnits": -1}}, {"OnDemandThroughput": None}),
+    ):
+        client.update_table(TableName=table.name, **change)
+        expected = {k: v for k, v in (before | after).items() if v is not None}
+        before = _described(client, table)
+        assert expected == before
 
 
 @pytest.mark.spec("X4")
-def test_continuous_backups_are_switched_on(make_table: MakeTable, client: Any) -> None:
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        (
+            {"WarmThroughput": {"ReadUnitsPerSecond": 11_999}},
+            "Requested ReadUnitsPerSecond for WarmThroughput for table is lower than initial throughput for OnDemand",
+        ),
+        (
+            {"OnDemandThroughput": {"MaxWriteRequestUnits": -1}},
+            "Requested MaxWriteRequestUnits for OnDemandThroughput for table is outside of valid range",
+        ),
+        (
+            {"OnDemandThroughput": BOUNDS, "BillingMode": "PROVISIONED", "ProvisionedThroughput": UNITS},
+            "MaxReadRequestUnits for OnDemandThroughput cannot be specified when table BillingMode is PROVISIONED.",
+        ),
+        (
+            {
+                "WarmThroughput": {"WriteUnitsPerSecond": 2},
+                "BillingMode": "PROVISIONED",
+                "ProvisionedThroughput": UNITS,
+            },
+            "Requested WriteUnitsPerSecond for WarmThroughput for table is lower than WriteCapacityUnits",
+        ),
+    ],
+    ids=["colder-than-any-table", "no-bound-at-first", "on-demand-provisioned", "colder-than-provisioned"],
+)
+def test_settings_that_cannot_be_are_refused(resource: Any, setting: dict[str, Any], text: str) -> None:
+    request = table_request("no-such-setting", "pk:S", **setting)
+
+    with invalid(text):
+        resource.create_table(**request)
+
+
+@pytest.mark.spec("X4")
+def test_a_table_never_cools(make_table: MakeTable, client: Any) -> None:
+    """What it was ready for it stays ready for, whichever way it is billed."""
+    table = make_table("pk:S", BillingMode="PROVISIONED", ProvisionedThroughput=UNITS)
+
+    def warm_after(**change: Any) -> tuple[int, int]:
+        client.update_table(TableName=table.name, **change)
+        warm = client.describe_table(TableName=table.name)["Table"]["WarmThroughput"]
+        return warm["ReadUnitsPerSecond"], warm["WriteUnitsPerSecond"]
+
+    lower = {"ReadCapacityUnits": 1, "WriteCapacityUnits": 1}
+    assert (7, 3) == warm_after(ProvisionedThroughput=lower)
+    with invalid("is lower than current WarmThroughput, decreasing WarmThroughput is not supported"):
+        client.update_table(TableName=table.name, WarmThroughput={"ReadUnitsPerSecond": 6})
+    assert (12_000, 4_000) == warm_after(BillingMode="PAY_PER_REQUEST")
+    assert (12_000, 4_000) == warm_after(BillingMode="PROVISIONED", ProvisionedThroughput=lower)
+
+
+@pytest.mark.spec("X4")
+def test_a_global_index_has_settings_of_its_own(make_table: MakeTable, client: Any) -> None:
+    table = make_table("pk:S", gsi={"Index": "g:S"})
+
+    def described() -> dict[str, Any]:
+        index: dict[str, Any] = client.describe_table(TableName=table.name)["Table"][
+            "GlobalSecondaryIndexes"
+        ][0]
+        return {name: index.get(name) for name in ("WarmThroughput", "OnDemandThroughput")}
+
+    def update(**change: Any) -> None:
+        updates = [{"Update": {"IndexName": "Index"} | change}]
+        client.update_table(TableName=table.name, GlobalSecondaryIndexUpdates=updates)
+
+    assert {"WarmThroughput": INITIAL | {"Status": "ACTIVE"}, "OnDemandThroughput": None} == described()
+    update(WarmThroughput=WARM, OnDemandThroughput=BOUNDS)
+    changed = {"WarmThroughput": WARM | {"Status": "ACTIVE"}, "OnDemandThroughput": BOUNDS}
+    assert changed == described()
+    with invalid("Requested WriteUnitsPerSecond for WarmThroughput for index Index is lower than current"):
+        update(WarmThroughput={"WriteUnitsPerSecond": 4_999})
+    assert changed == described()
+
+
+@pytest.mark.spec("X4")
+def test_continuous_backups_are_switched_on_and_off(make_table: MakeTable, client: Any) -> None:
     table = make_table("pk:S")
 
-    def status() -> str:
+    def described() -> dict[str, Any]:
         answer = client.describe_continuous_backups(TableName=table.name)["ContinuousBackupsDescription"]
         assert "ENABLED" == answer["ContinuousBackupsStatus"]
-        return str(answer["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"])
+        recovery: dict[str, Any] = answer["PointInTimeRecoveryDescription"]
+        return recovery
 
-    before = status()
-    client.update_continuous_backups(
-        TableName=table.name, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
-    )
+    def switch(**specification: Any) -> None:
+        client.update_continuous_backups(TableName=table.name, PointInTimeRecoverySpecification=specification)
 
-    assert ("DISABLED", "ENABLED") == (before, status())
+    assert {"PointInTimeRecoveryStatus": "DISABLED"} == described()
+    switch(PointInTimeRecoveryEnabled=True)
+    on = described()
+    assert ("ENABLED", 35) == (on["PointInTimeRecoveryStatus"], on["RecoveryPeriodInDays"])
+    assert on["EarliestRestorableDateTime"] <= on["LatestRestorableDateTime"]
+    switch(PointInTimeRecoveryEnabled=True, RecoveryPeriodInDays=7)
+    assert 7 == described()["RecoveryPeriodInDays"]
+    assert on["EarliestRestorableDateTime"] == described()["EarliestRestorableDateTime"]
+    switch(PointInTimeRecoveryEnabled=False)
+    assert {"PointInTimeRecoveryStatus": "DISABLED"} == described()
+    with refused("TableNotFoundException", "Table not found: no-such-table"):
+        client.describe_continuous_backups(TableName="no-such-table")
 
 
 @pytest.mark.spec("X5")
