@@ -10,11 +10,11 @@ others of the same shape a worker runs in a simulator.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from ..log.commands import Command, Entry, Position, Record
+from ..log.commands import Command, Digest, Entry, Genesis, Position, Record
 from ..log.log import Appended, Log
 from ..model.errors import (
     InternalServerError,
@@ -27,6 +27,7 @@ from ..model.errors import (
 from .fold.outcomes import Failed, Outcome
 from .fold.state import PartitionState
 from .refold import FoldError, fold_record, refold
+from .witness import witness
 
 Done: TypeAlias = Callable[[Outcome, Position], None]
 
@@ -36,6 +37,12 @@ ENTRY_BYTES = 1024 * 1024
 
 # What may wait, the entry under way included. Past it clients are told to come back.
 WAITING_BYTES = 64 * 1024 * 1024
+
+
+_FULL = "The disk is full. Writes succeed again by themselves when there is space."
+
+# After these alone there is nothing to leave a digest of.
+_STILL = (Genesis, Digest)
 
 
 class Cancellable(Protocol):
@@ -120,6 +127,8 @@ class Worker:
         self._refolded = 0
         self._failure: RequestError | None = None
         self._on_drained: Callable[[], None] | None = None
+        self._witnessing = False  # the last thing to do is to leave a digest
+        self._is_witnessed = True  # the log ends with a digest, or has only begun
 
     @property
     def position(self) -> Position:
@@ -133,7 +142,7 @@ class Worker:
             FoldError: The fold raised on a record.
         """
         records = self._log.read(self._partition, self.state.next_offset)
-        self._refolded = refold(self.state, records, progress)
+        self._refolded = refold(self.state, self._noted(records), progress)
 
     def submit(self, command: Command, size: int, done: Done) -> None:
         """Append `command`, about `size` bytes, and fold it; `done` is called exactly once.
@@ -151,10 +160,14 @@ class Worker:
         self._waiting_bytes += size
         self._wake()
 
-    def close(self, done: Callable[[], None]) -> None:
-        """Take nothing more; call `done` when everything that was taken has been answered."""
+    def close(self, done: Callable[[], None], *, witness: bool = False) -> None:
+        """Take nothing more; call `done` when everything that was taken has been answered.
+
+        With `witness`, the state's digest is left in the log after that, if it is not there yet (witness.py).
+        """
         if self._failure is None:
             self._failure = ServiceUnavailableError()
+            self._witnessing = witness
         self._on_drained = done
         if not self._awake:
             self._drained()
@@ -191,12 +204,18 @@ class Worker:
                 break
             taken.append(waiting.popleft())
         entry = Entry(self._origin, self._next_number, [one.command for one in taken])
-        self._log.append(self._partition, entry, lambda result: self._appended(entry, result))
+        try:
+            self._log.append(self._partition, entry, lambda result: self._appended(entry, result))
+        except Exception as error:
+            # A command that cannot be written is a bug. It is not in the log; those beside it may be sent again.
+            self._scheduler.call_soon(_raise, error)
+            self._answer_failed(self._settle(), InternalServerError())
+            self._go_on()
 
     def _appended(self, entry: Entry, result: Appended | LogError) -> None:
         if isinstance(result, LogFullError):
             # The entry is known not to be in the log, so its number is free for the next one.
-            self._answer_failed(self._settle(), ServiceUnavailableError())
+            self._answer_failed(self._settle(), ServiceUnavailableError(_FULL))
         elif isinstance(result, LogError):
             self._stop(result)
             return
@@ -210,9 +229,13 @@ class Worker:
                 self._stop(error)
                 return
             self._commands += len(outcomes)
+            self._note(entry)
             self._answer(result.offset, outcomes)
             if self.on_folded is not None:
                 self.on_folded(entry)
+        self._go_on()
+
+    def _go_on(self) -> None:
         self._awake = False
         if self._waiting:
             self._wake()
@@ -243,7 +266,7 @@ class Worker:
     def _stop(self, error: BaseException) -> None:
         """Go no further: what the log or the state holds is not known any more."""
         self._failure = ServiceUnavailableError()
-        self._awake = False
+        self._witnessing = self._awake = False
         self._answer_failed(self._settle(), InternalServerError())
         waiting, self._waiting, self._waiting_bytes = list(self._waiting), deque(), 0
         self._answer_failed(waiting, self._failure)
@@ -251,9 +274,25 @@ class Worker:
         self._drained()
 
     def _drained(self) -> None:
-        if self._on_drained is not None:
-            on_drained, self._on_drained = self._on_drained, None
-            on_drained()
+        if self._on_drained is None:
+            return
+        if self._witnessing:
+            self._witnessing = False
+            digest = None if self._is_witnessed else witness(self.state)
+            if digest is not None:
+                self._waiting.append(_Waiting(digest, 0, lambda *_: None))
+                self._wake()
+                return
+        on_drained, self._on_drained = self._on_drained, None
+        on_drained()
+
+    def _noted(self, records: Iterator[Record]) -> Iterator[Record]:
+        for record in records:
+            self._note(record.entry)
+            yield record
+
+    def _note(self, entry: Entry) -> None:
+        self._is_witnessed = all(type(command) in _STILL for command in entry.commands)
 
 
 def _raise(error: Exception) -> None:

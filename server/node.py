@@ -103,10 +103,10 @@ class Node:
         self._timers.start()
 
     async def close(self) -> None:
-        """Answer what was taken, make it durable, and let go of the log."""
+        """Answer what was taken, leave a digest of it in a log that stays, and let go of the log."""
         self._timers.close()
         drained = asyncio.Event()
-        self.worker.close(drained.set)
+        self.worker.close(drained.set, witness=self.settings.path is not None)
         await drained.wait()
         self.log.close()
 
@@ -172,5 +172,6 @@ def _open_log(
         random_bytes=random_bytes,
         on_fatal=on_fatal,
         fsync=settings.fsync,
+        segment_bytes=settings.segment_bytes,
         limits=settings.limits,
     )

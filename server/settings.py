@@ -19,6 +19,7 @@ class Settings:
         ttl_interval_ms: The pause between two sweeps for items whose time to live has passed; 0 means never.
         eventual_control_plane_ms: For so long after CreateTable, DescribeTable may still not find the table.
         count_refresh_ms: How old the counts in DescribeTable may be; 0 for exact ones. DynamoDB's take six hours.
+        segment_bytes: How large a file of the log may grow before the next one begins.
         queue_bytes: Writes waiting for the log; beyond this they are refused with a ThrottlingException.
         connections: Connections at a time; more are closed at once.
     """
@@ -32,5 +33,6 @@ class Settings:
     ttl_interval_ms: int = 1000
     eventual_control_plane_ms: int = 0
     count_refresh_ms: int = 0
+    segment_bytes: int = 32 * 1024 * 1024
     queue_bytes: int = 64 * 1024 * 1024
     connections: int = 10_000

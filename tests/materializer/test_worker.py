@@ -299,6 +299,26 @@ def test_a_sender_that_breaks_leaves_the_others_their_answers(bench: Bench) -> N
     assert not bench.worker.statistics().stopped
 
 
+def test_a_command_that_cannot_be_written_stands_in_nobodys_way(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bug, and its sender's trouble: whoever was in the same entry may try again, and nobody waits for ever."""
+    table = bench.table()
+    append = bench.log.append
+    monkeypatch.setattr(bench.log, "append", lambda *_: _break())
+    refused = bench.submit(put(table, order(1)))
+    with pytest.raises(KeyError, match="a bug"):
+        bench.loop.settle()  # the loop reports it
+
+    monkeypatch.setattr(bench.log, "append", append)
+    answers = bench.submit(put(table, order(2)))
+    bench.run()
+
+    assert isinstance(error_of(refused), InternalServerError)
+    assert isinstance(answers[0][0], Applied)
+    assert bench.worker.statistics().waiting_bytes == 0
+
+
 def test_closing_answers_what_was_taken_and_takes_no_more(bench: Bench) -> None:
     table = bench.table()
     taken = bench.submit(put(table, order(1)))

@@ -11,6 +11,11 @@ import boto3
 import pytest
 
 import foldb
+from foldb.log.commands import Digest
+from foldb.log.local import LocalLog
+from foldb.materializer.fold.dump import digest
+from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.refold import refold
 from foldb.model.errors import LogLockedError
 from foldb.server.http.listener import AddressRefusedError
 from tests.raw import ask, send
@@ -38,6 +43,7 @@ def test_a_served_folder_says_where_until_it_is_served_no_more(tmp_path: Path) -
 
 
 def test_what_was_written_is_there_after_a_restart_to_the_byte(tmp_path: Path) -> None:
+    """A stop leaves the digest of what was served in the log; without writes the next one leaves nothing."""
     with foldb.serve(tmp_path) as server:
         table = table_of(server)
         for n in range(50):
@@ -45,8 +51,14 @@ def test_what_was_written_is_there_after_a_restart_to_the_byte(tmp_path: Path) -
         before = admin(server.endpoint_url, "Digest")
     with foldb.serve(tmp_path) as server:
         after = admin(server.endpoint_url, "Digest")
+    with foldb.serve(tmp_path) as server:
+        assert after == admin(server.endpoint_url, "Digest")
 
-    assert before == after
+    *records, last = LocalLog.open_reader(tmp_path).read(0)
+    state = PartitionState()
+    refold(state, records)
+    assert before == {"Position": str(records[-1].offset), "Digest": digest(state)}
+    assert [Digest(records[-1].offset, before["Digest"])] == last.entry.commands
 
 
 def test_a_folder_is_served_once_at_a_time(tmp_path: Path) -> None:
