@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Any
 
 from ..materializer.refold import FoldError
-from ..model.errors import CorruptionError, FoldbError, ForeignLogError, LogError
+from ..model.errors import AppendUnknownError, CorruptionError, FoldbError, ForeignLogError, LogError
 
 
 class ExitCode(IntEnum):
@@ -87,6 +87,8 @@ def exit_code(name: str, status: int) -> ExitCode:
 
 def of_foldb(error: FoldbError) -> CommandError:
     """The failure behind what the log or the fold raised in this process."""
+    if isinstance(error, AppendUnknownError):
+        return CommandError(str(error), ExitCode.INTEGRITY)
     if isinstance(error, LogError):
         return CommandError(str(error), ExitCode.UNREACHABLE)
     if isinstance(error, (CorruptionError, ForeignLogError, FoldError)):

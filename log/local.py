@@ -8,6 +8,7 @@ Encoding, folding and answering stay on the owner's loop; the thread only chains
 happens outside Python. One sequence of segments holds all partitions, so one sync commits whatever waits.
 """
 
+import logging
 import os
 import queue
 import threading
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from ..model.errors import AppendUnknownError, LogError
+from ..model.errors import AppendUnknownError, LogError, LogFullError
 from . import recovery
 from .codec import encode_entry
 from .commands import Entry, Genesis, Record
@@ -30,6 +31,8 @@ from .writer import Append, Fsync, Writer
 SEGMENT_BYTES: Final = 32 << 20
 INTERVAL_SECONDS: Final = 0.1
 LOG_ID_BYTES: Final = 16
+
+logger = logging.getLogger(__name__)
 
 
 class Background(Protocol):
@@ -52,8 +55,8 @@ class LocalLog:
         clock: Milliseconds since 1970.
         deliver: Puts a callback on the owner's loop.
         random_bytes: Draws a new log's id.
-        on_fatal: Told on the owner's loop that the disk failed. What was under way is unknown and the log takes
-            nothing more: the process should stop, and the next start finds out.
+        on_fatal: Told on the owner's loop, with an AppendUnknownError, that the disk failed. What was under way is
+            unknown and the log takes nothing more: the process should stop, and the next start finds out.
         fsync: Sync before an append is acknowledged (`always`), ten times a second (`interval`), or when a segment
             is full or the log is closed (`never`).
         create: Whether to begin a log where there is none.
@@ -86,6 +89,7 @@ class LocalLog:
         self._waiting: deque[Append] = deque()
         self._failure: Exception | None = None
         self._closed = False
+        self._is_full = False
         disk = disk or SystemDisk()
         self._unlock = recovery.lock(disk, self._folder, b"pid %d\n" % os.getpid())
         try:
@@ -182,16 +186,28 @@ class LocalLog:
         if not group:
             return
         try:
-            if self._failure is not None:
-                raise self._failure
-            results: Sequence[Appended | LogError] = self._writer.commit(group)
-        except LogError as error:
-            results = [error] * len(group)
+            results = self._write(group)
         except Exception as error:
             self._fail(error, group)
             return
         for append, result in zip(group, results, strict=True):
             self._answer(append.done, result)
+
+    def _write(self, group: list[Append]) -> Sequence[Appended | LogError]:
+        """Write the group, or refuse it for lack of space; the operator hears once of either, clients each time."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            results = self._writer.commit(group)
+        except LogFullError as error:
+            if not self._is_full:
+                logger.warning("%s", error)
+            self._is_full = True
+            return [error] * len(group)
+        if self._is_full:
+            logger.warning("there is space for the log in %s again", self._folder)
+        self._is_full = False
+        return results
 
     def _sync(self) -> None:
         try:
@@ -202,12 +218,15 @@ class LocalLog:
 
     def _fail(self, error: Exception, group: list[Append]) -> None:
         """After a failed write or sync nothing is known and nothing more is tried; what waits is told the same."""
+        unknown = AppendUnknownError(
+            f"the log in {self._folder} could not be written: {error}. Look at the disk, then start again."
+        )
+        unknown.__cause__ = error
         for append in group:
-            unknown = AppendUnknownError(f"the log in {self._folder} failed: {error}")
             self._answer(append.done, unknown)
         if self._failure is None:
             self._failure = error
-            self._deliver(lambda: self._on_fatal(error))
+            self._deliver(lambda: self._on_fatal(unknown))
 
     def _answer(self, done: Done, result: Appended | LogError) -> None:
         self._deliver(lambda: done(result))

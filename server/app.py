@@ -68,7 +68,7 @@ class Serving:
         """Listen, and say where.
 
         Raises:
-            AddressRefusedError, OSError: It cannot listen there; the log is closed again.
+            AddressRefusedError, ListenError: It cannot listen there; the log is closed again.
         """
         try:
             await self.listener.start()
@@ -81,15 +81,16 @@ class Serving:
     async def stop(self) -> None:
         """Finish what is in flight and let go of the log."""
         if self.settings.path is not None:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 (self.settings.path / ADDRESS_FILE).unlink()
         await self.listener.stop()
         await self.node.close()
 
     def _on_fatal(self, error: BaseException) -> None:
-        logger.critical("the partition cannot go on: %s", error)
-        self.error = error
-        self.stopped.set()
+        if self.error is None:  # log and worker may both tell; the first is nearer to the cause
+            logger.critical("the partition cannot go on: %s", error)
+            self.error = error
+            self.stopped.set()
 
 
 def run(
@@ -138,7 +139,10 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def _write_address(path: Path, url: str) -> None:
-    """Whole or not at all, so that nobody reads half an address."""
+    """Whole or not at all, so that nobody reads half an address. A full disk must not keep us from serving."""
     written = path / f"{ADDRESS_FILE}.new"
-    written.write_bytes(orjson.dumps({"endpoint_url": url, "pid": os.getpid()}))
-    written.replace(path / ADDRESS_FILE)
+    try:
+        written.write_bytes(orjson.dumps({"endpoint_url": url, "pid": os.getpid()}))
+        written.replace(path / ADDRESS_FILE)
+    except OSError as error:
+        logger.warning("commands given the folder will not find this server: %s", error)

@@ -8,6 +8,7 @@ import typer
 
 from ...model.limits import limits_named
 from ...server.app import run
+from ...server.http.listener import ListenError
 from ...server.settings import Settings as ServerSettings
 from ..failures import CommandError, ExitCode
 from ..session import Session, is_address
@@ -49,6 +50,9 @@ def serve(
         int,
         typer.Option(metavar="MS", min=0, help="How old DescribeTable's counts may be; 0 for exact ones."),
     ] = 0,
+    segment_bytes: Annotated[
+        int, typer.Option(min=1, help="How large a file of the log may grow before the next one begins.")
+    ] = 32 * 1024 * 1024,
     queue_bytes: Annotated[
         int, typer.Option(min=1, help="Writes beyond this many waiting bytes are refused.")
     ] = 64 * 1024 * 1024,
@@ -75,6 +79,7 @@ def serve(
         ttl_interval_ms=ttl_interval,
         eventual_control_plane_ms=control_plane_delay,
         count_refresh_ms=count_refresh,
+        segment_bytes=segment_bytes,
         queue_bytes=queue_bytes,
     )
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
@@ -84,11 +89,13 @@ def serve(
             on_ready=lambda url: session.output.say(_greeting(url, settings)),
             progress=lambda commands: session.output.say(f"refolded {commands:,} commands"),
         )
-    except OSError as error:
+    except ListenError as error:
         raise CommandError(
             f"cannot listen on {host}:{port}: {error.strerror or error}. Take another with --port.",
             ExitCode.UNREACHABLE,
         ) from error
+    except OSError as error:
+        raise CommandError(f"cannot serve {folder}: {error}", ExitCode.UNREACHABLE) from error
 
 
 def aws_config(ctx: typer.Context) -> None:

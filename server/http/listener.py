@@ -17,6 +17,10 @@ class AddressRefusedError(FoldbError):
     """The address to listen on can be reached from another machine, and nothing guards it yet."""
 
 
+class ListenError(OSError):
+    """The port is taken, or the address is not of this machine."""
+
+
 class Listener:
     """One listening socket and its connections.
 
@@ -47,17 +51,20 @@ class Listener:
 
         Raises:
             AddressRefusedError: It is no loopback address.
-            OSError: The port is taken, or the address is not of this machine.
+            ListenError: The port is taken, or the address is not of this machine.
         """
         settings = self.node.settings
         host = loopback(settings.host)
-        self._server = await self._loop.create_server(
-            lambda: Connection(self), host, settings.port, backlog=_BACKLOG
-        )
+        try:
+            self._server = await self._loop.create_server(
+                lambda: Connection(self), host, settings.port, backlog=_BACKLOG
+            )
+        except OSError as error:
+            raise ListenError(error.errno, error.strerror) from error
         self.address = self._server.sockets[0].getsockname()[:2]
         self._timer = self._loop.call_later(1, self._on_tick)
 
-    async def stop(self, patience_s: float = 10) -> None:
+    async def stop(self, patience_s: float = 5) -> None:
         """Accept nothing more, answer what is under way, close; after `patience_s` close all the same."""
         if self._server is not None:
             self._server.close()

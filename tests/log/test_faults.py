@@ -198,7 +198,7 @@ def test_a_failed_sync_is_fatal_and_nobody_is_told_more_than_is_known() -> None:
     heal(disk)
 
     assert [AppendUnknownError] * 3 == [type(result) for result in results]
-    assert [errno.EIO] == [error.errno for error in fatal if isinstance(error, OSError)]
+    assert [errno.EIO] == [getattr(error.__cause__, "errno", None) for error in fatal]
 
     log.append(0, put_entry(4), results.append)
     held.close()
