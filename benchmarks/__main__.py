@@ -26,6 +26,7 @@ OPERATIONS = ("put", "get", "update", "query")
 SCRIPT = Path(__file__).with_name("load.lua")
 FIRST_PORT = 18_300
 HEADERS = {
+    "X-Amz-Date": "20261121T080000Z",
     "Content-Type": "application/x-amz-json-1.0",
     "Authorization": "AWS4-HMAC-SHA256 Credential=fake/20261121/us-east-1/dynamodb/aws4_request, "
     "SignedHeaders=host;x-amz-date, Signature=0",

@@ -31,7 +31,7 @@ def foldb_peer() -> Peer:
         lambda port, folder: [
             sys.executable,
             "-m",
-            "foldb.cli.main",
+            "foldb",
             "serve",
             "--port",
             str(port),

@@ -1,0 +1,5 @@
+"""`python -m foldb` is `foldb`."""
+
+from .cli.main import run
+
+run()
