@@ -34,6 +34,15 @@ class KeyAttribute:
     type: str
 
 
+def empty_key_error(attribute: KeyAttribute) -> ValidationError:
+    """What is said of a key attribute without content."""
+    kind = "string" if attribute.type == "S" else "binary"
+    return ValidationError(
+        f"{_NOT_VALID}The AttributeValue for a key attribute cannot contain an empty {kind} value. "
+        f"Key: {attribute.name}"
+    )
+
+
 class KeySchema:
     """The attributes of a primary key, partition part and sort part.
 
@@ -114,11 +123,7 @@ class KeySchema:
     def _length_error(self, item: Item, pk: bytes, limits: Limits) -> ValidationError:
         for attribute in self.attributes:
             if not keys.encode(item[attribute.name]):
-                kind = "string" if attribute.type == "S" else "binary"
-                return ValidationError(
-                    f"{_NOT_VALID}The AttributeValue for a key attribute cannot contain "
-                    f"an empty {kind} value. Key: {attribute.name}"
-                )
+                return empty_key_error(attribute)
         # DynamoDB writes the first of these without the space.
         if len(pk) > limits.partition_key_bytes:
             return ValidationError(

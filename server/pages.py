@@ -11,7 +11,9 @@ from ..log.commands import Position
 from ..materializer.fold.entries import entry_place
 from ..materializer.fold.state import Index, Table
 from ..materializer.partition import Page
+from ..model import keys
 from ..model.errors import RequestError, ValidationError
+from ..model.key_schema import KEY_MISMATCH, KeySchema, empty_key_error
 from ..model.limits import Limits
 from ..model.values import Item, check_item
 from . import parameters
@@ -74,12 +76,8 @@ def index_of(body: dict[str, Any], table: Table) -> Index | None:
     index = table.indexes.get(name)
     if index is None:
         raise ValidationError(f"The table does not have the specified index: {name}")
-    definition = index.definition
-    if definition.kind == "GSI":
-        if body.get("ConsistentRead"):
-            raise ValidationError("Consistent reads are not supported on global secondary indexes")
-        if body.get("Select") == "ALL_ATTRIBUTES" and definition.projection.kind != "ALL":
-            raise ValidationError(_ALL_OF_GLOBAL.format(name))
+    if index.definition.kind == "GSI" and body.get("ConsistentRead"):
+        raise ValidationError("Consistent reads are not supported on global secondary indexes")
     return index
 
 
@@ -92,6 +90,8 @@ def fetches(body: dict[str, Any], index: Index | None, plan: Plan | None) -> boo
     if index is None or index.kept is None:
         return False
     if body.get("Select") == "ALL_ATTRIBUTES":
+        if index.definition.kind == "GSI":
+            raise ValidationError(_ALL_OF_GLOBAL.format(index.definition.name))
         return True
     wanted = () if plan is None or plan.projection is None else plan.projection.attributes
     lacking = [name for name in wanted if name not in index.kept]
@@ -102,8 +102,24 @@ def fetches(body: dict[str, Any], index: Index | None, plan: Plan | None) -> boo
     return bool(lacking)
 
 
+def check_filter(index: Index | None, plan: Plan) -> None:
+    """Refuse a Query's filter on attributes that its index does not have; a Scan's just finds them missing.
+
+    Raises:
+        ValidationError: It names some. That a local index could fetch them changes nothing.
+    """
+    if index is None or index.kept is None or plan.filter is None:
+        return
+    lacking = sorted(name for name in plan.filter.attributes if name not in index.kept)
+    if lacking:
+        raise ValidationError(
+            f"{_INVALID}Secondary index {index.definition.name} does not project one or more filter attributes: "
+            f"[{', '.join(lacking)}]"
+        )
+
+
 def start_place(
-    body: dict[str, Any], table: Table, index: Index | None, limits: Limits
+    body: dict[str, Any], table: Table, index: Index | None, limits: Limits, operation: str
 ) -> tuple[bytes, bytes] | None:
     """The place of ExclusiveStartKey as the store orders it: (partition key, sort key).
 
@@ -114,35 +130,45 @@ def start_place(
     if start is None:
         return None
     key = table.definition.key
-    names = set(key.names) if index is None else {*key.names, *index.definition.key.names}
-    if len(start) != len(names):
-        raise ValidationError(
-            _START_INVALID + ("" if index else ": The provided key element does not match the schema")
-        )
-    if not names <= start.keys():
-        raise ValidationError(_START_INVALID)
+    read = key if index is None else index.definition.key
+    # DynamoDB words what is wrong with the key that is read in one way, with the rest of the table's in another;
+    # a Scan of a table knows only the other.
+    of_table = index is None and operation == "Scan"
+    if len(start) != len({*key.names, *read.names}):
+        raise ValidationError(f"{_START_INVALID}: {KEY_MISMATCH}" if of_table else _START_INVALID)
+    if not of_table:
+        _check_start_key(start, read)
     try:
-        pk, sk = key.read_key(key.of(start), limits)
+        pk, sk = key.read_key({name: start[name] for name in key.names if name in start}, limits)
     except ValidationError as error:
         raise ValidationError(f"{_START_INVALID}: {error.message}") from None
     if index is None:
         return pk, sk
     place = entry_place(index, start, pk, sk)
-    if place is None:
-        raise ValidationError(f"{_START_INVALID}: The provided key element does not match the schema")
+    assert place is not None, "the key of the index was checked"
     return place
 
 
+def _check_start_key(start: Item, read: KeySchema) -> None:
+    for attribute in read.attributes:
+        value = start.get(attribute.name)
+        if value is None:
+            raise ValidationError(_START_INVALID)
+        if attribute.type not in value:
+            raise ValidationError(KEY_MISMATCH)
+        if not keys.encode(value):
+            raise empty_key_error(attribute)
+
+
 def answering(
-    body: dict[str, Any], table: Table, index: Index | None, reply: Reply
+    body: dict[str, Any], index: Index | None, reply: Reply
 ) -> "Callable[[Page | RequestError, Position], None]":
     """What turns a page into the answer."""
-    return partial(_answer, body, table.definition.name, index, reply)
+    return partial(_answer, body, index, reply)
 
 
 def _answer(
     body: dict[str, Any],
-    name: str,
     index: Index | None,
     reply: Reply,
     page: Page | RequestError,
@@ -155,7 +181,7 @@ def _answer(
     last = b"" if page.last is None else b',"LastEvaluatedKey":' + page.last
     consumed = b""
     if "ReturnConsumedCapacity" in body:
-        consumed = consumed_one(body, _consumed(name, index, page))
+        consumed = consumed_one(body, _consumed(body["TableName"], index, page))
         consumed = consumed and b"," + consumed
     answer = b'{%b"Count":%d,"ScannedCount":%d%b%b}' % (items, page.count, page.scanned, last, consumed)
     reply.ok(answer, position)

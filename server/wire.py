@@ -42,6 +42,7 @@ def quoted(name: str) -> bytes:
 class Consumed:
     """Half units that a request consumed of one table, arm by arm.
 
+    `name` is what the request calls the table, its ARN perhaps.
     `kind` is told by transactions only: they count reads and writes apart.
     """
 

@@ -88,7 +88,7 @@ def _answer(
 
 
 def _applied(body: dict[str, Any], definition: TableDefinition, pk: bytes, outcome: Applied) -> bytes:
-    consumed = Consumed(definition.name)
+    consumed = Consumed(body["TableName"])
     consumed.add(outcome.units)
     return members(
         b"" if outcome.attributes is None else b'"Attributes":' + outcome.attributes,

@@ -87,7 +87,7 @@ def _answer(
     responses, unprocessed, consumed = [], [], []
     results = iter(found)
     for table in tables:
-        items, left, units = [], [], Consumed(table.definition.name)
+        items, left, units = [], [], Consumed(table.name)
         for key in table.request["Keys"]:
             stored = next(results)
             size = 0 if stored is None else stored[1]

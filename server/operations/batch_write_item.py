@@ -148,7 +148,7 @@ def _answer(batch: _Batch) -> None:
 def _consumed(batch: _Batch) -> list[Consumed]:
     tables: dict[str, Consumed] = {}
     for write in batch.writes:
-        consumed = tables.setdefault(write.name, Consumed(write.definition.name))
+        consumed = tables.setdefault(write.name, Consumed(write.name))
         if isinstance(write.outcome, Applied):
             consumed.add(write.outcome.units)
     return list(tables.values())

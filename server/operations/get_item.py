@@ -31,7 +31,7 @@ def get_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         plan = parameters.read(body, limits).plan
         definition = node.table(body["TableName"]).definition
         parameters.check_key_paths(plan, definition)
-        done = partial(_answer, body, definition.name, plan, reply)
+        done = partial(_answer, body, plan, reply)
     pk, sk = definition.key.read_key(key, limits)
     node.partition.get(((definition.id, pk, sk),), body.get("ConsistentRead", False), done)
 
@@ -43,7 +43,6 @@ def _answer_plain(reply: Reply, found: list[Stored | None], position: Position) 
 
 def _answer(
     body: dict[str, Any],
-    name: str,
     plan: Plan | None,
     reply: Reply,
     found: list[Stored | None],
@@ -51,7 +50,7 @@ def _answer(
 ) -> None:
     stored = found[0]
     size = 0 if stored is None else stored[1]
-    consumed = Consumed(name, read_half_units(size, body.get("ConsistentRead", False)))
+    consumed = Consumed(body["TableName"], read_half_units(size, body.get("ConsistentRead", False)))
     item = b"" if stored is None else b'"Item":' + projected(stored, plan)
     reply.ok(members(item, consumed_one(body, consumed)), position)
 

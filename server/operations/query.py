@@ -3,11 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from ...expressions import KeyRange, key_range, refuse_key_filter
-from ...materializer.fold.state import Index, Table
 from ...materializer.partition import QueryRequest
 from ...model.errors import ValidationError
 from .. import pages, parameters
-from ..parameters import Read
 from ..reply import Reply
 
 if TYPE_CHECKING:
@@ -28,51 +26,43 @@ def query(node: "Node", body: dict[str, Any], reply: Reply) -> None:
 
     table = node.table(body["TableName"])
     index = pages.index_of(body, table)
-    wanted = _range(asked, table, index)
-    _check_filter(asked, table, index)
-    parameters.check_key_paths(plan, table.definition)
-    start = pages.start_place(body, table, index, limits)
-    forward = body.get("ScanIndexForward", True)
+    schema = table.definition.key if index is None else index.definition.key
+    start = pages.start_place(body, table, index, limits, "Query")
+    wanted = key_range(plan.key_condition, schema, asked.values or {}, composite=index is not None)
     if start is not None:
-        _check_start(start, wanted)
+        _check_start(start, wanted, ranged=len(plan.key_condition.terms) > len(schema.partition))
+    if plan.filter is not None:
+        refuse_key_filter(plan.filter, schema.names)  # a filter is for what the key condition cannot say
+    parameters.check_key_paths(plan, table.definition)
+    fetches = pages.fetches(body, index, plan)
+    pages.check_filter(index, plan)
     request = QueryRequest(
         table=table.definition.id,
         index=None if index is None else index.definition.name,
         pk=wanted.pk,
         low=wanted.low,
         high=wanted.high,
-        forward=forward,
+        forward=body.get("ScanIndexForward", True),
         start=None if start is None else start[1],
         limit=body.get("Limit"),
         consistent=body.get("ConsistentRead", False),
         plan=plan,
         values=asked.values,
         count_only=body.get("Select") == "COUNT",
-        all_attributes=pages.fetches(body, index, plan),
+        all_attributes=fetches,
     )
-    node.partition.query(request, pages.answering(body, table, index, reply))
+    node.partition.query(request, pages.answering(body, index, reply))
 
 
-def _range(asked: Read, table: Table, index: Index | None) -> KeyRange:
-    assert asked.plan is not None
-    assert asked.plan.key_condition is not None
-    schema = table.definition.key if index is None else index.definition.key
-    return key_range(asked.plan.key_condition, schema, asked.values or {}, composite=index is not None)
-
-
-def _check_filter(asked: Read, table: Table, index: Index | None) -> None:
-    """A filter is for what the key condition cannot say."""
-    if asked.plan is not None and asked.plan.filter is not None:
-        key = table.definition.key if index is None else index.definition.key
-        refuse_key_filter(asked.plan.filter, key.names)
-
-
-def _check_start(start: tuple[bytes, bytes], wanted: KeyRange) -> None:
-    """A page can only begin inside of what is asked for."""
+def _check_start(start: tuple[bytes, bytes], wanted: KeyRange, *, ranged: bool) -> None:
+    """A page can only begin inside of what is asked for, which may be a range of sort keys."""
     pk, sk = start
-    if pk != wanted.pk:
-        raise ValidationError(
-            "The provided starting key is outside query boundaries based on provided conditions"
-        )
-    if sk < wanted.low or (wanted.high is not None and sk >= wanted.high):
+    if ranged and (sk < wanted.low or (wanted.high is not None and sk >= wanted.high)):
         raise ValidationError("The provided starting key does not match the range key predicate")
+    if pk != wanted.pk:
+        # DynamoDB says the first of these of any range, not only of one that holds a single row.
+        raise ValidationError(
+            "The query can return at most one row and cannot be restarted"
+            if ranged
+            else "The provided starting key is outside query boundaries based on provided conditions"
+        )

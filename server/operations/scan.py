@@ -19,13 +19,14 @@ def scan(node: "Node", body: dict[str, Any], reply: Reply) -> None:
 
     table = node.table(body["TableName"])
     index = pages.index_of(body, table)
+    start = pages.start_place(body, table, index, limits, "Scan")
     parameters.check_key_paths(asked.plan, table.definition)
     request = ScanRequest(
         table=table.definition.id,
         index=None if index is None else index.definition.name,
         segment=segment,
         segments=segments,
-        start=pages.start_place(body, table, index, limits),
+        start=start,
         limit=body.get("Limit"),
         consistent=body.get("ConsistentRead", False),
         plan=asked.plan,
@@ -33,7 +34,7 @@ def scan(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         count_only=body.get("Select") == "COUNT",
         all_attributes=pages.fetches(body, index, asked.plan),
     )
-    node.partition.scan(request, pages.answering(body, table, index, reply))
+    node.partition.scan(request, pages.answering(body, index, reply))
 
 
 def _segment(body: dict[str, Any]) -> tuple[int, int]:

@@ -84,7 +84,7 @@ def _answer(
     responses = []
     tables: dict[int, Consumed] = {}
     for get, stored in zip(gets, found, strict=True):
-        consumed = tables.setdefault(get.definition.id, Consumed(get.definition.name, kind="Read"))
+        consumed = tables.setdefault(get.definition.id, Consumed(get.request["TableName"], kind="Read"))
         consumed.table += transaction_read_half_units(0 if stored is None else stored[1])
         responses.append(b"{}" if stored is None else b'{"Item":%b}' % projected(stored, get.plan))
     answer = members(b'"Responses":' + array(responses), consumed_each(body, tables.values()))

@@ -135,10 +135,15 @@ def _transacted(
     if "ReturnConsumedCapacity" not in body and "ReturnItemCollectionMetrics" not in body:
         return EMPTY
     tables: dict[int, Consumed] = {}
-    for definition, applied in zip(definitions, outcome.actions, strict=True):
-        consumed = Consumed(definition.name, kind="Read" if outcome.replayed else "Write")
+    for name, definition, applied in zip(_names(body), definitions, outcome.actions, strict=True):
+        consumed = Consumed(name, kind="Read" if outcome.replayed else "Write")
         tables.setdefault(definition.id, consumed).add(applied.units)
     return members(consumed_each(body, tables.values()), _metrics(body, definitions, actions, outcome))
+
+
+def _names(body: dict[str, Any]) -> list[str]:
+    """What the request calls the table of each action."""
+    return [request["TableName"] for item in body["TransactItems"] for request in item.values()]
 
 
 def _metrics(
@@ -147,10 +152,12 @@ def _metrics(
     if body.get("ReturnItemCollectionMetrics") != "SIZE":
         return b""
     tables: dict[str, list[bytes]] = {}
-    for definition, action, applied in zip(definitions, actions, outcome.actions, strict=True):
+    for name, definition, action, applied in zip(
+        _names(body), definitions, actions, outcome.actions, strict=True
+    ):
         if applied.collection_size is not None:
             one = collection_metrics(definition, action.pk, applied.collection_size)
-            tables.setdefault(definition.name, []).append(one)
+            tables.setdefault(name, []).append(one)
     if not tables:
         return b""
     return b'"ItemCollectionMetrics":' + members(

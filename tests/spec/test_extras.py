@@ -294,24 +294,59 @@ def test_there_is_one_namespace_whatever_the_client_names(
 
 
 @pytest.mark.spec("X7")
-def test_a_table_answers_to_its_arn(make_table: MakeTable, client: Any) -> None:
-    table = make_table("pk:S")
-    arn, key = table.table_arn, {"pk": {"S": "a"}}
-    client.put_item(TableName=arn, Item=key)
+def test_a_table_answers_to_its_arn_and_is_called_so_where_it_says_what_it_consumed(
+    make_table: MakeTable, client: Any
+) -> None:
+    table = make_table("pk:S", "sk:S", lsi={"Index": "l:S"})
+    arn, key = table.table_arn, {"pk": {"S": "a"}, "sk": {"S": "b"}}
+    consumed = {"ReturnConsumedCapacity": "TOTAL"}
+    sized = consumed | {"ReturnItemCollectionMetrics": "SIZE"}
+    values = {":a": key["pk"]}
 
-    assert key == client.get_item(TableName=arn, Key=key)["Item"]
-    assert 1 == client.scan(TableName=arn)["Count"]
-    assert (
-        1
-        == client.query(
-            TableName=arn, KeyConditionExpression="pk = :a", ExpressionAttributeValues={":a": key["pk"]}
-        )["Count"]
+    put = client.put_item(TableName=arn, Item=key, **consumed)
+    get = client.get_item(TableName=arn, Key=key, **consumed)
+    update = client.update_item(TableName=arn, Key=key, UpdateExpression="REMOVE x", **consumed)
+    query = client.query(
+        TableName=arn, KeyConditionExpression="pk = :a", ExpressionAttributeValues=values, **consumed
     )
-    assert [key] == client.batch_get_item(RequestItems={arn: {"Keys": [key]}})["Responses"][arn]
-    client.transact_write_items(TransactItems=[{"Delete": {"TableName": arn, "Key": key}}])
-    assert table.name == client.describe_table(TableName=arn)["Table"]["TableName"]
+    scan = client.scan(TableName=arn, **consumed)
+    got = client.batch_get_item(RequestItems={arn: {"Keys": [key]}}, **consumed)
+    written = client.batch_write_item(RequestItems={arn: [{"PutRequest": {"Item": key}}]}, **sized)
+    read = client.transact_get_items(TransactItems=[{"Get": {"TableName": arn, "Key": key}}], **consumed)
+    transact = client.transact_write_items(TransactItems=[{"Put": {"TableName": arn, "Item": key}}], **sized)
+    delete = client.delete_item(TableName=arn, Key=key, **consumed)
+
+    assert key == get["Item"] == read["Responses"][0]["Item"]
+    assert 1 == query["Count"] == scan["Count"]
+    assert [key] == got["Responses"][arn]
+    assert [arn] == list(written["ItemCollectionMetrics"]) == list(transact["ItemCollectionMetrics"])
+    for one in (put, get, update, query, scan, delete):
+        assert arn == one["ConsumedCapacity"]["TableName"]
+    for each in (got, written, read, transact):
+        assert [arn] == [consumed["TableName"] for consumed in each["ConsumedCapacity"]]
+
+
+@pytest.mark.spec("X7")
+def test_control_operations_take_an_arn_too(make_table: MakeTable, client: Any, resource: Any) -> None:
+    name = make_table("pk:S").name + "-arn"
+    arn = resource.create_table(
+        **table_request(f"arn:aws:dynamodb:us-east-1:000000000000:table/{name}", "pk:S")
+    ).table_arn
+    assert name == client.describe_table(TableName=arn)["Table"]["TableName"]
     client.update_table(TableName=arn, TableClass="STANDARD_INFREQUENT_ACCESS")
-    assert 0 == client.scan(TableName=table.name)["Count"]
+    client.update_time_to_live(
+        TableName=arn, TimeToLiveSpecification={"AttributeName": "until", "Enabled": True}
+    )
+    client.update_continuous_backups(
+        TableName=arn, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
+    )
+
+    assert "until" == client.describe_time_to_live(TableName=arn)["TimeToLiveDescription"]["AttributeName"]
+    backups = client.describe_continuous_backups(TableName=arn)["ContinuousBackupsDescription"]
+    assert "ENABLED" == backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"]
+    client.delete_table(TableName=arn)
+    with refused("ResourceNotFoundException"):
+        client.describe_table(TableName=name)
 
 
 @pytest.mark.spec("X9")

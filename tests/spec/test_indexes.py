@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from boto3.dynamodb.conditions import Key
+from boto3.dynamodb.conditions import Attr, Key
 
 from tests.claims import add_index, everything, invalid, sized
 from tests.raw import ask
@@ -140,6 +140,39 @@ def test_the_cost_of_a_fetch_is_the_tables(replies: Any) -> None:
 
     assert 1.5 == found["Table"]["CapacityUnits"]
     assert 0.5 == found["LocalSecondaryIndexes"]["PostedBy"]["CapacityUnits"]
+
+
+@pytest.mark.spec("S20", "S25")
+@pytest.mark.parametrize("index", ["Lsi", "Gsi"])
+def test_a_query_filters_by_what_its_index_has_and_a_scan_finds_the_rest_missing(
+    make_table: MakeTable, index: str
+) -> None:
+    table = make_table("pk:S", "sk:S", lsi={"Lsi": "l:S KEYS_ONLY"}, gsi={"Gsi": "pk:S l:S KEYS_ONLY"})
+    table.put_item(Item={"pk": "a", "sk": "b", "l": "c", "x": 1, "y": 2})
+    beyond = Attr("y").eq(2) & Attr("x").eq(1)
+    query = {"IndexName": index, "KeyConditionExpression": Key("pk").eq("a")}
+
+    with invalid(f"Secondary index {index} does not project one or more filter attributes: [x, y]"):
+        table.query(**query, FilterExpression=beyond)
+    assert 1 == table.query(**query, FilterExpression=Attr("sk").eq("b"))["Count"]
+    assert 0 == table.scan(IndexName=index, FilterExpression=beyond)["Count"]
+
+
+@pytest.mark.spec("S20")
+def test_projecting_what_an_lsi_lacks_fetches_it(replies: Any) -> None:
+    found = replies.query(
+        IndexName="PostedBy",
+        KeyConditionExpression=Key("Id").eq("S3#Thread 1"),
+        ProjectionExpression="Message",
+        ReturnConsumedCapacity="INDEXES",
+    )
+
+    assert [{"Message": "one"}, {"Message": "three"}, {"Message": "two"}] == found["Items"]
+    used = found["ConsumedCapacity"]
+    assert (1.5, 0.5) == (
+        used["Table"]["CapacityUnits"],
+        used["LocalSecondaryIndexes"]["PostedBy"]["CapacityUnits"],
+    )
 
 
 @pytest.mark.spec("S22")

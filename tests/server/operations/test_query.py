@@ -110,7 +110,7 @@ def test_a_local_index_fetches_what_it_does_not_hold_and_is_charged_for_it(clien
             "Consistent reads are not supported on global secondary indexes",
         ),
         (
-            {"IndexName": "Colours", "Select": "ALL_ATTRIBUTES"},
+            {"IndexName": "Colours", "KeyConditionExpression": "colour = :car", "Select": "ALL_ATTRIBUTES"},
             "One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not supported for global "
             "secondary index Colours because its projection type is not ALL",
         ),
@@ -133,7 +133,22 @@ def test_a_local_index_fetches_what_it_does_not_hold_and_is_charged_for_it(clien
         ),
         (
             {"ExclusiveStartKey": {"pk": {"S": "car"}}},
+            "The provided starting key is invalid",
+        ),
+        (
+            {"ExclusiveStartKey": {"pk": {"S": "car"}, "sk": {"S": "1"}}},
+            "The provided key element does not match the schema",
+        ),
+        (
+            {"IndexName": "Names",
+             "ExclusiveStartKey": {"pk": {"S": "car"}, "sk": {"S": "1"}, "name": {"S": "car 1"}}},
             "The provided starting key is invalid: The provided key element does not match the schema",
+        ),
+        (
+            {"IndexName": "Colours", "KeyConditionExpression": "colour = :car",
+             "ExclusiveStartKey": {"pk": {"S": "car"}, "sk": {"N": "1"}, "colour": {"S": ""}}},
+            "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an "
+            "empty string value. Key: colour",
         ),
         (
             {"ExclusiveStartKey": {"pk": {"S": "bus"}, "sk": {"N": "1"}}},
@@ -175,3 +190,30 @@ def test_the_legacy_parameters_do_the_same(client: Any, name: str) -> None:
     )
 
     assert [{"sk": {"N": "3"}}, {"sk": {"N": "5"}}] == answer["Items"]
+
+
+STARTS = [
+    ("car", 4, None),
+    ("car", 3, "The provided starting key does not match the range key predicate"),
+    ("bus", 3, "The provided starting key does not match the range key predicate"),
+    ("bus", 4, "The query can return at most one row and cannot be restarted"),
+]
+
+
+@pytest.mark.parametrize(("pk", "sk", "text"), STARTS)
+def test_a_page_begins_inside_of_the_range(
+    client: Any, name: str, pk: str, sk: int, text: str | None
+) -> None:
+    request = {
+        "TableName": name,
+        "KeyConditionExpression": "pk = :car AND sk > :three",
+        "ExpressionAttributeValues": CAR | {":three": {"N": "3"}},
+        "ExclusiveStartKey": {"pk": {"S": pk}, "sk": {"N": str(sk)}},
+    }
+    if text is None:
+        assert [5, 6, 7, 8, 9] == keys(client.query(**request))
+        assert [] == keys(client.query(**request, ScanIndexForward=False))
+    else:
+        with pytest.raises(ClientError) as caught:
+            client.query(**request)
+        assert text == caught.value.response["Error"]["Message"]
