@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable
@@ -109,6 +110,7 @@ def run(
     Raises:
         FoldbError, OSError: It could not begin, or the log or the fold could not go on.
     """
+    _allow_connections()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_serve(settings, on_ready, progress))
 
@@ -127,6 +129,13 @@ async def _serve(
     await serving.stop()
     if serving.error is not None:
         raise serving.error
+
+
+def _allow_connections() -> None:
+    """Ask for as many open files and sockets as this process may have; the first limit is often only 1,024."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # macOS may not give what it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

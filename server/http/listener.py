@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import ipaddress
+import resource
+import sys
 from email.utils import formatdate
 
 from ...log.commands import Position
@@ -11,6 +13,8 @@ from ..node import Node
 from .protocol import Connection
 
 _BACKLOG = 1024
+# Of the log, the loop and whatever else the process has open: a log that finds none left for its next file stops.
+_OTHER_DESCRIPTORS = 48
 
 
 class AddressRefusedError(FoldbError):
@@ -41,13 +45,14 @@ class Listener:
         self._timer: asyncio.TimerHandle | None = None
         self._connections: set[Connection] = set()
         self._drained = asyncio.Event()  # the last connection has closed
+        self._most = node.settings.connections
         self._requests = 0
         self._id_prefix = node.random_bytes(18).hex().upper()
         self._position: Position | None = None
         self._position_text = b""
 
     async def start(self) -> None:
-        """Listen where the node's settings say.
+        """Listen where the node's settings say, and take no more connections than leave the log its files.
 
         Raises:
             AddressRefusedError: It is no loopback address.
@@ -55,6 +60,7 @@ class Listener:
         """
         settings = self.node.settings
         host = loopback(settings.host)
+        self._most = max(1, min(settings.connections, _descriptors() - _OTHER_DESCRIPTORS))
         try:
             self._server = await self._loop.create_server(
                 lambda: Connection(self), host, settings.port, backlog=_BACKLOG
@@ -84,7 +90,7 @@ class Listener:
     def opened(self, connection: Connection) -> None:
         """Count a connection in, or turn it away where there are too many."""
         self._connections.add(connection)
-        if len(self._connections) > self.node.settings.connections:
+        if len(self._connections) > self._most:
             connection.finish()
 
     def closed(self, connection: Connection) -> None:
@@ -130,6 +136,12 @@ def loopback(host: str) -> str:
     raise AddressRefusedError(
         f"will not listen on {host}: nothing guards it against other machines yet. Use 127.0.0.1, ::1 or localhost."
     )
+
+
+def _descriptors() -> int:
+    """How many files and sockets this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 def _date(time_ms: int) -> bytes:

@@ -55,7 +55,8 @@ class Process:
 
     def wait(self) -> int:
         """Its exit code, once it has ended."""
-        if self._process.returncode is None:
+        assert self._process.stderr is not None
+        if not self._process.stderr.closed:
             self.said += self._process.communicate(timeout=PATIENCE_S)[1]
         return self._process.returncode
 
@@ -72,11 +73,22 @@ class Process:
 def with_failing_sync(from_when: Path) -> list[str | Path]:
     """A foldb whose syncs fail with EIO from the moment at which the file is there."""
     program = (
-        "import errno, os, sys\n"
+        "import errno, os\n"
         "def fdatasync(descriptor, sync=os.fdatasync):\n"
         f"    if os.path.exists({str(from_when)!r}): raise OSError(errno.EIO, os.strerror(errno.EIO))\n"
         "    sync(descriptor)\n"
         "os.fdatasync = fdatasync\n"
+        "from foldb.cli.main import run\n"
+        "run()\n"
+    )
+    return [sys.executable, "-c", program]
+
+
+def with_descriptors(count: int) -> list[str | Path]:
+    """A foldb that may have so many files and sockets open and no more."""
+    program = (
+        "import resource\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({count}, {count}))\n"
         "from foldb.cli.main import run\n"
         "run()\n"
     )
