@@ -224,6 +224,7 @@ class TestTimeToLive:
         assert isinstance(expiry, Expire)
         assert expiry.context.source == "ttl"
 
+    @pytest.mark.spec("X1")
     def test_a_raced_update_survives(self, owner: Owner) -> None:
         table = owner.expiring()
         owner.do(put(table, session(1, owner.now - 1)))

@@ -83,8 +83,9 @@ def test_a_table_has_at_most_fifty_tags(make_table: MakeTable, client: Any) -> N
     arn = make_table("pk:S").table_arn
     client.tag_resource(ResourceArn=arn, Tags=_tags(50))
 
-    with pytest.raises(client.exceptions.ClientError):
+    with invalid("Too many tags: tag limit is 50"):
         client.tag_resource(ResourceArn=arn, Tags=[{"Key": "one more", "Value": ""}])
+    client.tag_resource(ResourceArn=arn, Tags=_tags(50, "another value"))
     found: list[Any] = []
     page = client.list_tags_of_resource(ResourceArn=arn)
     while "NextToken" in page:
@@ -392,12 +393,18 @@ def test_a_batch_gets_16_mib_and_says_what_it_left(make_table: MakeTable) -> Non
         for n in range(50):
             batch.put_item(Item={"pk": f"k{n}", "d": "x" * 390 * 1024})
     keys = [{"pk": f"k{n}"} for n in range(50)]
-    found = table.meta.client.batch_get_item(RequestItems={table.name: {"Keys": keys}})
-    read = [item["pk"] for item in found["Responses"][table.name]]
-    left = [key["pk"] for key in found["UnprocessedKeys"][table.name]["Keys"]]
+    request = {"Keys": keys, "ConsistentRead": True, "ProjectionExpression": "pk"}
+    client = table.meta.client
+    found = client.batch_get_item(RequestItems={table.name: request}, ReturnConsumedCapacity="TOTAL")
+    left = found["UnprocessedKeys"]
+    rest = client.batch_get_item(RequestItems=left)
 
-    assert 42 == len(read)  # of 390 KiB and some bytes each, in 16 MiB
-    assert sorted(key["pk"] for key in keys) == sorted(read + left)
+    read, after = ([item["pk"] for item in each["Responses"][table.name]] for each in (found, rest))
+    assert 42 == len(read)  # of 390 KiB and some bytes each, in 16 MiB, however little of them is returned
+    assert 42 * 98 == found["ConsumedCapacity"][0]["CapacityUnits"]
+    assert request | {"Keys": left[table.name]["Keys"]} == left[table.name]
+    assert {} == rest["UnprocessedKeys"]
+    assert sorted(key["pk"] for key in keys) == sorted(read + after)
 
 
 @pytest.mark.spec("X11")

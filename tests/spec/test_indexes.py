@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from boto3.dynamodb.conditions import Attr, Key
 
-from tests.claims import add_index, everything, invalid, sized
+from tests.claims import add_index, everything, invalid, refused, sized
 from tests.raw import ask
 from tests.tables import MakeTable, table_request
 
@@ -215,12 +215,16 @@ def test_a_gsi_has_throughput_of_its_own(make_table: MakeTable) -> None:
 
 @pytest.mark.spec("S22")
 def test_a_table_has_at_most_twenty_gsis(make_table: MakeTable, resource: Any) -> None:
-    make_table("pk:S", gsi={f"Gsi{n}": f"a{n}:S" for n in range(20)})
+    table = make_table("pk:S", gsi={f"Gsi{n}": f"a{n}:S" for n in range(20)})
 
     with invalid("GlobalSecondaryIndex"):
         resource.create_table(
             **table_request("too-many", "pk:S", gsi={f"Gsi{n}": f"a{n}:S" for n in range(21)})
         )
+    with refused(
+        "LimitExceededException", "Number of global secondary indexes exceeds per-table limit of 20"
+    ):
+        add_index(table, "Gsi20", "a20:S")
 
 
 @pytest.mark.spec("S23")
@@ -332,6 +336,24 @@ def test_describe_table_tells_of_the_indexes(make_table: MakeTable) -> None:
     assert not of_gsi.get("Backfilling")
     assert (2, 218) == (of_lsi["ItemCount"], of_lsi["IndexSizeBytes"])
     assert f"{table.table_arn}/index/Global" == of_gsi["IndexArn"]
+
+
+@pytest.mark.spec("S22", "S31")
+def test_an_index_says_that_it_is_in_the_making(make_table: MakeTable) -> None:
+    table = make_table("pk:S")
+    request = table_request("x", "g:S", gsi={"Index": "g:S"})
+    updated = table.meta.client.update_table(
+        TableName=table.name,
+        AttributeDefinitions=request["AttributeDefinitions"],
+        GlobalSecondaryIndexUpdates=[{"Create": request["GlobalSecondaryIndexes"][0]}],
+    )["TableDescription"]
+    making = updated["GlobalSecondaryIndexes"][0]
+
+    assert ("UPDATING", "CREATING", True) == (
+        updated["TableStatus"],
+        making["IndexStatus"],
+        making["Backfilling"],
+    )
 
 
 @pytest.mark.spec("S19", "S28")

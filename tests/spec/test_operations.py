@@ -1,6 +1,7 @@
 """SPEC 2.5: reading and writing items."""
 
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -120,17 +121,23 @@ def test_the_segments_of_a_scan_are_disjoint_and_complete(table: Any, segments: 
 
 
 @pytest.mark.spec("S75")
-def test_a_scan_beside_writes_misses_nothing_that_stood_still(table: Any) -> None:
+@pytest.mark.parametrize("segments", [1, 4])
+def test_a_scan_beside_writes_misses_nothing_that_stood_still(table: Any, segments: int) -> None:
+    """The segments go on in turn, and between any two pages an item comes and another goes."""
     still = {f"still{n}" for n in range(100)}
     with table.batch_writer() as batch:
         for name in still:
             batch.put_item(Item={"pk": name})
 
-    seen = []
-    for n, page in enumerate(pages(table.scan, Limit=7)):
-        seen += [item["pk"] for item in page["Items"]]
-        table.put_item(Item={"pk": f"new{n}"})
-        table.delete_item(Key={"pk": f"new{n - 1}"})
+    seen: list[str] = []
+    written = 0
+    reads = [pages(table.scan, Limit=7, Segment=n, TotalSegments=segments) for n in range(segments)]
+    for turn in zip_longest(*reads):
+        for page in filter(None, turn):
+            seen += [item["pk"] for item in page["Items"]]
+            table.put_item(Item={"pk": f"new{written}"})
+            table.delete_item(Key={"pk": f"new{written - 1}"})
+            written += 1
 
     assert still == {name for name in seen if name.startswith("still")}
     assert len(seen) == len(set(seen))

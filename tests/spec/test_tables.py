@@ -194,12 +194,52 @@ def test_throughput_above_it_is_refused(make_table: MakeTable, client: Any, kind
     above = largest | {kind: 40_001}
     table = make_table("pk:S", BillingMode="PROVISIONED", ProvisionedThroughput=largest)
 
-    with pytest.raises(client.exceptions.ClientError):
+    text = f"The requested {kind}, 40001, is above the per table maximum for the account in us-east-1."
+    with refused("LimitExceededException", text):
         client.update_table(TableName=table.name, ProvisionedThroughput=above)
     request = table_request("too-fast", "pk:S", BillingMode="PROVISIONED", ProvisionedThroughput=above)
-    with pytest.raises(client.exceptions.ClientError):
+    with refused("LimitExceededException", text):
         client.create_table(**request)
     assert "too-fast" not in client.list_tables()["TableNames"]
+
+
+@pytest.mark.spec("S104")
+def test_all_tables_of_an_account_together_have_a_largest_throughput(connect: Callable[[str], Any]) -> None:
+    with foldb.serve() as server:
+        client = connect(server.endpoint_url).meta.client
+
+        def create(name: str, read: int) -> None:
+            units = {"ReadCapacityUnits": read, "WriteCapacityUnits": 1}
+            client.create_table(
+                **table_request(name, "pk:S", BillingMode="PROVISIONED", ProvisionedThroughput=units)
+            )
+
+        create("first", 40_000)
+        create("second", 39_999)
+        with refused(
+            "LimitExceededException",
+            "This request would have caused the ReadCapacityUnits limit to be exceeded for the account",
+        ):
+            create("third", 2)
+        create("fourth", 1)
+
+
+@pytest.mark.spec("S104", "X4")
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        (
+            {"OnDemandThroughput": {"MaxReadRequestUnits": 40_001}},
+            "MaxReadRequestUnits for OnDemandThroughput",
+        ),
+        ({"WarmThroughput": {"WriteUnitsPerSecond": 40_001}}, "WriteUnitsPerSecond for WarmThroughput"),
+    ],
+)
+def test_bounds_and_warmth_above_it_are_refused(make_table: MakeTable, setting: Any, text: str) -> None:
+    table = make_table("pk:S")
+
+    with refused("LimitExceededException", f"Requested {text} for table exceeds TableMax"):
+        table.meta.client.update_table(TableName=table.name, **setting)
 
 
 @pytest.mark.spec("S100")

@@ -124,7 +124,7 @@ def test_a_reader_sees_all_of_a_transaction_or_nothing(table: Any) -> None:
             done.result()
 
 
-@pytest.mark.spec("S82")
+@pytest.mark.spec("S82", "X11")
 def test_a_check_modifies_nothing_and_says_nothing_of_other_items(table: Any) -> None:
     table.put_item(Item={"pk": "a", "n": 1})
     table.meta.client.transact_write_items(
