@@ -138,3 +138,11 @@ def test_a_folder_that_is_written_can_be_read_but_not_served_again(tmp_path: Pat
     assert (0, True) == (told.returncode, told.stdout.count("\n") > 100), told.stderr
     assert (8, 1) == (second.returncode, second.stderr.count("\n")), second
     assert "is being written by another process" in second.stderr
+
+
+def test_a_folder_that_cannot_be_made_is_named_and_not_the_port() -> None:
+    result = foldb("serve", "--db", "/proc/data", "--port", "0")
+
+    assert (8, True) == (result.returncode, result.stderr.startswith("foldb: cannot serve /proc/data: ")), (
+        result
+    )
