@@ -15,6 +15,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -76,6 +77,8 @@ class Serving:
         except BaseException:
             await self.node.close()
             raise
+        host, port = self.listener.address
+        self.node.settings = replace(self.settings, host=host, port=port)  # the port that it got
         if self.settings.path is not None:
             _write_address(self.settings.path, self.url)
 

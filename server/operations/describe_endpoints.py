@@ -14,5 +14,6 @@ _CACHE_MINUTES = 1440
 
 def describe_endpoints(node: "Node", _: dict[str, Any], reply: Reply) -> None:
     """Answer this very address."""
-    address = f"{node.settings.host}:{node.settings.port}"
+    host, port = node.settings.host, node.settings.port
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     reply.ok(orjson.dumps({"Endpoints": [{"Address": address, "CachePeriodInMinutes": _CACHE_MINUTES}]}))

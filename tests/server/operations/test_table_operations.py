@@ -10,6 +10,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+import foldb
+from tests.raw import ask
 from tests.served import served
 from tests.tables import MakeTable, table_request
 
@@ -306,10 +308,13 @@ def test_what_limits_say_is_held_to(client: Any, name: str) -> None:
     assert "LimitExceededException" == code_of(error)
 
 
-def test_an_endpoint_is_described(client: Any) -> None:
-    (endpoint,) = client.describe_endpoints()["Endpoints"]
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_the_endpoint_is_where_the_server_answers_whatever_port_it_got(host: str) -> None:
+    with foldb.serve(host=host) as server:
+        answer = ask(server.endpoint_url, "DescribeEndpoints", {})
 
-    assert endpoint["Address"]
+    (described,) = answer.body["Endpoints"]
+    assert server.endpoint_url == f"http://{described['Address']}"
 
 
 @pytest.mark.parametrize(
