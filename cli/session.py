@@ -4,13 +4,11 @@
 server; any other is served by this process for as long as the command runs.
 """
 
-import socket
 import sys
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 import typer
@@ -147,14 +145,16 @@ def _url(db: str) -> str | None:
         url = str(orjson.loads((Path(db) / ADDRESS_FILE).read_bytes())["endpoint_url"])
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
         return None
-    return url if _answers(url) else None
+    return url if _serves(url, Path(db)) else None
 
 
-def _answers(url: str) -> bool:
-    """Whether anybody listens there: a server that was killed leaves its file behind."""
-    parts = urlsplit(url)
+def _serves(url: str, folder: Path) -> bool:
+    """Whether that server has the folder open: one that was killed leaves its file, and its port may be another's."""
+    client = Client(url)
     try:
-        with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=5):
-            return True
-    except OSError:
+        path = client.admin("Status").get("Path")
+        return path is not None and folder.samefile(path)
+    except (CommandError, OSError):
         return False
+    finally:
+        client.close()

@@ -1,5 +1,6 @@
 """The program as a process: terminals, pipes, signals, and what is left of a server that was killed."""
 
+import json
 import os
 import pty
 import re
@@ -86,6 +87,17 @@ def test_what_a_killed_server_leaves_behind_is_in_nobodys_way(folder: Path) -> N
     (folder / "server.json").write_bytes(left_behind)
 
     assert command("table", "list", "--db", folder).returncode == 0
+
+
+def test_another_server_at_the_port_of_a_killed_one_is_not_taken_for_it(folder: Path, tmp_path: Path) -> None:
+    with foldb.serve(folder, fsync="never") as server:
+        at(server.endpoint_url)("sample", "load", "customers")
+    with foldb.serve(tmp_path / "other") as other:
+        (folder / "server.json").write_text(json.dumps({"endpoint_url": other.endpoint_url, "pid": 1}))
+        listed = command("table", "list", "--db", folder)
+
+    assert "Customers" in listed.stdout
+    assert 0 == listed.returncode
 
 
 def test_a_slip_in_the_path_creates_nothing(tmp_path: Path) -> None:
