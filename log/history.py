@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ..model.errors import CorruptionError, ForeignLogError
 from . import segment
@@ -29,6 +30,14 @@ class Limit:
     position: int
 
 
+class Mark(NamedTuple):
+    """Where a read came to its end: at byte `at` of a segment, where `chain` includes all that precedes."""
+
+    header: Header
+    at: int
+    chain: Chain
+
+
 class History:
     """The segments of one folder."""
 
@@ -36,6 +45,7 @@ class History:
         self._disk = disk
         self.folder = folder
         self.headers: list[Header] = []
+        self._marks: dict[int, Mark] = {}  # by partition
 
     @property
     def last(self) -> Header:
@@ -102,27 +112,36 @@ class History:
         return found
 
     def read(self, partition: int, start: int, limit: Limit) -> Iterator[Record]:
-        """The partition's records from offset `start` up to `limit`."""
+        """The partition's records from offset `start` up to `limit`.
+
+        Who comes back for what was written since goes on where that read ended, not through the segment again.
+        """
         headers = [header for header in self.headers if header.chain.sequence <= limit.sequence]
+        mark = self._marks.get(partition)
+        if mark is not None and mark.chain.ends[partition] == start and mark.header in headers:
+            return self._read(headers[headers.index(mark.header) :], partition, start, limit, mark)
         begins = [header.chain.ends[partition] for header in headers]
         # A segment without records of the partition begins where the next one does: the last such may hold `start`.
         return self._read(headers[max(0, bisect_right(begins, start) - 1) :], partition, start, limit)
 
-    def _read(self, headers: list[Header], partition: int, start: int, limit: Limit) -> Iterator[Record]:
+    def _read(
+        self, headers: list[Header], partition: int, start: int, limit: Limit, mark: Mark | None = None
+    ) -> Iterator[Record]:
         chain: Chain | None = None
         for header in headers:
             if chain is not None and chain != header.chain:
                 raise CorruptionError(
                     place(header, 0, header.chain), "the segment does not continue the one before"
                 )
-            chain = header.chain.copy()
+            at, chain = (header.size, header.chain.copy()) if mark is None else (mark.at, mark.chain.copy())
+            mark = None
             data = self.data(header, limit.position if header.chain.sequence == limit.sequence else None)
-            at = header.size
             while at < len(data):
                 frame = self.block(header, data, at, chain)
                 at = frame.end
                 if frame.partition == partition and frame.offset >= start:
                     yield self.record(header, data, frame)
+            self._marks[partition] = Mark(header, at, chain.copy())
 
     def data(self, header: Header, size: int | None = None) -> bytes:
         """A segment's bytes, its head checked."""

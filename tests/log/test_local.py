@@ -12,9 +12,10 @@ import fastavro
 import pytest
 
 from foldb.log.disk import SystemDisk, SystemFile
+from foldb.log.history import History
 from foldb.log.local import LocalLog
 from foldb.log.log import Appended
-from foldb.log.segment import sequence_in
+from foldb.log.segment import Chain, Frame, Header, sequence_in
 from foldb.model.errors import AppendUnknownError, LogError, LogLockedError
 from tests.contracts.log_contract import Loop
 
@@ -266,3 +267,39 @@ def test_what_is_appended_at_once_is_one_group(
     assert all(isinstance(result, Appended) for result in results)
     assert syncs < 100
     log.close()
+
+
+def test_a_read_goes_on_where_the_one_before_it_ended(
+    log: LocalLog, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who catches up reads what is new, not the segment from its start. Another place is found as ever."""
+    parsed: list[int] = []
+    block = History.block
+
+    def counted(history: History, header: Header, data: bytes, at: int, chain: Chain) -> Frame:
+        parsed.append(at)
+        return block(history, header, data, at, chain)
+
+    monkeypatch.setattr(History, "block", counted)
+    append(log, loop, *range(5))
+    assert [0, 1, 2, 3, 4, 5] == [record.offset for record in log.read(0)]
+    append(log, loop, 5, 6)
+
+    parsed.clear()
+    assert [6, 7] == [record.offset for record in log.read(0, 6)]
+    assert 2 == len(parsed)
+    assert [] == list(log.read(0, 8))
+    assert 2 == len(parsed)
+    assert [4, 5, 6, 7] == [record.offset for record in log.read(0, 4)]
+
+
+def test_a_read_goes_on_across_the_end_of_a_segment(path: Path, loop: Loop) -> None:
+    log = open_log(path, loop, segment_bytes=2000)
+    read = [record.offset for record in log.read(0)]
+    for number in range(40):
+        append(log, loop, number)
+        read += [record.offset for record in log.read(0, len(read))]
+    log.close()
+
+    assert list(range(41)) == read
+    assert len(segments(path)) > 2
