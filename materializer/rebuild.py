@@ -64,17 +64,27 @@ class Rebuild:
         return (
             live.definition == rebuilt.definition
             and live.items.holds_the_same_as(rebuilt.items)
-            and all(
-                index.cursor == rebuilt.indexes[name].cursor
-                and index.store.holds_the_same_as(rebuilt.indexes[name].store)
-                for name, index in live.indexes.items()
-            )
+            and all(self.index_agrees_with(live, name) for name in live.indexes)
+        )
+
+    def index_agrees_with(self, live: Table, name: str) -> bool:
+        """Whether one index of the rebuilt table is that of the live one, whatever the rest is."""
+        here, rebuilt = live.indexes[name], self.state.tables[live.definition.id].indexes[name]
+        return (
+            here.definition == rebuilt.definition
+            and here.cursor == rebuilt.cursor
+            and here.store.holds_the_same_as(rebuilt.store)
         )
 
     def install(self, live: PartitionState, table_id: int) -> None:
         """Put the rebuilt table in the live one's place; both states stand at the same offset."""
         assert self.state.next_offset == live.next_offset, "a table is installed when it has caught up"
         live.tables[table_id] = self.state.tables[table_id]
+
+    def install_index(self, live: PartitionState, table_id: int, name: str) -> None:
+        """Put one rebuilt index in the live one's place; the items and the other indexes stay as they are."""
+        assert self.state.next_offset == live.next_offset, "an index is installed when it has caught up"
+        live.tables[table_id].indexes[name] = self.state.tables[table_id].indexes[name]
 
     def _fold(self, record: Record) -> None:
         names = set(self.state.names) if _defines(record) else None

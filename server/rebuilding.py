@@ -1,4 +1,4 @@
-"""A table refolded from the log beside the live one, compared with it, and put in its place.
+"""A table refolded from the log beside the live one, compared with it, and put in its place; or one index of it.
 
 It goes in short portions on the node's loop, with other requests in between. When it has caught up, comparing and
 installing happen in one turn of the loop, so no write falls between them. Nothing of it outlives the process: after
@@ -14,6 +14,7 @@ import orjson
 
 from ..log.commands import Position, Record
 from ..log.log import Log
+from ..materializer.fold.state import Table
 from ..materializer.rebuild import Rebuild
 from ..materializer.worker import Worker
 from ..model.errors import FoldbError, InternalServerError, RequestError, ResourceNotFoundError
@@ -32,10 +33,18 @@ class RebuildJob:
     """One rebuild, from its first portion to its answer."""
 
     def __init__(
-        self, worker: Worker, log: Log, loop: asyncio.AbstractEventLoop, name: str, number: int
+        self,
+        worker: Worker,
+        log: Log,
+        loop: asyncio.AbstractEventLoop,
+        name: str,
+        number: int,
+        index: str | None = None,
     ) -> None:
+        """Take a job on; `index` names the one index to rebuild, None means the whole table."""
         self.name = name
         self.number = number
+        self._index = index
         self.finished = False
         self._worker = worker
         self._live = worker.state
@@ -85,14 +94,22 @@ class RebuildJob:
         table = self._live.table_named(self.name)
         if table is None:
             raise ResourceNotFoundError(f"The table {self.name} was deleted while it was rebuilt")
+        if self._index is not None:
+            return self._install_index(table, self._index)
         same = self._work.agrees_with(table)
         self._work.install(self._live, table.definition.id)
         rebuilt = self._live.tables[table.definition.id]
-        return {
-            "Position": self._position.text(),
-            "Items": rebuilt.items.count,
-            "Same": same,
-        }
+        return {"Position": self._position.text(), "Items": rebuilt.items.count, "Same": same}
+
+    def _install_index(self, table: Table, name: str) -> dict[str, Any]:
+        if name not in table.indexes:
+            raise ResourceNotFoundError(f"The index {name} was deleted while it was rebuilt")
+        same = self._work.index_agrees_with(table, name)
+        # Entries share bytes with the items of their table. Those of the rebuilt index share with items that are about
+        # to be dropped, so an index that is right already is kept: another would cost its size in memory.
+        if not same:
+            self._work.install_index(self._live, table.definition.id, name)
+        return {"Position": self._position.text(), "Items": table.indexes[name].store.count, "Same": same}
 
     def _finish(self, result: dict[str, Any] | RequestError) -> None:
         self._result = result

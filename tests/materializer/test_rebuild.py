@@ -83,6 +83,23 @@ def test_whatever_is_not_as_the_log_says_is_noticed(harm: Callable[[Table], None
     assert not work.agrees_with(table)
 
 
+def test_an_index_is_compared_and_installed_without_the_rest() -> None:
+    """The items have been harmed too, and stay so: only the index was to be rebuilt."""
+    ledger, table = library()
+    lose_an_index_entry(table)
+    work = Rebuild()
+    work.fold(iter(ledger.records), 1000)
+    lose_an_item(table)
+    items = table.items
+
+    assert not work.index_agrees_with(table, "shelves")
+    work.install_index(ledger.state, table.definition.id, "shelves")
+
+    assert work.index_agrees_with(table, "shelves")
+    assert ledger.state.tables[table.definition.id] is table
+    assert table.items is items
+
+
 def test_a_position_may_cut_an_entry_short() -> None:
     """An entry of three puts: at its index 1 two of them have been done."""
     ledger = Ledger()
