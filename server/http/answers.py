@@ -13,7 +13,7 @@ ECHOED = frozenset((JSON, b"application/x-amz-json-1.1", b"application/json"))
 GZIP_FROM_BYTES = 4096
 
 _FIELDS = b"\r\nDate: %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nx-amzn-RequestId: %b\r\nx-amz-crc32: %d"
-_OK = b"HTTP/1.1 200 OK" + _FIELDS + b"\r\nx-foldb-position: %b\r\n\r\n%b"
+_OK = b"HTTP/1.1 200 OK" + _FIELDS + b"%b\r\n\r\n%b"
 _OTHER = b"HTTP/1.1 %d %b" + _FIELDS + b"%b\r\n\r\n%b"
 
 _REASONS = {
@@ -33,8 +33,13 @@ _REASONS = {
 }
 
 
+def as_of(position: bytes, log_time_ms: int) -> bytes:
+    """The fields that say what an answer is true of: a place in the log, and log time there."""
+    return b"\r\nx-foldb-position: %b\r\nx-foldb-log-time: %d" % (position, log_time_ms)
+
+
 def ok(body: bytes, date: bytes, content_type: bytes, request_id: bytes, position: bytes) -> bytes:
-    """The common answer: 200, not packed, the connection stays."""
+    """The common answer: 200, not packed, the connection stays; `position` are the fields of `as_of`."""
     return _OK % (date, content_type, len(body), request_id, zlib.crc32(body), position, body)
 
 
@@ -45,14 +50,12 @@ def answer(
     date: bytes,
     content_type: bytes,
     request_id: bytes,
-    position: bytes | None = None,
+    position: bytes = b"",
     gzip: bool = False,
     close: bool = False,
 ) -> bytes:
-    """Any answer of the API; `gzip` says that the client takes it packed."""
-    more = b""
-    if position is not None:
-        more += b"\r\nx-foldb-position: " + position
+    """Any answer of the API; `gzip` says that the client takes it packed, `position` are the fields of `as_of`."""
+    more = position
     if gzip and len(body) >= GZIP_FROM_BYTES:
         body = packed(body)
         more += b"\r\nContent-Encoding: gzip"

@@ -10,6 +10,7 @@ from email.utils import formatdate
 from ...log.commands import Position
 from ...model.errors import FoldbError
 from ..node import Node
+from . import answers
 from .protocol import Connection
 
 _BACKLOG = 1024
@@ -49,7 +50,7 @@ class Listener:
         self._requests = 0
         self._id_prefix = node.random_bytes(18).hex().upper()
         self._position: Position | None = None
-        self._position_text = b""
+        self._position_fields = b""
 
     async def start(self) -> None:
         """Listen where the node's settings say, and take no more connections than leave the log its files.
@@ -104,12 +105,14 @@ class Listener:
         self._requests += 1
         return f"{self._id_prefix}{self._requests:016X}"
 
-    def position_text(self, position: Position) -> bytes:
-        """What `x-foldb-position` says; between two writes it is always the same."""
+    def position_fields(self, position: Position) -> bytes:
+        """The fields that say what an answer is as of; between two writes they are always the same."""
         if position != self._position:
             self._position = position
-            self._position_text = position.text(self.node.partitions).encode()
-        return self._position_text
+            place = position.text(self.node.partitions).encode()
+            # An answer is given in the turn in which its entry was folded, so the time is that of its position.
+            self._position_fields = answers.as_of(place, self.node.state.log_time)
+        return self._position_fields
 
     def _on_tick(self) -> None:
         self.tick += 1

@@ -52,7 +52,7 @@ class Shared(Protocol):
 
     def request_id(self) -> str: ...
 
-    def position_text(self, position: Position) -> bytes: ...
+    def position_fields(self, position: Position) -> bytes: ...
 
 
 class Connection(asyncio.Protocol):
@@ -268,7 +268,7 @@ class Connection(asyncio.Protocol):
         content_type = fields.get(b"content-type", answers.JSON)
         if content_type not in answers.ECHOED:
             content_type = answers.JSON
-        where = listener.position_text(listener.node.position if position is None else position)
+        where = listener.position_fields(listener.node.position if position is None else position)
         packed = len(body) >= answers.GZIP_FROM_BYTES and b"gzip" in fields.get(b"accept-encoding", b"")
         request_id = reply.request_id.encode()
         if status == 200 and not close and not packed:

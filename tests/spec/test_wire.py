@@ -75,7 +75,7 @@ def test_an_unknown_operation_is_refused(endpoint: str, target: str) -> None:
 
 
 @pytest.mark.spec("S23")
-def test_every_answer_says_its_position(make_table: MakeTable, endpoint: str) -> None:
+def test_every_answer_says_its_position_and_log_time_there(make_table: MakeTable, endpoint: str) -> None:
     """A write's position has its index in the entry; a read saw everything up to the entry it names."""
     table = make_table("pk:S")
     key = {"pk": {"S": "a"}}
@@ -89,4 +89,6 @@ def test_every_answer_says_its_position(make_table: MakeTable, endpoint: str) ->
     names = ask(endpoint, "ListTables", {})
     refused = ask(endpoint, "GetItem", {"TableName": table.name, "Key": {}})
     assert 400 == refused.status
+    times = [int(answer.headers["x-foldb-log-time"]) for answer in (put, get, names, refused)]
+    assert times == sorted(times)
     assert int(offset) <= int(names.headers["x-foldb-position"]) <= int(refused.headers["x-foldb-position"])
