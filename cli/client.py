@@ -30,7 +30,12 @@ _PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 class Client:
-    """Calls one server. Not for use by several threads: `copy()` gives each its own."""
+    """Calls one server. Not for use by several threads: `copy()` gives each its own.
+
+    Attributes:
+        position: What the last answer was as of.
+        log_time_ms: Log time there, in milliseconds since 1970.
+    """
 
     def __init__(
         self, url: str, *, timeout_s: float = 60, sleep: Callable[[float], None] = time.sleep
@@ -40,6 +45,7 @@ class Client:
             raise CommandError(f"{url} is not an address such as http://127.0.0.1:8000", ExitCode.USAGE)
         self.url = f"http://{parts.netloc}"
         self.position: str | None = None
+        self.log_time_ms: int | None = None
         self._timeout_s = timeout_s
         self._sleep = sleep
         self._connection = http.client.HTTPConnection(parts.hostname, parts.port or 8000, timeout=timeout_s)
@@ -76,7 +82,9 @@ class Client:
 
     def _once(self, target: str, body: Mapping[str, Any]) -> dict[str, Any]:
         status, headers, answer = self._send(target, orjson.dumps(body))
-        self.position = headers.get("x-foldb-position") or self.position
+        if "x-foldb-position" in headers:
+            self.position = headers["x-foldb-position"]
+            self.log_time_ms = _milliseconds(headers.get("x-foldb-log-time"))
         content = _parsed(answer, self.url)
         if status != 200:
             raise ServerError(
@@ -108,6 +116,11 @@ class Client:
                 "or open a database folder without one: --db PATH.",
                 ExitCode.UNREACHABLE,
             ) from error
+
+
+def _milliseconds(text: str | None) -> int | None:
+    """A server of an older version does not tell the time."""
+    return int(text) if text is not None and text.isdecimal() else None
 
 
 def _parsed(answer: bytes, url: str) -> dict[str, Any]:

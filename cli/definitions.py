@@ -9,7 +9,7 @@ foldb table create Music Artist:S Song:S --gsi 'Genres=Genre:S,Album:S' --lsi 'Y
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .failures import CommandError, ExitCode
@@ -41,6 +41,30 @@ def index_request(
     """A global index to create by UpdateTable, and the attributes it needs declared."""
     types: dict[str, str] = {}
     return _index(text, types, None, throughput), attribute_definitions(types)
+
+
+def request_like(description: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The CreateTable request for a table with the keys, indexes and throughput of a described one."""
+    by_request = description.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST"
+    request: dict[str, Any] = {"TableName": name, "KeySchema": description["KeySchema"]}
+    request |= billing(None if by_request else _units(description))
+    schemas = [request["KeySchema"]]
+    for kind in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes"):
+        is_provisioned = kind.startswith("Global") and not by_request
+        indexes = [
+            {member: index[member] for member in ("IndexName", "KeySchema", "Projection")}
+            | ({"ProvisionedThroughput": provisioned(_units(index))} if is_provisioned else {})
+            for index in description.get(kind, ())
+            if index.get("IndexStatus") != "DELETING"
+        ]
+        if indexes:
+            request[kind] = indexes
+            schemas += [index["KeySchema"] for index in indexes]
+    used = {part["AttributeName"] for schema in schemas for part in schema}
+    request["AttributeDefinitions"] = [
+        part for part in description["AttributeDefinitions"] if part["AttributeName"] in used
+    ]
+    return request
 
 
 def billing(throughput: tuple[int, int] | None) -> dict[str, Any]:
@@ -81,6 +105,11 @@ def _index(
     if throughput is not None:
         index["ProvisionedThroughput"] = provisioned(throughput)
     return index
+
+
+def _units(description: Mapping[str, Any]) -> tuple[int, int]:
+    throughput = description["ProvisionedThroughput"]
+    return throughput["ReadCapacityUnits"], throughput["WriteCapacityUnits"]
 
 
 def _schema(parts: Sequence[str], types: dict[str, str]) -> list[dict[str, str]]:

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
-from ..materializer.refold import FoldError
 from ..model.errors import AppendUnknownError, CorruptionError, FoldbError, ForeignLogError, LogError
 
 
@@ -87,6 +86,9 @@ def exit_code(name: str, status: int) -> ExitCode:
 
 def of_foldb(error: FoldbError) -> CommandError:
     """The failure behind what the log or the fold raised in this process."""
+    # Only who has failed needs it, and it brings the whole fold.
+    from ..materializer.refold import FoldError
+
     if isinstance(error, AppendUnknownError):
         return CommandError(str(error), ExitCode.INTEGRITY)
     if isinstance(error, LogError):

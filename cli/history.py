@@ -6,7 +6,6 @@ would give it.
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +46,7 @@ from ..model.errors import RequestError, TransactionCanceledError
 from ..model.key_schema import KeySchema
 from ..model.values import Item, load
 from .failures import CommandError, ExitCode
+from .output import time_text
 from .values import plain_item
 
 PARTITION = 0  # a log has one for now
@@ -69,17 +69,6 @@ def read_position(text: str) -> Position:
     if not offset.isdecimal() or (dot and not index.isdecimal()):
         raise CommandError(f"`{text}` is not a position such as 10482 or 10482.3", ExitCode.USAGE)
     return Position(PARTITION, int(offset), int(index) if dot else None)
-
-
-def time_text(time_ms: int) -> str:
-    """Log time as an ISO date.
-
-    >>> time_text(1_700_000_000_123)
-    '2023-11-14T22:13:20.123Z'
-    """
-    return (
-        datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
 
 
 class Story:

@@ -2,35 +2,26 @@
 
 The global flags may stand before or after the command. Whatever a command cannot do ends in one
 sentence on stderr and an exit code of `failures`; only a bug ends in a traceback.
+
+    foldb scan Music ──► global flags ──► COMMANDS["scan"] ──► import ──► run
+
+A command is imported once it is known that it is the one: people wait for this program at a prompt.
 """
 
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+import typer.main
+from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from ..model.errors import FoldbError
-from .commands import (
-    capacity,
-    explain,
-    item,
-    log,
-    query,
-    rebuild,
-    sample,
-    scan,
-    serve,
-    status,
-    table,
-    tx,
-    verify,
-)
+from .commands import COMMANDS
 from .failures import CommandError, ExitCode, of_foldb
-from .session import Session
 from .settings import Color, Format, Settings, default_database
 
 _SWITCHES = frozenset(("--typed", "-q", "--quiet", "--no-progress", "--yes", "-y", "--no-input", "--version"))
@@ -38,10 +29,29 @@ _VALUED = frozenset(("--db", "-o", "--output", "--color"))
 
 
 class Program(TyperGroup):
-    """The top of the program: takes global flags from anywhere, and turns failures into exit codes."""
+    """The top of the program: takes global flags from anywhere, and turns failures into exit codes.
+
+    Its commands are stand-ins that know their summary, until they are loaded.
+    """
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {name: TyperCommand(name, help=place.summary) for name, place in COMMANDS.items()}
+
+    def load(self, name: str) -> None:
+        """Put a command in the place of its stand-in."""
+        module, _, member = COMMANDS[name].target.partition(":")
+        command = _made(getattr(import_module(f".commands.{module}", __package__), member))
+        command.name = name
+        self.commands[name] = command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, flags_first(args))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in COMMANDS:
+            self.load(args[0])
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -57,6 +67,15 @@ class Program(TyperGroup):
             # The reader has what it wanted: `foldb scan T | head`. Python must not try to write the rest at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(ExitCode.DONE) from error
+
+
+def _made(command: Any) -> Any:
+    """What typer makes of a function, or of a group of them."""
+    if isinstance(command, typer.Typer):
+        return typer.main.get_group(command)
+    alone = typer.Typer(add_completion=False)
+    alone.command()(command)
+    return typer.main.get_command(alone)
 
 
 def flags_first(args: Sequence[str]) -> list[str]:
@@ -130,6 +149,8 @@ def main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
+    from .session import Session  # --help and --version do without
+
     session = Session(
         Settings(
             db=db or default_database(),
@@ -144,22 +165,6 @@ def main(
     )
     ctx.obj = session
     ctx.call_on_close(session.close)
-
-
-app.command()(serve.serve)
-app.command()(status.status)
-app.add_typer(table.app, name="table")
-app.add_typer(item.app, name="item")
-app.command()(query.query)
-app.command()(scan.scan)
-app.command()(tx.tx)
-app.add_typer(explain.app, name="explain")
-app.add_typer(capacity.app, name="capacity")
-app.add_typer(log.app, name="log")
-app.command()(verify.verify)
-app.command()(rebuild.rebuild)
-app.add_typer(sample.app, name="sample")
-app.command("aws-config")(serve.aws_config)
 
 
 def run() -> None:

@@ -9,6 +9,7 @@ import csv
 import io
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -144,6 +145,17 @@ def counted(number: int, thing: str) -> str:
     ('1 item', '1,200 items')
     """
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def time_text(time_ms: int) -> str:
+    """Log time as an ISO date.
+
+    >>> time_text(1_700_000_000_123)
+    '2023-11-14T22:13:20.123Z'
+    """
+    return (
+        datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
 
 
 def _console(color: Color, *, stderr: bool) -> Console:

@@ -16,10 +16,9 @@ import typer
 from .. import serve
 from ..model.errors import LogLockedError
 from ..model.values import Item
-from ..server.app import ADDRESS_FILE
 from .client import Client
 from .failures import CommandError, ExitCode
-from .output import Output, counted, units_text
+from .output import Output, counted, time_text, units_text
 from .settings import Settings
 from .shapes import Shape
 
@@ -77,7 +76,7 @@ class Session:
         return str(self.client.admin("Status")["Limits"])
 
     def read_footer(self, count: int, units: Any, thing: str = "item", more: str = "") -> None:
-        """`12 items · 1.5 RCU · as of @10482`, on stderr."""
+        """`12 items · 1.5 RCU · as of @10482 (2026-11-21T08:00:00.123Z)`, on stderr."""
         parts = [counted(count, thing), f"{units_text(units)} RCU", self._as_of(), more]
         self.output.say(" · ".join(part for part in parts if part))
 
@@ -98,7 +97,11 @@ class Session:
             raise CommandError("nothing was done", ExitCode.INTERRUPTED)
 
     def _as_of(self) -> str:
-        return "" if self.client.position is None else f"as of @{self.client.position}"
+        client = self.client
+        if client.position is None:
+            return ""
+        time = "" if client.log_time_ms is None else f" ({time_text(client.log_time_ms)})"
+        return f"as of @{client.position}{time}"
 
     def _serve(self) -> str:
         try:
@@ -141,6 +144,9 @@ def _url(db: str) -> str | None:
     """The address of the running server, if there is one."""
     if is_address(db):
         return db
+    # A command that talks to an address does without a server's modules: they take longer to load than it runs.
+    from ..server.app import ADDRESS_FILE
+
     try:
         url = str(orjson.loads((Path(db) / ADDRESS_FILE).read_bytes())["endpoint_url"])
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):

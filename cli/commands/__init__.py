@@ -1,1 +1,45 @@
-"""The commands, one module each, named like the command."""
+"""The commands, one module each, named like the command.
+
+A command's module is imported when that command is meant and not before, so that no command waits for the imports of
+another. What `foldb --help` says of each therefore stands here; a test compares it with what the module says.
+"""
+
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """Where a command is, `module:name`, and what it does in one sentence."""
+
+    target: str
+    summary: str
+
+
+COMMANDS = {
+    "serve": Place(
+        "serve:serve", "Serve a database folder, made if it is not there, until SIGTERM or Ctrl-C."
+    ),
+    "status": Place(
+        "status:status",
+        "Print where the database is, how long its log is, how much it holds and how it syncs.",
+    ),
+    "table": Place("table:app", "Create, list, describe, change and delete tables."),
+    "item": Place("item:app", "Put, get, update and delete items."),
+    "query": Place("query:query", "Print the items with one partition key, in the order of their sort key."),
+    "scan": Place("scan:scan", "Print the items of a table, in the order of their partition keys' hashes."),
+    "tx": Place("tx:tx", "Do a list of actions as one transaction; a list of gets reads at one moment."),
+    "explain": Place("explain:app", "Say what a request reads or would write, and what it costs."),
+    "capacity": Place("capacity:app", "Plan capacity."),
+    "log": Place("log:app", "Read the log of a database folder, also while a server writes it."),
+    "verify": Place(
+        "verify:verify",
+        "Read the whole log, check its chain of hashes, refold it from zero and compare digests.",
+    ),
+    "rebuild": Place(
+        "rebuild:rebuild",
+        "Make a table anew from the log, compare it with the live one, and put it in its place.",
+    ),
+    "sample": Place("sample:app", "Sample data, and the queries that it answers."),
+    "aws-config": Place(
+        "serve:aws_config", "Print settings that point boto3, the AWS CLI and Terraform at the database."
+    ),
+}

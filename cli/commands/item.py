@@ -16,7 +16,20 @@ from ..loading import Loader
 from ..progress import progress
 from ..session import Session, consumed
 from ..values import read_item
-from .options import Condition, Consistent, KeyWords, Names, Select, ShowOld, TableName, Values
+from .options import (
+    Add,
+    Condition,
+    Consistent,
+    KeyWords,
+    Names,
+    Remove,
+    Select,
+    Set,
+    ShowOld,
+    Subtract,
+    TableName,
+    Values,
+)
 
 app = typer.Typer(no_args_is_help=True, help="Put, get, update and delete items.")
 
@@ -82,18 +95,10 @@ def update(
     ctx: typer.Context,
     table: TableName,
     key: KeyWords,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="'A = B'", help="Set attributes.")
-    ] = None,
-    remove: Annotated[
-        list[str] | None, typer.Option("--remove", metavar="A,B", help="Remove attributes.")
-    ] = None,
-    add: Annotated[
-        list[str] | None, typer.Option("--add", metavar="'A 1'", help="Add to a number or set.")
-    ] = None,
-    delete: Annotated[
-        list[str] | None, typer.Option("--delete", metavar="'A :x'", help="Take elements out of a set.")
-    ] = None,
+    set_: Set = None,
+    remove: Remove = None,
+    add: Add = None,
+    delete: Subtract = None,
     condition: Condition = None,
     values: Values = None,
     names: Names = None,
@@ -105,12 +110,9 @@ def update(
     """
     session: Session = ctx.obj
     lifted = Lifted(names or [], values or [])
-    expression = update_expression(lifted, set_, remove, add, delete)
-    if not expression:
-        raise CommandError("nothing to change: give --set, --remove, --add or --delete", ExitCode.USAGE)
     body = {
         "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),
-        "UpdateExpression": expression,
+        "UpdateExpression": update_of(lifted, set_, remove, add, delete),
         "ReturnValues": "ALL_NEW",
     }
     _write(session, "UpdateItem", table, body, condition, lifted, show_old)
@@ -136,6 +138,14 @@ def delete(
         "ReturnValues": "ALL_OLD",
     }
     _write(session, "DeleteItem", table, body, condition, Lifted(names or [], values or []), show_old)
+
+
+def update_of(lifted: Lifted, *clauses: Iterable[str] | None) -> str:
+    """The UpdateExpression of an update, which must change something."""
+    expression = update_expression(lifted, *clauses)
+    if not expression:
+        raise CommandError("nothing to change: give --set, --remove, --add or --delete", ExitCode.USAGE)
+    return expression
 
 
 def update_expression(lifted: Lifted, *clauses: Iterable[str] | None) -> str:

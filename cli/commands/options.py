@@ -20,6 +20,16 @@ Condition: TypeAlias = Annotated[
 ShowOld: TypeAlias = Annotated[
     bool, typer.Option("--show-old", help="Print the item that the condition did not hold for.")
 ]
+Set: TypeAlias = Annotated[list[str] | None, typer.Option("--set", metavar="'A = B'", help="Set attributes.")]
+Remove: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--remove", metavar="A,B", help="Remove attributes.")
+]
+Add: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--add", metavar="'A 1'", help="Add to a number or set.")
+]
+Subtract: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--delete", metavar="'A :x'", help="Take elements out of a set.")
+]
 Consistent: TypeAlias = Annotated[bool, typer.Option("--consistent", help="A strongly consistent read.")]
 Select: TypeAlias = Annotated[
     str | None, typer.Option("--select", metavar="A,B", help="Only these attributes, or `count`.")

@@ -1,4 +1,4 @@
-"""`foldb rebuild`: a table made anew from the log, in its place or as another table."""
+"""`foldb rebuild`: a table, or one index of it, made anew from the log, in its place or as another table."""
 
 from hashlib import blake2b
 from itertools import islice
@@ -12,6 +12,7 @@ from ...materializer.rebuild import Rebuild
 from ...model.descriptions import describe
 from ...model.tables import TableDefinition
 from ...model.values import Item, dump, load
+from ..definitions import request_like
 from ..failures import CommandError, ExitCode, ServerError
 from ..history import PARTITION, open_log, read_position
 from ..loading import Loader
@@ -30,6 +31,9 @@ TAG = "foldb:rebuilt-from"
 def rebuild(
     ctx: typer.Context,
     table: TableName,
+    index: Annotated[
+        str | None, typer.Option("--index", metavar="NAME", help="Only this index, not the table.")
+    ] = None,
     to: Annotated[
         str | None,
         typer.Option("--to", metavar="POSITION", help="As it was here, not at the end of the log."),
@@ -40,13 +44,16 @@ def rebuild(
 ) -> None:
     """Make a table anew from the log, compare it with the live one, and put it in its place.
 
-    The server goes on serving meanwhile. With --into the live table is left alone: the table as it was at --to
+    The server goes on serving meanwhile. With --index one index is compared and put in its place, and the rest of
+    the table is not looked at. With --into the live table is left alone: the table as it was at --to
     (a deleted one too) is written as a new table, with its keys, indexes and throughput; time to live, stream,
     tags and protection are not taken over. Interrupted, it goes on when it is run again.
 
     Example: foldb rebuild Orders --to 10482 --into OrdersRestored
     """
     session: Session = ctx.obj
+    if index is not None and (into is not None or to is not None):
+        raise CommandError("--index rebuilds in place: it goes with neither --into nor --to", ExitCode.USAGE)
     if into is not None:
         try:
             _into(session, table, to, into)
@@ -57,26 +64,27 @@ def rebuild(
     elif to is not None:
         raise CommandError("--to needs --into: a past state does not replace a live table", ExitCode.USAGE)
     else:
-        _in_place(session, table)
+        _in_place(session, table, index)
 
 
-def _in_place(session: Session, table: str) -> None:
+def _in_place(session: Session, table: str, index: str | None) -> None:
     """Have the server do it, and ask how far it is."""
-    answer = session.client.admin("Rebuild", {"TableName": table})
-    with progress(session.settings, session.output.stderr, table, answer["End"]) as advance:
+    what = table if index is None else f"{table}.{index}"
+    request = {"TableName": table} | ({} if index is None else {"IndexName": index})
+    answer = session.client.admin("Rebuild", request)
+    with progress(session.settings, session.output.stderr, what, answer["End"]) as advance:
         folded = 0
         while answer["Status"] == "RUNNING":
             advance(answer["Folded"] - folded)
             folded = answer["Folded"]
             answer = session.client.admin("Rebuild", {"TableName": table, "Id": answer["Id"]})
-    row = {"table": table, "position": answer["Position"], "items": answer["Items"], "same": answer["Same"]}
-    session.output.row(row)
-    if not answer["Same"]:
-        session.output.warn(f"{table} was not what its log says; it is now, as of @{answer['Position']}")
+    named = {"table": table} | ({} if index is None else {"index": index})
+    position, items, same = answer["Position"], answer["Items"], answer["Same"]
+    session.output.row(named | {"position": position, "items": items, "same": same})
+    if not same:
+        session.output.warn(f"{what} was not what its log says; it is now, as of @{position}")
         raise typer.Exit(ExitCode.DIFFERENT)
-    session.output.say(
-        f"{table}: rebuilt to @{answer['Position']} · {counted(answer['Items'], 'item')} · no difference"
-    )
+    session.output.say(f"{what}: rebuilt to @{position} · {counted(items, 'item')} · no difference")
 
 
 def _into(session: Session, name: str, to: str | None, new: str) -> None:
@@ -121,7 +129,7 @@ def _refold(session: Session, name: str, to: str | None) -> tuple[Position, Tabl
 
 def _create(session: Session, definition: TableDefinition, new: str, origin: str) -> None:
     """Create the table, or go on with the one that an interrupted run of the same kind began."""
-    request = request_of(definition, new) | {"Tags": [{"Key": TAG, "Value": origin}]}
+    request = request_like(describe(definition), new) | {"Tags": [{"Key": TAG, "Value": origin}]}
     try:
         session.client.call("CreateTable", request)
     except ServerError as failure:
@@ -134,35 +142,6 @@ def _create(session: Session, definition: TableDefinition, new: str, origin: str
                 f"there is a table {new} already; name another with --into", ExitCode.INVALID
             ) from failure
     until_settled(session, new)
-
-
-def request_of(definition: TableDefinition, name: str) -> dict[str, Any]:
-    """The CreateTable request that makes a table with the keys, indexes and throughput of `definition`."""
-    described = describe(definition)
-    provisioned = definition.billing_mode == "PROVISIONED"
-    request: dict[str, Any] = {
-        "TableName": name,
-        "AttributeDefinitions": described["AttributeDefinitions"],
-        "KeySchema": described["KeySchema"],
-        "BillingMode": definition.billing_mode,
-    }
-    if provisioned:
-        request["ProvisionedThroughput"] = _throughput(described)
-    for kind in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes"):
-        indexes = [index for index in described.get(kind, ()) if index.get("IndexStatus") != "DELETING"]
-        if indexes:
-            request[kind] = [
-                {name: index[name] for name in ("IndexName", "KeySchema", "Projection")}
-                | ({"ProvisionedThroughput": _throughput(index)} if provisioned and kind[0] == "G" else {})
-                for index in indexes
-            ]
-    return request
-
-
-def _throughput(described: dict[str, Any]) -> dict[str, int]:
-    return {
-        name: described["ProvisionedThroughput"][name] for name in ("ReadCapacityUnits", "WriteCapacityUnits")
-    }
 
 
 def _compare(session: Session, table: Table, shape: Shape) -> None:

@@ -21,13 +21,28 @@ def commands(group: Any, *above: str) -> Iterator[tuple[tuple[str, ...], Any]]:
             yield (*above, name), command
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+def program() -> Any:
+    """The program with every command in place of its stand-in."""
+    group: Any = typer.main.get_command(app)
+    for name in [*group.commands]:
+        group.load(name)
+    return group
+
+
+COMMANDS = dict(commands(program()))
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_every_command_has_an_example_and_stands_on_the_map(path: tuple[str, ...]) -> None:
     assert f"Example: foldb {' '.join(path)}" in COMMANDS[path].help
     assert f"`foldb {' '.join(path)}`" in (DOCS / "cli.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", program().commands)
+def test_the_list_of_commands_says_of_each_what_it_says_itself(name: str) -> None:
+    said, stand_in = program().commands[name].help, typer.main.get_command(app).commands[name].help  # type: ignore[attr-defined]
+
+    assert said.partition("\n\n")[0].replace("\n", " ") == stand_in
 
 
 @pytest.mark.parametrize(

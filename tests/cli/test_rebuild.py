@@ -91,6 +91,45 @@ def test_a_table_that_is_not_what_its_log_says_is_put_right(folder: Path) -> Non
 
 
 @pytest.mark.spec("H1")
+def test_one_index_is_put_right_and_the_rest_of_its_table_is_left_alone(folder: Path) -> None:
+    with foldb.serve(folder, fsync="never") as server:
+        cli = at(server.endpoint_url)
+        cli("sample", "load", "music-genres")
+        assert server._serving is not None
+        table = server._serving.node.state.table_named("MusicGenres")
+        assert table is not None
+        items, store = table.items, table.indexes["Genres"].store
+        _, pk, sk, _ = next(store.scan())
+        store.remove(pk, sk)
+
+        result = cli("rebuild", "MusicGenres", "--index", "Genres")
+
+        row = json.loads(result.stdout)
+        assert (1, "Genres", store.count + 1, False) == (
+            result.exit_code,
+            row["index"],
+            row["items"],
+            row["same"],
+        )
+        assert "MusicGenres.Genres was not what its log says; it is now" in result.stderr
+        assert table.items is items
+        assert store.count + 1 == table.indexes["Genres"].store.count
+        assert [True] == [row["same"] for row in lines(cli("rebuild", "MusicGenres", "--index", "Genres"))]
+        assert [True] == [row["same"] for row in lines(cli("rebuild", "MusicGenres"))]
+
+
+def test_an_index_that_is_not_there_is_not_rebuilt(cli: Foldb) -> None:
+    cli("sample", "load", "music-genres")
+
+    missing = cli("rebuild", "MusicGenres", "--index", "Nope")
+
+    assert 3 == missing.exit_code
+    assert "foldb: ResourceNotFoundException: The table MusicGenres has no index Nope\n" == missing.stderr
+    assert 2 == cli("rebuild", "MusicGenres", "--index", "Genres", "--into", "Copied").exit_code
+    assert 2 == cli("rebuild", "MusicGenres", "--index", "Genres", "--to", "2").exit_code
+
+
+@pytest.mark.spec("H1")
 def test_a_dropped_table_comes_back(cli: Foldb, url: str) -> None:
     cli("sample", "load", "music-genres")
     before = items(cli, "MusicGenres")

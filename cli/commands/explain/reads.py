@@ -1,40 +1,34 @@
-"""`foldb explain`: how a request finds its items, how many bytes that is, and how bytes become units."""
+"""Explaining reads: they are carried out, all their pages, and what was read is counted and rounded again here."""
 
 from typing import Annotated, Any
 
 import typer
 
-from ...model import capacity
-from ...model.limits import limits_named
-from ...model.values import Item, item_size
-from ..literals import Lifted
-from ..output import units_text
-from ..reading import Reading, key_condition, read_request
-from ..session import Session, consumed
-from ..shapes import Shape
-from ..values import read_item
-from .options import Index, KeyWords, Names, TableName, Values, Where
-
-app = typer.Typer(no_args_is_help=True, help="Say what a request reads or would write, and what it costs.")
+from ....model import capacity
+from ....model.limits import limits_named
+from ....model.values import Item, item_size
+from ...literals import Lifted
+from ...output import units_text
+from ...reading import Reading, key_condition, read_request
+from ...session import Session, consumed
+from ..options import Index, KeyWords, Names, TableName, Values, Where
 
 POINT = "point"
 RANGE = "range in one collection"
 FULL_SCAN = "full scan"
 
 
-@app.command()
 def get(ctx: typer.Context, table: TableName, key: KeyWords) -> None:
     """Explain a GetItem; it is carried out.
 
     Example: foldb explain get Music Kyuss 'Space Cadet'
     """
     session: Session = ctx.obj
-    found = _current(session, table, session.shape(table).read_key(key, is_typed=session.settings.typed))
+    found = item_at(session, table, session.shape(table).read_key(key, is_typed=session.settings.typed))
     size = 0 if found is None else _size(session, found)
     _show_read(session, POINT, table, None, [size], items=0 if found is None else 1)
 
 
-@app.command()
 def query(
     ctx: typer.Context,
     table: TableName,
@@ -58,7 +52,6 @@ def query(
     _explain(session, "Query", RANGE, table, index, where, lifted, {"KeyConditionExpression": condition})
 
 
-@app.command()
 def scan(
     ctx: typer.Context,
     table: TableName,
@@ -72,35 +65,6 @@ def scan(
     Example: foldb explain scan ProductCatalog --where 'Price > 100'
     """
     _explain(ctx.obj, "Scan", FULL_SCAN, table, index, where, Lifted(names or [], values or []), {})
-
-
-@app.command()
-def put(
-    ctx: typer.Context,
-    table: TableName,
-    item: Annotated[str, typer.Argument(help="A JSON object.")],
-) -> None:
-    """Explain a PutItem; nothing is written.
-
-    Example: foldb explain put Music '{"Artist": "Kyuss", "Song": "Space Cadet", "Year": 1994}'
-    """
-    session: Session = ctx.obj
-    shape = session.shape(table)
-    after = read_item(item, "the item", is_typed=session.settings.typed)
-    before = _current(session, table, {name: after[name] for name in shape.key_names() if name in after})
-    _show_write(session, shape, before, after)
-
-
-@app.command()
-def delete(ctx: typer.Context, table: TableName, key: KeyWords) -> None:
-    """Explain a DeleteItem; nothing is deleted.
-
-    Example: foldb explain delete Music Kyuss 'Space Cadet'
-    """
-    session: Session = ctx.obj
-    shape = session.shape(table)
-    before = _current(session, table, shape.read_key(key, is_typed=session.settings.typed))
-    _show_write(session, shape, before, None)
 
 
 def _explain(
@@ -157,31 +121,8 @@ def _show_read(
     session.output.row(row)
 
 
-def _show_write(session: Session, shape: Shape, before: Item | None, after: Item | None) -> None:
-    sizes = [0 if item is None else _size(session, item) for item in (before, after)]
-    larger = max(sizes)
-    units = capacity.write_units(larger)
-    touched = [
-        index["IndexName"]
-        for index in shape.indexes
-        for item in (before, after)
-        if item is not None and all(name in item for name in shape.key_names(index["IndexName"]))
-    ]
-    session.output.row(
-        {
-            "access": POINT,
-            "table": shape.name,
-            "bytes_before": sizes[0],
-            "bytes_after": sizes[1],
-            "rounded": f"{units} x 1 KB",
-            "wcu": units,
-            "wcu_transaction": capacity.transaction_write_units(larger),
-            "indexes": list(dict.fromkeys(touched)),
-        }
-    )
-
-
-def _current(session: Session, table: str, key: Item) -> Item | None:
+def item_at(session: Session, table: str, key: Item) -> Item | None:
+    """The item at a key, if there is one; what reading it cost is said."""
     body = {"TableName": table, "Key": key, "ConsistentRead": True, "ReturnConsumedCapacity": "TOTAL"}
     answer = session.client.call("GetItem", body)
     session.output.say(f"read with {units_text(consumed(answer))} RCU to find out")

@@ -1,0 +1,224 @@
+"""Explaining writes: nothing is written; the fold decides them here, as it would there.
+
+    item as it is ──► a table like the one asked about ──► decide ──► bytes and units, of the table
+                      that holds nothing else              (fold)     and of each index it touches
+
+So the conditions, the sizes after an update and what moves in an index are judged by the code that will judge them.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from ....log.commands import Context, Delete, Expression, Put, Update
+from ....materializer.fold.entries import Move, entry_of
+from ....materializer.fold.outcomes import Refused
+from ....materializer.fold.state import Table
+from ....materializer.fold.writes import Decision, decide, units_of
+from ....model.capacity import transaction_write_units
+from ....model.errors import ConditionalCheckFailedError, RequestError
+from ....model.limits import Limits, limits_named
+from ....model.table_requests import create
+from ....model.tables import TableDefinition
+from ....model.values import Item, check_item, dump, item_size, load
+from ....server import parameters
+from ....server.writes import check_key_paths
+from ...definitions import request_like
+from ...failures import ServerError
+from ...literals import Lifted
+from ...output import Row, units_text
+from ...session import Session
+from ...shapes import Shape
+from ...values import read_item
+from ..item import update_of
+from ..options import Add, Condition, KeyWords, Names, Remove, Set, Subtract, TableName, Values
+from .reads import POINT, item_at
+
+Write: TypeAlias = Put | Update | Delete
+
+_NOBODY = Context("")
+
+
+def put(
+    ctx: typer.Context,
+    table: TableName,
+    item: Annotated[str, typer.Argument(help="A JSON object.")],
+    condition: Condition = None,
+    values: Values = None,
+    names: Names = None,
+) -> None:
+    """Explain a PutItem; nothing is written.
+
+    Example: foldb explain put Music '{"Artist": "Kyuss", "Song": "Space Cadet", "Year": 1994}'
+    """
+    session: Session = ctx.obj
+    body = {"Item": read_item(item, "the item", is_typed=session.settings.typed)}
+    _explain(session, table, _put, body, condition, Lifted(names or [], values or []))
+
+
+def update(
+    ctx: typer.Context,
+    table: TableName,
+    key: KeyWords,
+    set_: Set = None,
+    remove: Remove = None,
+    add: Add = None,
+    delete: Subtract = None,
+    condition: Condition = None,
+    values: Values = None,
+    names: Names = None,
+) -> None:
+    """Explain an UpdateItem; nothing is written.
+
+    Example: foldb explain update Counters home --set 'visits = visits + 1'
+    """
+    session: Session = ctx.obj
+    lifted = Lifted(names or [], values or [])
+    body = {
+        "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),
+        "UpdateExpression": update_of(lifted, set_, remove, add, delete),
+    }
+    _explain(session, table, _update, body, condition, lifted)
+
+
+def delete(
+    ctx: typer.Context,
+    table: TableName,
+    key: KeyWords,
+    condition: Condition = None,
+    values: Values = None,
+    names: Names = None,
+) -> None:
+    """Explain a DeleteItem; nothing is deleted.
+
+    Example: foldb explain delete Music Kyuss 'Space Cadet'
+    """
+    session: Session = ctx.obj
+    body = {"Key": session.shape(table).read_key(key, is_typed=session.settings.typed)}
+    _explain(session, table, _delete, body, condition, Lifted(names or [], values or []))
+
+
+def _explain(
+    session: Session,
+    name: str,
+    command: Callable[[TableDefinition, dict[str, Any], Limits], Write],
+    body: dict[str, Any],
+    condition: str | None,
+    lifted: Lifted,
+) -> None:
+    if condition is not None:
+        body["ConditionExpression"] = lifted.lift(condition)
+    limits = limits_named(session.limits)
+    try:
+        table = _table_like(session.shape(name), limits)
+        write = command(table.definition, body | lifted.body(), limits)
+        _fetch(session, table, write, limits)
+        decision = decide(table, write, limits)
+        if isinstance(decision, Refused):
+            rows = [_refused(table, write, decision)]
+        else:
+            rows = [
+                _of_table(table, decision),
+                *(_of_index(table, move, decision, limits) for move in decision.moves),
+            ]
+    except RequestError as error:
+        raise ServerError(error.wire_name, error.status, error.body()) from error
+    session.output.rows(rows, first=("access", "table", "index"))
+    units, doubled = sum(row["wcu"] for row in rows), sum(row["wcu_transaction"] for row in rows)
+    session.output.say(
+        f"{units_text(units)} WCU, in a transaction {units_text(doubled)} · nothing was written"
+    )
+
+
+def _table_like(shape: Shape, limits: Limits) -> Table:
+    """An empty table with the same keys and indexes."""
+    request = request_like(shape.description, shape.name)
+    return Table(create(request, table_id=1, uuid="", time_ms=0, limits=limits))
+
+
+def _fetch(session: Session, table: Table, write: Write, limits: Limits) -> None:
+    """Put into `table` the item that the write would meet."""
+    definition = table.definition
+    found = item_at(session, definition.name, definition.key.decode(write.pk, write.sk))
+    if found is not None:
+        table.items.put(write.pk, write.sk, (dump(found), item_size(found, limits)))
+
+
+def _put(definition: TableDefinition, body: dict[str, Any], limits: Limits) -> Put:
+    expression = _expression(definition, body, limits, "PutItem")
+    item: Item = body["Item"]
+    size = check_item(item, limits)
+    pk, sk = definition.key.item_key(item, limits)
+    return Put(definition.id, pk, sk, dump(item), size, _NOBODY, expression)
+
+
+def _update(definition: TableDefinition, body: dict[str, Any], limits: Limits) -> Update:
+    expression = _expression(definition, body, limits, "UpdateItem")
+    return Update(definition.id, *_key(definition, body, limits), _NOBODY, expression)
+
+
+def _delete(definition: TableDefinition, body: dict[str, Any], limits: Limits) -> Delete:
+    expression = _expression(definition, body, limits, "DeleteItem")
+    return Delete(definition.id, *_key(definition, body, limits), _NOBODY, expression)
+
+
+def _key(definition: TableDefinition, body: dict[str, Any], limits: Limits) -> tuple[bytes, bytes]:
+    check_item(body["Key"], limits)
+    return definition.key.read_key(body["Key"], limits)
+
+
+def _expression(
+    definition: TableDefinition, body: dict[str, Any], limits: Limits, operation: str
+) -> Expression | None:
+    if not parameters.has_write_expression(body):
+        return None
+    parameters.check(body, limits, operation)
+    expression = parameters.write_expression(body, limits)
+    check_key_paths(definition, expression)
+    return expression
+
+
+def _of_table(table: Table, decision: Decision) -> Row:
+    old, new = decision.old, decision.new
+    before, after = 0 if old is None else old[1], 0 if new is None else new[1]
+    return _row(table, before, after, writes=1, units=units_of(decision).table) | {
+        "wcu_transaction": transaction_write_units(max(before, after))
+    }
+
+
+def _of_index(table: Table, move: Move, decision: Decision, limits: Limits) -> Row:
+    """An index's part: one write to put, change or remove an entry, two if its key moves; never doubled."""
+    before = 0
+    if move.source is not None and decision.old is not None:
+        before = entry_of(move.index, load(decision.old[0]), decision.old, limits)[1]
+    after = 0 if move.stored is None else move.stored[1]
+    moved = None not in (move.source, move.target) and move.source != move.target
+    name = move.index.definition.name
+    return _row(table, before, after, writes=2 if moved else 1, units=move.units, index=name)
+
+
+def _refused(table: Table, write: Write, refused: Refused) -> Row:
+    """A write that its condition stops costs the item in its way."""
+    if not isinstance(refused.error, ConditionalCheckFailedError):
+        raise refused.error
+    old = table.items.get(write.pk, write.sk)
+    size = 0 if old is None else old[1]
+    return _row(table, size, size, writes=0, units=refused.units) | {
+        "wcu_transaction": transaction_write_units(size),
+        "refused": refused.error.wire_name,
+    }
+
+
+def _row(
+    table: Table, before: int, after: int, *, writes: int, units: int, index: str | None = None
+) -> dict[str, Any]:
+    named = {"access": POINT, "table": table.definition.name} | ({} if index is None else {"index": index})
+    return named | {
+        "bytes_before": before,
+        "bytes_after": after,
+        "writes": writes,
+        "rounded": f"{units} x 1 KB",
+        "wcu": units,
+        "wcu_transaction": units,
+    }
