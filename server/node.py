@@ -19,6 +19,7 @@ from ..model.errors import ResourceNotFoundError
 from ..model.limits import Limits
 from ..model.tables import name_of
 from .counts import Counter
+from .memory import BoundedPartition
 from .rebuilding import RebuildJob
 from .settings import Settings
 
@@ -90,7 +91,10 @@ class Node:
         except BaseException:
             self.log.close()
             raise
-        self.partition: Partition = LocalPartition(self.worker)
+        self._bounded = BoundedPartition(
+            LocalPartition(self.worker), self.state, settings.memory_bytes, loop, lambda: self.position
+        )
+        self.partition: Partition = self._bounded
         self._timers = Timers(
             self.partition,
             self.state,
@@ -105,6 +109,7 @@ class Node:
     async def close(self) -> None:
         """Answer what was taken, leave a digest of it in a log that stays, and let go of the log."""
         self._timers.close()
+        self._bounded.close()
         drained = asyncio.Event()
         self.worker.close(drained.set, witness=self.settings.path is not None)
         await drained.wait()
@@ -114,6 +119,11 @@ class Node:
     def position(self) -> Position:
         """What the state is as of."""
         return self.worker.position
+
+    @property
+    def full(self) -> bool:
+        """Whether memory is full, and what would take more of it is refused."""
+        return self._bounded.full
 
     @property
     def limits(self) -> Limits:

@@ -20,6 +20,7 @@ class Settings:
         eventual_control_plane_ms: For so long after CreateTable, DescribeTable may still not find the table.
         count_refresh_ms: How old the counts in DescribeTable may be; 0 for exact ones. DynamoDB's take six hours.
         segment_bytes: How large a file of the log may grow before the next one begins.
+        memory_bytes: How much memory items may take before puts and updates are refused; 0 for no bound.
         queue_bytes: Writes waiting for the log; beyond this they are refused with a ThrottlingException.
         connections: Connections at a time; more are closed at once.
     """
@@ -34,5 +35,6 @@ class Settings:
     eventual_control_plane_ms: int = 0
     count_refresh_ms: int = 0
     segment_bytes: int = 32 * 1024 * 1024
+    memory_bytes: int = 0
     queue_bytes: int = 64 * 1024 * 1024
     connections: int = 10_000

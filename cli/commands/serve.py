@@ -53,6 +53,9 @@ def serve(
     segment_bytes: Annotated[
         int, typer.Option(min=1, help="How large a file of the log may grow before the next one begins.")
     ] = 32 * 1024 * 1024,
+    memory_limit: Annotated[
+        int, typer.Option(metavar="BYTES", min=0, help="What items may take before puts are refused; 0: no bound.")
+    ] = 0,
     queue_bytes: Annotated[
         int, typer.Option(min=1, help="Writes beyond this many waiting bytes are refused.")
     ] = 64 * 1024 * 1024,
@@ -80,6 +83,7 @@ def serve(
         eventual_control_plane_ms=control_plane_delay,
         count_refresh_ms=count_refresh,
         segment_bytes=segment_bytes,
+        memory_bytes=memory_limit,
         queue_bytes=queue_bytes,
     )
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")

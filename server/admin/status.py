@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from ..memory import bytes_in
 from ..reply import Reply
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ def status(node: "Node", body: dict[str, Any], reply: Reply) -> None:  # noqa: A
         "Tables": statistics.tables,
         "Items": statistics.items,
         "ItemBytes": statistics.item_bytes,
+        "MemoryBytes": bytes_in(node.state),
+        "MemoryLimit": node.settings.memory_bytes or None,
+        "Refusing": node.full,
         "Waiting": statistics.waiting,
         "WaitingBytes": statistics.waiting_bytes,
         "Entries": statistics.entries,
