@@ -54,7 +54,10 @@ def serve(
         int, typer.Option(min=1, help="How large a file of the log may grow before the next one begins.")
     ] = 32 * 1024 * 1024,
     memory_limit: Annotated[
-        int, typer.Option(metavar="BYTES", min=0, help="What items may take before puts are refused; 0: no bound.")
+        int,
+        typer.Option(
+            metavar="BYTES", min=0, help="What items may take before puts are refused; 0: no bound."
+        ),
     ] = 0,
     queue_bytes: Annotated[
         int, typer.Option(min=1, help="Writes beyond this many waiting bytes are refused.")
