@@ -167,11 +167,21 @@ def test_serve_says_how_to_connect(tmp_path: Path) -> None:
     assert ("", 0) == (output, process.returncode)
 
 
+HEED = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+def heeding_interrupts(*command: str) -> list[str]:
+    """The command; a shell that runs the tests in the background has them ignore SIGINT, and children inherit that."""
+    return [sys.executable, "-c", HEED, *command]
+
+
 def test_an_interrupted_command_leaves_with_130(folder: Path) -> None:
     with foldb.serve(folder, fsync="never") as server:
         at(server.endpoint_url)("sample", "load", "music")
     with subprocess.Popen(
-        [str(FOLDB), "log", "tail", "-f", str(folder)], stdout=subprocess.PIPE, text=True
+        heeding_interrupts(str(FOLDB), "log", "tail", "-f", str(folder)),
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith('{"position":')
@@ -183,7 +193,7 @@ def test_an_interrupted_command_leaves_with_130(folder: Path) -> None:
 
 def test_tail_follows_the_log_of_a_running_server(folder: Path) -> None:
     with served(folder) as url:
-        follow = [str(FOLDB), "log", "tail", "-n", "1", "-f", "--db", str(folder)]
+        follow = heeding_interrupts(str(FOLDB), "log", "tail", "-n", "1", "-f", "--db", str(folder))
         with subprocess.Popen(
             follow, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as process:
