@@ -15,9 +15,9 @@ from foldb.log.codec import decode_entry, encode_entry
 from foldb.log.commands import Backfill, Command, Context, Expire, Record, Transact
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.dump import digest
-from foldb.materializer.fold.outcomes import Applied, Change, Done, Outcome, Transacted
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.values import Item, Value
+from foldb.streams.changes import changes
 
 from .ledger import Ledger, define, delete, index_request, put, update
 
@@ -133,19 +133,9 @@ def fold_all(records: list[Record]) -> tuple[str, str]:
     """Digest of the state, and hash of all changes, after folding `records` from nothing."""
     state, feed = PartitionState(), hashlib.blake2b()
     for record in records:
-        for outcome in fold(state, record):
-            for change in changes_of(outcome):
-                feed.update(repr(change).encode())
+        for change in changes(fold(state, record)):
+            feed.update(repr(change).encode())
     return digest(state), feed.hexdigest()
-
-
-def changes_of(outcome: Outcome) -> list[Change]:
-    match outcome:
-        case Applied(change=change) | Done(change=change):
-            return [] if change is None else [change]
-        case Transacted(actions=actions):
-            return [applied.change for applied in actions if applied.change is not None]
-    return []
 
 
 if __name__ == "__main__":

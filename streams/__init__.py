@@ -1,0 +1,1 @@
+"""The change feed: what the fold's outcomes changed. Shards, iterators and subscriptions will read it from here."""
