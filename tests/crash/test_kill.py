@@ -7,11 +7,15 @@ an acknowledgement is given, that the next start takes up whatever is there, and
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.crash.ledger import Ledger, Writers, create
 from tests.crash.process import Process
 from tests.served import foldb
 
-CYCLES = 30 if os.environ.get("FOLDB_SOAK") else 2
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+CYCLES = 30 if SOAK else 2
+pytestmark = [pytest.mark.soak] if SOAK else []
 
 
 def test_what_was_acknowledged_survives_kill_9_under_load(tmp_path: Path) -> None:
