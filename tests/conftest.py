@@ -18,6 +18,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.config import Config
+from hypothesis import HealthCheck, settings
 
 from tests.served import served
 from tests.tables import MakeTable, table_request
@@ -33,6 +34,12 @@ os.environ.update(
     AWS_CONFIG_FILE=os.devnull,
     AWS_SHARED_CREDENTIALS_FILE=os.devnull,
 )
+
+
+# A property is true or not, however busy the machine. Where CI is set hypothesis has a profile of its own, with fixed seeds.
+if not os.environ.get("CI"):
+    settings.register_profile("foldb", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("foldb")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
