@@ -36,7 +36,7 @@ os.environ.update(
 )
 
 
-# A property is true or not, however busy the machine. Where CI is set hypothesis has a profile of its own, with fixed seeds.
+# A property is true or not, however busy the machine. Where CI is set, hypothesis has a profile of its own for that.
 if not os.environ.get("CI"):
     settings.register_profile("foldb", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("foldb")
