@@ -15,7 +15,6 @@ import typer
 
 from .. import serve
 from ..model.errors import LogLockedError
-from ..model.values import Item
 from .client import Client
 from .failures import CommandError, ExitCode
 from .output import Output, counted, time_text, units_text
@@ -133,11 +132,6 @@ def consumed(answer: dict[str, Any]) -> Any:
     """The units that an answer says were consumed, over all its tables."""
     capacity = answer.get("ConsumedCapacity") or []
     return sum(part["CapacityUnits"] for part in (capacity if isinstance(capacity, list) else [capacity]))
-
-
-def key_of(item: Item, shape: Shape) -> Item:
-    """The key attributes of an item."""
-    return {name: item[name] for name in shape.key_names() if name in item}
 
 
 def _url(db: str) -> str | None:

@@ -95,7 +95,9 @@ class LocalLog:
         try:
             if not recovery.has_log(disk, self._folder):
                 if not create:
-                    raise LogError(f"there is no log in {self._folder}")
+                    raise LogError(
+                        f"there is no log in {self._folder}: name a folder that `foldb serve` has served"
+                    )
                 recovery.create(
                     disk, self._folder, random_bytes(LOG_ID_BYTES), partitions, clock(), limits, level
                 )

@@ -41,7 +41,7 @@ class LogReader:
         except (FileNotFoundError, NotADirectoryError):
             raise LogError(f"there is no folder {folder}") from None
         if not self._history.headers:
-            raise LogError(f"there is no log in {folder}")
+            raise LogError(f"there is no log in {folder}: name a folder that `foldb serve` has served")
         self._genesis = self._history.genesis()
         self._header = self._history.headers[-1]
         self._chain = self._header.chain.copy()

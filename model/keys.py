@@ -25,7 +25,7 @@ from typing import Any
 from . import numbers
 
 SLOTS = 4096
-_SLOT_SHIFT = 52
+_SLOT_SHIFT = 64 - (SLOTS - 1).bit_length()
 
 _NUL, _ESCAPED, _END = b"\0", b"\0\xff", b"\0\0"
 

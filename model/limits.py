@@ -1,4 +1,4 @@
-"""Every limit in one place.
+"""Every limit that code of ours judges by, in one place; what a request's members may be like is in `service.json`.
 
 There are two sets. `MODERN` is DynamoDB as it is; `LIMITS_2012` is DynamoDB as it began, with
 64 KB items, five global indexes, neither null nor empty values, and no charge for each element
@@ -36,9 +36,6 @@ class Limits:
     partition_key_bytes: int = 2048
     sort_key_bytes: int = 1024
     attribute_name_bytes: int = 64 * KIB - 1
-    key_name_bytes: int = 255  # an attribute that is a key or named by a projection
-    table_name_min: int = 3
-    table_name_max: int = 255
 
     # Tables and indexes
     tables: int = 2500
@@ -49,8 +46,6 @@ class Limits:
     index_changes: int = 1  # global indexes created or deleted by one UpdateTable
     collection_bytes: int = 10 * GIB  # only of tables with local indexes
     tags: int = 50
-    tag_key_characters: int = 128
-    tag_value_characters: int = 256
 
     # Throughput, as DescribeLimits tells it
     account_capacity_units: int = 80_000
@@ -70,7 +65,6 @@ class Limits:
     batch_get_bytes: int = 16 * MIB
     batch_write_requests: int = 25
     batch_write_bytes: int = 16 * MIB
-    transaction_actions: int = 100
     transaction_bytes: int = 4 * MIB
     token_window_ms: int = 10 * 60 * 1000
     page_bytes: int = 1 * MIB

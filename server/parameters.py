@@ -47,9 +47,6 @@ class Read(NamedTuple):
     values: dict[str, Value] | None = None
 
 
-EVERYTHING = Read()
-
-
 def check(body: dict[str, Any], limits: Limits, operation: str | None = None) -> int:
     """Judge which parameters go together, make the expressions' values canonical and return the values' size.
 

@@ -1,6 +1,7 @@
 """`foldb serve` and `foldb aws-config`: start a server, and point clients at one."""
 
 import logging
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -97,9 +98,9 @@ def serve(
             progress=lambda commands: session.output.say(f"refolded {commands:,} commands"),
         )
     except ListenError as error:
+        why = os.strerror(error.errno) if error.errno else error
         raise CommandError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}. Take another with --port.",
-            ExitCode.UNREACHABLE,
+            f"cannot listen on {host}:{port}: {why}. Take another with --port.", ExitCode.UNREACHABLE
         ) from error
     except OSError as error:
         raise CommandError(f"cannot serve {folder}: {error}", ExitCode.UNREACHABLE) from error

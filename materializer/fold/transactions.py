@@ -6,7 +6,7 @@ cannot depend on another's.
 """
 
 from ...log.commands import Action, Put, Transact
-from ...model.capacity import read_half_units
+from ...model.capacity import transaction_read_half_units
 from ...model.errors import (
     ConditionalCheckFailedError,
     IdempotentParameterMismatchError,
@@ -88,5 +88,4 @@ def _reason(error: RequestError) -> Reason:
 def _replayed(table: Table | None, action: Action) -> Applied:
     stored = None if table is None else table.items.get(action.pk, action.sk)
     size = stored[1] if stored is not None else action.size if isinstance(action, Put) else 0
-    # A transactional read is two whole units for each 4 KB.
-    return Applied(Units(read_half_units(size, consistent=True)))
+    return Applied(Units(transaction_read_half_units(size) >> 1))

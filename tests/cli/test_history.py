@@ -154,4 +154,7 @@ def test_verify_finds_a_changed_meaning(folder: Path, lie: bool) -> None:
 def test_a_folder_without_a_log_is_said_so(tmp_path: Path) -> None:
     result = at(tmp_path)("log", "stats")
 
-    assert (8, f"foldb: there is no log in {tmp_path}\n") == (result.exit_code, result.stderr)
+    assert (8, f"foldb: there is no log in {tmp_path}: name a folder that `foldb serve` has served\n") == (
+        result.exit_code,
+        result.stderr,
+    )
