@@ -20,7 +20,7 @@ from pathlib import Path
 
 import orjson
 
-from .http.listener import Listener
+from .http.listener import Listener, bind
 from .node import Node
 from .settings import Settings
 
@@ -46,18 +46,28 @@ class Serving:
         random_bytes: Callable[[int], bytes] = os.urandom,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Open the log and refold it."""
+        """Take the address, then open the log and refold it: who cannot serve makes no folder.
+
+        Raises:
+            AddressRefusedError, ListenError: It cannot listen there.
+            FoldbError: It cannot open the log.
+        """
         self.settings = settings
         self.stopped = asyncio.Event()
         self.error: BaseException | None = None
-        self.node = Node(
-            settings,
-            loop=loop,
-            clock=clock,
-            random_bytes=random_bytes,
-            on_fatal=self._on_fatal,
-            progress=progress,
-        )
+        self._bound = bind(settings.host, settings.port)
+        try:
+            self.node = Node(
+                settings,
+                loop=loop,
+                clock=clock,
+                random_bytes=random_bytes,
+                on_fatal=self._on_fatal,
+                progress=progress,
+            )
+        except BaseException:
+            self._bound.close()
+            raise
         self.listener = Listener(self.node, loop)
 
     @property
@@ -70,10 +80,10 @@ class Serving:
         """Listen, and say where.
 
         Raises:
-            AddressRefusedError, ListenError: It cannot listen there; the log is closed again.
+            ListenError: Somebody else listens there by now; the log is closed again.
         """
         try:
-            await self.listener.start()
+            await self.listener.start(self._bound)
         except BaseException:
             await self.node.close()
             raise

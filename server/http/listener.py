@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ipaddress
 import resource
+import socket
 import sys
 from email.utils import formatdate
 
@@ -52,19 +53,16 @@ class Listener:
         self._position: Position | None = None
         self._position_fields = b""
 
-    async def start(self) -> None:
-        """Listen where the node's settings say, and take no more connections than leave the log its files.
+    async def start(self, bound: socket.socket) -> None:
+        """Listen at what `bind` returned, and take no more connections than leave the log its files.
 
         Raises:
-            AddressRefusedError: It is no loopback address.
-            ListenError: The port is taken, or the address is not of this machine.
+            ListenError: Somebody else has begun to listen there since.
         """
-        settings = self.node.settings
-        host = loopback(settings.host)
-        self._most = max(1, min(settings.connections, _descriptors() - _OTHER_DESCRIPTORS))
+        self._most = max(1, min(self.node.settings.connections, _descriptors() - _OTHER_DESCRIPTORS))
         try:
             self._server = await self._loop.create_server(
-                lambda: Connection(self), host, settings.port, backlog=_BACKLOG
+                lambda: Connection(self), sock=bound, backlog=_BACKLOG
             )
         except OSError as error:
             raise ListenError(error.errno, error.strerror) from error
@@ -121,6 +119,25 @@ class Listener:
         for connection in late:
             connection.expire()
         self._timer = self._loop.call_later(1, self._on_tick)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Take an address without listening there yet: callers are turned away until there is somebody to answer them.
+
+    Raises:
+        AddressRefusedError: It is no loopback address.
+        ListenError: The port is taken, or the address is not of this machine.
+    """
+    address = loopback(host)
+    bound = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    try:
+        if sys.platform != "win32":  # where it would let two processes listen at one port
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((address, port))
+    except OSError as error:
+        bound.close()
+        raise ListenError(error.errno, error.strerror) from error
+    return bound
 
 
 def loopback(host: str) -> str:

@@ -135,13 +135,14 @@ def test_limits_that_there_are_not_make_no_folder(tmp_path: Path) -> None:
 def test_a_server_that_cannot_begin_says_why(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        result = command("serve", "--db", tmp_path, "--port", port)
+        result = command("serve", "--db", tmp_path / "data", "--port", port)
     assert result.returncode == 8
     assert result.stderr.startswith(f"foldb: cannot listen on 127.0.0.1:{port}: ")
 
-    public = command("serve", "--db", tmp_path, "--host", "0.0.0.0", "--port", "0")
+    public = command("serve", "--db", tmp_path / "data", "--host", "0.0.0.0", "--port", "0")
     assert public.returncode == 2
     assert public.stderr.startswith("foldb: will not listen on 0.0.0.0")
+    assert [] == list(tmp_path.iterdir())
 
     with served(tmp_path):
         second = command("serve", "--db", tmp_path, "--port", "0")
