@@ -137,7 +137,17 @@ def _read_text(data: bytes, at: int) -> tuple[str, int]:
 
 
 def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
-    return data[at] == 1, at + 1
+    flag = data[at]
+    if flag > 1:
+        raise ValueError(f"no boolean is {flag}")
+    return flag == 1, at + 1
+
+
+def _read_symbol(data: bytes, at: int, symbols: Sequence[T]) -> tuple[T, int]:
+    place, at = read_long(data, at)
+    if place < 0:
+        raise ValueError("no symbol has a negative number")
+    return symbols[place], at
 
 
 def _optional(data: bytes | None) -> bytes:
@@ -239,9 +249,9 @@ def _read_context(data: bytes, at: int) -> tuple[Context, int]:
     if data[at : at + 3] == b"\0\0\0":
         return Context(request_id, invocation_id), at + 3
     principal, at = _read_optional(data, at, _read_text)
-    source, at = read_long(data, at)
+    source, at = _read_symbol(data, at, SOURCES)
     depth, at = read_long(data, at)
-    return Context(request_id, invocation_id, principal, SOURCES[source], depth), at
+    return Context(request_id, invocation_id, principal, source, depth), at
 
 
 def _expression(expression: Expression | None) -> bytes:
@@ -262,9 +272,9 @@ def _read_expression(data: bytes, at: int) -> tuple[Expression, int]:
     update, at = _read_optional(data, at, _read_text)
     names, at = _read_optional(data, at, _read_names)
     values, at = _read_optional(data, at, read_sized)
-    dialect, at = read_long(data, at)
+    dialect, at = _read_symbol(data, at, DIALECTS)
     parsed = None if values is None else orjson.loads(values)
-    return Expression(condition, update, names, parsed, DIALECTS[dialect]), at
+    return Expression(condition, update, names, parsed, dialect), at
 
 
 def _ending(command: Put | Update | Delete) -> bytes:
@@ -282,8 +292,9 @@ def _read_ending(data: bytes, at: int) -> tuple[Expression | None, Returns, bool
     if data[at : at + 3] == b"\0\0\0":
         return None, "NONE", False, at + 3
     expression, at = _read_optional(data, at, _read_expression)
-    returns, at = read_long(data, at)
-    return expression, RETURNS[returns], data[at] == 1, at + 1
+    returns, at = _read_symbol(data, at, RETURNS)
+    show_refused, at = _read_boolean(data, at)
+    return expression, returns, show_refused, at
 
 
 def _key(command: Put | Update | Delete | Check | Expire) -> bytes:
@@ -378,7 +389,8 @@ def _read_check(data: bytes, at: int) -> tuple[Check, int]:
     table, pk, sk, at = _read_key(data, at)
     context, at = _read_context(data, at)
     expression, at = _read_optional(data, at, _read_expression)
-    return Check(table, pk, sk, context, expression, data[at] == 1), at + 1
+    show_refused, at = _read_boolean(data, at)
+    return Check(table, pk, sk, context, expression, show_refused), at
 
 
 def _transact(transact: Transact) -> bytes:

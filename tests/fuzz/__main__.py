@@ -1,0 +1,69 @@
+"""Fuzz one target: python -m tests.fuzz TARGET --seconds N
+
+Coverage of our own code leads the fuzzer (atheris, which is libFuzzer). An input that breaks the target's property is
+kept in corpus/TARGET/, where a test tries it for ever.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["foldb"]):
+    from tests.fuzz.targets import TARGETS
+
+# libFuzzer's own alarm; a loop without an end is stopped by counted steps long before.
+_SECONDS_MAX = 60
+
+
+def fuzz(name: str, *, seconds: int, runs: int, seed: int) -> None:
+    """Fuzz until the time or the runs are over. Ends the process, with another code than 0 if something broke."""
+    target = TARGETS[name]
+    target.corpus.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"foldb-fuzz-{name}-"))
+    seeds, words = folder / "seeds", folder / "words"
+    seeds.mkdir()
+    for number, sample in enumerate(target.samples):
+        (seeds / f"sample-{number}").write_bytes(sample)
+    words.write_text("".join(f'"{_escaped(word)}"\n' for word in target.words))
+    options = [
+        *([f"-dict={words}"] if target.words else []),
+        f"-artifact_prefix={target.corpus}/",
+        f"-max_len={target.bytes_max}",
+        f"-max_total_time={seconds}",
+        f"-runs={runs}",
+        f"-seed={seed}",
+        f"-timeout={_SECONDS_MAX}",
+        "-print_final_stats=1",
+    ]
+    atheris.Setup([sys.argv[0], *options, str(seeds), str(target.corpus)], target.run)
+    atheris.Fuzz()
+
+
+def _escaped(word: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in word.encode())
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("target", choices=sorted(TARGETS))
+    parser.add_argument("--seconds", type=int, default=0, help="how long; 0 for no end")
+    parser.add_argument("--runs", type=int, default=-1, help="how many inputs; -1 for no end")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") is None:
+        # The same seed makes the same inputs only if sets have the same order.
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "tests.fuzz", *sys.argv[1:]],
+            {**os.environ, "PYTHONHASHSEED": "0"},
+        )
+    fuzz(arguments.target, seconds=arguments.seconds, runs=arguments.runs, seed=arguments.seed)
+
+
+if __name__ == "__main__":
+    main()

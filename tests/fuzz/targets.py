@@ -1,0 +1,8 @@
+"""Every target by its name."""
+
+from . import of_expressions, of_log, of_values
+from .target import Target
+
+TARGETS: dict[str, Target] = {
+    target.name: target for module in (of_expressions, of_values, of_log) for target in module.TARGETS
+}
