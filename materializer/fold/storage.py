@@ -15,7 +15,7 @@ same items answer every question the same way, whatever happened to each before.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias, final
 
 from sortedcontainers import SortedDict
@@ -72,6 +72,17 @@ class Collection:
         self.size += stored[1] if old is None else stored[1] - old[1]
         return old
 
+    def extend(self, sks: Sequence[bytes], items: Sequence[Stored]) -> None:
+        """Store many at once; all sort behind what is here, and are sorted."""
+        self.size += sum(size for _, size in items)
+        if self._tree is not None:
+            self._tree.update(zip(sks, items, strict=True))
+            return
+        self._keys.extend(sks)
+        self._values.extend(items)
+        if len(self._keys) > LISTS_UP_TO:
+            self._become_a_tree()
+
     def remove(self, sk: bytes) -> Stored | None:
         """Take the item at `sk` away and return it."""
         old = self._remove_from_lists(sk) if self._tree is None else self._remove_from_tree(sk)
@@ -104,9 +115,12 @@ class Collection:
         keys.insert(at, sk)
         self._values.insert(at, stored)
         if len(keys) > LISTS_UP_TO:
-            self._tree = SortedDict(zip(keys, self._values, strict=True))
-            self._keys, self._values = [], []
+            self._become_a_tree()
         return None
+
+    def _become_a_tree(self) -> None:
+        self._tree = SortedDict(zip(self._keys, self._values, strict=True))
+        self._keys, self._values = [], []
 
     def _put_in_tree(self, sk: bytes, stored: Stored) -> Stored | None:
         assert self._tree is not None
@@ -190,6 +204,28 @@ class Store:
             self.size += stored[1] - old[1]
         return old
 
+    def extend(self, pks: Sequence[bytes], sks: Sequence[bytes], items: Sequence[Stored]) -> None:
+        """Store many items that come, in the order of a scan, behind all that are here.
+
+        In that order it takes few hashes to see where the slots begin, and a collection needs no searching.
+        """
+        start = 0
+        while start < len(pks):
+            number = self._number(pks[start])
+            stop = self._end_of_slot(number, pks, start)
+            held_here = self._slots.get(number)
+            if held_here is None:
+                held_here = self._slots[number] = {}
+                self._occupied.append(number)
+            self._orders.pop(number, None)
+            if self._has_sort_key:
+                _extend_slot(held_here, pks[start:stop], sks[start:stop], items[start:stop])
+            else:
+                held_here.update(zip(pks[start:stop], items[start:stop], strict=True))
+            start = stop
+        self.count += len(items)
+        self.size += sum(size for _, size in items)
+
     def remove(self, pk: bytes, sk: bytes) -> Stored | None:
         """Take an item away and return it; None if there is none."""
         number = self._number(pk)
@@ -266,6 +302,18 @@ class Store:
             self._last = (pk, slot(key_hash(self._owner, pk)))
         return self._last[1]
 
+    def _end_of_slot(self, number: int, pks: Sequence[bytes], start: int) -> int:
+        """Where the keys, in the order of a scan, leave the slot. Steps that double find about where, halving the rest."""
+
+        def slot_of(pk: bytes) -> int:
+            return slot(key_hash(self._owner, pk))
+
+        step = 1
+        while start + step < len(pks) and slot_of(pks[start + step]) == number:
+            step *= 2
+        low, high = start + step // 2 + 1, min(start + step, len(pks))
+        return bisect_right(pks, number, low, high, key=slot_of)
+
     def _held(self, pk: bytes) -> _Alone | Collection | None:
         held_here = self._slots.get(self._number(pk))
         return None if held_here is None else held_here.get(pk)
@@ -287,6 +335,28 @@ class Store:
                 del self._orders[next(iter(self._orders))]
             self._orders[number] = order
         return order
+
+
+def _extend_slot(
+    held_here: _Slot, pks: Sequence[bytes], sks: Sequence[bytes], items: Sequence[Stored]
+) -> None:
+    """Add to a slot of a store with sort keys what comes behind all that is in it."""
+    start = 0
+    while start < len(pks):
+        pk = pks[start]
+        stop = start + 1
+        while stop < len(pks) and pks[stop] == pk:
+            stop += 1
+        held = held_here.get(pk)
+        if held is None and stop == start + 1:
+            held_here[pk] = (*items[start], sks[start])
+        else:
+            collection = held if type(held) is Collection else Collection()
+            if type(held) is tuple:
+                collection.put(_sort_key(held), (held[0], held[1]))
+            collection.extend(sks[start:stop], items[start:stop])
+            held_here[pk] = collection
+        start = stop
 
 
 def _sort_key(held: _Alone) -> bytes:

@@ -1,0 +1,151 @@
+"""A state out of its canonical form: what `dump` wrote, `load` reads back.
+
+    pieces of bytes ──► frames ──► PartitionState         dump(load(dump(state))) is dump(state), to the byte
+
+Items come in the order of a scan, so a store takes them many at a time, and a collection is there at once instead of
+growing item by item. The pieces may be cut anywhere; none is held on to.
+"""
+
+import struct
+from collections.abc import Iterable
+from struct import Struct
+from typing import Any, Final
+
+import orjson
+
+from ...log.commands import Genesis
+from ...model.limits import limits_named
+from ...model.tables import TableDefinition
+from . import dump as form
+from .state import Index, PartitionState, Table, Token
+from .storage import Store, Stored
+
+_FRAME: Final = Struct(">cI")
+_ITEM: Final = Struct(">cIIIII")  # an item's frame up to its key: one call reads both
+_ORIGIN: Final = Struct(">16sQ")
+_LARGEST: Final = 64 << 20  # so that nobody waits for the end of a frame whose length is damaged
+
+
+def load(pieces: Iterable[bytes]) -> PartitionState:
+    """Read a dump.
+
+    Raises:
+        ValueError: It is none: damaged, cut short, or of another version.
+    """
+    loader = _Loader()
+    rest = b""
+    for piece in pieces:
+        data = rest + piece if rest else piece
+        try:
+            at = loader.take(data)
+        except (struct.error, LookupError, TypeError, AttributeError) as error:
+            raise ValueError(f"no dump of a state: {error!r}") from error
+        rest = data[at:]
+    if rest or not loader.ended:
+        raise ValueError("the dump is cut short")
+    return loader.state
+
+
+class _Loader:
+    """A state that is being read. Items belong to the table or the index whose frame came last."""
+
+    def __init__(self) -> None:
+        self.state = PartitionState()
+        self.ended = False
+        self._table: Table | None = None
+        self._store: Store | None = None
+        # The entry of an index that projects everything is the item's own bytes, not a copy: so they are found again.
+        self._shared: dict[bytes, bytes] = {}
+        self._is_sharing = self._is_index = False
+
+    def take(self, data: bytes) -> int:
+        """Take the whole frames that `data` begins with, and return where they end."""
+        at = 0
+        while not self.ended and len(data) - at >= _FRAME.size:
+            kind, length = _FRAME.unpack_from(data, at)
+            if length > _LARGEST:
+                raise ValueError("no frame of a dump is as long as that")
+            end = at + _FRAME.size + length
+            if end > len(data):
+                break
+            if kind == form.ITEM:
+                end = self._take_items(data, at)
+            else:
+                self._take_frame(kind, data[at + _FRAME.size : end])
+            at = end
+        return at
+
+    def _take_frame(self, kind: bytes, payload: bytes) -> None:
+        match kind:
+            case form.STATE:
+                self._begin(orjson.loads(payload))
+            case form.ORIGIN:
+                origin, number = _ORIGIN.unpack(payload)
+                self.state.origins[origin] = number
+            case form.TOKEN:
+                name, fingerprint, time = orjson.loads(payload)
+                self.state.tokens[name] = Token(bytes.fromhex(fingerprint), time)
+            case form.TABLE:
+                self._begin_table(TableDefinition.from_json(orjson.loads(payload)))
+            case form.INDEX:
+                self._begin_index(orjson.loads(payload))
+            case form.END:
+                self.ended = True
+            case _:
+                raise ValueError(f"no frame of a dump has the kind {kind!r}")
+
+    def _begin(self, header: dict[str, Any]) -> None:
+        genesis = header.pop("genesis")
+        if genesis is not None:
+            genesis = Genesis(**{**genesis, "log_id": bytes.fromhex(genesis["log_id"])})
+        limits = limits_named(header.pop("limits"))
+        self.state = PartitionState(genesis=genesis, limits=limits, **header)
+
+    def _begin_table(self, definition: TableDefinition) -> None:
+        table = self.state.tables[definition.id] = Table(definition)
+        self._table, self._store = table, table.items
+        self._is_index = False
+        self._is_sharing = any(index.kept is None for index in table.indexes.values())
+        self._shared = {}
+
+    def _begin_index(self, frame: dict[str, Any]) -> None:
+        assert self._table is not None
+        indexes = {index.definition.id: index for index in self._table.indexes.values()}
+        index: Index = indexes[frame["id"]]
+        cursor = frame["cursor"]
+        if cursor is not None:
+            index.cursor = (int(cursor[0], 16), bytes.fromhex(cursor[1]), bytes.fromhex(cursor[2]))
+        self._store = index.store
+        self._is_index = True
+        self._is_sharing = index.kept is None
+
+    def _take_items(self, data: bytes, at: int) -> int:
+        """Take one item after another; return where the first frame begins that is another, or not all there."""
+        pks: list[bytes] = []
+        sks: list[bytes] = []
+        items: list[Stored] = []
+        size_of_data, last, unpack = len(data), len(data) - _ITEM.size, _ITEM.unpack_from
+        while at <= last:
+            kind, length, pk_length, sk_length, item_length, size = unpack(data, at)
+            end = at + _FRAME.size + length
+            if kind != form.ITEM or end > size_of_data:
+                break
+            sk_at = at + _ITEM.size + pk_length
+            item_at = sk_at + sk_length
+            if item_at + item_length != end:
+                raise ValueError("the lengths in an item's frame do not fit")
+            pks.append(data[at + _ITEM.size : sk_at])
+            sks.append(data[sk_at:item_at])
+            items.append((data[item_at:end], size))
+            at = end
+        if self._store is None:
+            raise ValueError("an item belongs to no table")
+        self._store.extend(pks, sks, self._share(items) if self._is_sharing else items)
+        return at
+
+    def _share(self, items: list[Stored]) -> list[Stored]:
+        if not self._is_index:
+            self._shared.update((item, item) for item, _ in items)
+            return items
+        shared = self._shared
+        return [(shared.get(item, item), size) for item, size in items]
