@@ -159,6 +159,8 @@ def _compile(name: str, field: str) -> Check:
     if name == "AttributeValue":
         return _unchecked
     shape = {**_SHAPES[name], "name": name}
+    if (kind := _kind(name)) is not None:
+        return _any_of_kind(kind, shape)
     match shape["type"]:
         case "structure":
             return _structure(shape, field)
@@ -168,11 +170,22 @@ def _compile(name: str, field: str) -> Check:
             return _map(shape, field)
         case "string":
             return _string(shape, field)
-        case "boolean":
-            return _any_of_type(bool, shape)
-        case kind:
-            assert kind in ("integer", "long"), kind
+        case number:
+            assert number in ("integer", "long"), number
             return _number(shape, field)
+
+
+def _kind(name: str) -> type | None:
+    """The Python type of a shape that says no more than its kind of JSON."""
+    shape = _SHAPES.get(name, {"type": "structure"})
+    match shape["type"]:
+        case "boolean":
+            return bool
+        case "string" if shape.keys().isdisjoint(("enum", "min", "max", "pattern")):
+            return str
+        case "map" if shape["value"] == "AttributeValue":
+            return dict
+    return None
 
 
 def _unchecked(*_: object) -> None:
@@ -183,13 +196,18 @@ def _members(shape: Shape, kept: tuple[str, ...] = ()) -> Check:
     """The check of a structure's members; those in `kept` somebody else looks at."""
     checks = {name: _compile(kind, _spelled(name)) for name, kind in shape["members"].items()}
     known = frozenset((*checks, *kept))
-    required = tuple(shape["required"])
+    required = frozenset(shape["required"])
+    # Most members need only be of their kind, and most requests have no others.
+    kinds = {name: _kind(kind) for name, kind in shape["members"].items()}
+    kind_of = {**dict.fromkeys(kept, str), **kinds}.get
     find_check = {**dict.fromkeys(kept, _unchecked), **checks}.get
 
     def check(value: dict[str, Any], path: str, violations: list[str]) -> None:
         found = len(violations)
         absent = False
         for name, member in value.items():
+            if type(member) is kind_of(name):
+                continue
             check_member = find_check(name)
             if member is None or check_member is None:
                 absent = True
@@ -197,10 +215,7 @@ def _members(shape: Shape, kept: tuple[str, ...] = ()) -> Check:
                 check_member(member, path, violations)
         if absent:
             _drop_absent(value, known)
-        missing = False
-        for name in required:
-            missing = missing or name not in value
-        if missing or len(violations) > found:
+        if len(violations) > found or not value.keys() >= required:
             violations[found:] = in_order(value, path)
 
     def in_order(value: dict[str, Any], path: str) -> list[str]:
@@ -268,8 +283,6 @@ def _elements(name: str, field: str) -> Check:
 
 def _map(shape: Shape, field: str) -> Check:
     name = shape["value"]
-    if name == "AttributeValue":
-        return _any_of_type(dict, shape)
     low, high = shape.get("min", 0), shape.get("max", _UNBOUNDED)
     expected = _PYTHON[_SHAPES[name]["type"]]
     check_member = _compile(name, "member") if expected is not list else _list_in_map(name, shape, field)
@@ -318,8 +331,6 @@ def _string(shape: Shape, field: str) -> Check:
     low, high = shape.get("min", 0), shape.get("max", _UNBOUNDED)
     if "enum" in shape:
         return _enum(shape, field)
-    if len(shape.keys() & {"min", "max", "pattern"}) == 0:
-        return _any_of_type(str, shape)
     pattern = shape.get("pattern")
     matches = re.compile(pattern).fullmatch if pattern else None
 
@@ -348,7 +359,7 @@ def _enum(shape: Shape, field: str) -> Check:
     return check
 
 
-def _any_of_type(expected: type, shape: Shape) -> Check:
+def _any_of_kind(expected: type, shape: Shape) -> Check:
     def check(value: Any, *_: object) -> None:
         if type(value) is not expected:
             raise _wrong_kind(value, shape)

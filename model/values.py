@@ -23,7 +23,7 @@ of the texts; those that are seen to have it have it here.
 """
 
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -81,7 +81,7 @@ def check_item(raw: Any, limits: Limits) -> int:
 
 def check_value(raw: Any, limits: Limits) -> int:
     """Check one value of a request, make it canonical and return its size in bytes."""
-    return _check(raw, limits, 1)
+    return _check((raw,), limits, 1)
 
 
 def check_values(raw: Any, limits: Limits) -> int:
@@ -91,25 +91,48 @@ def check_values(raw: Any, limits: Limits) -> int:
     """
     if type(raw) is not dict:
         raise _wrong_map(raw)
-    size = 0
+    try:
+        return names_size(raw) + _check(raw.values(), limits, 1)
+    except _SetError:
+        raise _named(raw, limits) from None
+
+
+def _named(raw: dict[str, Any], limits: Limits) -> ValidationError:
+    """The error of the first set that is refused, with its name."""
     for name, value in raw.items():
         try:
-            size += len(name.encode()) + _check(value, limits, 1)
+            _check((value,), limits, 1)
         except _SetError as error:
-            text = (
+            return ValidationError(
                 f"{_ONE_ERROR}ExpressionAttributeValues contains invalid value: {error.detail} for key {name}"
             )
-            raise ValidationError(text) from None
+    raise AssertionError("a set was refused")
+
+
+def _check_members(members: dict[str, Any], limits: Limits, depth: int) -> int:
+    size = names_size(members)
+    if "" in members or size > limits.attribute_name_bytes:
+        _check_names(members, limits)
+    return size + _check(members.values(), limits, depth)
+
+
+def _check_names(names: Iterable[str], limits: Limits) -> None:
+    for name in names:
+        if not 0 < len(name.encode()) <= limits.attribute_name_bytes:
+            raise ValidationError(_NAME_TOO_LONG if name else _NAME_EMPTY)
+
+
+def _check(values: Iterable[Any], limits: Limits, depth: int) -> int:
+    """Check values beside each other: members of a map, elements of a list. Every write's inner loop."""
+    size = 0
+    for value in values:
+        if type(value) is dict and len(value) == 1:
+            (tag,) = value
+            if tag in _CHECKS:
+                size += _CHECKS[tag](value, value[tag], limits, depth)
+                continue
+        size += _check_irregular(value, limits, depth)
     return size
-
-
-def _check(value: Any, limits: Limits, depth: int) -> int:
-    if type(value) is dict and len(value) == 1:
-        tag = next(iter(value))
-        check = _CHECKS.get(tag)
-        if check is not None:
-            return check(value, value[tag], limits, depth)
-    return _check_irregular(value, limits, depth)
 
 
 def _check_irregular(value: Any, limits: Limits, depth: int) -> int:
@@ -131,24 +154,6 @@ def _check_irregular(value: Any, limits: Limits, depth: int) -> int:
     value.clear()
     value[present[0]] = content
     return sizes[0]
-
-
-def _check_members(members: dict[str, Any], limits: Limits, depth: int) -> int:
-    size = 0
-    longest = limits.attribute_name_bytes
-    for name, value in members.items():
-        name_bytes = len(name) if name.isascii() else len(name.encode())
-        if not 0 < name_bytes <= longest:
-            raise ValidationError(_NAME_TOO_LONG if name else _NAME_EMPTY)
-        # `_check`, written out: this is every put's inner loop.
-        if type(value) is dict and len(value) == 1:
-            tag = next(iter(value))
-            check = _CHECKS.get(tag)
-            if check is not None:
-                size += name_bytes + check(value, value[tag], limits, depth)
-                continue
-        size += name_bytes + _check_irregular(value, limits, depth)
-    return size
 
 
 def _check_string(_: Value, content: Any, limits: Limits, _depth: int) -> int:
@@ -243,10 +248,8 @@ def _check_list(_: Value, content: Any, limits: Limits, depth: int) -> int:
         raise _wrong_list(content)
     if depth >= limits.depth and content:
         raise ValidationError(_NESTED)
-    size = COLLECTION_BYTES + limits.element_bytes * len(content)
-    for value in content:
-        size += _check(value, limits, depth + 1)
-    return size
+    own = COLLECTION_BYTES + limits.element_bytes * len(content)
+    return own + _check(content, limits, depth + 1)
 
 
 def _check_map(_: Value, content: Any, limits: Limits, depth: int) -> int:
@@ -367,13 +370,19 @@ def item_size(item: Item, limits: Limits) -> int:
     Counting ends once the sum is larger than any item may be: by copying one large list often, an update of a
     few kilobytes would make an item of gigabytes.
     """
-    size = 0
+    size = names_size(item)
     most = limits.item_bytes
-    for name, value in item.items():
-        size += (len(name) if name.isascii() else len(name.encode())) + value_size(value, limits)
+    for value in item.values():
+        size += value_size(value, limits)
         if size > most:
             break
     return size
+
+
+def names_size(names: Iterable[str]) -> int:
+    """Return the bytes of names, all together."""
+    joined = "".join(names)
+    return len(joined) if joined.isascii() else len(joined.encode())
 
 
 def value_size(value: Value, limits: Limits = MODERN) -> int:
