@@ -124,6 +124,21 @@ class History:
         # A segment without records of the partition begins where the next one does: the last such may hold `start`.
         return self._read(headers[max(0, bisect_right(begins, start) - 1) :], partition, start, limit)
 
+    def hash_of(self, partition: int, offset: int, limit: Limit) -> bytes:
+        """The hash of a record, which includes all that precede it. A read of what follows goes on from here."""
+        headers = [header for header in self.headers if header.chain.sequence <= limit.sequence]
+        begins = [header.chain.ends[partition] for header in headers]
+        for header in headers[max(0, bisect_right(begins, offset) - 1) :]:
+            at, chain = header.size, header.chain.copy()
+            data = self.data(header, limit.position if header.chain.sequence == limit.sequence else None)
+            while at < len(data):
+                frame = self.block(header, data, at, chain)
+                at = frame.end
+                if (frame.partition, frame.offset) == (partition, offset):
+                    self._marks[partition] = Mark(header, at, chain)
+                    return chain.hash
+        raise LookupError(f"the log has no record {partition}:{offset}")
+
     def _read(
         self, headers: list[Header], partition: int, start: int, limit: Limit, mark: Mark | None = None
     ) -> Iterator[Record]:

@@ -147,6 +147,10 @@ class LocalLog:
         """The durable records from offset `start` to the end as it is at the call."""
         return self._history.read(partition, start, self._writer.durable.limit)
 
+    def hash_of(self, partition: int, offset: int) -> bytes:
+        """What tells the history up to and including a record from any other."""
+        return self._history.hash_of(partition, offset, self._writer.durable.limit)
+
     def end(self, partition: int) -> int:
         """The offset of the next record."""
         return self._writer.durable.ends[partition]

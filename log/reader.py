@@ -62,6 +62,12 @@ class LogReader:
         self._follow()
         return self._history.read(partition, start, Limit(self._header.chain.sequence, self._position))
 
+    def hash_of(self, partition: int, offset: int) -> bytes:
+        """What tells the history up to and including a record from any other."""
+        self._follow()
+        limit = Limit(self._header.chain.sequence, self._position)
+        return self._history.hash_of(partition, offset, limit)
+
     def end(self, partition: int) -> int:
         """The offset of the next record, as far as one may know."""
         self._follow()

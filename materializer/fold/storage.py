@@ -303,7 +303,7 @@ class Store:
         return self._last[1]
 
     def _end_of_slot(self, number: int, pks: Sequence[bytes], start: int) -> int:
-        """Where the keys, in the order of a scan, leave the slot. Steps that double find about where, halving the rest."""
+        """Where the keys, in the order of a scan, leave the slot. Doubling steps find about where, halving the rest."""
 
         def slot_of(pk: bytes) -> int:
             return slot(key_hash(self._owner, pk))
