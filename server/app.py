@@ -20,6 +20,7 @@ from pathlib import Path
 
 import orjson
 
+from ..model.errors import FoldbError
 from .http.listener import Listener, bind
 from .node import Node
 from .settings import Settings
@@ -27,6 +28,10 @@ from .settings import Settings
 ADDRESS_FILE = "server.json"
 
 logger = logging.getLogger(__name__)
+
+
+class FolderRefusedError(FoldbError):
+    """The folder is named by a link that is not ours: whoever made it chooses what we write to."""
 
 
 def wall_clock() -> int:
@@ -50,11 +55,14 @@ class Serving:
 
         Raises:
             AddressRefusedError, ListenError: It cannot listen there.
+            FolderRefusedError: The folder may be somebody else's.
             FoldbError: It cannot open the log.
         """
         self.settings = settings
         self.stopped = asyncio.Event()
         self.error: BaseException | None = None
+        if settings.path is not None:
+            _refuse_link(settings.path)
         self._bound = bind(settings.host, settings.port)
         try:
             self.node = Node(
@@ -123,6 +131,7 @@ def run(
     Raises:
         FoldbError, OSError: It could not begin, or the log or the fold could not go on.
     """
+    os.umask(0o077)  # whatever this process makes is its owner's alone
     _allow_connections()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_serve(settings, on_ready, progress))
@@ -142,6 +151,19 @@ async def _serve(
     await serving.stop()
     if serving.error is not None:
         raise serving.error
+
+
+def _refuse_link(path: Path) -> None:
+    """Follow a link to the folder only if its maker may tell us where to write: this user, or root.
+
+    A link to a larger disk is common. One that somebody else left where the folder was going to be made would have
+    us write to, and close to others, a folder of their choosing.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if path.is_symlink() and path.lstat().st_uid not in (0, os.geteuid()):
+            raise FolderRefusedError(
+                f"{path} is a link that another user made: name the folder itself, or make the link anew."
+            )
 
 
 def _allow_connections() -> None:
@@ -164,6 +186,7 @@ def _write_address(path: Path, url: str) -> None:
     """Whole or not at all, so that nobody reads half an address. A full disk must not keep us from serving."""
     written = path / f"{ADDRESS_FILE}.new"
     try:
+        written.touch(0o600)
         written.write_bytes(orjson.dumps({"endpoint_url": url, "pid": os.getpid()}))
         written.replace(path / ADDRESS_FILE)
     except OSError as error:

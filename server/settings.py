@@ -22,7 +22,12 @@ class Settings:
         segment_bytes: How large a file of the log may grow before the next one begins.
         memory_bytes: How much memory items may take before puts and updates are refused; 0 for no bound.
         queue_bytes: Writes waiting for the log; beyond this they are refused with a ThrottlingException.
-        connections: Connections at a time; more are closed at once.
+        connections: Connections at a time; for more, idle ones are closed.
+        connections_per_address: The same for one client's address; 0 for no bound. On loopback all have one address.
+        slow_bytes: Bytes kept for clients that are slow to send or to read; past it the slowest is cut off.
+        allowed_hosts: Names that this server is asked under besides `localhost` and loopback addresses.
+        cors: Origins whose pages may ask, or `*`.
+        tick_s: The second by which connections count their deadlines.
     """
 
     host: str = "127.0.0.1"
@@ -38,3 +43,8 @@ class Settings:
     memory_bytes: int = 0
     queue_bytes: int = 64 * 1024 * 1024
     connections: int = 10_000
+    connections_per_address: int = 0
+    slow_bytes: int = 256 * 1024 * 1024
+    allowed_hosts: tuple[str, ...] = ()
+    cors: tuple[str, ...] = ()
+    tick_s: float = 1.0

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,6 +10,7 @@ import typer
 
 from ...model.limits import limits_named
 from ...server.app import run
+from ...server.http.gate import is_host, is_origin
 from ...server.http.listener import ListenError
 from ...server.settings import Settings as ServerSettings
 from ..failures import CommandError, ExitCode
@@ -63,6 +65,18 @@ def serve(
     queue_bytes: Annotated[
         int, typer.Option(min=1, help="Writes beyond this many waiting bytes are refused.")
     ] = 64 * 1024 * 1024,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="A name that clients know this server by besides localhost; repeat it."
+        ),
+    ] = None,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN", help="Whose pages may ask: http://localhost:3000, or * for any; repeat it."
+        ),
+    ] = None,
 ) -> None:
     """Serve a database folder, made if it is not there, until SIGTERM or Ctrl-C.
 
@@ -75,6 +89,7 @@ def serve(
         limits_named(limits)
     except ValueError as error:
         raise CommandError(f"--limits: {error}", ExitCode.USAGE) from None
+    _check_names(allowed_host or (), cors or ())
     folder = Path("data") if is_address(session.settings.db) else Path(session.settings.db)
     settings = ServerSettings(
         host=host,
@@ -89,6 +104,8 @@ def serve(
         segment_bytes=segment_bytes,
         memory_bytes=memory_limit,
         queue_bytes=queue_bytes,
+        allowed_hosts=tuple(allowed_host or ()),
+        cors=tuple(cors or ()),
     )
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     try:
@@ -102,8 +119,19 @@ def serve(
         raise CommandError(
             f"cannot listen on {host}:{port}: {why}. Take another with --port.", ExitCode.UNREACHABLE
         ) from error
-    except OSError as error:
-        raise CommandError(f"cannot serve {folder}: {error}", ExitCode.UNREACHABLE) from error
+
+
+def _check_names(hosts: Sequence[str], origins: Sequence[str]) -> None:
+    for host in hosts:
+        if not is_host(host):
+            raise CommandError(
+                f"--allowed-host {host}: a name or an address, without a port.", ExitCode.USAGE
+            )
+    for origin in origins:
+        if not is_origin(origin):
+            raise CommandError(
+                f"--cors {origin}: an origin as browsers say it, like http://localhost:3000.", ExitCode.USAGE
+            )
 
 
 def aws_config(ctx: typer.Context) -> None:

@@ -3,7 +3,8 @@
 The connection collects a head until its blank line and only then has it parsed. So a slow sender costs a few
 kilobytes and no parser state, and one pure function sees every line there is. httptools knows the grammar and is
 strict about it; what it lets pass although a proxy in front of us might read it otherwise is refused here: the same
-field twice where only one can count, transfer codings piled up. After any refusal the connection is closed.
+field twice where only one can count, transfer codings piled up, a whole URL that could name another host than Host
+does. After any refusal the connection is closed.
 """
 
 import httptools
@@ -27,11 +28,12 @@ _ONCE = frozenset(
 
 
 class BadRequestError(Exception):
-    """What was sent is no HTTP request that we read; `status` says in which way."""
+    """What was sent is no HTTP request that we read; `status` says in which way, `reason` in words of ours alone."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
+        self.reason = reason
 
 
 class Head:
@@ -39,9 +41,10 @@ class Head:
 
     Attributes:
         length: Bytes of the body; None if it comes in chunks.
+        more: Fields that the answer has because of who asks; see gate.py.
     """
 
-    __slots__ = ("fields", "keep_alive", "length", "method", "path")
+    __slots__ = ("fields", "keep_alive", "length", "method", "more", "path")
 
     def __init__(
         self, method: bytes, path: bytes, fields: dict[bytes, bytes], keep_alive: bool, length: int | None
@@ -51,6 +54,7 @@ class Head:
         self.fields = fields
         self.keep_alive = keep_alive
         self.length = length
+        self.more = b""
 
 
 class _Collector:
@@ -80,23 +84,28 @@ def read_head(data: bytes) -> Head:
 
     fields = {name.lower(): value for name, value in collector.raw.items()}
     if data.startswith(_USUAL):
-        method, path, version = b"POST", b"/", b"HTTP/1.1"
+        method, path = b"POST", b"/"
     else:
-        method, path, version = _first_line(data)
+        method, path = _first_line(data, fields)
     lines = data.count(b"\n") - 2
     if lines != len(fields) or lines > FIELDS:
         _check_repeated(data)
-    if b"host" not in fields and version == b"HTTP/1.1":
+    if b"host" not in fields:
         raise BadRequestError(400, "no Host")
     return Head(method, path, fields, parser.should_keep_alive(), _length(fields))
 
 
-def _first_line(data: bytes) -> list[bytes]:
+def _first_line(data: bytes, fields: dict[bytes, bytes]) -> tuple[bytes, bytes]:
     line = data.lstrip(b"\r\n").partition(b"\r\n")[0]
     parts = line.split(b" ")
     if len(parts) != 3 or parts[2] not in (b"HTTP/1.1", b"HTTP/1.0"):
         raise BadRequestError(505, "not HTTP/1.1")
-    return parts
+    method, path, version = parts
+    if version == b"HTTP/1.0" and b"transfer-encoding" in fields:
+        raise BadRequestError(400, "HTTP/1.0 has no chunks")
+    if not path.startswith(b"/") and path != b"*":
+        raise BadRequestError(400, "not a path")
+    return method, path
 
 
 def _length(fields: dict[bytes, bytes]) -> int | None:

@@ -1,18 +1,27 @@
-"""Accepts connections for a node, and keeps what they share: the second it is, the date, the next request id."""
+"""Accepts connections for a node, and keeps what they share: the second it is, the date, the next request id.
+
+Where there are too many connections, the one that is nearest to being closed anyway makes room for the newcomer; one
+whose request is under way stays. So nobody is kept out by connections that ask for nothing.
+"""
 
 import asyncio
 import contextlib
+import heapq
 import ipaddress
 import resource
 import socket
 import sys
+from collections import Counter
+from collections.abc import Callable
 from email.utils import formatdate
 
 from ...log.commands import Position
 from ...model.errors import FoldbError
 from ..node import Node
 from . import answers
-from .protocol import Connection
+from .gate import Gate
+from .protocol import NEVER, Connection
+from .slow import Slow
 
 _BACKLOG = 1024
 # Of the log, the loop and whatever else the process has open: a log that finds none left for its next file stops.
@@ -32,13 +41,18 @@ class Listener:
 
     Attributes:
         node: What requests are for.
+        gate: Who may ask.
+        slow: What is kept for slow clients.
         tick: Seconds since the start, counted; connections set their deadlines by it.
         date: What answers say in `Date`.
         address: Host and port, once it listens.
     """
 
     def __init__(self, node: Node, loop: asyncio.AbstractEventLoop) -> None:
+        settings = node.settings
         self.node = node
+        self.gate = Gate((settings.host, *settings.allowed_hosts), settings.cors)
+        self.slow = Slow(settings.slow_bytes)
         self.tick = 0
         self.date = _date(node.clock())
         self.address: tuple[str, int] = ("", 0)
@@ -47,7 +61,10 @@ class Listener:
         self._timer: asyncio.TimerHandle | None = None
         self._connections: set[Connection] = set()
         self._drained = asyncio.Event()  # the last connection has closed
-        self._most = node.settings.connections
+        self._most = settings.connections
+        self._most_of_peer = settings.connections_per_address
+        self._peers: Counter[str] = Counter()
+        self._spare: list[tuple[int, Connection]] = []  # who may make room, the next one last
         self._requests = 0
         self._id_prefix = node.random_bytes(18).hex().upper()
         self._position: Position | None = None
@@ -67,7 +84,7 @@ class Listener:
         except OSError as error:
             raise ListenError(error.errno, error.strerror) from error
         self.address = self._server.sockets[0].getsockname()[:2]
-        self._timer = self._loop.call_later(1, self._on_tick)
+        self._timer = self._loop.call_later(self.node.settings.tick_s, self._on_tick)
 
     async def stop(self, patience_s: float = 5) -> None:
         """Accept nothing more, answer what is under way, close; after `patience_s` close all the same."""
@@ -86,15 +103,27 @@ class Listener:
 
     # What connections call
 
+    def next_turn(self, do: Callable[[], object]) -> None:
+        """Have something done in the loop's next turn."""
+        self._loop.call_soon(do)
+
     def opened(self, connection: Connection) -> None:
-        """Count a connection in, or turn it away where there are too many."""
-        self._connections.add(connection)
-        if len(self._connections) > self._most:
+        """Count a connection in; where there are too many, another one goes, or itself."""
+        if len(self._connections) >= self._most and not self._make_room():
             connection.finish()
+        self._connections.add(connection)
+        if self._most_of_peer:
+            peer = connection.peer
+            self._peers[peer] += 1
+            if self._peers[peer] > self._most_of_peer:
+                connection.finish()
 
     def closed(self, connection: Connection) -> None:
         """Count a connection out."""
         self._connections.discard(connection)
+        self.slow.forget(connection)
+        if self._most_of_peer:
+            self._peers[connection.peer] -= 1
         if not self._connections:
             self._drained.set()
 
@@ -112,13 +141,26 @@ class Listener:
             self._position_fields = answers.as_of(place, self.node.state.log_time)
         return self._position_fields
 
+    def _make_room(self) -> bool:
+        """Close a connection that nothing is owed to, if there is one."""
+        if not self._spare:
+            waiting = ((one.deadline, id(one), one) for one in self._connections if one.deadline < NEVER)
+            soonest = heapq.nsmallest(max(1, self._most // 16), waiting)
+            self._spare = [(deadline, one) for deadline, _, one in reversed(soonest)]
+        while self._spare:
+            deadline, connection = self._spare.pop()
+            if connection.deadline == deadline and connection in self._connections:
+                connection.give_way()
+                return True
+        return False
+
     def _on_tick(self) -> None:
         self.tick += 1
         self.date = _date(self.node.clock())
         late = [connection for connection in self._connections if connection.deadline < self.tick]
         for connection in late:
             connection.expire()
-        self._timer = self._loop.call_later(1, self._on_tick)
+        self._timer = self._loop.call_later(self.node.settings.tick_s, self._on_tick)
 
 
 def bind(host: str, port: int) -> socket.socket:

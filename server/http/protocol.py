@@ -5,46 +5,65 @@
 
 One request of a connection is under way at a time; what arrives meanwhile waits in the buffer, and beyond a bound
 in the socket. So pipelined requests are answered in their order, a write is done before the read behind it
-looks, and no client can queue up more than a buffer. A connection reads no clock: the listener's tick says how
-late it is.
+looks, and no client can queue up more than a buffer. Nor can it keep others waiting: of the requests that it has
+sent ahead, one is done in each turn of the loop. A connection reads no clock: the listener's tick says how late it
+is.
 """
 
 import asyncio
-import logging
+import zlib
+from collections.abc import Callable
 from typing import Protocol, cast
 
+import orjson
+
 from ...log.commands import Position
-from ...model.errors import IncompleteSignatureError, MissingAuthenticationTokenError, RequestError
+from ...model.errors import (
+    AccessDeniedError,
+    IncompleteSignatureError,
+    MissingAuthenticationTokenError,
+    RequestError,
+)
 from ..dispatch import dispatch
 from ..node import Node
 from ..reply import Reply
 from . import answers
 from .bodies import Body, ChunkedBody, SizedBody, TooLargeError, inflate
+from .gate import ForbiddenError, Gate
 from .heads import HEAD_BYTES, BadRequestError, Head, read_head
+from .slow import Slow
 
-# In ticks of a second.
+# In ticks, which are seconds.
+FIRST_TICKS = 30  # before the first request
+IDLE_TICKS = (
+    120  # before the next: the pools of most SDKs let go of a connection sooner, so they never find it closed
+)
 HEAD_TICKS = 5  # from a head's first byte to its last
 BODY_TICKS = 10  # between two pieces of a body
 BODY_TOTAL_TICKS = 60
-IDLE_TICKS = 30
 STALL_TICKS = 30  # an answer that nobody reads
 LINGER_TICKS = 5  # a client that is refused may finish sending before it looks
 NEVER = 1 << 60
 
 _WAITING_BYTES = 64 * 1024  # received while a request is under way
+_UNREAD_BYTES = 16 * 1024  # of answers, before a client counts as slow
 
 _HEALTHY = b"healthy: foldb, speaking DynamoDB's API version 2012-08-10\n"
 _ALLOW = b"\r\nAllow: POST, GET, HEAD, OPTIONS"
-
-logger = logging.getLogger(__name__)
+# DynamoDB's whole answer to a body that does not say that it is JSON.
+_NO_JSON = b"<UnknownOperationException/>\n"
 
 
 class Shared(Protocol):
     """What the connections of a listener share; see `Listener`."""
 
     node: Node
+    gate: Gate
+    slow: Slow
     tick: int
     date: bytes
+
+    def next_turn(self, do: Callable[[], object]) -> None: ...
 
     def opened(self, connection: "Connection") -> None: ...
 
@@ -65,11 +84,15 @@ class Connection(asyncio.Protocol):
         "_buffer",
         "_closing",
         "_head",
+        "_is_last",
+        "_is_next",
         "_listener",
         "_paused",
         "_reply",
         "_transport",
         "deadline",
+        "held",
+        "peer",
     )
 
     def __init__(self, listener: Shared) -> None:
@@ -81,14 +104,20 @@ class Connection(asyncio.Protocol):
         self._body_deadline = NEVER
         self._reply: Reply | None = None  # while an answer is owed
         self._advancing = False
+        self._is_next = False  # what waits in the buffer has its turn in the next turn of the loop
         self._paused = False  # the client does not read what it asked for
+        self._is_last = False  # the client sends nothing more
         self._closing = False  # nothing more is read, or taken up
-        self.deadline = listener.tick + IDLE_TICKS
+        self.deadline = listener.tick + FIRST_TICKS
+        self.held = 0  # bytes kept because the client is slow; see slow.py
+        self.peer = ""  # the client's address
 
     # What the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(_UNREAD_BYTES)
+        self.peer = transport.get_extra_info("peername", ("",))[0]
         self._listener.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
@@ -98,6 +127,11 @@ class Connection(asyncio.Protocol):
         self._body = None
         self._listener.closed(self)
 
+    def eof_received(self) -> bool:
+        """The client has sent all that it will, but may still read: who is owed an answer gets it."""
+        self._is_last = True
+        return self._reply is not None or self._is_next or self._paused
+
     def data_received(self, data: bytes) -> None:
         if self._closing:
             return
@@ -105,20 +139,25 @@ class Connection(asyncio.Protocol):
             self._take_body(data)
             return
         self._buffer = self._buffer + data if self._buffer else data
-        if self._reply is None:
+        if self._reply is None and not self._is_next:
             self._advance()
         elif len(self._buffer) > _WAITING_BYTES and self._transport is not None:
             self._transport.pause_reading()
+            self._hold(len(self._buffer))
 
     def pause_writing(self) -> None:
+        transport = self._transport
         self._paused = True
         self.deadline = self._listener.tick + STALL_TICKS
-        if self._transport is not None and not self._closing:
-            self._transport.pause_reading()
+        if transport is not None:
+            if not self._closing:
+                transport.pause_reading()
+            self._hold(transport.get_write_buffer_size() + len(self._buffer))
 
     def resume_writing(self) -> None:
         self._paused = False
-        self.deadline = self._listener.tick + IDLE_TICKS
+        self.deadline = self._listener.tick + (STALL_TICKS if self._closing else IDLE_TICKS)
+        self._hold(0)
         self._go_on()
 
     # What the listener calls
@@ -135,6 +174,12 @@ class Connection(asyncio.Protocol):
         else:
             self._close()
 
+    def give_way(self) -> None:
+        """Others need the room: go, whatever was half sent or half read."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
     def finish(self) -> None:
         """Close as soon as no answer is owed."""
         if self._reply is None:
@@ -144,16 +189,30 @@ class Connection(asyncio.Protocol):
     # Requests
 
     def _advance(self) -> None:
-        """Take up requests from the buffer until one is incomplete or keeps its answer for later."""
+        """Take up the next request from the buffer, and let others have their turn before the one behind it."""
+        if self._closing or self._paused:
+            return
         self._advancing = True
         try:
-            while self._buffer and self._reply is None and self._body is None:
-                if self._closing or self._paused or not self._take_head():
-                    break
+            is_taken = self._take_head()
         except BadRequestError as error:
             self._refuse(error)
+            return
         finally:
             self._advancing = False
+        if is_taken and self._buffer and self._reply is None:
+            self._queue_up()
+        elif self._is_last and not is_taken:
+            self._close()
+
+    def _queue_up(self) -> None:
+        if not self._is_next:
+            self._is_next = True
+            self._listener.next_turn(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_next = False
+        self._go_on()
 
     def _take_head(self) -> bool:
         """Begin the request at the front of the buffer; False if its head is not all there."""
@@ -166,6 +225,9 @@ class Connection(asyncio.Protocol):
                 self.deadline = self._listener.tick + HEAD_TICKS
             return False
         self._head = head = read_head(buffer[:end])
+        fields, gate = head.fields, self._listener.gate
+        if fields[b"host"] not in gate.known or b"origin" in fields or b"sec-fetch-site" in fields:
+            gate.admit(head)
         length = head.length
         if length is not None and length <= len(buffer) - end:
             self._buffer = buffer[end + length :]
@@ -195,17 +257,25 @@ class Connection(asyncio.Protocol):
         except BadRequestError as error:
             self._refuse(error)
             return
-        if self._body is None and self._reply is None:
-            self._advance()
+        if self._body is None and self._buffer and self._reply is None:
+            self._queue_up()
 
     def _feed_body(self, body: Body, data: bytes) -> None:
         rest = body.feed(data)
         self.deadline = min(self._listener.tick + BODY_TICKS, self._body_deadline)
         if body.done:
             assert self._head is not None
+            self._hold(0)
             self._body = None
             self._buffer = rest
             self._perform(self._head, bytes(body.data))
+        else:
+            self._hold(len(body.data))
+
+    def _hold(self, size: int) -> None:
+        """Say how much is kept for this client while it is slow; it may be told to give way at once."""
+        if size != self.held:
+            self._listener.slow.hold(self, size)
 
     def _perform(self, head: Head, body: bytes) -> None:
         self.deadline = NEVER
@@ -216,6 +286,10 @@ class Connection(asyncio.Protocol):
 
     def _post(self, head: Head, body: bytes) -> None:
         fields = head.fields
+        content_type = fields.get(b"content-type", b"")
+        if content_type not in answers.ECHOED and body and not _is_json(content_type):
+            self._tell(head, 404, _NO_JSON, b"\r\nx-amz-crc32: %d" % zlib.crc32(_NO_JSON))
+            return
         authorization = fields.get(b"authorization", b"")
         listener = self._listener
         self._reply = reply = Reply(
@@ -240,18 +314,22 @@ class Connection(asyncio.Protocol):
         if head.method in (b"GET", b"HEAD"):
             status, text, fields = (200, _HEALTHY, b"") if head.path == b"/" else (404, b"", b"")
         elif head.method == b"OPTIONS":
-            status = 200
+            status, fields = 200, _ALLOW + self._listener.gate.preflight(head)
+        self._tell(head, status, text, fields)
+
+    def _tell(self, head: Head, status: int, text: bytes, fields: bytes = b"") -> None:
+        """Answer with what is no JSON."""
         close = not head.keep_alive
-        self._write(
-            answers.plain(
-                status,
-                text,
-                date=self._listener.date,
-                close=close,
-                fields=fields,
-                head=head.method == b"HEAD",
-            )
+        data = answers.plain(
+            status,
+            text,
+            date=self._listener.date,
+            close=close,
+            fields=fields + head.more,
+            head=head.method == b"HEAD",
         )
+        self._reply = None
+        self._write(data)
         self._answered(close)
 
     # Answers
@@ -269,6 +347,8 @@ class Connection(asyncio.Protocol):
         if content_type not in answers.ECHOED:
             content_type = answers.JSON
         where = listener.position_fields(listener.node.position if position is None else position)
+        if head.more:
+            where += head.more
         packed = len(body) >= answers.GZIP_FROM_BYTES and b"gzip" in fields.get(b"accept-encoding", b"")
         request_id = reply.request_id.encode()
         if status == 200 and not close and not packed:
@@ -290,7 +370,7 @@ class Connection(asyncio.Protocol):
 
     def _answered(self, close: bool) -> None:
         self._head = None
-        if close:
+        if close or (self._is_last and not self._buffer):
             self._close()
             return
         if not self._paused:
@@ -299,11 +379,13 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     def _go_on(self) -> None:
-        if self._transport is None or self._closing or self._reply is not None:
+        if self._transport is None or self._closing or self._paused or self._reply is not None:
             return
-        if not self._paused and not self._transport.is_reading():
+        if self._body is None and self._buffer and not self._is_next:
+            self._advance()
+        if len(self._buffer) <= _WAITING_BYTES and not self._paused and not self._transport.is_reading():
+            self._hold(0)
             self._transport.resume_reading()
-        self._advance()
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None:
@@ -314,9 +396,10 @@ class Connection(asyncio.Protocol):
         self._reply = None
         self._body = None
         self._buffer = b""
+        self._hold(0)
         self._closing = True
         self.deadline = self._listener.tick + LINGER_TICKS
-        self._write(answers.plain(error.status, b"", date=self._listener.date, close=True))
+        self._write(_refusal(error, self._listener))
         if self._transport is not None and self._transport.can_write_eof():
             self._transport.write_eof()
 
@@ -325,6 +408,25 @@ class Connection(asyncio.Protocol):
         self.deadline = self._listener.tick + STALL_TICKS
         if self._transport is not None:
             self._transport.close()
+
+
+def _refusal(error: BadRequestError, listener: Shared) -> bytes:
+    """In words of ours; of who may not ask, SDKs show the words, so these come as an error of the API."""
+    if not isinstance(error, ForbiddenError):
+        return answers.plain(error.status, error.reason.encode() + b"\n", date=listener.date, close=True)
+    return answers.answer(
+        error.status,
+        orjson.dumps(AccessDeniedError(error.reason).body()),
+        date=listener.date,
+        content_type=answers.JSON,
+        request_id=listener.request_id().encode(),
+        close=True,
+    )
+
+
+def _is_json(content_type: bytes) -> bool:
+    """Whether it is one of the types of the API, whatever its case and parameters."""
+    return content_type.partition(b";")[0].rstrip(b" \t").lower() in answers.ECHOED
 
 
 def _lacking(authorization: bytes) -> RequestError | None:

@@ -18,7 +18,8 @@ from foldb.server.node import Node
 from foldb.server.settings import Settings
 
 FIELDS = (
-    b"Host: localhost\r\nAuthorization: AWS4-HMAC-SHA256 Credential=key/20261121/us-east-1/dynamodb/aws4_request, "
+    b"Host: localhost\r\nContent-Type: application/x-amz-json-1.0\r\n"
+    b"Authorization: AWS4-HMAC-SHA256 Credential=key/20261121/us-east-1/dynamodb/aws4_request, "
     b"SignedHeaders=host, Signature=0\r\n"
 )
 TABLE = {
@@ -33,13 +34,20 @@ CAR = {"TableName": "Cars", "Item": {"pk": {"S": "car"}}}
 class FakeTransport(asyncio.Transport):
     """Remembers what was asked of it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, peer: str) -> None:
+        super().__init__({"peername": (peer, 1)})
         self.sent = b""
         self.reading = True
         self.closed = False
         self.aborted = False
         self.ended = False
+        self.unread = 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.sent += data
@@ -83,20 +91,26 @@ class FakeLoop:
     def cancel(self) -> None:
         pass
 
-    def run(self) -> None:
-        while self._ready:
-            callback, args = self._ready.pop(0)
+    def turn(self) -> bool:
+        """One turn; False if there was nothing to do."""
+        ready, self._ready = self._ready, []
+        for callback, args in ready:
             callback(*args)
+        return bool(ready)
+
+    def run(self) -> None:
+        while self.turn():
+            pass
 
 
 class Bench:
     """A node in memory with one table, and a connection to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.loop = FakeLoop()
         loop = cast(asyncio.AbstractEventLoop, self.loop)
         self.node = Node(
-            Settings(ttl_interval_ms=0, connections=2),
+            Settings(ttl_interval_ms=0, **({"connections": 2} | settings)),
             loop=loop,
             clock=lambda: 1_795_248_000_000,
             random_bytes=random.Random(1).randbytes,
@@ -108,8 +122,8 @@ class Bench:
         self.loop.run()
         self.transport.sent = b""
 
-    def connect(self) -> tuple[FakeTransport, Connection]:
-        transport, connection = FakeTransport(), Connection(self.listener)
+    def connect(self, peer: str = "127.0.0.1") -> tuple[FakeTransport, Connection]:
+        transport, connection = FakeTransport(peer), Connection(self.listener)
         connection.connection_made(transport)
         return transport, connection
 
@@ -204,13 +218,22 @@ def test_a_body_may_pause_for_ten_seconds_but_not_drip_for_more_than_sixty(bench
     assert b"HTTP/1.1 408" == bench.transport.sent[:12]
 
 
-def test_an_idle_connection_closes_after_thirty_seconds(bench: Bench) -> None:
+def test_an_idle_connection_closes_after_two_minutes(bench: Bench) -> None:
     bench.ask("ListTables", {})
-    bench.tick(protocol.IDLE_TICKS)
+    bench.tick(120)
     patient = bench.transport.closed
     bench.tick(1)
 
     assert (False, True) == (patient, bench.transport.closed)
+
+
+def test_a_connection_that_never_asks_closes_after_thirty_seconds(bench: Bench) -> None:
+    transport, connection = bench.connect()
+    bench.listener.tick += 31
+
+    assert connection.deadline < bench.listener.tick
+    connection.expire()
+    assert transport.closed
 
 
 def test_a_write_under_way_has_all_the_time_it_needs(bench: Bench) -> None:
@@ -242,11 +265,89 @@ def test_a_client_that_has_gone_does_not_get_its_answer_and_harms_nobody(bench: 
     assert 1 == bench.node.worker.statistics().items
 
 
-def test_connections_beyond_the_bound_are_turned_away(bench: Bench) -> None:
+def test_where_there_are_too_many_the_one_nearest_to_its_end_makes_room(bench: Bench) -> None:
+    """The bench takes two. The first has asked something lately, so it may stay longer than one that never did."""
     second, _ = bench.connect()
     third, _ = bench.connect()
 
+    assert (False, True, False) == (bench.transport.aborted, second.aborted, third.closed)
+
+
+def test_who_waits_for_an_answer_never_makes_room(bench: Bench) -> None:
+    bench.ask("PutItem", CAR)
+    second, connection = bench.connect()
+    connection.data_received(request("PutItem", CAR))
+    third, _ = bench.connect()
+    bench.loop.run()
+
+    assert third.closed
+    assert (1, False, False) == (bench.answers(), bench.transport.aborted, second.aborted)
+
+
+def test_one_address_may_be_given_a_share_of_the_connections() -> None:
+    bench = Bench(connections=10, connections_per_address=2)
+    second, _ = bench.connect()
+    third, connection = bench.connect()
+    other, _ = bench.connect("10.0.0.2")
+    connection.connection_lost(None)
+    fourth, _ = bench.connect("10.0.0.2")
+
     assert (False, True) == (second.closed, third.closed)
+    assert (False, False) == (other.closed, fourth.closed)
+
+
+def test_of_requests_sent_ahead_one_is_done_in_a_turn(bench: Bench) -> None:
+    bench.connection.data_received(request("ListTables", {}) * 5)
+    counts = [bench.answers()]
+    while bench.loop.turn():
+        counts.append(bench.answers())
+
+    assert [1, 2, 3, 4, 5] == counts
+
+
+def test_who_sends_ahead_without_end_is_read_no_further_until_it_was_answered(bench: Bench) -> None:
+    """Each answer used to let another piece in: a thousand requests in, three hundred out."""
+    one = request("PutItem", CAR)
+    piece = one * (70_000 // len(one))
+    bench.connection.data_received(piece)
+    while bench.transport.reading:
+        bench.connection.data_received(piece)
+    for _ in range(10):
+        bench.loop.turn()
+
+    assert not bench.transport.reading
+    assert bench.listener.slow.bytes > 64 * 1024
+    bench.loop.run()
+    assert bench.transport.reading
+    assert (0, 2 * (70_000 // len(one))) == (bench.listener.slow.bytes, bench.answers())
+
+
+def test_a_client_that_has_sent_its_last_gets_all_its_answers(bench: Bench) -> None:
+    bench.connection.data_received(request("PutItem", CAR) + request("ListTables", {}))
+    stays = bench.connection.eof_received()
+    bench.loop.run()
+
+    assert stays
+    assert (2, True) == (bench.answers(), bench.transport.closed)
+
+
+def test_of_slow_clients_the_slowest_gives_way() -> None:
+    """Half a body, and an answer that is not read, count alike; one that has all its answers does not."""
+    bench = Bench(connections=10, slow_bytes=100_000)
+    reader, reading = bench.connect()
+    reader.unread = 60_000
+    reading.pause_writing()
+    sender, sending = bench.connect()
+    sending.data_received(request("ListTables", "x" * 50_000)[:40_000])
+    before = reader.aborted
+    bench.connection.data_received(request("ListTables", "x" * 50_000)[:40_000])
+
+    assert (False, True) == (before, reader.aborted)
+    assert (False, False) == (sender.aborted, bench.transport.aborted)
+    assert bench.listener.slow.bytes < 100_000
+    bench.connection.data_received(request("ListTables", "x" * 50_000)[40_000:])
+    sending.connection_lost(None)
+    assert 0 == bench.listener.slow.bytes
 
 
 def test_a_bug_in_a_handler_is_a_500_that_tells_nothing(
