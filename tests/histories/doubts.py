@@ -1,0 +1,182 @@
+"""Items that an operation in doubt may have changed: every state they may be in.
+
+Between the positions where it opens and where it closes an operation in doubt may happen at any, or at none. So
+an item that it touches has possibilities, pairs of a state and the doubts that happened on the way there:
+
+    {(5, {}), (8, {d})}  ──a client reads 8──►  {(8, {d})}          so d happened, here and on all its items
+
+What a client is told removes possibilities; when none is left nobody could have told it. An operation on several
+items happens on all of them or on none, at one position: possibilities that its other items rule out go too.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tests.histories.history import NEVER, Operation, Step
+from tests.histories.model import VERBS, Refused, State, States
+
+Possibility: TypeAlias = tuple[State, frozenset[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """An operation in doubt: it happens after position `after` and before `before`, or never."""
+
+    operation: Operation
+    after: int
+    before: int
+
+
+class Doubts:
+    """The operations in doubt, along a replay by position.
+
+    Attributes:
+        possibilities: By key, for the keys whose state is not known for sure.
+        next_change: Beyond this position `go_to` has something to do.
+    """
+
+    def __init__(self, states: States, doubts: list[Doubt]) -> None:
+        self.possibilities: dict[str, set[Possibility]] = {}
+        self._states = states
+        self._doubts = dict(enumerate(doubts))
+        self._steps = {
+            number: {step.key: step for step in doubt.operation.steps}
+            for number, doubt in self._doubts.items()
+        }
+        self._to_open = sorted(self._doubts, key=lambda number: -self._doubts[number].after)
+        self._open: set[int] = set()
+        self._by_key: dict[str, set[int]] = {}  # the open ones
+        self._joint: dict[str, set[int]] = {}  # those on several items, until it is known what became of them
+        self._happened: dict[int, bool] = {}  # what did become of them
+        self._place = -1
+        self._expanded: dict[str, int] = {}  # by key, up to which position
+        self.next_change = self._next_change()
+
+    def go_to(self, position: int) -> None:
+        """Open and close what does up to a position."""
+        self._place = position
+        while self._to_open and self._doubts[self._to_open[-1]].after < position:
+            self._begin(self._to_open.pop())
+        for number in [one for one in self._open if self._doubts[one].before <= position]:
+            self._finish(number)
+        self.next_change = self._next_change()
+
+    def see(self, step: Step, told: Any, refused: bool, place: int) -> list[State]:
+        """Keep what agrees with what a client was told of a step at a place.
+
+        Returns:
+            If nothing does: the states that the item could have been in. Else nothing.
+        """
+        key, verb, argument = step
+        self._place = place
+        for other in self._related(key):
+            self._expand(other)
+        before, kept = self.possibilities[key], set()
+        for state, happened in before:
+            after, would = VERBS[verb](state, argument)
+            if possible(would, told, refused):
+                kept.add((state if refused else after, happened))
+        self.possibilities[key] = kept
+        if not kept or not self._agree(key):
+            return [state for state, _ in before]
+        self._settle(key)
+        return []
+
+    def _next_change(self) -> int:
+        opens = self._doubts[self._to_open[-1]].after if self._to_open else NEVER
+        return min([opens, *(self._doubts[number].before - 1 for number in self._open)])
+
+    def _begin(self, number: int) -> None:
+        self._open.add(number)
+        for key in self._steps[number]:
+            self._by_key.setdefault(key, set()).add(number)
+            if len(self._steps[number]) > 1:
+                self._joint.setdefault(key, set()).add(number)
+            self.possibilities.setdefault(key, {(self._states[key], frozenset())})
+
+    def _finish(self, number: int) -> None:
+        keys = self._steps[number]
+        for key in keys:
+            self._expand(key)
+        self._open.remove(number)
+        for key in keys:
+            self._by_key[key].remove(number)
+            if len(keys) == 1:
+                alone = self.possibilities[key]
+                self.possibilities[key] = {(state, happened - {number}) for state, happened in alone}
+        for key in keys:
+            self._settle(key)
+
+    def _expand(self, key: str) -> None:
+        """Add what an item may hold if open doubts happened since somebody looked, before this place.
+
+        Once for each place: what is seen there of one item holds for what is seen there of the next.
+        """
+        if self._expanded.get(key) == self._place:
+            return
+        self._expanded[key] = self._place
+        reached = self.possibilities[key]
+        waiting = list(reached) if self._by_key[key] else []
+        while waiting:
+            state, happened = waiting.pop()
+            for number in self._by_key[key] - happened:
+                _, verb, argument = self._steps[number][key]
+                after, would = VERBS[verb](state, argument)
+                found = (after, happened | {number})
+                if type(would) is not Refused and found not in reached:
+                    reached.add(found)
+                    waiting.append(found)
+
+    def _related(self, key: str) -> set[str]:
+        """A key, and those that are tied to it by doubts."""
+        related, waiting = {key}, [key]
+        while waiting:
+            for number in self._joint.get(waiting.pop(), ()):
+                tied = {other for other in self._steps[number] if number in self._joint.get(other, ())}
+                waiting.extend(tied - related)
+                related |= tied
+        return related
+
+    def _agree(self, key: str) -> bool:
+        """Have each doubt on several items happen on all of them or on none; False if that cannot be."""
+        changed = {key}
+        while changed:
+            for number in self._joint.get(changed.pop(), ()):
+                touched = self._align(number)
+                if touched is None:
+                    return False
+                changed |= touched
+        return True
+
+    def _align(self, number: int) -> set[str] | None:
+        """Remove what a doubt's items do not agree on; the keys where something went, or None if all went."""
+        keys = [key for key in self._steps[number] if number in self._joint.get(key, ())]
+        said = [{number in happened for _, happened in self.possibilities[key]} for key in keys]
+        if number in self._happened:
+            said.append({self._happened[number]})
+        common = set.intersection(*said)
+        if len(common) != 1:
+            return set() if common else None
+        changed = set()
+        for key in keys:
+            kept = {one for one in self.possibilities[key] if (number in one[1]) in common}
+            if len(kept) < len(self.possibilities[key]):
+                self.possibilities[key] = kept
+                changed.add(key)
+        return changed
+
+    def _settle(self, key: str) -> None:
+        """Return an item to those that are known, if it is."""
+        if self._by_key[key] or len(self.possibilities[key]) > 1:
+            return
+        ((state, happened),) = self.possibilities.pop(key)
+        self._states[key] = state
+        for number in self._joint.pop(key, ()):
+            self._happened[number] = number in happened
+
+
+def possible(would: Any, told: Any, refused: bool) -> bool:
+    """Whether a step that would tell this may have told that, in an operation that was refused or was not."""
+    if refused and type(told) is not Refused:
+        return type(would) is not Refused
+    return bool(would == told)

@@ -1,0 +1,151 @@
+"""What clients did, and what came of it.
+
+    called ──► answered, told   done: this is what it came to      (or refused, by a condition: told that too)
+           ├──► answered        rejected: it was not done, and never will be
+           └──►                 in doubt: done at any time since, or never
+
+An operation is a transaction of steps, one an item; most have one. A million of them take half a gigabyte.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, NamedTuple
+
+from .model import LOOKS, Refused
+
+# A read's position is an entry: it has seen all of that, so it comes after whatever index is in there.
+INDEX_BITS = 20
+WHOLE_ENTRY = (1 << INDEX_BITS) - 1
+NEVER = 1 << 62
+
+
+class ViolationError(AssertionError):
+    """A history that no correct database could have made."""
+
+
+class Step(NamedTuple):
+    """What is asked of one item; see model.py."""
+
+    key: str
+    verb: str
+    argument: Any = None
+
+
+class Operation(NamedTuple):
+    """One request of one client.
+
+    Attributes:
+        called: When it was sent, in monotonic nanoseconds.
+        answered: When its answer was there; None if it never was.
+        told: What was told of each step; None for an operation that was rejected or is in doubt.
+        position: Where in the log the answer says that it is true; see `position`.
+    """
+
+    client: int
+    called: int
+    answered: int | None
+    steps: tuple[Step, ...]
+    told: tuple[Any, ...] | None
+    position: int = -1
+
+    @property
+    def in_doubt(self) -> bool:
+        return self.answered is None
+
+    @property
+    def refused(self) -> bool:
+        return self.told is not None and any(type(one) is Refused for one in self.told)
+
+    @property
+    def looks(self) -> bool:
+        """Whether it changes nothing, whatever comes of it."""
+        return all(step.verb in LOOKS for step in self.steps)
+
+    def __str__(self) -> str:
+        asked = ", ".join(
+            f"{key} {verb}" + ("" if argument is None else f" {argument}")
+            for key, verb, argument in self.steps
+        )
+        if self.answered is None:
+            came = "in doubt"
+        elif self.told is None:
+            came = "rejected"
+        else:
+            came = ", ".join("done" if one is None else str(one) for one in self.told)
+        until = "…" if self.answered is None else f"{self.answered}"
+        where = "" if self.position < 0 else f" at {spelt(self.position)}"
+        return f"client {self.client} [{self.called} {until}]{where}: {asked} -> {came}"
+
+
+class History:
+    """The operations of all clients, in the order in which they ended, over as many runs as there were.
+
+    Attributes:
+        operations: What was asked; requests that were never sent are not in here.
+        runs: When each run began. A run begins with a server that has been started anew: what was in doubt
+            before has happened by then, or never will.
+        appends: How many transactions that append were drawn; it says which lists are in use.
+    """
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.runs: list[int] = []
+        self.appends = 0
+        self._numbers = count(1)
+
+    def begin(self, run: int, now: int) -> None:
+        """Note that a run begins; once for each number, however many clients join it."""
+        assert run <= len(self.runs), "runs are numbered from 0"
+        if run == len(self.runs):
+            self.runs.append(now)
+
+    def fresh(self) -> int:
+        """A number for a write, that no other has."""
+        return next(self._numbers)
+
+    def deadline(self, operation: Operation) -> int:
+        """When an operation in doubt has happened, if it ever does."""
+        following = bisect_right(self.runs, operation.called)
+        return self.runs[following] if following < len(self.runs) else NEVER
+
+    def told(self) -> list[Operation]:
+        """Those whose result is known."""
+        return [operation for operation in self.operations if operation.told is not None]
+
+    def doubts(self) -> Iterator[Operation]:
+        """Those in doubt that may have changed something."""
+        return (operation for operation in self.operations if operation.in_doubt and not operation.looks)
+
+    def counts(self) -> dict[str, int]:
+        """How many operations there are, and of which kind."""
+        told = self.told()
+        return {
+            "operations": len(self.operations),
+            "told": len(told),
+            "acknowledged": sum(not operation.looks and not operation.refused for operation in told),
+            "transactions": sum(is_transaction(operation) for operation in told),
+            "in doubt": sum(operation.in_doubt for operation in self.operations),
+            "runs": len(self.runs),
+        }
+
+
+def is_transaction(operation: Operation) -> bool:
+    """Whether it was asked as a transaction, even of one step."""
+    return len(operation.steps) > 1 or operation.steps[0].verb == "append"
+
+
+def position(text: str) -> int:
+    """The header `x-foldb-position` as a number that sorts like it.
+
+    >>> position("17.0") < position("17.3") < position("17") < position("18.0")
+    True
+    """
+    offset, _, index = text.partition(".")
+    return int(offset) << INDEX_BITS | (int(index) if index else WHOLE_ENTRY)
+
+
+def spelt(place: int) -> str:
+    """The header again."""
+    offset, index = place >> INDEX_BITS, place & WHOLE_ENTRY
+    return f"{offset}" if index == WHOLE_ENTRY else f"{offset}.{index}"

@@ -1,0 +1,103 @@
+"""What one step does to one item: all that the checkers know of DynamoDB.
+
+    (state, argument) ──► verb ──► (state after, what the client is told)
+
+The first letter of a key says what its item is, and an item that is not there has a state too:
+
+    r  a register   (v, n): the number of the write that it holds, and a counter; None where it is not there
+    l  a list       the numbers that were appended, as a tuple
+    a  an account   its balance
+
+Nothing here is shared with the database.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+State: TypeAlias = Any  # hashable; which shape, the key says
+
+ACCOUNTS = 8
+OPENING_BALANCE = 100
+_INITIAL: dict[str, State] = {"r": None, "l": (), "a": OPENING_BALANCE}
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A condition did not hold for this state, so nothing changed."""
+
+    state: State
+
+
+class States(dict[str, State]):
+    """Items by key; those that are not there included."""
+
+    def __missing__(self, key: str) -> State:
+        return _INITIAL[key[0]]
+
+
+def initial(key: str) -> State:
+    """What an item is before anybody wrote it."""
+    return _INITIAL[key[0]]
+
+
+def _get(state: State, _: Any) -> tuple[State, Any]:
+    return state, state
+
+
+def _put(_: State, version: int) -> tuple[State, Any]:
+    return (version, None), None
+
+
+def _swap(state: State, version: int) -> tuple[State, Any]:
+    return (version, None), state
+
+
+def _put_if(state: State, argument: tuple[int | None, int]) -> tuple[State, Any]:
+    expected, version = argument
+    if (None if state is None else state[0]) != expected:
+        return state, Refused(state)
+    return (version, None), None
+
+
+def _set(state: State, version: int) -> tuple[State, Any]:
+    return (version, None if state is None else state[1]), state
+
+
+def _add(state: State, amount: int) -> tuple[State, Any]:
+    version, number = (None, None) if state is None else state
+    number = amount if number is None else number + amount
+    return (version, number), number
+
+
+def _delete(state: State, _: Any) -> tuple[State, Any]:
+    return None, state
+
+
+def _append(state: State, number: int) -> tuple[State, Any]:
+    return (*state, number), None
+
+
+def _size(state: State, length: int) -> tuple[State, Any]:
+    return state, None if len(state) == length else Refused(state)
+
+
+def _move(state: State, amount: int) -> tuple[State, Any]:
+    return (state, Refused(state)) if state + amount < 0 else (state + amount, None)
+
+
+VERBS: dict[str, Callable[[State, Any], tuple[State, Any]]] = {
+    "get": _get,
+    "put": _put,
+    "swap": _swap,  # a put that tells what was there
+    "put_if": _put_if,  # if the version is the expected one
+    "set": _set,  # the version alone; tells what was there
+    "add": _add,  # to the counter; tells what it comes to
+    "delete": _delete,  # tells what was there
+    "append": _append,
+    "size": _size,  # a condition: the list is so long
+    "move": _move,  # so much to an account or from it, if it holds that much
+}
+
+# They leave every state as it is.
+LOOKS = frozenset(("get", "size"))
