@@ -91,7 +91,12 @@ class Gate:
 
 def is_host(name: str) -> bool:
     """Whether it can be the name of a server: no port, no scheme, no wildcard."""
-    return bool(_HOST.fullmatch(f"[{name}]".encode() if ":" in name else name.encode()))
+    if ":" not in name:
+        return bool(_HOST.fullmatch(name.encode()))
+    try:
+        return bool(ipaddress.IPv6Address(name))
+    except ValueError:
+        return False
 
 
 def is_origin(origin: str) -> bool:

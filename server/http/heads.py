@@ -21,6 +21,8 @@ _ONCE = frozenset(
         b"content-length",
         b"content-type",
         b"host",
+        b"origin",
+        b"sec-fetch-site",
         b"transfer-encoding",
         b"x-amz-target",
     )

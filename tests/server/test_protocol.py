@@ -2,51 +2,14 @@
 
 import gzip
 import json
-import socket
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 import pytest
 
-from tests.raw import SIGNED
+from tests.gate.wire import Wire, chunked, head, request
 from tests.tables import MakeTable
 
 MIB = 1024 * 1024
-JSON_TYPE = "Content-Type: application/x-amz-json-1.0"
-
-
-class Wire:
-    """A connection on which bytes are sent as they are given, and answers read one by one."""
-
-    def __init__(self, endpoint: str) -> None:
-        address = urlsplit(endpoint)
-        self._socket = socket.create_connection((address.hostname or "", address.port or 0), timeout=20)
-        self._file = self._socket.makefile("rb")
-
-    def send(self, *pieces: bytes) -> None:
-        for piece in pieces:
-            self._socket.sendall(piece)
-
-    def answer(self) -> tuple[int, dict[str, str], bytes]:
-        """The next answer: status, fields in lower case, body."""
-        status = int(self._file.readline().split()[1])
-        fields = {}
-        while line := self._file.readline().strip():
-            name, _, value = line.decode().partition(": ")
-            fields[name.lower()] = value
-        return status, fields, self._file.read(int(fields.get("content-length", "0")))
-
-    def line(self) -> bytes:
-        """The next line, whatever it is."""
-        return self._file.readline().strip()
-
-    def is_closed(self) -> bool:
-        """Whether nothing comes any more."""
-        return b"" == self._file.read(1)
-
-    def close(self) -> None:
-        self._file.close()
-        self._socket.close()
 
 
 @pytest.fixture
@@ -54,27 +17,6 @@ def wire(endpoint: str) -> Iterator[Wire]:
     wire = Wire(endpoint)
     yield wire
     wire.close()
-
-
-def head(operation: str = "ListTables", *fields: str) -> bytes:
-    usual = (
-        "POST / HTTP/1.1",
-        "Host: localhost",
-        f"X-Amz-Target: DynamoDB_20120810.{operation}",
-        *([] if any(field.startswith("Content-Type") for field in fields) else [JSON_TYPE]),
-        f"Authorization: {SIGNED}",
-    )
-    return "\r\n".join((*usual, *fields, "", "")).encode()
-
-
-def request(operation: str = "ListTables", body: object = None, *fields: str) -> bytes:
-    data = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
-    return head(operation, *fields, f"Content-Length: {len(data)}") + data
-
-
-def chunked(data: bytes, size: int) -> bytes:
-    pieces = [data[at : at + size] for at in range(0, len(data), size)]
-    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
 
 
 def test_a_request_may_come_byte_by_byte(wire: Wire) -> None:
