@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from ..log.commands import Position, Record
-from ..model.errors import FoldbError
+from ..model.errors import FoldbError, NewerVersionError
 from .fold import fold
 from .fold.outcomes import Outcome
 from .fold.state import PartitionState
@@ -30,9 +30,12 @@ def fold_record(state: PartitionState, record: Record) -> list[Outcome]:
 
     Raises:
         FoldError: The fold raised. The state is not to be used any more.
+        NewerVersionError: A later release wrote the record.
     """
     try:
         return fold(state, record)
+    except NewerVersionError:
+        raise
     except Exception as error:
         raise FoldError(Position(record.partition, record.offset)) from error
 
@@ -48,7 +51,7 @@ def refold(
         progress: Called now and then with the commands folded so far.
     """
     folded = told = 0
-    with _no_collections():
+    with no_collections():
         for record in records:
             fold_record(state, record)
             folded += len(record.entry.commands)
@@ -61,7 +64,7 @@ def refold(
 
 
 @contextmanager
-def _no_collections() -> Iterator[None]:
+def no_collections() -> Iterator[None]:
     """Keep Python's cycle collector out: a refold makes no garbage of its kind, and would lose a third to it."""
     enabled = gc.isenabled()
     gc.disable()

@@ -1,17 +1,21 @@
-"""A dump tells two states apart, and only two states."""
+"""A dump tells two states apart, and only two states; what is loaded from one is the state that was dumped."""
 
+import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import permutations
 
 import pytest
 
-from foldb.log.commands import Command, Genesis, Level
+from foldb.log.commands import Backfill, Command, Context, Genesis, Level
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.dump import digest, digest_of, dump, dump_table
+from foldb.materializer.fold.load import load
 from foldb.materializer.fold.state import PartitionState, Table
+from foldb.materializer.fold.storage import LISTS_UP_TO, Store
 
 from .ledger import CONTEXT, Ledger, define, delete, index_request, put, table_request
+from .random_log import random_log
 
 
 def framed(data: bytes) -> list[tuple[bytes, bytes]]:
@@ -138,3 +142,177 @@ def test_an_order_that_matters_shows() -> None:
     other.origins = {b"b" * 16: 1, b"a" * 16: 1}
 
     assert digest(one) != digest(other)
+
+
+# Loading
+
+
+def pieces(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[at : at + size] for at in range(0, len(data), size))
+
+
+def reloaded(state: PartitionState, size: int = 1 << 20) -> PartitionState:
+    return load(pieces(b"".join(dump(state)), size))
+
+
+def eventful(seed: int) -> Ledger:
+    """A random log, then an index that is half filled, a table that is gone and another process's entries."""
+    ledger = random_log(seed, length=60)
+    table = ledger.state.table_named("T")
+    assert table is not None
+    gone = ledger.create("Gone")
+    ledger.fold(put(gone, {"pk": {"S": "x"}}))
+    ledger.fold(define("DeleteTable", gone.definition.id, {"TableName": "Gone"}))
+    ledger.origin, ledger.number = b"o" * 16, 0
+    attributes = [{"AttributeName": name, "AttributeType": kind} for name, kind in (("s", "S"), ("pk", "S"))]
+    create = {"Create": index_request("late", "s", "pk")}
+    ledger.fold(
+        define(
+            "UpdateTable",
+            table.definition.id,
+            {"TableName": "T", "AttributeDefinitions": attributes, "GlobalSecondaryIndexUpdates": [create]},
+        )
+    )
+    ledger.fold(Backfill(table.definition.id, table.indexes["late"].definition.id, 3, Context("B")))
+    return ledger
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_loaded_dumps_to_the_same_bytes_however_the_file_was_cut(seed: int) -> None:
+    state = eventful(seed).state
+    data = b"".join(dump(state))
+    assert state.tokens
+    assert state.tables[1].indexes["late"].cursor is not None
+
+    for size in (1 << 20, random.Random(seed).randrange(1, 300), 5):
+        assert data == b"".join(dump(load(pieces(data, size))))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_state_loaded_anywhere_folds_the_rest_of_the_log_like_one_that_never_stopped(seed: int) -> None:
+    ledger = eventful(seed)
+    dice = random.Random(seed)
+
+    for stop in sorted(dice.sample(range(1, len(ledger.records)), 5)):
+        state = PartitionState()
+        for record in ledger.records[:stop]:
+            fold(state, record)
+        state = reloaded(state)
+        for record in ledger.records[stop:]:
+            fold(state, record)
+
+        assert b"".join(dump(ledger.state)) == b"".join(dump(state))
+
+
+def test_orders_that_matter_are_kept() -> None:
+    state = PartitionState()
+    state.origins = {b"z" * 16: 1, b"a" * 16: 7}
+
+    assert [*state.origins.items()] == [*reloaded(state).origins.items()]
+
+
+@pytest.mark.parametrize("count", [1, 2, 20, LISTS_UP_TO, LISTS_UP_TO + 1, 3 * LISTS_UP_TO])
+def test_a_collection_of_any_size_is_one_again_however_it_was_cut(count: int) -> None:
+    ledger = Ledger()
+    table = ledger.create("T", "pk:S sk:N")
+    for number in range(count):
+        ledger.fold(put(table, {"pk": {"S": "one"}, "sk": {"N": str(number)}}))
+    ledger.fold(put(table, {"pk": {"S": "other"}, "sk": {"N": "1"}}))
+
+    for size in (1 << 20, 5000, 333):
+        items = reloaded(ledger.state, size).tables[1].items
+        assert table.items.holds_the_same_as(items)
+        assert (table.items.count, table.items.size) == (items.count, items.size)
+        assert table.items.collection_size(b"one") == items.collection_size(b"one")
+
+
+@pytest.mark.parametrize("has_sort_key", [False, True])
+@pytest.mark.parametrize("count", [1, 10, 1000, 20_000])
+def test_every_item_is_found_under_its_key(count: int, has_sort_key: bool) -> None:
+    put_one_by_one, extended = Store(7, has_sort_key), Store(7, has_sort_key)
+    for number in range(count):
+        sk = b"%d" % (number % 3) if has_sort_key else b""
+        put_one_by_one.put(b"%d" % (number // 2 if has_sort_key else number), sk, (b"%d" % number, number))
+    scanned = [(pk, sk, stored) for _, pk, sk, stored in put_one_by_one.scan()]
+    for at in range(0, count, 777):
+        pks, sks, items = zip(*scanned[at : at + 777], strict=True)
+        extended.extend(pks, sks, items)
+
+    assert put_one_by_one.holds_the_same_as(extended)
+    assert [*put_one_by_one.scan()] == [*extended.scan()]
+    assert all(extended.get(pk, sk) == stored for pk, sk, stored in scanned)
+    for pk, sk, _ in scanned:
+        extended.remove(pk, sk)
+    assert (0, 0, []) == (extended.count, extended.size, [*extended.scan()])
+
+
+def test_a_loaded_store_can_be_written_to_like_any_other() -> None:
+    ledger = Ledger()
+    table = ledger.create("T", "pk:S sk:N")
+    items = [{"pk": {"S": str(n % 5)}, "sk": {"N": str(n)}} for n in range(100)]
+    for item in items[::2]:
+        ledger.fold(put(table, item))
+    again = reloaded(ledger.state)
+
+    for item in items:
+        record = ledger.record(put(table, item))
+        fold(ledger.state, record)
+        fold(again, record)
+
+    assert b"".join(dump(ledger.state)) == b"".join(dump(again))
+
+
+def test_an_index_of_everything_holds_no_second_copy_of_an_item() -> None:
+    ledger = Ledger()
+    table = ledger.create("T", GlobalSecondaryIndexes=[index_request("all", "g")])
+    ledger.fold(put(table, {"pk": {"S": "p"}, "g": {"S": "q"}}))
+
+    table = reloaded(ledger.state).tables[1]
+
+    [(_, _, _, item)], [(_, _, _, entry)] = table.items.scan(), table.indexes["all"].store.scan()
+    assert item[0] is entry[0]
+
+
+def test_a_piece_is_not_kept_alive_by_what_was_in_it() -> None:
+    """A slice of bytes that is the whole of them is the bytes themselves: an item must never be a piece."""
+    ledger = Ledger()
+    table = ledger.create("T")
+    ledger.fold(put(table, {"pk": {"S": "p"}}))
+    data = b"".join(dump(ledger.state))
+
+    [(_, _, _, (item, _))] = load([data]).tables[1].items.scan()
+
+    assert type(item) is bytes
+    assert len(item) < 50
+
+
+def test_limits_that_were_set_are_the_same_again() -> None:
+    ledger = Ledger("2012,global_indexes=7")
+
+    assert ledger.state.limits == reloaded(ledger.state).limits
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_dump_that_is_cut_short_is_no_dump(seed: int) -> None:
+    data = b"".join(dump(eventful(seed).state))
+
+    for end in range(0, len(data), 101):
+        with pytest.raises(ValueError, match="dump"):
+            load([data[:end]])
+    with pytest.raises(ValueError, match="dump"):
+        load([data + b"\0"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damage_raises_nothing_but_value_errors(seed: int) -> None:
+    """Who loads a file compares its digest only at the end: until then anything may come along."""
+    dice = random.Random(seed)
+    data = b"".join(dump(eventful(seed).state))
+
+    for _ in range(400):
+        damaged = bytearray(data)
+        damaged[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+        try:
+            load(pieces(bytes(damaged), 1000))
+        except ValueError:
+            continue

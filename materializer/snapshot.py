@@ -1,0 +1,177 @@
+"""A partition's state in a file.
+
+    snapshot ::= magic head check dump digest
+    magic    ::= "foldb snapshot 1" 0A
+    head     ::= length (4 bytes, big-endian) JSON      of which log, as of which record, how much it holds
+    check    ::= BLAKE2b-128 of magic and head
+    dump     ::= the state's canonical form (fold/dump.py)
+    digest   ::= BLAKE2b-256 of the dump: the digest that `foldb verify` and a log's Digest commands speak of
+
+A snapshot only saves time: the log alone is the truth. So whatever is not exactly what was written is unusable, and
+nothing is ever repaired.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import Final
+
+import orjson
+
+from ..log.disk import File, write_all
+from .fold.dump import dump
+from .fold.load import load
+from .fold.state import PartitionState
+
+# Another number whenever a dump changes in any way: who finds an older one folds the log instead.
+MAGIC: Final = b"foldb snapshot 1\n"
+_LENGTH_BYTES: Final = 4
+_CHECK_BYTES: Final = 16
+_DIGEST_BYTES: Final = 32
+_LARGEST_HEAD: Final = 4096
+
+_PIECE_BYTES: Final = 1 << 20
+# A log on the same disk waits for what is being synced, so it is never much at once.
+_SYNC_BYTES: Final = 8 << 20
+
+
+class UnusableError(Exception):
+    """The snapshot is not to be used, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a snapshot says of itself.
+
+    Attributes:
+        log_id: The log that was folded.
+        partition: The partition of it.
+        offset: The last record that was folded; `hash` is that record's own, by which its history is known.
+        time_ms: Log time there.
+        items: Items of all tables.
+        item_bytes: Their size.
+    """
+
+    log_id: bytes
+    partition: int
+    offset: int
+    hash: bytes
+    time_ms: int
+    items: int
+    item_bytes: int
+
+    @classmethod
+    def of(cls, state: PartitionState, hash_: bytes) -> "Head":
+        """The head for a state, given the hash of the last record that was folded into it."""
+        assert state.genesis is not None, "every log begins with Genesis"
+        tables = state.tables.values()
+        return cls(
+            log_id=state.genesis.log_id,
+            partition=state.genesis.partition,
+            offset=state.next_offset - 1,
+            hash=hash_,
+            time_ms=state.log_time,
+            items=sum(table.items.count for table in tables),
+            item_bytes=sum(table.items.size for table in tables),
+        )
+
+    def encode(self) -> bytes:
+        """Magic, head and check."""
+        body = orjson.dumps({**asdict(self), "log_id": self.log_id.hex(), "hash": self.hash.hex()})
+        data = MAGIC + len(body).to_bytes(_LENGTH_BYTES, "big") + body
+        return data + _check(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A snapshot whose head is whole: its dump goes from byte `start` to byte `end`, where `digest` stands."""
+
+    file: File
+    head: Head
+    start: int
+    end: int
+    digest: str
+
+
+def write_snapshot(file: File, head: Head, state: PartitionState) -> str:
+    """Write a snapshot into an empty file and sync it; return the digest."""
+    data = head.encode()
+    write_all(file, 0, data)
+    position = synced = len(data)
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    for piece in _pieces(dump(state)):
+        digest.update(piece)
+        write_all(file, position, piece)
+        position += len(piece)
+        if position - synced >= _SYNC_BYTES:
+            file.sync()
+            synced = position
+    write_all(file, position, digest.digest())
+    file.sync()
+    return digest.hexdigest()
+
+
+def judge(file: File) -> Judged:
+    """Read a snapshot's head; of the dump nothing is known yet.
+
+    Raises:
+        UnusableError: It is not whole, or of another version.
+    """
+    data = file.read(0, len(MAGIC) + _LENGTH_BYTES + _LARGEST_HEAD + _CHECK_BYTES)
+    if data[: len(MAGIC)] != MAGIC:
+        raise UnusableError("it is damaged at its beginning, or of another version")
+    body = len(MAGIC) + _LENGTH_BYTES
+    check = body + int.from_bytes(data[len(MAGIC) : body], "big")
+    start, end = check + _CHECK_BYTES, file.size() - _DIGEST_BYTES
+    if data[check:start] != _check(data[:check]) or start > end:
+        raise UnusableError("its head is damaged")
+    fields = orjson.loads(data[body:check])
+    fields["log_id"], fields["hash"] = bytes.fromhex(fields["log_id"]), bytes.fromhex(fields["hash"])
+    return Judged(file, Head(**fields), start, end, file.read(end, _DIGEST_BYTES).hex())
+
+
+def read_dump(snapshot: Judged) -> Iterator[bytes]:
+    """The dump, piece by piece. Nothing of it may be believed until the last piece has been asked for.
+
+    Raises:
+        UnusableError: The pieces were not what was written.
+    """
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    for at in range(snapshot.start, snapshot.end, _PIECE_BYTES):
+        piece = snapshot.file.read(at, min(_PIECE_BYTES, snapshot.end - at))
+        digest.update(piece)
+        yield piece
+    if digest.hexdigest() != snapshot.digest:
+        raise UnusableError("it is damaged: its digest is not that of its bytes")
+
+
+def load_state(snapshot: Judged) -> PartitionState:
+    """The state that was written.
+
+    Raises:
+        UnusableError: The dump is not whole, or does not hold what the head says.
+    """
+    try:
+        state = load(read_dump(snapshot))
+    except ValueError as error:
+        raise UnusableError(f"it is damaged: {error}") from error
+    if state.genesis is None or Head.of(state, snapshot.head.hash) != snapshot.head:
+        raise UnusableError("its head is not that of its dump")
+    return state
+
+
+def _pieces(frames: Iterable[bytes]) -> Iterator[bytes]:
+    """The frames joined: writing and hashing each by itself would take longer than making it."""
+    waiting: list[bytes] = []
+    size = 0
+    for frame in frames:
+        waiting.append(frame)
+        size += len(frame)
+        if size >= _PIECE_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)
+
+
+def _check(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_CHECK_BYTES).digest()

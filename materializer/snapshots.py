@@ -1,0 +1,232 @@
+"""The snapshots of a database: made by one process, loaded by the next that starts.
+
+    make    newest usable + what the log has since ──► temporary file ──► synced ──► named ──► older ones removed
+    start   newest usable ──► the worker folds what the log has since
+
+The folder `snapshots` beside the log holds `<offset of the last record folded>.snapshot`. A crash at any moment leaves
+whole ones; whoever makes the next removes what it left besides. One that cannot be used is passed over with a warning,
+for the log has everything: without any snapshot a start only takes longer.
+"""
+
+import gc
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from ..log.commands import Record
+from ..log.disk import Disk, File, read_all
+from ..log.recovery import LOCK_NAME
+from ..model.errors import LogLockedError
+from .fold.state import PartitionState
+from .refold import no_collections, refold
+from .snapshot import Head, Judged, UnusableError, judge, load_state, read_dump, write_snapshot
+
+FOLDER: Final = "snapshots"
+KEPT: Final = 2
+PARTITION: Final = 0  # a log has one for now
+
+_MANY_ITEMS: Final = 100_000
+_UNFINISHED: Final = ".new"
+_FILE_NAME: Final = re.compile(r"([0-9]{20})\.snapshot")
+
+logger = logging.getLogger(__name__)
+
+
+class Chained(Protocol):
+    """The part of a log that snapshots need; the log itself has it, and whoever reads beside its writer."""
+
+    @property
+    def log_id(self) -> bytes: ...
+
+    def end(self, partition: int) -> int: ...
+
+    def hash_of(self, partition: int, offset: int) -> bytes: ...
+
+    def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...
+
+
+@dataclass(slots=True)
+class Start:
+    """What to begin from: a state that was loaded, or an empty one if there was none to load.
+
+    Attributes:
+        head: What the snapshot says of itself.
+        unusable: The offsets of those that were passed over.
+    """
+
+    state: PartitionState
+    head: Head | None = None
+    unusable: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A snapshot that is there now; `is_new` unless the log had nothing that an older one has not."""
+
+    head: Head
+    bytes: int
+    digest: str
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A file among the snapshots: what it says of itself where that can be read, and why it cannot be used, if so."""
+
+    offset: int
+    bytes: int
+    head: Head | None
+    digest: str | None
+    fault: str | None
+
+
+class Snapshots:
+    """The snapshots beside the log in `folder`."""
+
+    def __init__(self, folder: Path, disk: Disk) -> None:
+        self.folder = folder / FOLDER
+        self._disk = disk
+
+    def offsets(self) -> list[int]:
+        """The offsets that there are snapshots of, going by their names; the newest first."""
+        matches = (_FILE_NAME.fullmatch(name) for name in self._names())
+        return sorted((int(match[1]) for match in matches if match), reverse=True)
+
+    def path(self, offset: int) -> Path:
+        """Where the snapshot of an offset is."""
+        return self.folder / f"{offset:020d}.snapshot"
+
+    def load_newest(self, log: Chained) -> Start:
+        """Load the newest that can be used. Those that cannot are named in a warning each, and left as they are."""
+        unusable: list[int] = []
+        for offset in self.offsets():
+            try:
+                with self._opened(offset) as file, no_collections():
+                    snapshot = _of(log, offset, judge(file))
+                    state = load_state(snapshot)
+                    if snapshot.head.items > _MANY_ITEMS:
+                        gc.freeze()  # as after a refold
+                    return Start(state, snapshot.head, unusable)
+            except (UnusableError, OSError) as error:
+                logger.warning("%s is passed over: %s", self.path(offset), error)
+                unusable.append(offset)
+        return Start(PartitionState(), None, unusable)
+
+    def make(self, log: Chained, *, keep: int = KEPT, progress: Callable[[int], None] | None = None) -> Made:
+        """Make a snapshot of the log as it is now, and keep the `keep` newest that can be used.
+
+        Raises:
+            LogLockedError: Another process is making one.
+            OSError: The disk would not have it. The older snapshots are as they were.
+        """
+        unlock = self._lock()
+        try:
+            self._remove_unfinished()
+            start = self.load_newest(log)
+            state = start.state
+            refold(state, log.read(PARTITION, state.next_offset), progress)
+            head = Head.of(state, log.hash_of(PARTITION, state.next_offset - 1))
+            is_new = head != start.head
+            if is_new:
+                self._write(head, state)
+            self._remove_old(head.offset, keep, start.unusable)
+            with self._opened(head.offset) as file:
+                return Made(head, file.size(), judge(file).digest, is_new)
+        finally:
+            unlock()
+
+    def examine(self, offset: int, log: Chained) -> Examined:
+        """Read a snapshot to its end and say how it is."""
+        size, snapshot, fault = 0, None, None
+        try:
+            with self._opened(offset) as file:
+                size = file.size()
+                snapshot = judge(file)
+                for _ in read_dump(_of(log, offset, snapshot)):
+                    pass
+        except (UnusableError, OSError) as error:
+            fault = str(error)
+        if snapshot is None:
+            return Examined(offset, size, None, None, fault)
+        return Examined(offset, size, snapshot.head, snapshot.digest, fault)
+
+    def _write(self, head: Head, state: PartitionState) -> None:
+        """After a crash it is there with all of it, or not at all: first the bytes are synced, then it is named."""
+        path = self.path(head.offset)
+        unfinished = path.with_name(path.name + _UNFINISHED)
+        file = self._disk.open(unfinished, create=True)
+        try:
+            write_snapshot(file, head, state)
+            self._disk.rename(unfinished, path)
+        except OSError:
+            with suppress(OSError):
+                self._disk.remove(unfinished)
+            raise
+        finally:
+            file.close()
+        self._disk.sync_folder(self.folder)
+
+    def _remove_old(self, newest: int, keep: int, unusable: list[int]) -> None:
+        """Remove what no start will need, damaged ones included; they do not count among those that are kept.
+
+        What is ahead of the log stays until the log has come that far: who reads beside a crashed writer may not see
+        all that is durable.
+        """
+        behind = [offset for offset in self.offsets() if offset <= newest]
+        usable = [offset for offset in behind if offset not in unusable]
+        for offset in behind:
+            if offset not in usable[:keep]:
+                self._disk.remove(self.path(offset))
+
+    def _remove_unfinished(self) -> None:
+        """Remove what makers that died have left. Who holds the lock knows that nobody is writing it."""
+        for name in self._names():
+            if name.endswith(_UNFINISHED):
+                self._disk.remove(self.folder / name)
+
+    def _lock(self) -> Callable[[], None]:
+        if not self._names():
+            self._disk.make_folder(self.folder)
+        try:
+            return self._disk.lock(self.folder / LOCK_NAME, b"pid %d\n" % os.getpid())
+        except BlockingIOError:
+            holder = read_all(self._disk, self.folder / LOCK_NAME).decode(errors="replace").strip()
+            raise LogLockedError(
+                f"another process ({holder or 'unknown'}) is making a snapshot in {self.folder}: wait for it"
+            ) from None
+
+    def _names(self) -> list[str]:
+        try:
+            return self._disk.names(self.folder)
+        except FileNotFoundError:
+            return []
+
+    @contextmanager
+    def _opened(self, offset: int) -> Iterator[File]:
+        file = self._disk.open(self.path(offset), write=False)
+        try:
+            yield file
+        finally:
+            file.close()
+
+
+def _of(log: Chained, offset: int, snapshot: Judged) -> Judged:
+    """The snapshot, if the log is the one that was folded, and its history still the one that was folded."""
+    head = snapshot.head
+    if head.log_id != log.log_id:
+        raise UnusableError(f"it belongs to the log {head.log_id.hex()}")
+    if (head.partition, head.offset) != (PARTITION, offset):
+        raise UnusableError(
+            f"its name says another position than it does itself, {head.partition}:{head.offset}"
+        )
+    end = log.end(PARTITION)
+    if offset >= end:
+        raise UnusableError(f"the log ends before it, at {end - 1}: was it restored from a backup?")
+    if log.hash_of(PARTITION, offset) != head.hash:
+        raise UnusableError("the log has another history: was it restored from a backup?")
+    return snapshot
