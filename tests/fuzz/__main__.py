@@ -1,4 +1,4 @@
-"""Fuzz one target: python -m tests.fuzz TARGET --seconds N
+"""Fuzz targets, one after the other: python -m tests.fuzz TARGET... --seconds N
 
 Coverage of our own code leads the fuzzer (atheris, which is libFuzzer). An input that breaks the target's property is
 kept in corpus/TARGET/, where a test tries it for ever.
@@ -39,7 +39,7 @@ def fuzz(name: str, *, seconds: int, runs: int, seed: int) -> None:
         f"-timeout={_SECONDS_MAX}",
         "-print_final_stats=1",
     ]
-    atheris.Setup([sys.argv[0], *options, str(seeds), str(target.corpus)], target.run)
+    atheris.Setup(["fuzz", *options, str(seeds), str(target.corpus)], target.run)
     atheris.Fuzz()
 
 
@@ -47,23 +47,33 @@ def _escaped(word: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in word.encode())
 
 
+def fuzz_all(names: list[str], **extent: int) -> int:
+    """Fuzz each in a process of its own, which libFuzzer ends; how many broke."""
+    broken = 0
+    for name in names:
+        sys.stdout.write(f"target {name}\n")
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            fuzz(name, **extent)
+        broken += os.waitpid(child, 0)[1] != 0
+    return broken
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("target", choices=sorted(TARGETS))
-    parser.add_argument("--seconds", type=int, default=0, help="how long; 0 for no end")
-    parser.add_argument("--runs", type=int, default=-1, help="how many inputs; -1 for no end")
+    parser.add_argument("target", nargs="+", choices=sorted(TARGETS))
+    parser.add_argument("--seconds", type=int, default=0, help="how long each; 0 for no end")
+    parser.add_argument("--runs", type=int, default=-1, help="how many inputs each; -1 for no end")
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    if os.environ.get("PYTHONHASHSEED") is None:
-        # The same seed makes the same inputs only if sets have the same order.
-        os.execve(
-            sys.executable,
-            [sys.executable, "-m", "tests.fuzz", *sys.argv[1:]],
-            {**os.environ, "PYTHONHASHSEED": "0"},
-        )
-    fuzz(arguments.target, seconds=arguments.seconds, runs=arguments.runs, seed=arguments.seed)
+    given = parser.parse_args()
+    sys.exit(fuzz_all(given.target, seconds=given.seconds, runs=given.runs, seed=given.seed))
 
 
 if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        # The same seed makes the same inputs only if sets have the same order.
+        again = [sys.executable, "-m", "tests.fuzz", *sys.argv[1:]]
+        os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
     main()
