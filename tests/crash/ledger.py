@@ -56,12 +56,14 @@ class Ledger:
         numbers = scan(url)
         added, transactions = numbers.pop(COUNTER, 0), numbers.pop(TRANSACTIONS, 0)
         sure = self.additions["acknowledged"]
-        assert sure <= added <= sure + self.additions["in doubt"]
+        assert sure <= added <= sure + self.additions["in doubt"], (
+            f"{added} additions, some lost or made twice: {self.additions}"
+        )
         self.additions = Counter({"acknowledged": added})
 
         for key, (acknowledged, sent) in self.rising.items():
             number = numbers.pop(key, 0)
-            assert acknowledged <= number <= sent, key
+            assert acknowledged <= number <= sent, f"{key}: an overwrite lost, or never sent"
             self.rising[key] = (number, sent)
 
         expected = {key for key, fate in self.items.items() if fate == "acknowledged"}
@@ -74,6 +76,12 @@ class Ledger:
         first, second = ({key[:-1] for key in numbers if key[-1] == end} for end in "<>")
         assert first == second, "half of a transaction"
         assert len(first) == transactions, "a transaction without its addition, or an addition without"
+
+    def doubt(self) -> None:
+        """Be sure of nothing any more: the server had not promised to keep it."""
+        self.items = {key: "refused" if fate == "refused" else "in doubt" for key, fate in self.items.items()}
+        self.rising = {key: (0, sent) for key, (_, sent) in self.rising.items()}
+        self.additions = Counter({"in doubt": self.additions.total() - self.additions["refused"]})
 
 
 class Writers:

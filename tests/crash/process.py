@@ -10,20 +10,30 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.crash.power import PowerDisk
 from tests.served import FOLDB
 
 PATIENCE_S = 30
+
+# What foldb asks of a disk that changes something on it.
+DISK_CALLS = ("open", "pwrite", "ftruncate", "fdatasync", "fsync", "rename", "remove")
 
 
 class Process:
     """Serves a folder from the start of the block; killed at its end if it still runs.
 
     Attributes:
-        url: Where it answers.
+        url: Where it answers; empty if it ended before it did, which only one that `may_end` may.
         said: What it has said on stderr; all of it, once it has ended.
     """
 
-    def __init__(self, folder: Path, *options: str, program: Sequence[str | Path] = (FOLDB,)) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        program: Sequence[str | Path] = (FOLDB,),
+        may_end: bool = False,
+    ) -> None:
         self._process = subprocess.Popen(
             [*program, "serve", "--db", folder, "--port", "0", *options],
             stdout=subprocess.DEVNULL,
@@ -32,6 +42,7 @@ class Process:
         )
         self.said = ""
         self.url = self._address()
+        assert self.url or may_end, f"foldb serve ended: {self.said}"
 
     def __enter__(self) -> Self:
         return self
@@ -44,6 +55,12 @@ class Process:
     def kill(self) -> None:
         """Let it feel nothing."""
         self._process.kill()
+        self.wait()
+
+    def lose_power(self, disk: PowerDisk) -> None:
+        """Run no further instruction, and leave what has reached the disk."""
+        self._process.kill()
+        disk.cut()
         self.wait()
 
     def terminate(self) -> float:
@@ -67,29 +84,59 @@ class Process:
             if match := re.search(r"http://\S+:\d+", line):
                 return match[0]
         self.wait()
-        raise AssertionError(f"foldb serve ended: {self.said}")
+        return ""
 
 
 def with_failing_sync(from_when: Path) -> list[str | Path]:
     """A foldb whose syncs fail with EIO from the moment at which the file is there."""
-    program = (
-        "import errno, os\n"
-        "def fdatasync(descriptor, sync=os.fdatasync):\n"
-        f"    if os.path.exists({str(from_when)!r}): raise OSError(errno.EIO, os.strerror(errno.EIO))\n"
-        "    sync(descriptor)\n"
-        "os.fdatasync = fdatasync\n"
-        "from foldb.cli.main import run\n"
-        "run()\n"
-    )
-    return [sys.executable, "-c", program]
+    return _foldb_after(f"""
+import errno, os
+def fdatasync(descriptor, sync=os.fdatasync):
+    if os.path.exists({str(from_when)!r}): raise OSError(errno.EIO, os.strerror(errno.EIO))
+    sync(descriptor)
+os.fdatasync = fdatasync
+""")
 
 
-def with_descriptors(count: int) -> list[str | Path]:
-    """A foldb that may have so many files and sockets open and no more."""
-    program = (
-        "import resource\n"
-        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({count}, {count}))\n"
-        "from foldb.cli.main import run\n"
-        "run()\n"
-    )
-    return [sys.executable, "-c", program]
+def with_stalled_sync(while_there: Path) -> list[str | Path]:
+    """A foldb whose syncs do not return while the file is there."""
+    return _foldb_after(f"""
+import os, time
+def fdatasync(descriptor, sync=os.fdatasync):
+    while os.path.exists({str(while_there)!r}): time.sleep(0.01)
+    sync(descriptor)
+os.fdatasync = fdatasync
+""")
+
+
+def without_sync() -> list[str | Path]:
+    """A foldb that says it has synced what it wrote, and has not."""
+    return _foldb_after("import os; os.fdatasync = lambda descriptor: None")
+
+
+def with_power_cut(mounted: Path, calls: int) -> list[str | Path]:
+    """A foldb that cuts the power of its disk just before it calls it for the nth time, and is gone with it."""
+    return _foldb_after(f"""
+import itertools, os, signal
+from pathlib import Path
+from tests.crash.power import cut
+count = itertools.count(1)
+def counted(call):
+    def before(*arguments, **options):
+        if next(count) == {calls}:
+            cut(Path({str(mounted)!r}))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*arguments, **options)
+    return before
+for name in {DISK_CALLS!r}:
+    setattr(os, name, counted(getattr(os, name)))
+""")
+
+
+def with_limit(resource: str, most: int) -> list[str | Path]:
+    """A foldb that may have so much of a resource and no more: RLIMIT_NOFILE, RLIMIT_FSIZE."""
+    return _foldb_after(f"import resource; resource.setrlimit(resource.{resource}, ({most}, {most}))")
+
+
+def _foldb_after(preparation: str) -> list[str | Path]:
+    return [sys.executable, "-c", f"{preparation}\nfrom foldb.cli.main import run\nrun()\n"]

@@ -6,12 +6,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.crash.ledger import Ledger, Writers, create
-from tests.crash.process import Process, with_descriptors
+from tests.crash.process import Process, with_limit
 
 
 def test_idle_connections_leave_the_log_its_files(tmp_path: Path) -> None:
     ledger = Ledger()
-    program = with_descriptors(64)
+    program = with_limit("RLIMIT_NOFILE", 64)
     with Process(tmp_path, "--segment-bytes", "10000", program=program) as server, ExitStack() as idle:
         create(server.url)
         address = urlsplit(server.url)
