@@ -7,6 +7,7 @@ this machine asks for.
 
 import http.client
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -28,6 +29,11 @@ _AUTHORIZATION = (
 # Throttling and 503 mean that nothing was done, so these may be tried again; a 500 may not.
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 
+# In every answer of a DynamoDB endpoint, and in few of anybody else's.
+_REQUEST_ID = "x-amzn-RequestId"
+_SHOWN = 200
+_HOST = re.compile(r"[0-9A-Za-z._:%-]+")
+
 
 class Client:
     """Calls one server. Not for use by several threads: `copy()` gives each its own.
@@ -40,15 +46,12 @@ class Client:
     def __init__(
         self, url: str, *, timeout_s: float = 60, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        if parts.scheme != "http" or not parts.hostname:
-            raise CommandError(f"{url} is not an address such as http://127.0.0.1:8000", ExitCode.USAGE)
-        self.url = f"http://{parts.netloc}"
+        self.url, host, port = address(url)
         self.position: str | None = None
         self.log_time_ms: int | None = None
         self._timeout_s = timeout_s
         self._sleep = sleep
-        self._connection = http.client.HTTPConnection(parts.hostname, parts.port or 8000, timeout=timeout_s)
+        self._connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
 
     def copy(self) -> "Client":
         """Another client of the same server."""
@@ -81,11 +84,11 @@ class Client:
         return self._once(target, body)
 
     def _once(self, target: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        status, headers, answer = self._send(target, orjson.dumps(body))
+        status, headers, answer = self._send(target, _body(body))
         if "x-foldb-position" in headers:
             self.position = headers["x-foldb-position"]
             self.log_time_ms = _milliseconds(headers.get("x-foldb-log-time"))
-        content = _parsed(answer, self.url)
+        content = _parsed(status, headers, answer, self.url)
         if status != 200:
             raise ServerError(
                 str(content.get("__type", "")).rpartition("#")[2] or f"HTTP {status}", status, content
@@ -109,13 +112,32 @@ class Client:
                 f"{self.url} did not answer within {self._timeout_s:g} s; whether the request was done is unknown.",
                 ExitCode.UNREACHABLE,
             ) from error
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             self._connection.close()
             raise CommandError(
                 f"cannot reach {self.url}. Start a server with `foldb serve`, "
                 "or open a database folder without one: --db PATH.",
                 ExitCode.UNREACHABLE,
             ) from error
+        except http.client.HTTPException as error:
+            self._connection.close()
+            raise _is_another(self.url, "what is not HTTP") from error
+
+
+def address(url: str) -> tuple[str, str, int]:
+    """An address as it is shown, its host and its port.
+
+    >>> address("localhost:8001")
+    ('http://localhost:8001', 'localhost', 8001)
+    """
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), None, None
+    if parts.scheme != "http" or not host or not _HOST.fullmatch(host):
+        raise CommandError(f"{url} is not an address such as http://127.0.0.1:8000", ExitCode.USAGE)
+    return f"http://{parts.netloc}", host, 8000 if port is None else port
 
 
 def _milliseconds(text: str | None) -> int | None:
@@ -123,13 +145,28 @@ def _milliseconds(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() else None
 
 
-def _parsed(answer: bytes, url: str) -> dict[str, Any]:
+def _body(request: Mapping[str, Any]) -> bytes:
+    """The request's bytes. What does not fit the operation goes as it is: the server says it better."""
+    try:
+        return orjson.dumps(request, default=lambda number: orjson.Fragment(f"{number}"))
+    except TypeError as error:
+        raise CommandError(f"this cannot be sent, {error}: write it another way", ExitCode.USAGE) from error
+
+
+def _parsed(status: int, headers: HTTPMessage, answer: bytes, url: str) -> dict[str, Any]:
     try:
         content = json.loads(answer, parse_float=Decimal)
     except ValueError:
         content = None
-    if not isinstance(content, dict):
-        raise CommandError(
-            f"{url} answers, but not as a DynamoDB endpoint does: is it foldb?", ExitCode.UNREACHABLE
-        )
+    if not isinstance(content, dict) or _REQUEST_ID not in headers:
+        is_text = headers.get("Content-Type", "").startswith("text/plain")
+        text = answer[:_SHOWN].decode(errors="replace") if is_text else ""
+        raise _is_another(url, " ".join(f"HTTP {status} {text}".split()))
     return content
+
+
+def _is_another(url: str, answers: str) -> CommandError:
+    sentence = (
+        f"{url} answers `{answers}`, not as a DynamoDB endpoint does: is it foldb, and is that its port?"
+    )
+    return CommandError(sentence, ExitCode.UNREACHABLE)

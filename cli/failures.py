@@ -2,7 +2,7 @@
 
     0  done; for `verify`: no difference        6  throttled, retries included
     1  a difference was found                   7  the server calls the request invalid
-    2  wrong usage                              8  not reachable, or not started
+    2  wrong usage                              8  not reachable, not started, not to be read or written
     3  no such table, index or item             9  the log or a table is not what it was: integrity
     4  the condition did not hold              10  partly done
     5  the transaction was cancelled          130  interrupted
@@ -10,11 +10,20 @@
 A script may rely on these numbers: add, never change.
 """
 
+import errno
+import os
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
-from ..model.errors import AppendUnknownError, CorruptionError, FoldbError, ForeignLogError, LogError
+from ..model.errors import (
+    AppendUnknownError,
+    CorruptionError,
+    FoldbError,
+    ForeignLogError,
+    LogError,
+    NewerVersionError,
+)
 
 
 class ExitCode(IntEnum):
@@ -91,11 +100,28 @@ def of_foldb(error: FoldbError) -> CommandError:
 
     if isinstance(error, AppendUnknownError):
         return CommandError(str(error), ExitCode.INTEGRITY)
-    if isinstance(error, LogError):
+    if isinstance(error, (LogError, NewerVersionError)):
         return CommandError(str(error), ExitCode.UNREACHABLE)
     if isinstance(error, (CorruptionError, ForeignLogError, FoldError)):
         return CommandError(str(error), ExitCode.INTEGRITY)
     return CommandError(str(error), ExitCode.USAGE)
+
+
+_SYSTEM_STEPS = {
+    errno.EACCES: "run as its owner, or name another place",
+    errno.EPERM: "run as its owner, or name another place",
+    errno.EROFS: "`foldb log` and `foldb verify` only read; for all else copy the folder to where it can be written",
+    errno.ENOSPC: "make room, or name another place",
+    errno.EDQUOT: "make room, or name another place",
+}
+
+
+def of_system(error: OSError) -> CommandError:
+    """The failure behind what the operating system refused: what, why, and what to do."""
+    why = os.strerror(error.errno) if error.errno else str(error)
+    step = _SYSTEM_STEPS.get(error.errno or 0, "look at the disk, the folder, and where the output goes")
+    what = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    return CommandError(f"{what}{why}: {step}", ExitCode.UNREACHABLE)
 
 
 _NEXT_STEPS = (

@@ -51,6 +51,8 @@ from .values import plain_item
 
 PARTITION = 0  # a log has one for now
 
+_DIGITS = 18  # sequence numbers have no room for more
+
 Told = dict[str, Any]
 
 
@@ -66,9 +68,13 @@ def read_position(text: str) -> Position:
     Position(partition=0, offset=10482, index=3)
     """
     offset, dot, index = text.removeprefix("@").partition(".")
-    if not offset.isdecimal() or (dot and not index.isdecimal()):
+    if not _is_number(offset) or (dot and not _is_number(index)):
         raise CommandError(f"`{text}` is not a position such as 10482 or 10482.3", ExitCode.USAGE)
     return Position(PARTITION, int(offset), int(index) if dot else None)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS
 
 
 class Story:

@@ -56,6 +56,8 @@ class Lifted:
 
     def paths(self, text: str) -> str:
         """A ProjectionExpression for `a,b.c`: every name goes by a placeholder, so any name will do."""
+        if not all(name.strip() for path in text.split(",") for name in path.split(".")):
+            raise CommandError(f"--select '{text}' has an empty name: write a,b.c", ExitCode.USAGE)
         return ", ".join(".".join(map(self.alias, path.strip().split("."))) for path in text.split(","))
 
     def body(self) -> dict[str, object]:

@@ -10,7 +10,8 @@ A command is imported once it is known that it is the one: people wait for this 
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -21,11 +22,16 @@ from typer.core import TyperCommand, TyperGroup
 from .. import __version__
 from ..model.errors import FoldbError
 from .commands import COMMANDS
-from .failures import CommandError, ExitCode, of_foldb
+from .failures import CommandError, ExitCode, of_foldb, of_system
 from .settings import Color, Format, Settings, default_database
 
 _SWITCHES = frozenset(("--typed", "-q", "--quiet", "--no-progress", "--yes", "-y", "--no-input", "--version"))
 _VALUED = frozenset(("--db", "-o", "--output", "--color"))
+
+_STDERR = 2
+
+# Everything that typer finds wrong with a command line is one of these. It has no public name for them.
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 class Program(TyperGroup):
@@ -46,7 +52,9 @@ class Program(TyperGroup):
         self.commands[name] = command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, flags_first(args))
+        with _ending_in_a_sentence():
+            _refuse_what_is_not_utf8(args)
+            return super().parse_args(ctx, flags_first(args))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in COMMANDS:
@@ -54,19 +62,59 @@ class Program(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _ending_in_a_sentence():
             return super().invoke(ctx)
-        except (CommandError, FoldbError) as error:
-            failure = error if isinstance(error, CommandError) else of_foldb(error)
-            typer.echo(f"foldb: {failure.sentence}", err=True)
-            raise typer.Exit(failure.code) from error
-        except KeyboardInterrupt as error:
-            typer.echo("foldb: interrupted", err=True)
-            raise typer.Exit(ExitCode.INTERRUPTED) from error
-        except BrokenPipeError as error:
-            # The reader has what it wanted: `foldb scan T | head`. Python must not try to write the rest at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(ExitCode.DONE) from error
+
+
+@contextmanager
+def _ending_in_a_sentence() -> Iterator[None]:
+    try:
+        yield
+    except _UsageError as error:
+        raise _end(_of_usage(error)) from error
+    except CommandError as error:
+        raise _end(error) from error
+    except FoldbError as error:
+        raise _end(of_foldb(error)) from error
+    except KeyboardInterrupt as error:
+        raise _end(CommandError("interrupted", ExitCode.INTERRUPTED)) from error
+    except BrokenPipeError as error:
+        # The reader has what it wanted: `foldb scan T | head`.
+        _forget_output()
+        raise typer.Exit(ExitCode.DONE) from error
+    except OSError as error:
+        if error.filename is None:
+            _forget_output()  # perhaps it was that which could not be written
+        raise _end(of_system(error)) from error
+
+
+def _end(failure: CommandError) -> typer.Exit:
+    if failure.sentence:
+        typer.echo(f"foldb: {failure.sentence}", err=True)
+    return typer.Exit(failure.code)
+
+
+def _of_usage(error: Any) -> CommandError:
+    """What typer says, in our manner. It says nothing where it has printed the help of a group of commands."""
+    said = str(error.format_message()).replace("Value error, ", "").rstrip(".")
+    if not said:
+        return CommandError("", ExitCode.USAGE)
+    command = "foldb" if error.ctx is None else error.ctx.command_path
+    stop = "" if said.endswith("?") else "."
+    return CommandError(f"{said[0].lower()}{said[1:]}{stop} See `{command} --help`.", ExitCode.USAGE)
+
+
+def _refuse_what_is_not_utf8(args: Sequence[str]) -> None:
+    for word in args:
+        if any("\ud800" <= letter <= "\udfff" for letter in word):
+            shown = word.encode("utf-8", "replace").decode()
+            raise CommandError(f"`{shown}` is not UTF-8: set your terminal to it", ExitCode.USAGE)
+
+
+def _forget_output() -> None:
+    """Python would try at its exit to write what is left, fail again, and say so."""
+    with suppress(OSError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _made(command: Any) -> Any:
@@ -91,7 +139,7 @@ def flags_first(args: Sequence[str]) -> list[str]:
         if word == "--":
             return [*first, *rest, word, *words]
         if word in _VALUED:
-            first += [word, *_next(words)]
+            first += [word, _value(word, words)]
         elif word in _SWITCHES or word.partition("=")[0] in _VALUED:
             first.append(word)
         else:
@@ -99,8 +147,12 @@ def flags_first(args: Sequence[str]) -> list[str]:
     return first + rest
 
 
-def _next(words: Any) -> list[str]:
-    return [word for word in (next(words, None),) if word is not None]
+def _value(flag: str, words: Iterator[str]) -> str:
+    for word in words:
+        return word
+    raise CommandError(
+        f"{flag} is the last word, and wants a value behind it. See `foldb --help`.", ExitCode.USAGE
+    )
 
 
 app = typer.Typer(
@@ -151,9 +203,11 @@ def main(
 ) -> None:
     from .session import Session  # --help and --version do without
 
+    if db == "":
+        raise CommandError("--db is empty: name a folder or a server, or leave it out", ExitCode.USAGE)
     session = Session(
         Settings(
-            db=db or default_database(),
+            db=default_database() if db is None else db,
             format=output,
             typed=typed,
             quiet=quiet,
@@ -169,4 +223,12 @@ def main(
 
 def run() -> None:
     """What the console script calls."""
+    _open_what_is_closed()
     app(prog_name="foldb")
+
+
+def _open_what_is_closed() -> None:
+    """Started without stdout or stderr, the log would be opened in its place, and what is said written into it."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        pass
+    os.close(descriptor)

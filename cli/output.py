@@ -158,13 +158,19 @@ def time_text(time_ms: int) -> str:
     )
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the top of the program, which knows that it is no error. Rich would leave with 1."""
+        raise BrokenPipeError
+
+
 def _console(color: Color, *, stderr: bool) -> Console:
     match color:
         case Color.ALWAYS:
-            return Console(stderr=stderr, force_terminal=True, highlight=False)
+            return _Console(stderr=stderr, force_terminal=True, highlight=False)
         case Color.NEVER:
-            return Console(stderr=stderr, no_color=True, highlight=False)
-    return Console(stderr=stderr, highlight=False)
+            return _Console(stderr=stderr, no_color=True, highlight=False)
+    return _Console(stderr=stderr, highlight=False)
 
 
 def _is_number(value: Any) -> bool:

@@ -166,11 +166,17 @@ def _sort_condition(shape: Shape, name: str, text: str, lifted: Lifted) -> str:
         if text.startswith(operator):
             return f"{alias} {operator} {value(text.removeprefix(operator))}"
     word, _, rest = text.partition(" ")
-    if word.lower() == "begins_with" and rest:
-        return f"begins_with({alias}, {value(rest)})"
     low, found, high = rest.partition(" and ")
-    if word.lower() == "between" and found:
-        return f"{alias} BETWEEN {value(low)} AND {value(high)}"
+    match word.lower():
+        case "begins_with" if rest:
+            return f"begins_with({alias}, {value(rest)})"
+        case "between" if found:
+            return f"{alias} BETWEEN {value(low)} AND {value(high)}"
+        case "begins_with" | "between":
+            raise CommandError(
+                f"--sk '{text}': write 'begins_with X', 'between X and Y', or '= {text}' for the word itself",
+                ExitCode.USAGE,
+            )
     return f"{alias} = {value(text)}"
 
 

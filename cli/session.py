@@ -15,7 +15,7 @@ import typer
 
 from .. import serve
 from ..model.errors import LogLockedError
-from .client import Client
+from .client import Client, address
 from .failures import CommandError, ExitCode
 from .output import Output, counted, time_text, units_text
 from .settings import Settings
@@ -92,7 +92,11 @@ class Session:
             raise CommandError(f"{question} Nothing was done: say --yes.", ExitCode.USAGE)
         # Not `input`, which would write to stdout: that is for data.
         typer.echo(f"{question} [y/N] ", nl=False, err=True)
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        answer = sys.stdin.readline() if sys.stdin else ""
+        if not answer:
+            typer.echo("", err=True)
+            raise CommandError("nobody answered, and nothing was done: say --yes", ExitCode.USAGE)
+        if answer.strip().lower() not in ("y", "yes"):
             raise CommandError("nothing was done", ExitCode.INTERRUPTED)
 
     def _as_of(self) -> str:
@@ -121,9 +125,21 @@ def is_address(db: str) -> bool:
 
 def existing(path: Path) -> Path:
     """The folder, if there is a database in it: a command with a slip in its path creates nothing."""
-    if not path.is_dir():
+    if not path.exists():
         raise CommandError(
             f"there is no database in {path}. `foldb serve --db {path}` makes one.", ExitCode.UNREACHABLE
+        )
+    if not path.is_dir():
+        raise CommandError(f"{path} is a file: name the folder of a database", ExitCode.UNREACHABLE)
+    # Not loaded above: a command that talks to an address does without the log.
+    from ..log.disk import SystemDisk
+    from ..log.mark import NAME as MARK
+    from ..log.recovery import has_log
+
+    # A log that has lost its segments still has its mark; who opens it says more about that.
+    if not has_log(SystemDisk(), path) and not (path / MARK).exists():
+        raise CommandError(
+            f"there is no log in {path}: name a folder that `foldb serve` has served", ExitCode.UNREACHABLE
         )
     return path
 
@@ -137,7 +153,7 @@ def consumed(answer: dict[str, Any]) -> Any:
 def _url(db: str) -> str | None:
     """The address of the running server, if there is one."""
     if is_address(db):
-        return db
+        return address(db)[0]
     # A command that talks to an address does without a server's modules: they take longer to load than it runs.
     from ..server.app import ADDRESS_FILE
 

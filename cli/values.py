@@ -17,7 +17,11 @@ import base64
 import binascii
 import json
 import re
-from decimal import Decimal
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 import orjson
@@ -129,7 +133,11 @@ def read_json(text: str | bytes, what: str) -> Any:
     """Parse JSON with every digit of its numbers; `what` names it for the error."""
     try:
         return json.loads(text, parse_float=Decimal, parse_int=Decimal, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        _refuse(f"{what} is nested too deeply")
+    except InvalidOperation:
+        _refuse(f"{what} holds a number with too large an exponent")
+    except ValueError as error:
         _refuse(f"{what} is not JSON: {error}")
 
 
@@ -139,6 +147,30 @@ def read_item(text: str | bytes, what: str, *, is_typed: bool) -> Item:
     if not isinstance(item, dict):
         _refuse(f"{what} is not an item: write a JSON object such as '{{\"id\": 1}}'")
     return item if is_typed else typed_item(item)
+
+
+def read_lines(source: str) -> Iterator[str]:
+    """The lines of a file, or of stdin where `source` is `-`.
+
+    Raises:
+        CommandError: It cannot be read, or a line is not UTF-8.
+    """
+    if source == "-" and sys.stdin is None:
+        _refuse("there is no stdin to read")
+    try:
+        # Bytes, because how stdin decodes them is up to the locale.
+        with nullcontext(sys.stdin.buffer) if source == "-" else Path(source).open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                yield _utf8(line, number)
+    except OSError as error:
+        _refuse(f"cannot read {source}: {error.strerror}")
+
+
+def _utf8(line: bytes, number: int) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        _refuse(f"line {number} is not UTF-8")
 
 
 def write_json(value: Any, *, indent: bool = False) -> str:

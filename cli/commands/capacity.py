@@ -25,7 +25,7 @@ def plan(
     item_size: Annotated[
         str | None, typer.Option("--item-size", metavar="SIZE", help="Bytes, or such as 3.5KB.")
     ] = None,
-    rate: Annotated[int, typer.Option(min=1, help="Reads or writes a second.")] = 50,
+    rate: Annotated[int, typer.Option(min=1, max=10**9, help="Reads or writes a second.")] = 50,
     consistency: Annotated[
         Literal["strong", "eventual", "both"], typer.Option(help="Of the reads.")
     ] = "both",
@@ -55,7 +55,7 @@ def size_bytes(text: str) -> int:
     >>> size_bytes("3.5KB")
     3584
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(B|KB|MB|)", text.strip(), re.IGNORECASE)
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(B|KB|MB|)", text.strip(), re.IGNORECASE)
     if match is None:
         raise CommandError(f"`{text}` is not a size: write 500, 3.5KB or 1MB", ExitCode.USAGE)
     unit = {"": 1, "B": 1, "KB": 1024, "MB": 1024 * 1024}[match[2].upper()]

@@ -1,10 +1,7 @@
 """`foldb item`: one item at a time, or a stream of them in JSON Lines."""
 
-import sys
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +12,7 @@ from ..literals import Lifted
 from ..loading import Loader
 from ..progress import progress
 from ..session import Session, consumed
-from ..values import read_item
+from ..values import read_item, read_lines
 from .options import (
     Add,
     Condition,
@@ -182,31 +179,30 @@ def _write(
 
 def _put_lines(session: Session, table: str, source: str) -> None:
     """Write a stream of items in batches; a line that is wrong stops it there and says which."""
-    with nullcontext(sys.stdin) if source == "-" else _open(Path(source[1:])) as lines:
-        loader = Loader(session.client, session.shape(table))
-        items = iter(_items(lines, session.settings.typed))
-        try:
-            with progress(session.settings, session.output.stderr, table, None) as advance:
-                while batch := list(islice(items, loader.BATCH)):
-                    loader.put(batch)
-                    advance(len(batch))
-        except KeyboardInterrupt as error:
-            raise CommandError(
-                f"interrupted after {loader.written:,} items; putting them again is harmless",
-                ExitCode.INTERRUPTED,
-            ) from error
+    loader = Loader(session.client, session.shape(table))
+    items = _items(read_lines(source.removeprefix("@")), session.settings.typed)
+    try:
+        with progress(session.settings, session.output.stderr, table, None) as advance:
+            while batch := list(islice(items, loader.BATCH)):
+                loader.put(batch)
+                advance(len(batch))
+    except KeyboardInterrupt as error:
+        raise CommandError(
+            f"interrupted after {loader.written:,} items; putting them again is harmless",
+            ExitCode.INTERRUPTED,
+        ) from error
+    except CommandError as error:
+        if not loader.written:
+            raise
+        raise CommandError(
+            f"{error.sentence}; {loader.written:,} items before it were put, and putting them again is harmless",
+            ExitCode.PARTLY,
+        ) from error
     session.write_footer(loader.written, loader.units)
     loader.check()
 
 
-def _items(lines: Iterable[str], is_typed: bool) -> Iterable[Item]:
+def _items(lines: Iterable[str], is_typed: bool) -> Iterator[Item]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
             yield read_item(line, f"line {number}", is_typed=is_typed)
-
-
-def _open(path: Path) -> Any:
-    try:
-        return path.open(encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"cannot read {path}: {error.strerror}", ExitCode.USAGE) from error

@@ -1,16 +1,13 @@
 """`foldb tx`: several actions, all or none."""
 
-import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ...model.values import Item
 from ..failures import CommandError, ExitCode, ServerError
 from ..literals import Lifted
 from ..session import Session, consumed
-from ..values import plain_item, read_json, typed_item, write_json
+from ..values import plain_item, read_json, read_lines, typed_item, write_json
 from .item import update_expression
 
 
@@ -35,9 +32,12 @@ def tx(
     Example: foldb tx map-item001-to-cx1.json
     """
     session: Session = ctx.obj
-    actions = read_json(_text(source), source)
+    what = "stdin" if source == "-" else source
+    actions = read_json("".join(read_lines(source)), what)
     if not isinstance(actions, list) or not all(isinstance(action, dict) for action in actions):
-        raise CommandError(f"{source} is not a list of actions", ExitCode.USAGE)
+        raise CommandError(
+            f"{what} is not a list of actions: see the forms in `foldb tx --help`", ExitCode.USAGE
+        )
     reads = bool(actions) and all("get" in action or "Get" in action for action in actions)
     items = actions if session.settings.typed else [_action(action) for action in actions]
     body: dict[str, Any] = {"TransactItems": items, "ReturnConsumedCapacity": "TOTAL"}
@@ -82,6 +82,9 @@ def _action(action: dict[str, Any]) -> dict[str, Any]:
             f"{kind} takes {', '.join(_KINDS[kind])}; not {', '.join(sorted(unknown)) or 'without a table'}",
             ExitCode.USAGE,
         )
+    for name, value in parts.items():
+        if not _fits(name, value):
+            raise CommandError(f"`{name}` of {kind} must be {_FORMS[name][1]}", ExitCode.USAGE)
     return {kind.capitalize() if kind != "check" else "ConditionCheck": _members(parts)}
 
 
@@ -95,6 +98,25 @@ _KINDS = {
 }
 
 
+_STRING = (str, "a string")
+_CLAUSES = ((str, list), "a string or a list of strings")
+_OBJECT = (dict, "a JSON object")
+_FORMS: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(("table", "if", "select"), _STRING),
+    **dict.fromkeys(("set", "remove", "add", "delete"), _CLAUSES),
+    **dict.fromkeys(("item", "key", "values"), _OBJECT),
+    "names": (dict, "a JSON object of strings"),
+    "show_old": (bool, "true or false"),
+}
+
+
+def _fits(name: str, value: Any) -> bool:
+    if not isinstance(value, _FORMS[name][0]):
+        return False
+    strings = value if isinstance(value, list) else value.values() if name == "names" else ()
+    return all(isinstance(string, str) for string in strings)
+
+
 def _members(parts: dict[str, Any]) -> dict[str, Any]:
     lifted = Lifted([], [])
     lifted.names.update(parts.get("names", {}))
@@ -102,7 +124,7 @@ def _members(parts: dict[str, Any]) -> dict[str, Any]:
     body: dict[str, Any] = {"TableName": parts["table"]}
     for name, member in (("item", "Item"), ("key", "Key")):
         if name in parts:
-            body[member] = _item(parts[name], name)
+            body[member] = typed_item(parts[name])
     expression = update_expression(
         lifted, *(_clauses(parts.get(word)) for word in ("set", "remove", "add", "delete"))
     )
@@ -119,18 +141,3 @@ def _members(parts: dict[str, Any]) -> dict[str, Any]:
 
 def _clauses(value: str | list[str] | None) -> list[str] | None:
     return [value] if isinstance(value, str) else value
-
-
-def _item(value: Any, name: str) -> Item:
-    if not isinstance(value, dict):
-        raise CommandError(f"{name} must be a JSON object", ExitCode.USAGE)
-    return typed_item(value)
-
-
-def _text(source: str) -> str:
-    if source == "-":
-        return sys.stdin.read()
-    try:
-        return Path(source).read_text("utf-8")
-    except OSError as error:
-        raise CommandError(f"cannot read {source}: {error.strerror}", ExitCode.USAGE) from error

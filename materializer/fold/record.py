@@ -24,7 +24,9 @@ from ...log.commands import (
     Transact,
     Update,
 )
+from ...log.log import HASH
 from ...model import numbers
+from ...model.errors import NewerVersionError
 from ...model.values import load
 from . import definitions
 from .outcomes import Done, Outcome, Refused, Skipped, sequence_number
@@ -41,6 +43,7 @@ def fold(state: PartitionState, record: Record) -> list[Outcome]:
 
     Raises:
         AssertionError: The record is not the next one, or a command is not what the server may append: a bug.
+        NewerVersionError: A later release wrote it, and its commands mean what this one does not know.
     """
     assert record.offset == state.next_offset, "the log skipped or repeated a record"
     state.next_offset = record.offset + 1
@@ -117,15 +120,33 @@ def _expire(state: PartitionState, command: Expire, offset: int, index: int) -> 
 def _begin(state: PartitionState, genesis: Genesis) -> Outcome:
     if state.genesis is not None:
         return Done(progressed=False)
-    state.begin(genesis)
+    _check_level(genesis.level)
+    if genesis.hash != HASH:
+        raise _later(f"keys find their places by {genesis.hash}")
+    try:
+        state.begin(genesis)
+    except ValueError:
+        raise _later(f"its limits are {genesis.limits}") from None
     return Done(progressed=True)
 
 
 def _raise_level(state: PartitionState, command: Level) -> Outcome:
-    assert command.level <= LEVEL, "a level that this release does not know may not be appended"
+    _check_level(command.level)
     raised = command.level > state.level
     state.level = max(state.level, command.level)
     return Done(progressed=raised)
+
+
+def _check_level(level: int) -> None:
+    if level > LEVEL:
+        raise _later(f"commands mean what they do at level {level}, not {LEVEL}")
+
+
+def _later(what: str) -> NewerVersionError:
+    """Who does not know what a log means must not guess."""
+    return NewerVersionError(
+        f"the log is of a version of foldb later than this one: {what}. Start the one that wrote it, or a later one."
+    )
 
 
 def _number(state: PartitionState, offset: int, index: int) -> int:

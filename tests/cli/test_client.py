@@ -27,7 +27,7 @@ SHAPE = Shape({"TableName": "Notes", "KeySchema": [{"AttributeName": "id", "KeyT
 
 
 @contextmanager
-def answering(*answers: tuple[int, Any]) -> Iterator[str]:
+def answering(*answers: tuple[int, Any], request_id: str | None = "R1") -> Iterator[str]:
     """A server that gives these answers, one after the other, whatever it is asked."""
     rest = iter(answers)
 
@@ -40,6 +40,8 @@ def answering(*answers: tuple[int, Any]) -> Iterator[str]:
             data = content if isinstance(content, bytes) else json.dumps(content).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
+            if request_id:
+                self.send_header("x-amzn-RequestId", request_id)
             self.end_headers()
             self.wfile.write(data)
 
@@ -89,7 +91,23 @@ def test_an_answer_that_is_not_dynamodbs_is_said_to_be_none(content: bytes) -> N
         assert "is it foldb" in failure(url).sentence
 
 
-@pytest.mark.parametrize("url", ["https://127.0.0.1:8000", "http://", "ftp://x"])
+def test_json_of_somebody_else_is_not_taken_for_an_answer() -> None:
+    with answering((404, {"detail": "Not Found"}), request_id=None) as url:
+        assert f"{url} answers `HTTP 404`, not as a DynamoDB endpoint does" in failure(url).sentence
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1:8000",
+        "http://",
+        "ftp://x",
+        "http://[::1",
+        "http://h:x",
+        "http://h:99999",
+        "http://a b",
+    ],
+)
 def test_an_address_that_is_none_is_wrong_usage(url: str) -> None:
     with pytest.raises(CommandError) as caught:
         Client(url)

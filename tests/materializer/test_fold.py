@@ -1,10 +1,14 @@
 """What records do to a partition."""
 
-from foldb.log.commands import Context, Entry, Expire, Genesis, Record
+import pytest
+
+from foldb.log.commands import Command, Context, Entry, Expire, Genesis, Level, Record
+from foldb.log.log import HASH
 from foldb.materializer.fold import LEVEL, fold
 from foldb.materializer.fold.outcomes import Applied, Done, Refused, Skipped, sequence_number
-from foldb.materializer.fold.state import ORIGINS_KEPT
-from foldb.model.errors import ConditionalCheckFailedError, ValidationError
+from foldb.materializer.fold.state import ORIGINS_KEPT, PartitionState
+from foldb.materializer.refold import fold_record
+from foldb.model.errors import ConditionalCheckFailedError, NewerVersionError, ValidationError
 from foldb.model.values import Item, dump
 
 from .ledger import CONTEXT, START, Ledger, define, delete, index_request, put, update
@@ -192,6 +196,21 @@ def test_the_first_genesis_wins() -> None:
     assert Done(progressed=False) == outcome
     assert ledger.state.genesis is not None
     assert ledger.state.genesis.log_id == bytes(16)
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (Genesis(bytes(16), 0, 1, 0, LEVEL + 1, HASH, "modern"), f"level {LEVEL + 1}, not {LEVEL}"),
+        (Genesis(bytes(16), 0, 1, 0, LEVEL, "sha4", "modern"), "by sha4"),
+        (Genesis(bytes(16), 0, 1, 0, LEVEL, HASH, "2099"), "limits are 2099"),
+        (Level(LEVEL + 1, CONTEXT), f"level {LEVEL + 1}, not {LEVEL}"),
+    ],
+)
+def test_what_a_later_release_wrote_is_refused_not_guessed(command: Command, says: str) -> None:
+    record = Record(0, 0, START, Entry(bytes(16), 0, [command]))
+    with pytest.raises(NewerVersionError, match=says):
+        fold_record(PartitionState(), record)
 
 
 def test_sequence_numbers_go_on_where_the_copied_log_left_off() -> None:
