@@ -1,12 +1,13 @@
 """Items that an operation in doubt may have changed: every state they may be in.
 
 Between the positions where it opens and where it closes an operation in doubt may happen at any, or at none. So
-an item that it touches has possibilities, pairs of a state and the doubts that happened on the way there:
+an item that it touches has possibilities, pairs of a state and the doubts that happened on the way there, and when:
 
-    {(5, {}), (8, {d})}  ──a client reads 8──►  {(8, {d})}          so d happened, here and on all its items
+    {(5, {}), (8, {d at 7})}  ──a client reads 8──►  {(8, {d at 7})}
 
-What a client is told removes possibilities; when none is left nobody could have told it. An operation on several
-items happens on all of them or on none, at one position: possibilities that its other items rule out go too.
+So d happened, after the place before 7 at which somebody looked. What a client is told removes possibilities; when
+none is left nobody could have told it. An operation on several items happens on all of them or on none, at one
+position: possibilities that its other items rule out go too.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any, TypeAlias
 from tests.histories.history import NEVER, Operation, Step
 from tests.histories.model import VERBS, Refused, State, States
 
-Possibility: TypeAlias = tuple[State, frozenset[int]]
+Possibility: TypeAlias = tuple[State, frozenset[tuple[int, int]]]  # of a doubt and its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Doubts:
         self._open: set[int] = set()
         self._by_key: dict[str, set[int]] = {}  # the open ones
         self._joint: dict[str, set[int]] = {}  # those on several items, until it is known what became of them
-        self._happened: dict[int, bool] = {}  # what did become of them
+        self._happened: dict[int, int | None] = {}  # what did become of them
         self._place = -1
         self._expanded: dict[str, int] = {}  # by key, up to which position
         self.next_change = self._next_change()
@@ -103,7 +104,7 @@ class Doubts:
             self._by_key[key].remove(number)
             if len(keys) == 1:
                 alone = self.possibilities[key]
-                self.possibilities[key] = {(state, happened - {number}) for state, happened in alone}
+                self.possibilities[key] = {(state, happened - {(number, 0)}) for state, happened in alone}
         for key in keys:
             self._settle(key)
 
@@ -119,10 +120,12 @@ class Doubts:
         waiting = list(reached) if self._by_key[key] else []
         while waiting:
             state, happened = waiting.pop()
-            for number in self._by_key[key] - happened:
+            for number in self._by_key[key] - {one for one, _ in happened}:
                 _, verb, argument = self._steps[number][key]
                 after, would = VERBS[verb](state, argument)
-                found = (after, happened | {number})
+                # When it happened matters to its other items alone.
+                when = self._place if len(self._steps[number]) > 1 else 0
+                found = (after, happened | {(number, when)})
                 if type(would) is not Refused and found not in reached:
                     reached.add(found)
                     waiting.append(found)
@@ -151,15 +154,15 @@ class Doubts:
     def _align(self, number: int) -> set[str] | None:
         """Remove what a doubt's items do not agree on; the keys where something went, or None if all went."""
         keys = [key for key in self._steps[number] if number in self._joint.get(key, ())]
-        said = [{number in happened for _, happened in self.possibilities[key]} for key in keys]
+        said = [{_when(number, one) for one in self.possibilities[key]} for key in keys]
         if number in self._happened:
             said.append({self._happened[number]})
         common = set.intersection(*said)
-        if len(common) != 1:
-            return set() if common else None
+        if not common:
+            return None
         changed = set()
         for key in keys:
-            kept = {one for one in self.possibilities[key] if (number in one[1]) in common}
+            kept = {one for one in self.possibilities[key] if _when(number, one) in common}
             if len(kept) < len(self.possibilities[key]):
                 self.possibilities[key] = kept
                 changed.add(key)
@@ -169,10 +172,18 @@ class Doubts:
         """Return an item to those that are known, if it is."""
         if self._by_key[key] or len(self.possibilities[key]) > 1:
             return
-        ((state, happened),) = self.possibilities.pop(key)
-        self._states[key] = state
+        (only,) = self.possibilities.pop(key)
+        self._states[key] = only[0]
         for number in self._joint.pop(key, ()):
-            self._happened[number] = number in happened
+            self._happened[number] = _when(number, only)
+
+
+def _when(number: int, possibility: Possibility) -> int | None:
+    """The place at which a doubt happened, None if it did not."""
+    for one, place in possibility[1]:
+        if one == number:
+            return place
+    return None
 
 
 def possible(would: Any, told: Any, refused: bool) -> bool:

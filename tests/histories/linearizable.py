@@ -67,8 +67,8 @@ def parts_by_key(history: History) -> dict[str, list[Part]]:
         elif told is not None:
             refused = operation.refused
             for (key, verb, argument), result in zip(steps, told, strict=True):
-                # Of a transaction that was refused, the steps that did not refuse it say nothing.
-                if not refused or type(result) is Refused:
+                # Of a transaction that was refused, only what it saw is of interest.
+                if not refused or type(result) is Refused or verb in LOOKS:
                     part = Part(called, answered, verb, argument, result, False, operation)
                     parts.setdefault(key, []).append(part)
     return parts

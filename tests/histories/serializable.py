@@ -80,7 +80,8 @@ def _lists(operations: list[Operation]) -> dict[str, _List]:
         for step in operation.steps:
             if step.verb == "append":
                 lists[step.key].writers[step.argument] = number
-            elif step.verb == "size" and operation.told is not None and not operation.refused:
+        for step, told in zip(operation.steps, operation.told or (), strict=False):
+            if step.verb == "size" and told is None:  # the condition held
                 lists[step.key].reads.append((number, step.argument))
         for key, read in _seen(operation):
             if key[0] == "l":
@@ -132,8 +133,9 @@ def _dependencies(lists: dict[str, _List], operations: list[Operation]) -> graph
         for number, length in known.reads:
             if 0 < length <= len(known.order):
                 add(known.writers[known.order[length - 1]], number, "wr")
+    seen = {known.writers[appended] for known in lists.values() for appended in known.order}
     for known in lists.values():
-        unseen = _unseen(known, operations)
+        unseen = _unseen(known, operations, seen)
         for number, length in known.reads:
             if length < len(known.order):
                 add(number, known.writers[known.order[length]], "rw")
@@ -143,13 +145,17 @@ def _dependencies(lists: dict[str, _List], operations: list[Operation]) -> graph
     return edges
 
 
-def _unseen(known: _List, operations: list[Operation]) -> list[int]:
-    """Who appended for sure what no read shows: they came after all of the reads."""
-    shown = {known.writers[appended] for appended in known.order}
+def _unseen(known: _List, operations: list[Operation], seen: set[int]) -> list[int]:
+    """Who appended for sure what no read of this list shows: they came after all of the reads.
+
+    That is who was told so, and who was seen in another list.
+    """
+    shown = set(known.order)
     return [
         writer
-        for writer in known.writers.values()
-        if writer not in shown and operations[writer].told is not None and not operations[writer].refused
+        for appended, writer in known.writers.items()
+        if appended not in shown
+        and (writer in seen or (operations[writer].told is not None and not operations[writer].refused))
     ]
 
 

@@ -60,7 +60,7 @@ def _first_positions(history: History, called: list[Operation]) -> dict[int, int
     first: dict[int, int] = {}
     lowest, runs = NEVER, list(history.runs)
     for operation in reversed(called):
-        while runs and operation.called < runs[-1]:
+        while runs and operation.called <= runs[-1]:
             first[runs.pop()] = lowest
         if operation.told is not None and operation.position < lowest:
             lowest = operation.position

@@ -24,7 +24,7 @@ class Workload:
 
     def __init__(self, history: History, dice: random.Random, keys: int, transactions: float) -> None:
         self._history = history
-        self._dice = dice
+        self.dice = dice
         self._keys = keys
         self._transactions = transactions
         self._versions: dict[str, int | None] = {}
@@ -32,10 +32,10 @@ class Workload:
 
     def draw(self) -> tuple[Step, ...]:
         """The next request."""
-        if self._dice.random() < self._transactions:
-            draw = self._dice.choices(_TRANSACTIONS, _TRANSACTION_WEIGHTS)[0]
+        if self.dice.random() < self._transactions:
+            draw = self.dice.choices(_TRANSACTIONS, _TRANSACTION_WEIGHTS)[0]
             return draw(self)
-        return (self._single(),)
+        return self.single()
 
     def saw(self, operation: Operation) -> None:
         """Remember what an answer told."""
@@ -45,59 +45,59 @@ class Workload:
             elif step.verb in ("get", "swap") and step.key[0] == "r":
                 self._versions[step.key] = None if told is None else told[0]
 
-    def _single(self) -> Step:
-        verb = self._dice.choices(_SINGLES, _WEIGHTS)[0]
-        key = f"r{int(self._keys * self._dice.random() ** 3)}"
+    def single(self) -> tuple[Step, ...]:
+        verb = self.dice.choices(_SINGLES, _WEIGHTS)[0]
+        key = f"r{int(self._keys * self.dice.random() ** 3)}"
         argument: Any = None
         if verb == "add":
-            argument = self._dice.randint(1, 1000)
+            argument = self.dice.randint(1, 1000)
         elif verb == "put_if":
             argument = (self._versions.get(key), self._history.fresh())
         elif verb in ("put", "swap", "set"):
             argument = self._history.fresh()
-        return Step(key, verb, argument)
+        return (Step(key, verb, argument),)
 
     def _list_keys(self, most: int) -> list[str]:
         first = self._history.appends // _APPENDS
-        chosen = self._dice.sample(range(first, first + _LISTS), self._dice.randint(1, most))
+        chosen = self.dice.sample(range(first, first + _LISTS), self.dice.randint(1, most))
         return [f"l{number}" for number in chosen]
 
-    def _append(self) -> tuple[Step, ...]:
+    def append(self) -> tuple[Step, ...]:
         number = self._history.fresh()
         self._history.appends += 1
         return tuple(Step(key, "append", number) for key in self._list_keys(4))
 
-    def _append_if(self) -> tuple[Step, ...]:
+    def append_if(self) -> tuple[Step, ...]:
         """To some lists, if others are as long as they were when they were seen: a write that rests on a read."""
-        first, *others = self._append()
+        first, *others = self.append()
         checks = [Step(step.key, "size", self._lengths.get(step.key, 0)) for step in others]
         return (first, *checks)
 
     def _transfer(self) -> tuple[Step, ...]:
-        source, target = self._dice.sample(range(ACCOUNTS), 2)
-        amount = self._dice.randint(1, 60)
+        source, target = self.dice.sample(range(ACCOUNTS), 2)
+        amount = self.dice.randint(1, 60)
         return Step(f"a{source}", "move", -amount), Step(f"a{target}", "move", amount)
 
     def _audit(self) -> tuple[Step, ...]:
         return tuple(Step(f"a{number}", "get") for number in range(ACCOUNTS))
 
-    def _read_lists(self) -> tuple[Step, ...]:
+    def read_lists(self) -> tuple[Step, ...]:
         return tuple(Step(key, "get") for key in self._list_keys(4))
 
     def _read_any(self) -> tuple[Step, ...]:
-        register = f"r{self._dice.randrange(self._keys)}"
-        account = f"a{self._dice.randrange(ACCOUNTS)}"
+        register = f"r{self.dice.randrange(self._keys)}"
+        account = f"a{self.dice.randrange(ACCOUNTS)}"
         return tuple(Step(key, "get") for key in (register, account, *self._list_keys(2)))
 
 
 _SINGLES = ("get", "put", "swap", "put_if", "set", "add", "delete")
 _WEIGHTS = (40, 12, 8, 14, 8, 12, 6)
 _TRANSACTIONS = (
-    Workload._append,
-    Workload._append_if,
+    Workload.append,
+    Workload.append_if,
     Workload._transfer,
     Workload._audit,
-    Workload._read_lists,
+    Workload.read_lists,
     Workload._read_any,
 )
 _TRANSACTION_WEIGHTS = (25, 15, 20, 10, 25, 5)
