@@ -1,18 +1,21 @@
 """One process's database: a log, the worker that folds it, and the names the API knows it by.
 
-open ──► log ──► refold ──► serve ... ──► close: answer what was taken, sync, let go of the log
+open ──► log ──► newest snapshot ──► its tail ──► serve ... ──► close: answer what was taken, sync, let go of the log
 """
 
 import asyncio
 from collections.abc import Callable
 
 from ..log.commands import Position
+from ..log.disk import SystemDisk
 from ..log.local import LocalLog
 from ..log.log import Log
 from ..log.memory import MemoryLog
 from ..materializer.fold.state import PartitionState, Table
 from ..materializer.local import LocalPartition
+from ..materializer.maker import SnapshotMaker
 from ..materializer.partition import Partition
+from ..materializer.snapshots import Snapshots
 from ..materializer.timers import Timers
 from ..materializer.worker import Worker
 from ..model.errors import ResourceNotFoundError
@@ -57,7 +60,7 @@ class Node:
         on_fatal: Callable[[BaseException], None],
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Open the log and refold it; this takes as long as the log is.
+        """Open the log, load the newest snapshot and fold what came after it; without one, the whole log.
 
         Args:
             settings: How to serve.
@@ -76,8 +79,7 @@ class Node:
         self.random_bytes = random_bytes
         self.counts = Counter(clock, settings.count_refresh_ms)
         self.rebuilding: RebuildJob | None = None
-        self.state = PartitionState()
-        self.log = _open_log(settings, loop, clock, random_bytes, on_fatal)
+        self.log, self.state = _open(settings, loop, clock, random_bytes, on_fatal)
         try:
             self.worker = Worker(
                 self.log,
@@ -105,9 +107,17 @@ class Node:
         )
         self.worker.on_folded = self._timers.folded
         self._timers.start()
+        self._maker: SnapshotMaker | None = None
+        if settings.path is not None and settings.snapshot_every:
+            self._maker = SnapshotMaker(
+                settings.path, settings.snapshot_every, folded=self._commands_folded, scheduler=loop
+            )
+            self._maker.look()
 
     async def close(self) -> None:
         """Answer what was taken, leave a digest of it in a log that stays, and let go of the log."""
+        if self._maker is not None:
+            self._maker.close()
         self._timers.close()
         self._bounded.close()
         drained = asyncio.Event()
@@ -161,21 +171,26 @@ class Node:
             raise ResourceNotFoundError(_NO_TABLE.format(name_of(name)))
         return table
 
+    def _commands_folded(self) -> int:
+        statistics = self.worker.statistics()
+        return statistics.refolded + statistics.commands
 
-def _open_log(
+
+def _open(
     settings: Settings,
     loop: asyncio.AbstractEventLoop,
     clock: Callable[[], int],
     random_bytes: Callable[[int], bytes],
     on_fatal: Callable[[BaseException], None],
-) -> Log:
+) -> tuple[Log, PartitionState]:
+    """The log, and the newest state of it that is at hand."""
     if settings.path is None:
-        return MemoryLog(clock, log_id=random_bytes(16), limits=settings.limits)
+        return MemoryLog(clock, log_id=random_bytes(16), limits=settings.limits), PartitionState()
 
     def deliver(callback: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(callback)
 
-    return LocalLog(
+    log = LocalLog(
         settings.path,
         clock=clock,
         deliver=deliver,
@@ -185,3 +200,8 @@ def _open_log(
         segment_bytes=settings.segment_bytes,
         limits=settings.limits,
     )
+    try:
+        return log, Snapshots(settings.path, SystemDisk()).load_newest(log).state
+    except BaseException:
+        log.close()
+        raise

@@ -28,6 +28,7 @@ class Settings:
         allowed_hosts: Names that this server is asked under besides `localhost` and loopback addresses.
         cors: Origins whose pages may ask, or `*`.
         tick_s: The second by which connections count their deadlines.
+        snapshot_every: So many commands after a snapshot a second process makes the next; 0 means never.
     """
 
     host: str = "127.0.0.1"
@@ -48,3 +49,4 @@ class Settings:
     allowed_hosts: tuple[str, ...] = ()
     cors: tuple[str, ...] = ()
     tick_s: float = 1.0
+    snapshot_every: int = 0

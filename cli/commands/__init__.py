@@ -34,6 +34,10 @@ COMMANDS = {
         "verify:verify",
         "Read the whole log, check its chain of hashes, refold it from zero and compare digests.",
     ),
+    "snapshot": Place(
+        "snapshot:app",
+        "Make and list snapshots, from which a database starts without its whole log.",
+    ),
     "rebuild": Place(
         "rebuild:rebuild",
         "Make a table anew from the log, compare it with the live one, and put it in its place.",

@@ -65,6 +65,14 @@ def serve(
     queue_bytes: Annotated[
         int, typer.Option(min=1, help="Writes beyond this many waiting bytes are refused.")
     ] = 64 * 1024 * 1024,
+    snapshot_every: Annotated[
+        int,
+        typer.Option(
+            metavar="COMMANDS",
+            min=0,
+            help="After so many, another process makes a snapshot: it needs the memory of the data again; 0: never.",
+        ),
+    ] = 1_000_000,
     allowed_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -104,6 +112,7 @@ def serve(
         segment_bytes=segment_bytes,
         memory_bytes=memory_limit,
         queue_bytes=queue_bytes,
+        snapshot_every=snapshot_every,
         allowed_hosts=tuple(allowed_host or ()),
         cors=tuple(cors or ()),
     )

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from ...log.disk import SystemDisk
+from ...materializer.snapshots import Snapshots
 from ..memory import bytes_in
 from ..reply import Reply
 
@@ -17,12 +19,14 @@ def status(node: "Node", body: dict[str, Any], reply: Reply) -> None:  # noqa: A
     genesis = node.state.genesis
     assert genesis is not None, "every log begins with Genesis"
     path = node.settings.path
+    snapshots = [] if path is None else Snapshots(path, SystemDisk()).offsets()
     answer = {
         "Position": statistics.position.text(node.partitions),
         "LogTime": statistics.log_time,
         "LogId": genesis.log_id.hex(),
         "Level": node.state.level,
         "Limits": node.limits.name,
+        "Snapshot": str(snapshots[0]) if snapshots else None,
         "Path": None if path is None else str(path.absolute()),
         "Fsync": node.settings.fsync,
         "Tables": statistics.tables,

@@ -99,6 +99,7 @@ ROWS = {
     "S104": "maximum throughput",
     "H1": "rebuild",
     "H2": "verify",
+    "H10": "snapshots",
     "X1": "time to live",
     "X2": "tags",
     "X4": "backups, encryption and throughput settings",

@@ -3,7 +3,8 @@
     python -m tests.materializer.random_log FILE
 
 FILE holds entries, each behind its length in four bytes. Printed are the digest of the state and a hash of all
-changes: two processes that print the same folded the same, byte for byte.
+changes; and both again from a state that was dumped and loaded now and then on the way. Two processes that print the
+same folded the same, byte for byte.
 """
 
 import hashlib
@@ -14,7 +15,8 @@ from pathlib import Path
 from foldb.log.codec import decode_entry, encode_entry
 from foldb.log.commands import Backfill, Command, Context, Expire, Record, Transact
 from foldb.materializer.fold import fold
-from foldb.materializer.fold.dump import digest
+from foldb.materializer.fold.dump import digest, dump
+from foldb.materializer.fold.load import load
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.values import Item, Value
 from foldb.streams.changes import changes
@@ -129,14 +131,21 @@ def read(path: Path) -> list[Record]:
     return records
 
 
-def fold_all(records: list[Record]) -> tuple[str, str]:
-    """Digest of the state, and hash of all changes, after folding `records` from nothing."""
+def fold_all(records: list[Record], reloads: int = 0) -> tuple[str, str]:
+    """Digest of the state, and hash of all changes, after folding `records` from nothing.
+
+    With `reloads`, the state is dumped and loaded before that many of the records.
+    """
     state, feed = PartitionState(), hashlib.blake2b()
-    for record in records:
+    every = len(records) // (reloads + 1)
+    for number, record in enumerate(records):
+        if reloads and number and number % every == 0:
+            state = load(dump(state))
         for change in changes(fold(state, record)):
             feed.update(repr(change).encode())
     return digest(state), feed.hexdigest()
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(fold_all(read(Path(sys.argv[1])))))
+    logged = read(Path(sys.argv[1]))
+    sys.stdout.write("\n".join(fold_all(logged) + fold_all(logged, reloads=3)))

@@ -1,6 +1,9 @@
 """Snapshots of a log on a disk in memory: whatever happens to them, a start ends with what the log alone would make."""
 
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +14,7 @@ from foldb.log.local import LocalLog
 from foldb.log.reader import LogReader
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.maker import SnapshotMaker, make_command
 from foldb.materializer.refold import refold
 from foldb.materializer.snapshots import FOLDER as SNAPSHOTS
 from foldb.materializer.snapshots import Made, Snapshots
@@ -18,6 +22,7 @@ from foldb.model.errors import LogLockedError
 from tests.log.fake_disk import FakeDisk, PowerCut
 from tests.log.local_logs import FOLDER, append, open_log
 
+from .fake_loop import FakeLoop
 from .ledger import Ledger
 from .random_log import random_log
 
@@ -374,3 +379,103 @@ def test_a_start_reads_no_segment_that_the_snapshot_covers() -> None:
         disk.replace(path, bytes(data))
 
     assert started(disk)[0] is not None
+
+
+# The process that makes them
+
+
+class Making:
+    """A maker whose process is a line of Python, and what it was told to do."""
+
+    def __init__(self, path: Path, line: str, every: int = 100) -> None:
+        self.loop, self.folded = FakeLoop(), 0
+        self.maker = SnapshotMaker(
+            path,
+            every,
+            folded=lambda: self.folded,
+            scheduler=self.loop,
+            command=[sys.executable, "-c", line],
+        )
+        self.maker.look()
+
+    @property
+    def process(self) -> subprocess.Popen[bytes] | None:
+        return self.maker._process
+
+    def fold(self, commands: int) -> None:
+        self.folded += commands
+        self.loop.advance(1)
+
+    def wait(self) -> None:
+        assert self.process is not None
+        self.process.wait(timeout=60)
+        self.loop.advance(1)
+        assert self.process is None
+
+
+def test_one_is_made_each_time_so_many_commands_were_folded(tmp_path: Path) -> None:
+    making = Making(tmp_path, "pass")
+
+    making.fold(99)
+    assert making.process is None
+    for _ in range(3):
+        making.fold(1)
+        making.wait()
+        making.fold(99)
+        assert making.process is None
+    making.maker.close()
+
+
+def test_there_is_never_a_second_maker_and_a_stop_ends_the_first(tmp_path: Path) -> None:
+    making = Making(tmp_path, "import signal; signal.pause()")
+    making.fold(100)
+    first = making.process
+    assert first is not None
+    assert 10 == os.getpriority(os.PRIO_PROCESS, first.pid)
+
+    making.fold(1000)
+
+    assert first is making.process
+    making.maker.close()
+    assert first.returncode is not None
+    making.fold(1000)
+    assert first is making.process
+
+
+@pytest.mark.parametrize("line", ["raise SystemExit(8)", "import os; os.abort()"])
+def test_a_maker_that_fails_is_told_and_tried_again_when_the_next_is_due(
+    line: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    making = Making(tmp_path, line)
+    making.fold(100)
+    making.wait()
+
+    assert 1 == len(caplog.messages)
+    assert caplog.messages[0].startswith("no snapshot was made: its process ended with ")
+    making.fold(99)
+    assert making.process is None
+    making.fold(1)
+    making.wait()
+    making.maker.close()
+
+
+def test_a_maker_that_cannot_be_started_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    maker = SnapshotMaker(
+        tmp_path, 1, folded=lambda: 1, scheduler=FakeLoop(), command=[str(tmp_path / "missing")]
+    )
+
+    maker.look()
+
+    [told] = caplog.messages
+    assert told.startswith("no snapshot was made: [Errno 2] No such file or directory")
+
+
+def test_a_module_that_lies_about_is_not_run_in_place_of_ours(tmp_path: Path) -> None:
+    """The server may stand in any folder; what is in it is not its code."""
+    (tmp_path / "foldb.py").write_text("raise SystemExit(77)")
+    (tmp_path / "orjson.py").write_text("raise SystemExit(78)")
+
+    result = subprocess.run(make_command(tmp_path / "none"), cwd=tmp_path, capture_output=True, text=True)
+
+    assert 8 == result.returncode
+    assert "there is no database in" in result.stderr
