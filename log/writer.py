@@ -24,7 +24,8 @@ from .log import Appended, Done
 from .mark import Mark, open_mark, write_mark
 from .segment import Chain
 
-NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
+# The disk is full, its owner's share of it is, or the process may not make larger files (ulimit -f).
+NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 UNFINISHED: Final = ".new"
 
 Fsync: TypeAlias = Literal["always", "interval", "never"]

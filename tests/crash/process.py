@@ -1,5 +1,6 @@
 """A `foldb serve` that a test may kill, stop, or watch dying."""
 
+import contextlib
 import re
 import signal
 import subprocess
@@ -25,6 +26,7 @@ class Process:
     Attributes:
         url: Where it answers; empty if it ended before it did, which only one that `may_end` may.
         said: What it has said on stderr; all of it, once it has ended.
+        pid: Its number.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Process:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self.pid = self._process.pid
         self.said = ""
         self.url = self._address()
         assert self.url or may_end, f"foldb serve ended: {self.said}"
@@ -63,12 +66,24 @@ class Process:
         disk.cut()
         self.wait()
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
     def terminate(self) -> float:
         """Ask it to stop, and return the seconds that it took."""
         begun = time.monotonic()
-        self._process.send_signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
         assert self.wait() == 0, self.said
         return time.monotonic() - begun
+
+    def terminate_or_kill(self, patience_s: float) -> int:
+        """Ask it to stop, kill it if it has not by then, and return its exit code."""
+        self.signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience_s)
+        self._process.kill()
+        return self.wait()
 
     def wait(self) -> int:
         """Its exit code, once it has ended."""
@@ -133,9 +148,10 @@ for name in {DISK_CALLS!r}:
 """)
 
 
-def with_limit(resource: str, most: int) -> list[str | Path]:
-    """A foldb that may have so much of a resource and no more: RLIMIT_NOFILE, RLIMIT_FSIZE."""
-    return _foldb_after(f"import resource; resource.setrlimit(resource.{resource}, ({most}, {most}))")
+def with_limit(limit: int, most: int, hard: int | None = None) -> list[str | Path]:
+    """A foldb that may have so much of a resource and no more, until it is given more, up to `hard`."""
+    hard = most if hard is None else hard
+    return _foldb_after(f"import resource; resource.setrlimit({limit}, ({most}, {hard}))")
 
 
 def _foldb_after(preparation: str) -> list[str | Path]:

@@ -1,5 +1,6 @@
 """Connections are many, and the log's next file needs a descriptor too."""
 
+import resource
 import socket
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +12,7 @@ from tests.crash.process import Process, with_limit
 
 def test_idle_connections_leave_the_log_its_files(tmp_path: Path) -> None:
     ledger = Ledger()
-    program = with_limit("RLIMIT_NOFILE", 64)
+    program = with_limit(resource.RLIMIT_NOFILE, 64)
     with Process(tmp_path, "--segment-bytes", "10000", program=program) as server, ExitStack() as idle:
         create(server.url)
         address = urlsplit(server.url)

@@ -1,0 +1,55 @@
+"""A disk that does not answer for a while: what waits is bounded in bytes, reads go on, and every write is answered."""
+
+from pathlib import Path
+
+from tests.crash.ledger import TABLE, Ledger, Writers, create, put
+from tests.crash.process import Process, with_stalled_sync
+from tests.raw import ask
+
+ITEM_BYTES = 10_000
+QUEUE_BYTES = "50000"
+
+
+def test_a_stalled_disk_throttles_writes_serves_reads_and_loses_nothing(tmp_path: Path) -> None:
+    ledger, stalled = Ledger(), tmp_path / "stalled"
+    program = with_stalled_sync(stalled)
+    with Process(tmp_path / "data", "--queue-bytes", QUEUE_BYTES, program=program) as server:
+        create(server.url)
+        with Writers(ledger, server.url, writers=16, padding=ITEM_BYTES) as writers:
+            writers.wait_for(50)
+            known = next(key for key, fate in ledger.items.copy().items() if fate == "acknowledged")
+            stalled.touch()
+            writers.wait_for(10, "refused")
+
+            operation, request = put("another", {"S": "x" * ITEM_BYTES})
+            refused = [ask(server.url, operation, request) for _ in range(100)]
+            read = ask(server.url, "GetItem", {"TableName": TABLE, "Key": {"pk": {"S": known}}})
+            stalled.unlink()
+            writers.wait_for(100)
+        assert "in doubt" not in ledger.answers
+        ledger.check(server.url)
+        server.terminate()
+    with Process(tmp_path / "data") as server:
+        ledger.check(server.url)
+
+    assert {400} == {answer.status for answer in refused}
+    assert all(answer.body["__type"].endswith("#ThrottlingException") for answer in refused)
+    assert (200, True) == (read.status, "Item" in read.body)
+
+
+def test_a_server_that_is_killed_while_its_disk_stalls_has_acknowledged_nothing_too_early(
+    tmp_path: Path,
+) -> None:
+    ledger, stalled = Ledger(), tmp_path / "stalled"
+    with Process(tmp_path / "data", program=with_stalled_sync(stalled)) as server:
+        create(server.url)
+        with Writers(ledger, server.url, writers=16) as writers:
+            writers.wait_for(50)
+            stalled.touch()
+            before = ledger.answers["acknowledged"]
+            ask(server.url, "DescribeTable", {"TableName": TABLE})
+            server.kill()
+            writers.join()
+    with Process(tmp_path / "data") as server:
+        ledger.check(server.url)
+    assert ledger.answers["acknowledged"] - before <= 16
