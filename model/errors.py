@@ -19,9 +19,10 @@ handles a `LogError`, and nothing but the top of a process catches the last thre
 invariant is not in this tree: it is a bug, and an `assert` says so.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import orjson
 
@@ -29,6 +30,12 @@ DYNAMODB = "com.amazonaws.dynamodb.v20120810"
 CORAL_SERVICE = "com.amazon.coral.service"
 CORAL_VALIDATE = "com.amazon.coral.validate"
 CORAL_AVAILABILITY = "com.amazon.coral.availability"
+
+# DynamoDB's words repeat what they are about. So much of it is enough to find it by, and no answer to a bad request is
+# much larger than the request that is worth sending for it.
+_REPEATED_MAX: Final = 250
+_TOLD_MAX: Final = 1800
+_too_long = re.compile(rf"\S{{{_REPEATED_MAX + 1},}}")
 
 
 class FoldbError(Exception):
@@ -59,7 +66,19 @@ class RequestError(FoldbError):
 
     def body(self) -> dict[str, Any]:
         """The whole answer, ready for orjson."""
-        return {"__type": self.wire_type, self.message_member: self.message, **self.fields()}
+        return {"__type": self.wire_type, self.message_member: told(self.message), **self.fields()}
+
+
+def told(message: str) -> str:
+    """A message as it is sent: what it repeats of a request is cut where it is long.
+
+    >>> told("Unknown attribute: " + "x" * 1000).count("x")
+    247
+    """
+    if len(message) <= _REPEATED_MAX:
+        return message
+    message = _too_long.sub(lambda long: long[0][: _REPEATED_MAX - 3] + "...", message)
+    return message if len(message) <= _TOLD_MAX else f"{message[: _TOLD_MAX - 500]}...{message[-500:]}"
 
 
 class ValidationError(RequestError):
@@ -180,7 +199,7 @@ class Reason:
         """One entry of CancellationReasons, ready for orjson."""
         body: dict[str, Any] = {"Code": self.code}
         if self.message is not None:
-            body["Message"] = self.message
+            body["Message"] = told(self.message)
         if self.item is not None:
             body["Item"] = orjson.Fragment(self.item)
         return body
@@ -198,6 +217,10 @@ class TransactionCanceledError(RequestError):
             f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]"
         )
         self.reasons = list(reasons)
+
+    def body(self) -> dict[str, Any]:
+        # Whole, however many reasons: clients read it.
+        return super().body() | {self.message_member: self.message}
 
     def fields(self) -> dict[str, Any]:
         return {"CancellationReasons": [reason.body() for reason in self.reasons]}

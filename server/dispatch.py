@@ -7,17 +7,15 @@ is a bug: the caller learns no more than that, and the log of the process learns
 """
 
 import logging
-from typing import Any
-
-import orjson
 
 from ..model import service
-from ..model.errors import InternalServerError, RequestError, SerializationError, UnknownOperationError
+from ..model.errors import InternalServerError, RequestError, UnknownOperationError
 from .admin import ADMIN
 from .handler import Handler
 from .node import Node
 from .operations import OPERATIONS
 from .reply import Reply
+from .strict import parse
 
 API = "DynamoDB_20120810."
 ADMIN_API = "Foldb_20261121."
@@ -41,21 +39,6 @@ def dispatch(node: Node, target: bytes, data: bytes, reply: Reply) -> None:
     except Exception:
         logger.exception("request %s (%s) failed", reply.request_id, target.decode("latin-1"))
         reply.error(InternalServerError())
-
-
-def parse(data: bytes) -> dict[str, Any]:
-    """Read a request's JSON.
-
-    Raises:
-        SerializationError: It is not JSON, or no object. DynamoDB says nothing about where.
-    """
-    try:
-        body = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        raise SerializationError("") from None
-    if type(body) is not dict:
-        raise SerializationError("")
-    return body
 
 
 # Our own operations are in no service model: they check for themselves.

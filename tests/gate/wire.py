@@ -1,11 +1,13 @@
 """HTTP as it comes over a socket, for what no client sends: in pieces, one after the other, wrong."""
 
 import json
-import os
 import socket
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
+
+import pytest
 
 from tests.raw import SIGNED
 
@@ -102,7 +104,24 @@ def chunked(data: bytes, size: int) -> bytes:
     return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
 
 
+def served_by(folder: Path) -> int:
+    """The process that serves a folder."""
+    pid: int = json.loads((folder / "server.json").read_bytes())["pid"]
+    return pid
+
+
 def resident_bytes(pid: int) -> int:
     """What a process has in memory."""
-    with open(f"/proc/{pid}/statm") as figures:
-        return int(figures.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return _kilobytes(pid, "VmRSS") * 1024
+
+
+def peak_bytes(pid: int) -> int:
+    """The most that it ever had."""
+    return _kilobytes(pid, "VmHWM") * 1024
+
+
+def _kilobytes(pid: int, name: str) -> int:
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists():
+        pytest.skip("needs /proc, to see what another process has in memory")
+    return int(status.read_text().partition(f"{name}:")[2].split()[0])
