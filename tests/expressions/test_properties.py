@@ -1,7 +1,6 @@
 """What holds of every expression: random trees, random text, and time that grows with the text only."""
 
 import sys
-from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -28,16 +27,9 @@ from foldb.model.errors import ValidationError
 from foldb.model.limits import MODERN
 from foldb.model.values import Item
 
-VALUES: dict[str, dict[str, Any]] = {":n": {"N": "5"}, ":s": {"S": "S"}, ":b": {"B": "AQ=="}}
-ROOMY = replace(
-    MODERN,
-    name="roomy",
-    expression_bytes=2**20,
-    expression_operators=2**20,
-    path_depth=2**20,
-    in_operands=2**20,
-)
+from .printing import ROOMY, printed
 
+VALUES: dict[str, dict[str, Any]] = {":n": {"N": "5"}, ":s": {"S": "S"}, ":b": {"B": "AQ=="}}
 NAMES = st.sampled_from(["a", "b2", "colour", "long_name_1", "zz"])
 INDEXES = st.sampled_from([0, 1, 17, 2**31 - 1])
 COMPARATORS = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
@@ -84,38 +76,6 @@ def conditions(draw: st.DrawFn, depth: int = 3) -> ConditionNode:
         return term if isinstance(term, Not) else Not(term)
     terms = tuple(draw(st.lists(conditions(depth - 1), min_size=2, max_size=3)))
     return And(terms) if kind == 2 else Or(terms)
-
-
-def shown(operand: Operand) -> str:
-    if isinstance(operand, Path):
-        head, *tail = operand.parts
-        return str(head) + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in tail)
-    if isinstance(operand, Reference):
-        return operand.name
-    assert isinstance(operand, Call)
-    return f"{operand.function}({', '.join(map(shown, operand.operands))})"
-
-
-def printed(node: ConditionNode) -> str:
-    match node:
-        case Comparison(operator, left, right):
-            return f"{shown(left)} {operator} {shown(right)}"
-        case Between(operand, low, high):
-            return f"{shown(operand)} BETWEEN {shown(low)} AND {shown(high)}"
-        case Among(operand, choices):
-            return f"{shown(operand)} IN ({', '.join(map(shown, choices))})"
-        case Call():
-            return shown(node)
-        case Not(term):
-            return f"NOT {wrapped(term)}"
-        case And(parts):
-            return " AND ".join(map(wrapped, parts))
-        case Or(parts):
-            return " OR ".join(map(wrapped, parts))
-
-
-def wrapped(node: ConditionNode) -> str:
-    return f"({printed(node)})"
 
 
 @given(conditions())
