@@ -33,7 +33,7 @@ CORAL_AVAILABILITY = "com.amazon.coral.availability"
 
 # DynamoDB's words repeat what they are about. So much of it is enough to find it by, and no answer to a bad request is
 # much larger than the request that is worth sending for it.
-_REPEATED_MAX: Final = 250
+_REPEATED_MAX: Final = 259
 _TOLD_MAX: Final = 1800
 _too_long = re.compile(rf"\S{{{_REPEATED_MAX + 1},}}")
 
@@ -73,7 +73,7 @@ def told(message: str) -> str:
     """A message as it is sent: what it repeats of a request is cut where it is long.
 
     >>> told("Unknown attribute: " + "x" * 1000).count("x")
-    247
+    256
     """
     if len(message) <= _REPEATED_MAX:
         return message

@@ -36,7 +36,7 @@ _TABLE_NAME: Shape = {"name": "TableArn", "type": "string"}
 _UNBOUNDED = 1 << 62
 
 # What does not fit in an error message is left out, at the end of a list.
-_SHOWN_MAX = 250
+_SHOWN_MAX = 256
 
 TABLE_NAME_PATTERN = "[a-zA-Z0-9_.-]+"
 _is_table_name = re.compile("[a-zA-Z0-9_.-]{3,255}").fullmatch
