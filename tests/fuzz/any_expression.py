@@ -68,7 +68,7 @@ class Expressions:
         """A canonical value."""
         kind = self.below(4) if depth else 0
         if kind < 2:
-            return self.pick(SCALARS)
+            return dict(self.pick(SCALARS))
         if kind == 2:
             return {"L": [self.value(depth - 1) for _ in range(self.below(4))]}
         return {"M": {self.pick("abcdefghij"): self.value(depth - 1) for _ in range(self.below(4))}}
@@ -76,7 +76,7 @@ class Expressions:
     # The languages
 
     def path(self) -> str:
-        text = self.pick(NAMES)
+        text: str = self.pick(NAMES)
         while self.chance() < 0.4:
             text += self.pick(["[0]", "[1]", "[7]", ".a", ".b", ".e", ".#x"])
         return text
@@ -132,7 +132,7 @@ class Expressions:
             return f"if_not_exists({self.path()}, {self.term(depth - 1)})"
         if kind == 5:
             return f"list_append({self.term(depth - 1)}, {self.term(depth - 1)})"
-        return self.pick(REFERENCES) if kind % 2 else self.path()
+        return str(self.pick(REFERENCES)) if kind % 2 else self.path()
 
     def update(self) -> str:
         clauses = []
@@ -163,7 +163,8 @@ class Expressions:
             case 2:
                 return text[:at]
             case 3:
-                return (text + self.pick(["", " ", ", ", " AND "])) * self.pick([2, 3, 40])
+                between: str = self.pick(["", " ", ", ", " AND "])
+                return (text + between) * int(self.pick([2, 3, 40]))
             case _:
                 start = self.below(at + 1)
                 return text[:start] + text[at:] + text[start:at]

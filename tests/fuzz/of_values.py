@@ -46,7 +46,7 @@ def judge_numbers(data: bytes) -> None:
         assert canonical == numbers.decode(numbers.encode(canonical))
         assert exact(canonical) == exact(text)
         assert "e" not in canonical.lower()
-        assert 1 <= numbers.size(canonical) <= 21
+        assert 1 <= numbers.size(canonical) <= 22
         found.append(canonical)
     if len(found) == 2:
         judge_pair(*found)
