@@ -1,0 +1,168 @@
+"""Bugs of snapshots: what a start would believe, and what is left after a crash while one was made."""
+
+from .bug import bug
+
+SNAPSHOTS = "tests/materializer/test_snapshots.py"
+DUMPED = "tests/materializer/test_dump.py"
+
+BUGS = [
+    # What reaches the disk
+    bug(
+        "a snapshot gets its name before it is synced",
+        """
+@ materializer/snapshot.py
+     write_all(file, position, digest.digest())
+-    file.sync()
+     return digest.hexdigest()
+""",
+        SNAPSHOTS,
+    ),
+    bug(
+        "the folder is not synced after a snapshot got its name",
+        """
+@ materializer/snapshots.py
+             file.close()
+-        self._disk.sync_folder(self.folder)
+""",
+        SNAPSHOTS,
+    ),
+    bug(
+        "older snapshots are removed before the new one is there",
+        """
+@ materializer/snapshots.py
+             if is_new:
++                self._remove_old(head.offset, 0, start.unusable)
+                 self._write(head, state)
+""",
+        SNAPSHOTS,
+    ),
+    bug(
+        "half a snapshot is left where the disk was full",
+        """
+@ materializer/snapshots.py
+             with suppress(OSError):
+-                self._disk.remove(unfinished)
++                pass
+             raise
+""",
+        SNAPSHOTS,
+    ),
+    bug(
+        "two makers write one file",
+        """
+@ materializer/snapshots.py
+         try:
+-            return self._disk.lock(self.folder / LOCK_NAME, b"pid %d\\n" % os.getpid())
++            return lambda: None
+         except BlockingIOError:
+""",
+        SNAPSHOTS,
+    ),
+    # What a start believes
+    bug(
+        "a snapshot's position is not that of its state",
+        """
+@ materializer/snapshots.py
+-            refold(state, log.read(PARTITION, state.next_offset), progress)
+-            head = Head.of(state, log.hash_of(PARTITION, state.next_offset - 1))
++            end = log.end(PARTITION) - 1
++            refold(state, log.read(PARTITION, state.next_offset), progress)
++            state.next_offset = end
++            head = Head.of(state, log.hash_of(PARTITION, state.next_offset - 1))
+""",
+        SNAPSHOTS,
+    ),
+    bug(
+        "the last record is folded again after a snapshot is loaded",
+        """
+@ materializer/snapshots.py
+                     state = load_state(snapshot)
++                    state.next_offset -= 1
++                    for origin in [*state.origins][-1:]:
++                        state.origins[origin] -= 1
+""",
+        SNAPSHOTS,
+    ),
+    bug(
+        "a record is skipped after a snapshot is loaded",
+        """
+@ materializer/snapshots.py
+                     state = load_state(snapshot)
++                    state.next_offset += 1
+""",
+        SNAPSHOTS,
+    ),
+    bug(
+        "a damaged snapshot is loaded",
+        """
+@ materializer/snapshot.py
+-    if digest.hexdigest() != snapshot.digest:
++    if False:
+""",
+        SNAPSHOTS,
+    ),
+    bug(
+        "a damaged head of a snapshot is believed",
+        """
+@ materializer/snapshot.py
+-    if data[check:start] != _check(data[:check]) or start > end:
++    if start > end:
+""",
+        SNAPSHOTS,
+    ),
+    bug(
+        "a damaged snapshot hides those before it",
+        """
+@ materializer/snapshots.py
+                 unusable.append(offset)
++                break
+""",
+        SNAPSHOTS,
+    ),
+    bug(
+        "the snapshot of another log is loaded",
+        """
+@ materializer/snapshots.py
+-    if head.log_id != log.log_id:
++    if False:
+""",
+        SNAPSHOTS,
+    ),
+    bug(
+        "the snapshot of a history that the log does not have is loaded",
+        """
+@ materializer/snapshots.py
+-    if log.hash_of(PARTITION, offset) != head.hash:
++    if False:
+""",
+        SNAPSHOTS,
+    ),
+    # What it holds
+    bug(
+        "idempotency tokens are not in the snapshot",
+        """
+@ materializer/fold/dump.py
+-    for name, token in state.tokens.items():
++    for name, token in ():
+""",
+        DUMPED,
+    ),
+    bug(
+        "an index under way starts anew after a snapshot is loaded",
+        """
+@ materializer/fold/load.py
+-        if cursor is not None:
++        if False:
+""",
+        DUMPED,
+    ),
+    bug(
+        "items of an index are loaded into its table",
+        """
+@ materializer/fold/load.py
+-        self._store = index.store
+         self._is_index = True
+""",
+        DUMPED,
+    ),
+]

@@ -1,0 +1,348 @@
+"""Bugs of the fold, the worker and the server: what a command means, what a reader sees, what may wait."""
+
+from .bug import bug
+
+FOLDED, WORKED = "tests/materializer/test_fold.py", "tests/materializer/test_worker.py"
+TRANSACTED = "tests/materializer/test_transactions.py"
+DETERMINISM = "tests/materializer/test_determinism.py"
+
+
+BUGS = [
+    # Once, in order, the same everywhere
+    bug(
+        "a repeated entry is folded again",
+        """
+@ materializer/fold/state.py
+-        if self.origins.get(origin, 0) != number:
++        if self.origins.get(origin, 0) < number:
+""",
+        FOLDED,
+    ),
+    bug(
+        "an entry after a gap is folded",
+        """
+@ materializer/fold/state.py
+-        if self.origins.get(origin, 0) != number:
++        if self.origins.get(origin, 0) > number:
+""",
+        FOLDED,
+    ),
+    bug(
+        "an entry that found no space uses up its number",
+        """
+@ materializer/worker.py
++            self._next_number = entry.number + 1
+             self._answer_failed(self._settle(), ServiceUnavailableError(_FULL))
+""",
+        WORKED,
+    ),
+    bug(
+        "the fold reads the wall clock",
+        """
+@ materializer/fold/record.py
++    import time as clock
++
+-    state.log_time = max(state.log_time, time)
++    state.log_time = max(state.log_time, clock.time_ns() // 1_000_000)
+""",
+        "tests/house/test_purity.py",
+        FOLDED,
+    ),
+    bug(
+        "log time goes back in the fold",
+        """
+@ materializer/fold/record.py
+-    state.log_time = max(state.log_time, time)
++    state.log_time = time
+""",
+        FOLDED,
+    ),
+    bug(
+        "sequence numbers come from the clock",
+        """
+@ materializer/fold/record.py
+-    return sequence_number(state.genesis.base + offset, index, 0)
++    return sequence_number(state.genesis.base + state.log_time, index, 0)
+""",
+        FOLDED,
+    ),
+    bug(
+        "the dump has the order of a set",
+        """
+@ materializer/fold/dump.py
+-    for name, token in state.tokens.items():
++    for name, token in set(state.tokens.items()):
+""",
+        DETERMINISM,
+        "tests/house/test_purity.py",
+        "tests/materializer/test_dump.py",
+    ),
+    bug(
+        "a set of strings is stored in the order of a set",
+        """
+@ model/values.py
+-    value["SS"] = sorted(content)
++    value["SS"] = list(set(content))
+""",
+        "tests/house/test_purity.py",
+        "tests/model/test_canonical_values.py",
+    ),
+    bug(
+        "the dump leaves out which entries were folded",
+        """
+@ materializer/fold/dump.py
+-    for origin, number in state.origins.items():
++    for origin, number in ():
+""",
+        "tests/materializer/test_dump.py",
+    ),
+    bug(
+        "commands of a later level are folded as if they were ours",
+        """
+@ materializer/fold/record.py
+-    if level > LEVEL:
++    if False:
+""",
+        FOLDED,
+    ),
+    # One write
+    bug(
+        "a condition is judged on a stale item",
+        """
+@ materializer/fold/writes.py
++    here = (table, action.pk, action.sk)
+-    old = table.items.get(action.pk, action.sk)
++    old = _seen.setdefault(here, table.items.get(action.pk, action.sk))
+     try:
+@ materializer/fold/writes.py
++_seen: dict = {}
++
++
+ @dataclass(slots=True)
+ class Decision:
+""",
+        FOLDED,
+    ),
+    bug(
+        "a condition that does not hold stops no put",
+        """
+@ materializer/fold/writes.py
+-    _require(put.expression, old, before, put.show_refused, limits)
+""",
+        FOLDED,
+    ),
+    bug(
+        "an index follows one write late",
+        """
+@ materializer/fold/writes.py
+     if decision.moves:
+-        apply_moves(decision.moves)
++        _late.append(decision.moves)
++        if len(_late) > 1:
++            apply_moves(_late.pop(0))
+@ materializer/fold/writes.py
++_late: list = []
++
++
+ @dataclass(slots=True)
+ class Decision:
+""",
+        FOLDED,
+    ),
+    bug(
+        "an index keeps the entry of an item that moved",
+        """
+@ materializer/fold/entries.py
+-        if move.source is not None and move.source != move.target:
++        if move.source is not None and move.target is None:
+""",
+        FOLDED,
+        "tests/materializer/test_rebuild.py",
+    ),
+    bug(
+        "an expiry is not judged again in the fold",
+        """
+@ materializer/fold/record.py
+-    if value.get("N") != command.at or not due:
++    if not due:
+""",
+        FOLDED,
+        "tests/materializer/test_timers.py",
+    ),
+    # Changes
+    bug(
+        "a change is told of a write that changed nothing",
+        """
+@ materializer/fold/writes.py
+-    elif new is not None and old[0] == new[0]:
+-        return None
+""",
+        FOLDED,
+    ),
+    bug(
+        "a change is lost: that of an expiry",
+        """
+@ materializer/fold/record.py
+-    return Done(progressed=True, change=change)
++    return Done(progressed=True)
+""",
+        FOLDED,
+    ),
+    bug(
+        "a change has no old image",
+        """
+@ materializer/fold/writes.py
+-        None if old is None else old[0],
++        None,
+         None if new is None else new[0],
+""",
+        FOLDED,
+    ),
+    bug(
+        "changes of a transaction share a number",
+        """
+@ materializer/fold/transactions.py
+-        number = sequence_number(base + offset, index, nth)
++        number = sequence_number(base + offset, index, 0)
+""",
+        TRANSACTED,
+    ),
+    # Transactions
+    bug(
+        "a transaction is applied item by item",
+        """
+@ materializer/fold/transactions.py
+     if any(isinstance(decision, Refused) for decision in decisions):
++        for done, action, decision in zip(tables, command.actions, decisions, strict=True):
++            if done is not None and isinstance(decision, Decision):
++                apply(done, action, decision, 0, state.log_time)
+""",
+        TRANSACTED,
+    ),
+    bug(
+        "an idempotency token is forgotten",
+        """
+@ materializer/fold/transactions.py
+-        state.tokens[command.token] = Token(command.fingerprint, state.log_time)
++        pass
+""",
+        TRANSACTED,
+    ),
+    bug(
+        "a token is compared without its payload",
+        """
+@ materializer/fold/transactions.py
+-        if token.fingerprint != command.fingerprint:
++        if False:
+""",
+        TRANSACTED,
+    ),
+    bug(
+        "a token is remembered for ever",
+        """
+@ materializer/fold/transactions.py
+-    state.forget_old_tokens()
+""",
+        TRANSACTED,
+    ),
+    bug(
+        "a refused transaction uses up its token",
+        """
+@ materializer/fold/transactions.py
++        if command.token is not None:
++            state.tokens[command.token] = Token(command.fingerprint, state.log_time)
+         return _refused(decisions)
+""",
+        TRANSACTED,
+    ),
+    bug(
+        "TransactGetItems reads key by key, not at one position",
+        """
+@ server/operations/transact_get_items.py
+-    node.partition.get_all(keys, True, partial(_answer, body, reply, gets, limits))
++    found: list[Any] = []
++
++    def read() -> None:
++        node.partition.get_all(keys[len(found) :][:1], True, one)
++
++    def one(stored: list[Any], position: Position) -> None:
++        found.extend(stored)
++        if len(found) < len(keys):
++            node.loop.call_later(0.001, read)
++        else:
++            _answer(body, reply, gets, limits, found, position)
++
++    read()
+""",
+        "tests/server/test_one_position.py",
+    ),
+    # The worker
+    bug(
+        "the fold runs ahead of the disk, and reads show it",
+        """
+@ materializer/worker.py
++        self._early = fold_record(
++            self.state, Record(self._partition, self.state.next_offset, self.state.log_time, entry)
++        )
+         try:
+             self._log.append(self._partition, entry, lambda result: self._appended(entry, result))
+@ materializer/worker.py
+-                outcomes = fold_record(
++                outcomes = self._early
+-                    self.state, Record(self._partition, result.offset, result.time_ms, entry)
+-                )
+""",
+        WORKED,
+    ),
+    bug(
+        "what waits has no bound",
+        """
+@ materializer/worker.py
+-        if self._waiting_bytes and self._waiting_bytes + size > self._bound:
++        if False:
+""",
+        WORKED,
+    ),
+    bug(
+        "what was answered still counts as waiting",
+        """
+@ materializer/worker.py
+-        self._waiting_bytes -= sum(one.size for one in settled)
+""",
+        WORKED,
+    ),
+    bug(
+        "a worker goes on after an append of unknown fate",
+        """
+@ materializer/worker.py
+         elif isinstance(result, LogError):
++            self._answer_failed(self._settle(), InternalServerError())
+-            self._stop(result)
+-            return
+""",
+        WORKED,
+    ),
+    bug(
+        "a record that cannot be folded is skipped at the start",
+        """
+@ materializer/refold.py
++            try:
+-            fold_record(state, record)
++                fold_record(state, record)
++            except FoldError:
++                state.next_offset = record.offset + 1
+             folded += len(record.entry.commands)
+""",
+        WORKED,
+    ),
+    bug(
+        "a stop does not wait for what was taken",
+        """
+@ materializer/worker.py
+-        if not self._awake:
+-            self._drained()
++        self._drained()
+""",
+        WORKED,
+    ),
+]

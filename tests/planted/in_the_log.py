@@ -1,0 +1,413 @@
+"""Bugs of the log: what is durable when, and what damage is taken for."""
+
+from .bug import bug
+
+FAULTS, RECOVERED = "tests/log/test_faults.py", "tests/log/test_recovery.py"
+ON_DISK = "tests/log/test_local.py"
+SYSTEM_CALLS = "tests/log/test_disk.py"
+
+
+BUGS = [
+    # What reaches the disk
+    bug(
+        "no fdatasync at all",
+        """
+@ log/disk.py
+-        os.fdatasync(descriptor)
++        pass
+""",
+        SYSTEM_CALLS,
+    ),
+    bug(
+        "no sync of what is appended",
+        """
+@ log/writer.py
++            pass
+-            if self._fsync == "always":
+-                self._file.sync()
+         except OSError as error:
+""",
+        FAULTS,
+    ),
+    bug(
+        "acknowledged before it is synced",
+        """
+@ log/writer.py
++            pass
+-            if self._fsync == "always":
+-                self._file.sync()
+         except OSError as error:
+@ log/local.py
+             self._answer(append.done, result)
++        self._writer._file.sync()
+
+     def _write(self, group: list[Append]) -> Sequence[Appended | LogError]:
+""",
+        FAULTS,
+    ),
+    bug(
+        "the wrong file is synced",
+        """
+@ log/writer.py
+             if self._fsync == "always":
+-                self._file.sync()
++                (self._mark or self._file).sync()
+         except OSError as error:
+""",
+        FAULTS,
+    ),
+    bug(
+        "what may be read is told before it is synced",
+        """
+@ log/writer.py
+             write_all(self._file, self._position, data)
++            self._position += len(data)
++            self._chain = chain
++            self._publish()
++            self._position -= len(data)
+             if self._fsync == "always":
+""",
+        FAULTS,
+    ),
+    bug(
+        "the folder is not synced after a segment begins",
+        """
+@ log/writer.py
+-        disk.sync_folder(folder)
++        pass
+""",
+        FAULTS,
+    ),
+    bug(
+        "the folder above a new one is not synced",
+        """
+@ log/disk.py
+-        self.sync_folder(path.parent)
+""",
+        SYSTEM_CALLS,
+    ),
+    bug(
+        "a folder's sync does nothing",
+        """
+@ log/disk.py
+-            os.fsync(descriptor)
++            pass
+""",
+        SYSTEM_CALLS,
+    ),
+    bug(
+        "a segment gets its name before it is synced",
+        """
+@ log/writer.py
+-        file.sync()
+         disk.rename(unfinished, path)
+""",
+        FAULTS,
+    ),
+    bug(
+        "a full segment is not synced before the next begins",
+        """
+@ log/writer.py
+-        self.sync()
+         data = segment.header(self._header.log_id, CURRENT, self._chain)
+""",
+        FAULTS,
+    ),
+    bug(
+        "a sync is tried again after it failed",
+        """
+@ log/writer.py
+             if self._fsync == "always":
++                try:
+-                self._file.sync()
++                    self._file.sync()
++                except OSError:
++                    self._file.sync()
+         except OSError as error:
+""",
+        FAULTS,
+    ),
+    bug(
+        "writing goes on after a sync that failed",
+        """
+@ log/local.py
+-        if self._failure is not None:
+-            raise self._failure
+         try:
+""",
+        FAULTS,
+    ),
+    bug(
+        "what was acknowledged and not yet synced is not synced at the end",
+        """
+@ log/local.py
++            pass
+-            if self._failure is None:
+-                self._writer.sync()
+         except OSError as error:
+             raise LogError(f"the log in {self._folder} could not be synced: {error}") from error
+""",
+        FAULTS,
+    ),
+    # What a write does when the disk does not do all of it
+    bug(
+        "a short write is taken for a whole one",
+        """
+@ log/disk.py
+-    while data:
++    if data:
+         written = file.write(position, data)
+""",
+        FAULTS,
+    ),
+    bug(
+        "a full disk is ignored",
+        """
+@ log/writer.py
+-            self._take_back()
++            return appended
+             raise LogFullError(
+""",
+        FAULTS,
+    ),
+    bug(
+        "what found no space is left where it is",
+        """
+@ log/writer.py
+-            self._take_back()
+             raise LogFullError(
+""",
+        FAULTS,
+    ),
+    bug(
+        "what is taken back is not taken back durably",
+        """
+@ log/writer.py
+         self._file.truncate(self._position)
+-        self._file.sync()
+""",
+        FAULTS,
+    ),
+    bug(
+        "a write that failed stays in the chain",
+        """
+@ log/writer.py
+-            chain = self._chain.copy()
++            chain = self._chain
+""",
+        FAULTS,
+    ),
+    # What a start makes of what it finds
+    bug(
+        "a recovered end is served as it is read, not written again and synced",
+        """
+@ log/recovery.py
+-        write_all(file, position, tail)
+-        file.sync()
+""",
+        FAULTS,
+        RECOVERED,
+    ),
+    bug(
+        "a recovered end is synced but not written again",
+        """
+@ log/recovery.py
+-        write_all(file, position, tail)
+         file.sync()
+""",
+        FAULTS,
+    ),
+    bug(
+        "a recovered segment's name is not synced",
+        """
+@ log/recovery.py
+         file.close()
+-    disk.sync_folder(history.folder)
+""",
+        FAULTS,
+    ),
+    bug(
+        "the log is cut at the first bad block, wherever it is",
+        """
+@ log/recovery.py
+-    if scan.damage and not segment.is_torn(data, scan.end, last.marker, scan.chain):
++    if False and not segment.is_torn(data, scan.end, last.marker, scan.chain):
+""",
+        RECOVERED,
+    ),
+    bug(
+        "every bad block is damage, a torn write too",
+        """
+@ log/recovery.py
+-    if scan.damage and not segment.is_torn(data, scan.end, last.marker, scan.chain):
++    if scan.damage:
+""",
+        RECOVERED,
+    ),
+    bug(
+        "what the mark says was synced is forgotten",
+        """
+@ log/recovery.py
+-    if scan.end < synced:
++    if False:
+""",
+        RECOVERED,
+    ),
+    bug(
+        "a lost last segment is not missed",
+        """
+@ log/recovery.py
+-    if known and known.sequence > last.chain.sequence:
++    if False:
+""",
+        RECOVERED,
+    ),
+    bug(
+        "a log whose segments are gone is begun anew",
+        """
+@ log/recovery.py
+-    if mark.NAME in strange:
++    strange = [name for name in strange if name != mark.NAME]
++    if False:
+""",
+        RECOVERED,
+        "tests/cli/test_refusals.py::test_a_log_without_its_segments_is_not_begun_anew",
+    ),
+    # The chain
+    bug(
+        "no hash is compared",
+        """
+@ log/segment.py
+-    if hash_ != data[frame.hashed - HASH_BYTES : frame.hashed]:
++    if False:
+""",
+        RECOVERED,
+    ),
+    bug(
+        "a hash of the entry alone, without what stands before it",
+        """
+@ log/segment.py
+-    chain.hash = _digest(chain.hash, rest)
++    chain.hash = _digest(body)
+@ log/segment.py
+-    hash_ = _digest(chain.hash, data[frame.hashed : frame.end - HASH_BYTES])
++    hash_ = _digest(frame.entry(data))
+""",
+        f"{RECOVERED}::test_two_blocks_that_changed_places_are_refused",
+    ),
+    bug(
+        "a record does not say what was unsynced before it",
+        """
+@ log/writer.py
+-                unsynced + len(data),
++                0,
+""",
+        RECOVERED,
+        FAULTS,
+    ),
+    bug(
+        "segments are not held to the chain of those before them",
+        """
+@ log/history.py
+-            if chain is not None and chain != header.chain:
++            if False:
+""",
+        RECOVERED,
+    ),
+    bug(
+        "a segment of another log is taken for ours",
+        """
+@ log/history.py
+-        if self.headers and header.log_id != self.headers[0].log_id:
++        if False:
+""",
+        RECOVERED,
+    ),
+    bug(
+        "a header's hash is not compared",
+        """
+@ log/segment.py
+-    if marker != _digest(data[:end]):
++    if False:
+""",
+        RECOVERED,
+    ),
+    bug(
+        "a later format is read as if it were ours",
+        """
+@ log/segment.py
+-    if meta.get("foldb.format") != FORMAT:
++    if False:
+""",
+        RECOVERED,
+    ),
+    # Reading
+    bug(
+        "the first record of every segment but the first is skipped",
+        """
+@ log/history.py
+-                if frame.partition == partition and frame.offset >= start:
++                if frame.partition == partition and frame.offset >= max(start, header.chain.ends[partition] + 1):
+""",
+        ON_DISK,
+        "tests/log/test_contract.py",
+    ),
+    bug(
+        "a reader shows what was not acknowledged",
+        """
+@ log/reader.py
+-        durable = max(scan.synced, min(scan.end, acknowledged))
++        durable = scan.end
+""",
+        ON_DISK,
+    ),
+    bug(
+        "a read shows what was appended after it was asked for",
+        """
+@ log/history.py
+             mark = None
+-            data = self.data(header, limit.position if header.chain.sequence == limit.sequence else None)
++            data = self.data(header, None)
+""",
+        FAULTS,
+        "tests/log/test_contract.py",
+    ),
+    bug(
+        "log time goes back with the clock",
+        """
+@ log/segment.py
+-    chain.time = max(chain.time, time_ms)
++    chain.time = time_ms
+""",
+        "tests/log/test_contract.py",
+    ),
+    # Who may
+    bug(
+        "a second process may write",
+        """
+@ log/disk.py
+-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
++            pass
+""",
+        ON_DISK,
+    ),
+    bug(
+        "everybody may look into the data folder",
+        """
+@ log/disk.py
+-        path.mkdir(mode=0o700, exist_ok=True)
++        path.mkdir(exist_ok=True)
+-        path.chmod(0o700)
+""",
+        ON_DISK,
+    ),
+    bug(
+        "a used idempotency token is not written down",
+        """
+@ log/binary.py
+-            _optional_text(transact.token),
++            _optional_text(None),
+""",
+        "tests/log/test_codec.py",
+    ),
+]

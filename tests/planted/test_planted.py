@@ -1,0 +1,52 @@
+"""Tests are good for what they notice: bugs are put into a copy of foldb, and each must fail a test.
+
+`python -m tests.planted` says which test caught which.
+"""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests import reliability
+
+from .bug import Bug
+from .bugs import BUGS
+from .workshop import ROOT, Workshop
+
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+
+
+def name_of(bug: Bug) -> str:
+    return bug.what
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=name_of)
+def test_a_bug_can_still_be_planted(bug: Bug) -> None:
+    """Its text is where it was, and the tests that ought to notice are there."""
+    texts = {edit.path: (ROOT / edit.path).read_text() for edit in bug.edits}
+    for edit in bug.edits:
+        texts[edit.path] = edit.applied(texts[edit.path])
+    for path, text in texts.items():
+        compile(text, path, "exec")
+
+    for test in bug.tests:
+        path, _, function = test.partition("::")
+        assert f"def {function.partition('[')[0]}" in (ROOT / path).read_text()
+
+
+def test_every_bug_is_another() -> None:
+    assert [] == [what for what, count in Counter(bug.what for bug in BUGS).items() if count > 1]
+
+
+@pytest.mark.soak
+def test_every_bug_is_caught(tmp_path: Path) -> None:
+    workshop = Workshop(tmp_path)
+    assert ROOT != workshop.imported()
+    assert workshop.run(sorted({test for bug in BUGS for test in bug.tests})).failed is None
+
+    missed = [bug.what for bug in BUGS if workshop.try_(bug).failed is None]
+
+    reliability.record(test="planted bugs", cycles=len(BUGS), checked=len(BUGS), failures=len(missed))
+    assert [] == missed
