@@ -55,12 +55,16 @@ class Operation(NamedTuple):
 
     @property
     def refused(self) -> bool:
-        return self.told is not None and any(type(one) is Refused for one in self.told)
+        told = self.told
+        if told is None or len(told) == 1:
+            return told is not None and type(told[0]) is Refused
+        return any(type(one) is Refused for one in told)
 
     @property
     def looks(self) -> bool:
         """Whether it changes nothing, whatever comes of it."""
-        return all(step.verb in LOOKS for step in self.steps)
+        steps = self.steps
+        return steps[0].verb in LOOKS and (len(steps) == 1 or all(step.verb in LOOKS for step in steps))
 
     def __str__(self) -> str:
         asked = ", ".join(

@@ -36,11 +36,8 @@ class Part:
     argument: Any
     told: Any
     in_doubt: bool
+    looks: bool  # it leaves the state as it is
     operation: Operation
-
-    @property
-    def looks(self) -> bool:
-        return self.verb in LOOKS or type(self.told) is Refused
 
 
 def linearizable(history: History) -> None:
@@ -62,14 +59,15 @@ def parts_by_key(history: History) -> dict[str, list[Part]]:
             if not operation.looks:
                 ends = history.deadline(operation)
                 for key, verb, argument in steps:
-                    part = Part(called, ends, verb, argument, None, True, operation)
+                    part = Part(called, ends, verb, argument, None, True, False, operation)
                     parts.setdefault(key, []).append(part)
         elif told is not None:
             refused = operation.refused
             for (key, verb, argument), result in zip(steps, told, strict=True):
                 # Of a transaction that was refused, only what it saw is of interest.
-                if not refused or type(result) is Refused or verb in LOOKS:
-                    part = Part(called, answered, verb, argument, result, False, operation)
+                looks = verb in LOOKS or type(result) is Refused
+                if looks or not refused:
+                    part = Part(called, answered, verb, argument, result, False, looks, operation)
                     parts.setdefault(key, []).append(part)
     return parts
 
@@ -92,7 +90,7 @@ def search(key: str, parts: list[Part]) -> None:
                 configurations = {_with_looks(one, {bit: part}) for one in configurations}
             continue
         bit = bits.pop(number)
-        having = _having(bit, configurations, pending)
+        having = (_alone if len(pending) == 1 else _having)(bit, configurations, pending)
         if part.in_doubt:
             having |= configurations  # it may never have happened
         elif not having:
@@ -140,6 +138,19 @@ def _having(bit: int, configurations: set[Configuration], pending: dict[int, Par
                 having.add(found)
             else:
                 waiting.append(found)
+    return having
+
+
+def _alone(bit: int, configurations: set[Configuration], pending: dict[int, Part]) -> set[Configuration]:
+    """The same where nothing else is pending, as is the rule."""
+    part, having = pending[bit], set()
+    for configuration in configurations:
+        if configuration[0]:
+            having.add(configuration)
+            continue
+        after, would = VERBS[part.verb](configuration[1], part.argument)
+        if type(would) is not Refused if part.in_doubt else would == part.told:
+            having.add((bit, after))
     return having
 
 

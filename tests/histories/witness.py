@@ -44,7 +44,8 @@ def _check_real_time(history: History, called: list[Operation], answered: list[O
     for operation in called:
         _, begun, _, _, told, place = operation
         while next_end is not None and next_end < begun:
-            highest = max(highest, answered[ended].position)
+            if answered[ended].position > highest:
+                highest = answered[ended].position
             ended += 1
             next_end = answered[ended].answered if ended < ends else NEVER
         if told is None:
@@ -58,8 +59,8 @@ def _check_real_time(history: History, called: list[Operation], answered: list[O
 def _first_positions(history: History, called: list[Operation]) -> dict[int, int]:
     """By the time at which a run began, the lowest position from then on."""
     first: dict[int, int] = {}
-    lowest, runs = NEVER, list(history.runs)
-    for operation in reversed(called):
+    lowest, runs = NEVER, history.runs[1:]
+    for operation in reversed(called if runs else []):
         while runs and operation.called <= runs[-1]:
             first[runs.pop()] = lowest
         if operation.told is not None and operation.position < lowest:
