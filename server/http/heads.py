@@ -64,6 +64,10 @@ class _Collector:
 
     __slots__ = ("on_header", "raw")
 
+    # The parser asks for all of its callbacks; each that it does not find costs it an exception.
+    on_message_begin = on_url = on_headers_complete = on_body = on_message_complete = None
+    on_chunk_header = on_chunk_complete = None
+
     def __init__(self) -> None:
         self.raw: dict[bytes, bytes] = {}
         self.on_header = self.raw.__setitem__
