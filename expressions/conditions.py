@@ -6,17 +6,23 @@ even between two missing attributes.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..model.errors import ValidationError
 from ..model.values import Item, Value, contains
 from .operands import Bound, Reader, begins_with, ordered, reader
 from .parse_condition import NO_CHECKS, ValueChecks, bounds_problem, type_name_problem
+from .recall import Recall
 from .tree import Among, And, Between, Call, Comparison, ConditionNode, Not, Or, Path, Reference
 
 Test: TypeAlias = Callable[[Item, Bound], bool]
+# Of two values that are there; what it finds out about them it may leave in the request's values.
+Relation: TypeAlias = Callable[[Value, Value, Any], bool]
 
 _NO_ITEM: Final[Item] = {}
+
+# Where so many values are looked at, what is found out about large ones is remembered: see `recall`.
+_MANY: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +40,23 @@ class Condition:
     nested: tuple[str, ...] = ()
     value_checks: ValueChecks = NO_CHECKS
     _test: Test = field(init=False, compare=False, repr=False)
+    _recalls: bool = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_test", _test(self.tree))
+        object.__setattr__(self, "_recalls", relations(self.tree) >= _MANY)
+        object.__setattr__(self, "_test", _test(self.tree, _RECALLED if self._recalls else _PLAIN))
 
     def holds(self, item: Item | None, values: Bound) -> bool:
-        """Whether `item`, which may not exist, meets the condition."""
+        """Whether `item`, which may not exist, meets the condition. For many items, `bind` the values once."""
+        if self._recalls:
+            if type(values) is not Recall:
+                values = Recall(values)
+            values.forget_item()
         return self._test(_NO_ITEM if item is None else item, values)
+
+    def bind(self, values: Bound) -> Bound:
+        """The values, ready for more than one item."""
+        return Recall(values) if self._recalls else values
 
 
 def check_values(parameter: str, checks: ValueChecks, values: Bound) -> None:
@@ -55,36 +71,56 @@ def check_values(parameter: str, checks: ValueChecks, values: Bound) -> None:
             raise ValidationError(f"Invalid {parameter}: {problem}")
 
 
-def _test(node: ConditionNode) -> Test:
+def relations(tree: ConditionNode) -> int:
+    """How often a condition may look at a value: what evaluating it costs, where values are small."""
+    count, pending = 0, [tree]
+    while pending:
+        match pending.pop():
+            case Not(term):
+                pending.append(term)
+            case And(terms) | Or(terms):
+                pending.extend(terms)
+            case Among(_, choices):
+                count += len(choices)
+            case Between():
+                count += 2
+            case _:
+                count += 1
+    return count
+
+
+def _test(node: ConditionNode, related: "_Relations") -> Test:
     match node:
         case Comparison():
-            return _comparison(node)
+            return _comparison(node, related)
         case Between():
-            return _between(reader(node.operand), reader(node.low), reader(node.high))
+            return _between(reader(node.operand), reader(node.low), reader(node.high), related)
         case Among():
-            return _among(reader(node.operand), tuple(reader(choice) for choice in node.choices))
+            return _among(reader(node.operand), tuple(reader(choice) for choice in node.choices), related)
         case Call():
-            return _call(node)
+            return _call(node, related)
         case Not(term):
-            return _not(_test(term))
+            return _not(_test(term, related))
         case And(terms):
-            return _all(tuple(_test(term) for term in terms))
+            return _all(tuple(_test(term, related) for term in terms))
         case Or(terms):
-            return _any(tuple(_test(term) for term in terms))
+            return _any(tuple(_test(term, related) for term in terms))
 
 
-def _comparison(node: Comparison) -> Test:
+def _comparison(node: Comparison, related: "_Relations") -> Test:
     left, right = reader(node.left), reader(node.right)
+    if node.operator == "=" and related is _PLAIN:
+        return _fast_equal(node) or _related(left, right, related.equal)
     if node.operator == "=":
-        return _fast_equal(node) or (lambda item, values: _equal(left(item, values), right(item, values)))
+        return _related(left, right, related.equal)
     if node.operator == "<>":
-        return lambda item, values: not _equal(left(item, values), right(item, values))
-    wanted = _ORDERS[node.operator]
+        return _not(_related(left, right, related.equal))
+    wanted, order = _ORDERS[node.operator], related.order
 
     def test(item: Item, values: Bound) -> bool:
         a, b = left(item, values), right(item, values)
-        order = None if a is None or b is None else ordered(a, b)
-        return order is not None and wanted(order)
+        found = None if a is None or b is None else order(a, b, values)
+        return found is not None and wanted(found)
 
     return test
 
@@ -97,8 +133,17 @@ _ORDERS: Final[dict[str, Callable[[int], bool]]] = {
 }
 
 
-def _equal(left: Value | None, right: Value | None) -> bool:
-    return left is not None and left == right
+def _related(left: Reader, right: Reader, relation: Relation) -> Test:
+    """Both values are there, and the relation holds between them."""
+
+    def test(item: Item, values: Bound) -> bool:
+        a = left(item, values)
+        if a is None:
+            return False
+        b = right(item, values)
+        return b is not None and relation(a, b, values)
+
+    return test
 
 
 def _fast_equal(node: Comparison) -> Test | None:
@@ -109,50 +154,73 @@ def _fast_equal(node: Comparison) -> Test | None:
     return None
 
 
-def _between(operand: Reader, low: Reader, high: Reader) -> Test:
+def _between(operand: Reader, low: Reader, high: Reader, related: "_Relations") -> Test:
+    order = related.order
+
     def test(item: Item, values: Bound) -> bool:
         value, least, most = operand(item, values), low(item, values), high(item, values)
         if value is None or least is None or most is None:
             return False
-        above, below = ordered(value, least), ordered(value, most)
+        above, below = order(value, least, values), order(value, most, values)
         return above is not None and below is not None and above >= 0 and below <= 0
 
     return test
 
 
-def _among(operand: Reader, choices: tuple[Reader, ...]) -> Test:
+def _among(operand: Reader, choices: tuple[Reader, ...], related: "_Relations") -> Test:
+    equal = related.equal
+
     def test(item: Item, values: Bound) -> bool:
         value = operand(item, values)
-        return value is not None and any(value == choice(item, values) for choice in choices)
+        if value is None:
+            return False
+        for choice in choices:
+            other = choice(item, values)
+            if other is not None and equal(value, other, values):
+                return True
+        return False
 
     return test
 
 
-def _call(node: Call) -> Test:
+def _call(node: Call, related: "_Relations") -> Test:
     first = reader(node.operands[0])
     if node.function == "attribute_exists":
         return lambda item, values: first(item, values) is not None
     if node.function == "attribute_not_exists":
         return lambda item, values: first(item, values) is None
-    second = reader(node.operands[1])
-    relation = _RELATIONS[node.function]
-
-    def test(item: Item, values: Bound) -> bool:
-        a, b = first(item, values), second(item, values)
-        return a is not None and b is not None and relation(a, b)
-
-    return test
+    relation = related.contains if node.function == "contains" else _RELATIONS[node.function]
+    return _related(first, reader(node.operands[1]), relation)
 
 
-def _has_type(value: Value, type_name: Value) -> bool:
-    return type_name["S"] in value
-
-
-_RELATIONS: Final[dict[str, Callable[[Value, Value], bool]]] = {
-    "attribute_type": _has_type,
-    "begins_with": begins_with,
-    "contains": contains,
+_RELATIONS: Final[dict[str, Relation]] = {
+    "attribute_type": lambda value, type_name, _values: type_name["S"] in value,
+    "begins_with": lambda value, prefix, _values: begins_with(value, prefix),
 }
+
+
+class _Relations(NamedTuple):
+    """The relations that can cost as much as the values are large."""
+
+    equal: Relation
+    contains: Relation
+    order: Callable[[Value, Value, Any], int | None]
+
+
+def _recalled_order(a: Value, b: Value, values: Recall) -> int | None:
+    return values.compare(a, b) if "B" in a and "B" in b else ordered(a, b)
+
+
+_PLAIN: Final = _Relations(
+    lambda a, b, _values: a == b,
+    lambda a, b, _values: contains(a, b),
+    lambda a, b, _values: ordered(a, b),
+)
+_RECALLED: Final = _Relations(
+    lambda a, b, values: values.equal(a, b),
+    lambda a, b, values: values.contains(a, b),
+    _recalled_order,
+)
 
 
 def _not(test: Test) -> Test:

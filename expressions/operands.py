@@ -11,7 +11,7 @@ from binascii import a2b_base64
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from ..model.values import Item, Value, compare
+from ..model.values import Item, Value, compare, value_size
 from .tree import Call, Operand, Path, Reference
 
 Bound: TypeAlias = Mapping[str, Value]
@@ -84,7 +84,8 @@ def begins_with(value: Value, prefix: Value) -> bool:
     if "S" in value and "S" in prefix:
         return bool(value["S"].startswith(prefix["S"]))
     if "B" in value and "B" in prefix:
-        return a2b_base64(value["B"]).startswith(a2b_base64(prefix["B"]))
+        # As many characters hold at least as many bytes: no more of a large value is decoded than is looked at.
+        return a2b_base64(value["B"][: len(prefix["B"])]).startswith(a2b_base64(prefix["B"]))
     return False
 
 
@@ -98,4 +99,4 @@ def size(value: Value) -> int | None:
         return len(content.encode("utf-16-le")) >> 1
     if type_name in _UNSIZED:
         return None
-    return len(a2b_base64(content)) if type_name == "B" else len(content)
+    return value_size(value) if type_name == "B" else len(content)
