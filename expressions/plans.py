@@ -102,8 +102,10 @@ def compile(  # noqa: A001  # the agreed name
     texts = (update, condition, key_condition, filter, projection)
     key = (
         texts,
-        tuple(names.items()) if names is not None else None,
-        tuple([(name, next(iter(value))) for name, value in values.items()]) if values is not None else None,
+        None if names is None else (*names, *names.values()),
+        None
+        if values is None
+        else (*values, *[type_name for value in values.values() for type_name in value]),
         limits.name,
     )
     plan = _PLANS.get(key)

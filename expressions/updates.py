@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from ..model import numbers
 from ..model.errors import ValidationError
 from ..model.limits import Limits
-from ..model.values import UPDATE_TOO_LARGE, Item, Value, depth_of, value_size
+from ..model.values import UPDATE_TOO_LARGE, Item, Value, depth_of, item_size, value_size
 from .operands import Bound, Reader, path_reader
 from .projections import Projection, Steps
 from .tree import (
@@ -116,6 +116,16 @@ class Update:
             elif name in after:
                 del after[name]
         return Updated(after, self.targets)
+
+    def growth(self, before: Item, after: Item, limits: Limits) -> int:
+        """Return by how many bytes the update made an item larger: only what it wrote to is counted.
+
+        Of an item that is too large it may return less than the truth, but enough to see that.
+        """
+        written = self.targets.attributes
+        old = {name: before[name] for name in written if name in before}
+        new = {name: after[name] for name in written if name in after}
+        return item_size(new, limits) - item_size(old, limits)
 
     def select(self, item: Item, touched: Projection) -> Item:
         """Return what UPDATED_OLD (of the item before) or UPDATED_NEW (of the item after) shows."""

@@ -30,6 +30,18 @@ class LocalPartition:
 
     def get(
         self,
+        table: int,
+        pk: bytes,
+        sk: bytes,
+        consistent: bool,  # noqa: ARG002  the state at hand always is
+        done: Callable[[Stored | None, Position], None],
+    ) -> None:
+        """Read an item; a table that is gone holds nothing."""
+        found = self._state.tables.get(table)
+        done(None if found is None else found.items.get(pk, sk), self._worker.position)
+
+    def get_all(
+        self,
         keys: Sequence[Key],
         consistent: bool,  # noqa: ARG002  the state at hand always is
         done: Callable[[list[Stored | None], Position], None],

@@ -31,6 +31,17 @@ class Partition(Protocol):
         ...
 
     def get(
+        self,
+        table: int,
+        pk: bytes,
+        sk: bytes,
+        consistent: bool,
+        done: Callable[[Stored | None, Position], None],
+    ) -> None:
+        """Read an item."""
+        ...
+
+    def get_all(
         self, keys: Sequence[Key], consistent: bool, done: Callable[[list[Stored | None], Position], None]
     ) -> None:
         """Read items at one position of the log."""

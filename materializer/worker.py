@@ -116,6 +116,7 @@ class Worker:
         self._origin = origin
         self._scheduler = scheduler
         self._partition = partition
+        self._position = Position(partition, -1)
         self._bound = waiting_bytes
         self._on_fatal = on_fatal
         self._waiting: deque[_Waiting] = deque()
@@ -132,8 +133,10 @@ class Worker:
 
     @property
     def position(self) -> Position:
-        """The last entry that was folded."""
-        return Position(self._partition, self.state.next_offset - 1)
+        """The last entry that was folded; between two entries the same object, which every read is answered with."""
+        if self._position.offset != self.state.next_offset - 1:
+            self._position = Position(self._partition, self.state.next_offset - 1)
+        return self._position
 
     def open(self, progress: Callable[[int], None] | None = None) -> None:
         """Fold what the log holds. Call it once, before anything is submitted.

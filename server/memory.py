@@ -52,6 +52,7 @@ class BoundedPartition:
         self.full = False
         # What a bound does not concern goes straight through.
         self.get = partition.get
+        self.get_all = partition.get_all
         self.query = partition.query
         self.scan = partition.scan
         if bound:

@@ -177,13 +177,16 @@ def _answer(
     if isinstance(page, RequestError):
         reply.error(page, position)
         return
-    items = b"" if body.get("Select") == "COUNT" else b'"Items":[%b],' % b",".join(page.items)
+    before, after = (b"", b"") if body.get("Select") == "COUNT" else (b'"Items":[', b"],")
     last = b"" if page.last is None else b',"LastEvaluatedKey":' + page.last
     consumed = b""
     if "ReturnConsumedCapacity" in body:
         consumed = consumed_one(body, _consumed(body["TableName"], index, page))
         consumed = consumed and b"," + consumed
-    answer = b'{%b"Count":%d,"ScannedCount":%d%b%b}' % (items, page.count, page.scanned, last, consumed)
+    # Written in one go, because items are many bytes to copy.
+    answer = b'{%b%b%b"Count":%d,"ScannedCount":%d%b%b}' % (
+        before, b",".join(page.items), after, page.count, page.scanned, last, consumed,
+    )  # fmt: skip
     reply.ok(answer, position)
 
 

@@ -8,6 +8,7 @@ in its cost. Most pages have none of the three and are the stored bytes as they 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -131,9 +132,9 @@ def _fetches(index: Index | None, request: Request) -> bool:
 def _collect(request: Request, entries: Iterator[Stored], page_bytes: int) -> _Evaluated:
     """Take entries as they are."""
     items: list[bytes] = []
-    limit, size = request.limit, 0
+    size = 0
     previous = end = None
-    for stored in entries:
+    for stored in islice(entries, request.limit):
         size += stored[1]
         if size > page_bytes and items:
             size -= stored[1]
@@ -141,10 +142,9 @@ def _collect(request: Request, entries: Iterator[Stored], page_bytes: int) -> _E
             break
         items.append(stored[0])
         previous = stored
-        if len(items) == limit:
-            end = stored
-            break
     count = len(items)
+    if count == request.limit:
+        end = previous
     return _Evaluated([] if request.count_only else items, count, count, size, 0, end)
 
 

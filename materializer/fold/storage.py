@@ -20,7 +20,7 @@ from typing import TypeAlias, final
 
 from sortedcontainers import SortedDict
 
-from ...model.keys import key_hash, slot
+from ...model.keys import Slots, key_hash, slot
 
 # An item at rest: its canonical bytes and its size by DynamoDB's rule. A plain tuple and not a NamedTuple,
 # because only plain tuples of atoms are left alone by the garbage collector.
@@ -68,9 +68,21 @@ class Collection:
 
     def put(self, sk: bytes, stored: Stored) -> Stored | None:
         """Store at `sk`; return what was there."""
-        old = self._put_in_lists(sk, stored) if self._tree is None else self._put_in_tree(sk, stored)
-        self.size += stored[1] if old is None else stored[1] - old[1]
-        return old
+        if self._tree is not None:
+            return self._put_in_tree(sk, stored)
+        keys = self._keys
+        at = bisect_left(keys, sk)
+        if at < len(keys) and keys[at] == sk:
+            old = self._values[at]
+            self._values[at] = stored
+            self.size += stored[1] - old[1]
+            return old
+        keys.insert(at, sk)
+        self._values.insert(at, stored)
+        self.size += stored[1]
+        if len(keys) > LISTS_UP_TO:
+            self._become_a_tree()
+        return None
 
     def extend(self, sks: Sequence[bytes], items: Sequence[Stored]) -> None:
         """Store many at once; all sort behind what is here, and are sorted."""
@@ -102,21 +114,11 @@ class Collection:
             return ((sk, tree[sk]) for sk in keys)
         first = bisect_left(self._keys, low) if low else 0
         last = len(self._keys) if high is None else bisect_left(self._keys, high)
-        places = range(last - 1, first - 1, -1) if reverse else range(first, last)
-        return zip(map(self._keys.__getitem__, places), map(self._values.__getitem__, places), strict=True)
-
-    def _put_in_lists(self, sk: bytes, stored: Stored) -> Stored | None:
-        keys = self._keys
-        at = bisect_left(keys, sk)
-        if at < len(keys) and keys[at] == sk:
-            old = self._values[at]
-            self._values[at] = stored
-            return old
-        keys.insert(at, sk)
-        self._values.insert(at, stored)
-        if len(keys) > LISTS_UP_TO:
-            self._become_a_tree()
-        return None
+        keys, values = self._keys[first:last], self._values[first:last]
+        if reverse:
+            keys.reverse()
+            values.reverse()
+        return zip(keys, values, strict=True)
 
     def _become_a_tree(self) -> None:
         self._tree = SortedDict(zip(self._keys, self._values, strict=True))
@@ -126,6 +128,7 @@ class Collection:
         assert self._tree is not None
         old: Stored | None = self._tree.get(sk)
         self._tree[sk] = stored
+        self.size += stored[1] if old is None else stored[1] - old[1]
         return old
 
     def _remove_from_lists(self, sk: bytes) -> Stored | None:
@@ -152,7 +155,18 @@ class Store:
         size: The sum of their sizes.
     """
 
-    __slots__ = ("_has_sort_key", "_last", "_occupied", "_orders", "_owner", "_slots", "count", "size")
+    __slots__ = (
+        "_has_sort_key",
+        "_last_number",
+        "_last_pk",
+        "_numbers",
+        "_occupied",
+        "_orders",
+        "_owner",
+        "_slots",
+        "count",
+        "size",
+    )
 
     def __init__(self, owner_id: int, has_sort_key: bool) -> None:
         self._owner = owner_id
@@ -160,7 +174,8 @@ class Store:
         self._slots: dict[int, _Slot] = {}
         self._occupied: list[int] = []  # the keys of _slots, sorted
         self._orders: dict[int, list[tuple[int, bytes]]] = {}
-        self._last = (b"", slot(key_hash(owner_id, b"")))
+        self._numbers = Slots(owner_id)
+        self._last_pk, self._last_number = b"", self._numbers.of(b"")
         self.count = 0
         self.size = 0
 
@@ -189,14 +204,14 @@ class Store:
         if type(held) is Collection:
             old = held.put(sk, stored)
         elif held is None:
-            held_here[pk] = (*stored, sk) if self._has_sort_key else stored
+            held_here[pk] = (stored[0], stored[1], sk) if self._has_sort_key else stored
             self._orders.pop(number, None)
         else:
             old = _alone(held, sk)
             if old is None:
                 held_here[pk] = _pair(held, sk, stored)
             else:
-                held_here[pk] = (*stored, sk) if self._has_sort_key else stored
+                held_here[pk] = (stored[0], stored[1], sk) if self._has_sort_key else stored
         if old is None:
             self.count += 1
             self.size += stored[1]
@@ -298,16 +313,14 @@ class Store:
 
     def _number(self, pk: bytes) -> int:
         """The slot of `pk`. A write reads the item first: hashing is half of what either costs, so do it once."""
-        if pk != self._last[0]:
-            self._last = (pk, slot(key_hash(self._owner, pk)))
-        return self._last[1]
+        if pk != self._last_pk:
+            self._last_number = self._numbers.of(pk)
+            self._last_pk = pk
+        return self._last_number
 
     def _end_of_slot(self, number: int, pks: Sequence[bytes], start: int) -> int:
         """Where the keys, in the order of a scan, leave the slot. Doubling steps find about where, halving the rest."""
-
-        def slot_of(pk: bytes) -> int:
-            return slot(key_hash(self._owner, pk))
-
+        slot_of = self._numbers.of
         step = 1
         while start + step < len(pks) and slot_of(pks[start + step]) == number:
             step *= 2

@@ -14,7 +14,7 @@ import orjson
 
 from ... import expressions
 from ...expressions import Plan
-from ...log.commands import Action, Check, Context, Delete, Expression, Put, Update
+from ...log.commands import Action, Check, Delete, Expression, Put, Update
 from ...model.capacity import write_units
 from ...model.errors import (
     ConditionalCheckFailedError,
@@ -26,7 +26,7 @@ from ...model.limits import Limits
 from ...model.tables import index_key_error
 from ...model.values import UPDATE_TOO_LARGE, Item, Value, dump, item_size, load
 from .entries import Move, apply_moves, moves, size_with_local_entries
-from .outcomes import Applied, Change, Refused, Units
+from .outcomes import Applied, Refused, Units, cost
 from .state import Table
 from .storage import Stored
 
@@ -64,50 +64,32 @@ def apply(
 ) -> Applied:
     """Store a decision. `twice` doubles the table's units, as a transaction does."""
     old, new = decision.old, decision.new
-    units = units_of(decision)
-    if twice:
-        units.table *= 2
-    change = write_through(table, action.pk, action.sk, decision, sequence_number, time, action.context)
+    store(table, action.pk, action.sk, decision)
     size = table.collection_size(action.pk) if table.has_lsi and (old or new) else None
-    return Applied(units, decision.attributes, change, size)
+    applied = Applied(action, old, new, sequence_number, time, decision.attributes, size, twice=twice)
+    if decision.moves:
+        applied.local, applied.glob = _index_units(decision.moves)
+    return applied
 
 
-def write_through(
-    table: Table,
-    pk: bytes,
-    sk: bytes,
-    decision: Decision,
-    sequence_number: int,
-    time: int,
-    context: Context,
-) -> Change | None:
-    """Put table and indexes where the decision says; None if the item stays as it was.
+def replace(table: Table, put: Put, sequence_number: int, time: int) -> Applied:
+    """Decide and apply in one step a put that has no condition, into a table without indexes: nothing refuses it."""
+    new: Stored = (put.item, put.size)
+    old = table.items.put(put.pk, put.sk, new)
+    attributes = old[0] if old is not None and put.returns == "ALL_OLD" else None
+    return Applied(put, old, new, sequence_number, time, attributes)
 
-    DynamoDB publishes nothing for a write that leaves the item as it was. Canonical bytes are equal exactly if
-    the items are equal in DynamoDB's sense, so comparing bytes is enough.
-    """
+
+def store(table: Table, pk: bytes, sk: bytes, decision: Decision) -> None:
+    """Put table and indexes where the decision says."""
     old, new = decision.old, decision.new
-    if old is None:
-        if new is None:
-            return None
-    elif new is not None and old[0] == new[0]:
-        return None
     if new is None:
-        table.items.remove(pk, sk)
-    else:
+        if old is not None:
+            table.items.remove(pk, sk)
+    elif old is None or old[0] != new[0]:
         table.items.put(pk, sk, new)
     if decision.moves:
         apply_moves(decision.moves)
-    return Change(
-        table.definition.id,
-        pk,
-        sk,
-        None if old is None else old[0],
-        None if new is None else new[0],
-        sequence_number,
-        time,
-        context,
-    )
 
 
 def _decide_put(table: Table, put: Put, old: Stored | None, limits: Limits) -> Decision | Refused:
@@ -135,18 +117,23 @@ def _decide_update(table: Table, update: Update, old: Stored | None, limits: Lim
     attributes = old[0] if update.returns == "ALL_OLD" and old is not None else None
     if plan is None or plan.update is None:
         item = key if before is None else before
+        size = item_size(key, limits) if old is None else old[1]
     elif before is None and plan.update.only_removes:
         # Removing from an item that is not there makes no item.
         return Decision(None, None, [])
     else:
         updated = plan.update.apply(before, values, limits)
-        item = {**key, **updated.item} if before is None else updated.item
+        if before is None or old is None:
+            item = {**key, **updated.item}
+            size = item_size(item, limits)
+        else:
+            item = updated.item
+            size = old[1] + plan.update.growth(before, item, limits)
         if update.returns == "UPDATED_OLD" and before is not None:
             attributes = _some(plan.update.select(before, updated.touched))
         elif update.returns == "UPDATED_NEW":
             attributes = _some(plan.update.select(item, updated.touched))
 
-    size = item_size(item, limits)
     if size > limits.item_bytes:
         raise ValidationError(UPDATE_TOO_LARGE)
     new: Stored = (dump(item), size)
@@ -264,17 +251,18 @@ def _some(attributes: Item) -> bytes | None:
 
 
 def units_of(decision: Decision) -> Units:
-    """What a decision costs: the larger of the item before and after, and each index's part."""
-    old, new = decision.old, decision.new
-    size = max(old[1] if old else 0, new[1] if new else 0)
-    units = Units(write_units(size))
-    for move in decision.moves:
-        name = move.index.definition.name
-        if move.index.definition.kind == "LSI":
-            units.local = {**(units.local or {}), name: move.units}
-        else:
-            units.glob = {**(units.glob or {}), name: move.units}
-    return units
+    """What a decision costs, if it is applied."""
+    return Units(cost(decision.old, decision.new), *_index_units(decision.moves))
+
+
+def _index_units(moves: list[Move]) -> tuple[dict[str, int] | None, dict[str, int] | None]:
+    """What a write costs in local and in global indexes, by name."""
+    local: dict[str, int] = {}
+    glob: dict[str, int] = {}
+    for move in moves:
+        definition = move.index.definition
+        (local if definition.kind == "LSI" else glob)[definition.name] = move.units
+    return local or None, glob or None
 
 
 def _cost(old: Stored | None) -> int:

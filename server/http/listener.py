@@ -134,7 +134,7 @@ class Listener:
 
     def position_fields(self, position: Position) -> bytes:
         """The fields that say what an answer is as of; between two writes they are always the same."""
-        if position != self._position:
+        if position is not self._position:
             self._position = position
             place = position.text(self.node.partitions).encode()
             # An answer is given in the turn in which its entry was folded, so the time is that of its position.

@@ -33,11 +33,10 @@ def get_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         parameters.check_key_paths(plan, definition)
         done = partial(_answer, body, plan, reply)
     pk, sk = definition.key.read_key(key, limits)
-    node.partition.get(((definition.id, pk, sk),), body.get("ConsistentRead", False), done)
+    node.partition.get(definition.id, pk, sk, body.get("ConsistentRead", False), done)
 
 
-def _answer_plain(reply: Reply, found: list[Stored | None], position: Position) -> None:
-    stored = found[0]
+def _answer_plain(reply: Reply, stored: Stored | None, position: Position) -> None:
     reply.ok(EMPTY if stored is None else b'{"Item":%b}' % stored[0], position)
 
 
@@ -45,10 +44,9 @@ def _answer(
     body: dict[str, Any],
     plan: Plan | None,
     reply: Reply,
-    found: list[Stored | None],
+    stored: Stored | None,
     position: Position,
 ) -> None:
-    stored = found[0]
     size = 0 if stored is None else stored[1]
     consumed = Consumed(body["TableName"], read_half_units(size, body.get("ConsistentRead", False)))
     item = b"" if stored is None else b'"Item":' + projected(stored, plan)

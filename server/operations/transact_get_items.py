@@ -44,7 +44,7 @@ def transact_get_items(node: "Node", body: dict[str, Any], reply: Reply) -> None
     keys = _keys(gets, limits)
     if len(set(keys)) < len(keys):
         raise ValidationError(MULTIPLE)
-    node.partition.get(keys, True, partial(_answer, body, reply, gets, limits))
+    node.partition.get_all(keys, True, partial(_answer, body, reply, gets, limits))
 
 
 def _plan(request: dict[str, Any], limits: Limits) -> Plan | None:

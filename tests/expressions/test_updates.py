@@ -9,7 +9,7 @@ from foldb import expressions
 from foldb.expressions import Update
 from foldb.model.errors import ValidationError
 from foldb.model.limits import MODERN
-from foldb.model.values import Item
+from foldb.model.values import Item, item_size
 
 ITEM: Item = {
     "pk": {"S": "car"},
@@ -43,8 +43,13 @@ def made(text: str) -> tuple[Update, dict[str, dict[str, Any]]]:
 
 
 def after(text: str, item: Item | None = ITEM) -> Item:
+    """The item after an update, whose growth is always what counting before and after says."""
     update, values = made(text)
-    return update.apply(item, values, MODERN).item
+    found = update.apply(item, values, MODERN).item
+    before = item or {}
+    grown = item_size(found, MODERN) - item_size(before, MODERN)
+    assert grown == update.growth(before, found, MODERN)
+    return found
 
 
 def strings(value: dict[str, Any]) -> list[str]:

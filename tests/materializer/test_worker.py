@@ -371,7 +371,20 @@ def test_timers_are_told_of_an_entry_after_its_senders(bench: Bench) -> None:
 class TestLocalPartition:
     """Reads are answered before the call returns, at the position of the last entry."""
 
-    def test_get_answers_in_the_order_of_the_keys(self, bench: Bench) -> None:
+    def test_get_answers_with_the_item_or_none(self, bench: Bench) -> None:
+        table = bench.table()
+        bench.submit(put(table, order(1)))
+        bench.run()
+        partition, seen = LocalPartition(bench.worker), []
+        known = table.definition.id
+
+        for key in [(known, b"o-1", b""), (known, b"o-2", b""), (known + 1, b"o-1", b"")]:
+            partition.get(*key, True, lambda *answer: seen.append(answer))
+
+        at = Position(0, 2)
+        assert [((b'{"pk":{"S":"o-1"}}', 5), at), (None, at), (None, at)] == seen
+
+    def test_get_all_answers_in_the_order_of_the_keys(self, bench: Bench) -> None:
         table = bench.table()
         bench.submit(put(table, order(1)))
         bench.run()
@@ -379,7 +392,7 @@ class TestLocalPartition:
         known = table.definition.id
 
         keys = [(known, b"o-2", b""), (known, b"o-1", b""), (known + 1, b"o-1", b"")]
-        partition.get(keys, True, lambda items, position: seen.extend([items, position]))
+        partition.get_all(keys, True, lambda items, position: seen.extend([items, position]))
 
         assert [[None, (b'{"pk":{"S":"o-1"}}', 5), None], Position(0, 2)] == seen
 

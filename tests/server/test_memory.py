@@ -27,7 +27,7 @@ class Taken:
     def submit(self, command: object, size: int, done: object) -> None:
         self.commands.append(command)
 
-    get = query = scan = submit
+    get = get_all = query = scan = submit
 
 
 def state_of(count: int) -> tuple[PartitionState, Table]:
