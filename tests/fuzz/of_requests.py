@@ -2,207 +2,17 @@
 
 import json
 import logging
-from typing import Any
-
-import botocore.session
 
 from foldb.server.admin import ADMIN
 from foldb.server.operations import OPERATIONS
+from tests.hostile.judge import check, documented
+from tests.hostile.samples import CREATE, ITEM, ON_TABLE, SAMPLES
 
 from .inside import Inside, Untouched
 from .target import Target
 
-# What every operation may answer: DynamoDB's "Common Errors", and the protocol's own.
-COMMON = {
-    "AccessDeniedException",
-    "ConditionalCheckFailedException",
-    "ResourceNotFoundException",
-    "SerializationException",
-    "ThrottlingException",
-    "ValidationException",
-}
 NAMES = [*OPERATIONS, *(f"Foldb_20261121.{name}" for name in ADMIN)]
-TABLE = "abc"
-CREATE: dict[str, Any] = {
-    "TableName": TABLE,
-    "KeySchema": [{"AttributeName": "p", "KeyType": "HASH"}, {"AttributeName": "q", "KeyType": "RANGE"}],
-    "AttributeDefinitions": [
-        {"AttributeName": "p", "AttributeType": "S"},
-        {"AttributeName": "q", "AttributeType": "N"},
-        {"AttributeName": "r", "AttributeType": "B"},
-    ],
-    "GlobalSecondaryIndexes": [
-        {
-            "IndexName": "gsi",
-            "KeySchema": [{"AttributeName": "r", "KeyType": "HASH"}],
-            "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["a"]},
-        }
-    ],
-    "LocalSecondaryIndexes": [
-        {
-            "IndexName": "lsi",
-            "KeySchema": [
-                {"AttributeName": "p", "KeyType": "HASH"},
-                {"AttributeName": "r", "KeyType": "RANGE"},
-            ],
-            "Projection": {"ProjectionType": "KEYS_ONLY"},
-        }
-    ],
-    "BillingMode": "PAY_PER_REQUEST",
-}
-KEY = {"p": {"S": "a"}, "q": {"N": "1"}}
-ITEM: dict[str, Any] = {
-    **KEY,
-    "r": {"B": "AQ=="},
-    "a": {"L": [{"N": "1"}, {"S": "x"}]},
-    "b": {"M": {"c": {"NS": ["1", "2"]}}},
-}
-ARN = f"arn:aws:dynamodb:us-east-1:000000000000:table/{TABLE}"
-CONDITION = {"ConditionExpression": "a = :v", "ExpressionAttributeValues": {":v": {"N": "1"}}}
-ON_TABLE: dict[str, Any] = {"TableName": TABLE}
-
-# One of each operation at least, each of which succeeds.
-SAMPLES: list[tuple[str, dict[str, Any]]] = [
-    ("BatchGetItem", {"RequestItems": {TABLE: {"Keys": [KEY], "ProjectionExpression": "a[0]"}}}),
-    (
-        "BatchWriteItem",
-        {"RequestItems": {TABLE: [{"PutRequest": {"Item": ITEM}}]}, "ReturnItemCollectionMetrics": "SIZE"},
-    ),
-    ("CreateTable", {**CREATE, "TableName": "other"}),
-    ("DeleteItem", {**ON_TABLE, "Key": KEY, "ReturnValues": "ALL_OLD", "Expected": {"c": {"Exists": False}}}),
-    ("DeleteTable", ON_TABLE),
-    ("DescribeContinuousBackups", ON_TABLE),
-    ("DescribeEndpoints", {}),
-    ("DescribeLimits", {}),
-    ("DescribeTable", ON_TABLE),
-    ("DescribeTimeToLive", ON_TABLE),
-    ("GetItem", {**ON_TABLE, "Key": KEY, "AttributesToGet": ["a"], "ReturnConsumedCapacity": "INDEXES"}),
-    ("ListTables", {"Limit": 1, "ExclusiveStartTableName": "aaa"}),
-    ("ListTagsOfResource", {"ResourceArn": ARN}),
-    (
-        "PutItem",
-        {
-            **ON_TABLE,
-            "Item": ITEM,
-            "ConditionExpression": "attribute_exists(#b.c) AND a[0] IN (:v, q)",
-            "ExpressionAttributeNames": {"#b": "b"},
-            "ExpressionAttributeValues": {":v": {"N": "1"}},
-            "ReturnConsumedCapacity": "TOTAL",
-        },
-    ),
-    (
-        "Query",
-        {
-            **ON_TABLE,
-            "KeyConditionExpression": "p = :p AND q BETWEEN :a AND :b",
-            "FilterExpression": "size(a) > :a",
-            "ExpressionAttributeValues": {":p": {"S": "a"}, ":a": {"N": "1"}, ":b": {"N": "2"}},
-            "Limit": 1,
-            "ExclusiveStartKey": KEY,
-        },
-    ),
-    (
-        "Query",
-        {
-            **ON_TABLE,
-            "IndexName": "lsi",
-            "KeyConditions": {
-                "p": {"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "a"}]},
-                "r": {"ComparisonOperator": "BEGINS_WITH", "AttributeValueList": [{"B": "AQ=="}]},
-            },
-            "Select": "ALL_ATTRIBUTES",
-        },
-    ),
-    ("Scan", {**ON_TABLE, "IndexName": "gsi", "Segment": 0, "TotalSegments": 2, "Select": "COUNT"}),
-    (
-        "Scan",
-        {
-            **ON_TABLE,
-            "ScanFilter": {"a": {"ComparisonOperator": "NOT_NULL"}},
-            "ScanFilter ": None,
-            "Limit": 5,
-        },
-    ),
-    ("TagResource", {"ResourceArn": ARN, "Tags": [{"Key": "k", "Value": "v"}]}),
-    ("TransactGetItems", {"TransactItems": [{"Get": {**ON_TABLE, "Key": KEY, "ProjectionExpression": "a"}}]}),
-    (
-        "TransactWriteItems",
-        {
-            "TransactItems": [
-                {"Put": {**ON_TABLE, "Item": {**ITEM, "q": {"N": "2"}}}},
-                {
-                    "Update": {
-                        **ON_TABLE,
-                        "Key": KEY,
-                        "UpdateExpression": "SET a[9] = if_not_exists(c, :v) ADD d :v",
-                        "ExpressionAttributeValues": {":v": {"N": "1"}},
-                    }
-                },
-                {"Delete": {**ON_TABLE, "Key": {**KEY, "q": {"N": "3"}}}},
-                {
-                    "ConditionCheck": {
-                        **ON_TABLE,
-                        "Key": {**KEY, "q": {"N": "4"}},
-                        "ConditionExpression": "attribute_not_exists(p)",
-                        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-                    }
-                },
-            ],
-            "ClientRequestToken": "token",
-        },
-    ),
-    ("UntagResource", {"ResourceArn": ARN, "TagKeys": ["k"]}),
-    (
-        "UpdateContinuousBackups",
-        {**ON_TABLE, "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}},
-    ),
-    (
-        "UpdateItem",
-        {
-            **ON_TABLE,
-            "Key": KEY,
-            "UpdateExpression": "SET a = list_append(a, :l), #b.e = b.c REMOVE r ADD f :s DELETE g :s",
-            "ExpressionAttributeNames": {"#b": "b"},
-            "ExpressionAttributeValues": {":l": {"L": [{"NULL": True}]}, ":s": {"SS": ["x", "y"]}},
-            "ReturnValues": "UPDATED_NEW",
-        },
-    ),
-    (
-        "UpdateItem",
-        {**ON_TABLE, "Key": KEY, "AttributeUpdates": {"n": {"Action": "ADD", "Value": {"N": "1"}}}},
-    ),
-    (
-        "UpdateTable",
-        {
-            **ON_TABLE,
-            "AttributeDefinitions": [{"AttributeName": "t", "AttributeType": "S"}],
-            "GlobalSecondaryIndexUpdates": [
-                {
-                    "Create": {
-                        "IndexName": "more",
-                        "KeySchema": [{"AttributeName": "t", "KeyType": "HASH"}],
-                        "Projection": {"ProjectionType": "ALL"},
-                    }
-                }
-            ],
-        },
-    ),
-    ("UpdateTimeToLive", {**ON_TABLE, "TimeToLiveSpecification": {"Enabled": True, "AttributeName": "t"}}),
-    ("Foldb_20261121.Digest", {}),
-    ("Foldb_20261121.Status", {}),
-]
-
-
-def errors() -> dict[str, set[str]]:
-    """The errors that each operation may answer."""
-    model = botocore.session.get_session().get_service_model("dynamodb")
-    documented = {
-        name: {error.name for error in model.operation_model(name).error_shapes} for name in OPERATIONS
-    }
-    return {name: COMMON | documented.get(name, set()) for name in NAMES}
-
-
-ALLOWED = errors()
+ALLOWED = documented()
 
 
 def world() -> Inside:
@@ -217,16 +27,8 @@ def judge_request(data: bytes, inside: Inside) -> None:
     """The first byte chooses the operation; the rest is the body."""
     operation = NAMES[data[0] % len(NAMES)] if data else NAMES[0]
     status, answer = inside.ask(operation, data[1:])
-    judge_answer(operation, status, answer)
+    check(operation, status, answer, ALLOWED)
     inside.loop.advance(1)
-
-
-def judge_answer(operation: str, status: int, answer: Any) -> None:
-    """It is a success, or an error that the operation may answer."""
-    assert isinstance(answer, dict)
-    assert status in (200, 400), answer
-    if status != 200:
-        assert answer["__type"].rpartition("#")[2] in ALLOWED[operation], answer
 
 
 # What a bug says; the answer that it gives fails the target, and its text is in the way.

@@ -83,11 +83,11 @@ BAD_BYTES = [
 
 def spoil(dice: random.Random, body: Any, others: list[Any]) -> Any:
     """The body with one thing changed; pieces of `others` may come in."""
-    body = _copy(body)
-    places = list(_places(body))
-    if not places:
+    body = copied(body)
+    found = list(places(body))
+    if not found:
         return _odd(dice, others)
-    holder, place = dice.choice(places)
+    holder, place = dice.choice(found)
     there = holder[place]
     match dice.randrange(9):
         case 0:
@@ -101,7 +101,7 @@ def spoil(dice: random.Random, body: Any, others: list[Any]) -> Any:
         case 5 if isinstance(there, str):
             holder[place] = _text(dice, there)
         case 6:
-            _swap(dice, holder, place, places)
+            _swap(dice, holder, place, found)
         case 7:
             holder[place] = [there] if dice.random() < 0.5 else {dice.choice(MEMBERS): there}
         case _:
@@ -136,12 +136,12 @@ def spoil_bytes(dice: random.Random, data: bytes) -> bytes:
             return data[:1] + b'"Key":' + b'{"M":' * depth + b"{}" + b"}" * depth + b"," + data[1:]
 
 
-def _copy(node: Any) -> Any:
+def copied(node: Any) -> Any:
     """A tree of its own; `copy.deepcopy` gives up where JSON does not yet."""
     return json.loads(json.dumps(node))
 
 
-def _places(node: Any) -> Any:
+def places(node: Any) -> Any:
     """Every (holder, index or name) in a tree."""
     pending = [node] if isinstance(node, dict | list) else []
     while pending:
@@ -162,20 +162,20 @@ def _odd(dice: random.Random, others: list[Any]) -> Any:
         case 2:
             return dice.choice(ODD_TEXTS)
         case 3:
-            return _copy(dice.choice(ODD_VALUES))
+            return copied(dice.choice(ODD_VALUES))
         case _:
-            pieces = [holder[place] for holder, place in _places(dice.choice(others))] if others else []
-            return _copy(dice.choice(pieces)) if pieces else None
+            pieces = [holder[place] for holder, place in places(dice.choice(others))] if others else []
+            return copied(dice.choice(pieces)) if pieces else None
 
 
 def _double(dice: random.Random, holder: Any, place: Any) -> None:
     """Have a thing twice, or often."""
     times = dice.choice([1, 1, 2, 30, 120])
     if isinstance(holder, list):
-        holder.extend(_copy(holder[place]) for _ in range(times))
+        holder.extend(copied(holder[place]) for _ in range(times))
     else:
         for nth in range(times):
-            holder[f"{place}{nth}"] = _copy(holder[place])
+            holder[f"{place}{nth}"] = copied(holder[place])
 
 
 def _deep(dice: random.Random, there: Any) -> Any:
@@ -198,7 +198,7 @@ def _text(dice: random.Random, text: str) -> str:
             return text[::-1] if dice.random() < 0.5 else text.swapcase()
 
 
-def _swap(dice: random.Random, holder: Any, place: Any, places: list[tuple[Any, Any]]) -> None:
+def _swap(dice: random.Random, holder: Any, place: Any, found: list[tuple[Any, Any]]) -> None:
     """Put another piece of the same request here. A copy: a tree stays a tree."""
-    other, there = dice.choice(places)
-    holder[place] = _copy(other[there])
+    other, there = dice.choice(found)
+    holder[place] = copied(other[there])
