@@ -15,7 +15,9 @@ written and never compared.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final, get_args
+
+from . import avro
 
 if TYPE_CHECKING:
     from ..expressions import Plan
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 Source: TypeAlias = Literal["api", "ttl", "trigger", "restore"]
 Dialect: TypeAlias = Literal["expression", "legacy"]
 Returns: TypeAlias = Literal["NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"]
+
+# An enum is the place of its symbol in the schema: these are in every log ever written. Add at the end only.
+SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 
 
 class Position(NamedTuple):
@@ -45,15 +50,94 @@ class Position(NamedTuple):
         return place if partitions == 1 else f"{self.partition}:{place}"
 
 
-@dataclass(slots=True)
+@final
 class Context:
-    """Who asked. `request_id` is the answer's x-amzn-RequestId, `invocation_id` the SDK's, one for all its retries."""
+    """Who asked. `request_id` is the answer's x-amzn-RequestId, `invocation_id` the SDK's, one for all its retries.
 
-    request_id: str
-    invocation_id: str | None = None
-    principal: str | None = None
-    source: Source = "api"
-    depth: int = 0
+    It is kept as it stands in the log, and taken apart when somebody asks: a refold never does.
+    """
+
+    __slots__ = ("encoded",)
+
+    def __init__(
+        self,
+        request_id: str,
+        invocation_id: str | None = None,
+        principal: str | None = None,
+        source: Source = "api",
+        depth: int = 0,
+    ) -> None:
+        self.encoded = b"%b%b%b%b%b" % (
+            avro.text(request_id),
+            avro.optional_text(invocation_id),
+            avro.optional_text(principal),
+            avro.long(SOURCES.index(source)),
+            avro.long(depth),
+        )
+
+    @staticmethod
+    def of(encoded: bytes) -> "Context":
+        """The context that stands in the log as `encoded`."""
+        context = _new_context(Context)
+        context.encoded = encoded
+        return context
+
+    @property
+    def request_id(self) -> str:
+        """The answer's x-amzn-RequestId."""
+        return self.fields()[0]
+
+    @property
+    def invocation_id(self) -> str | None:
+        """The SDK's, one for all its retries."""
+        return self.fields()[1]
+
+    @property
+    def principal(self) -> str | None:
+        """Whose credentials it were."""
+        return self.fields()[2]
+
+    @property
+    def source(self) -> Source:
+        """What kind of client it was."""
+        return self.fields()[3]
+
+    @property
+    def depth(self) -> int:
+        """How many triggers led to it."""
+        return self.fields()[4]
+
+    def fields(self) -> tuple[str, str | None, str | None, Source, int]:
+        """All of it.
+
+        Raises:
+            ValueError: The bytes are no context.
+        """
+        data = self.encoded
+        try:
+            request_id, at = avro.read_text(data, 0)
+            invocation_id, at = avro.read_optional(data, at, avro.read_text)
+            principal, at = avro.read_optional(data, at, avro.read_text)
+            source, at = avro.read_symbol(data, at, SOURCES)
+            depth, at = avro.read_long(data, at)
+        except IndexError as error:
+            raise ValueError(f"not a context: {error!r}") from error
+        return request_id, invocation_id, principal, source, depth
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same."""
+        return isinstance(other, Context) and (
+            self.encoded == other.encoded or self.fields() == other.fields()
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.fields())
+
+    def __repr__(self) -> str:
+        return f"Context{self.fields()}"
+
+
+_new_context = object.__new__
 
 
 @dataclass(slots=True)

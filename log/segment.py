@@ -24,7 +24,7 @@ from fastavro.schema import to_parsing_canonical_form
 
 from ..model.errors import NewerVersionError
 from . import codec
-from .binary import long, read_long, read_sized, sized
+from .avro import long, read_long, read_sized, sized
 
 MAGIC: Final = b"Obj\x01"
 FORMAT: Final = b"1"

@@ -9,14 +9,18 @@ sender is told why. Outcomes are plain data, because the sender may sit on anoth
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ...log.commands import Context
+from ...log.commands import Action, Context
+from ...model.capacity import write_units
 from ...model.errors import RequestError
 from ...model.tables import TableDefinition
+from .storage import Stored
 
 # A sequence number is (base + offset, index, which change of the command), written as one decimal number of
 # 27 digits. The widths are in every feed ever served: 10^18 entries, 10^4 commands an entry, 10^4 changes a command.
 _OFFSETS = 10**18
 _WIDTH = 10**4
+NEXT_COMMAND = _WIDTH
+"""From the number of a command's first change to that of the next command's."""
 
 
 def sequence_number(offset: int, index: int, nth: int) -> int:
@@ -53,16 +57,72 @@ class Units:
 
 @dataclass(slots=True)
 class Applied:
-    """An item command went through.
+    """An item command went through: at its key, `new` is in place of `old`.
 
     `attributes` is the JSON object that ReturnValues asked for, ready to be spliced, or None;
-    `collection_size` the bytes of the item collection after the write where the table has an LSI.
+    `collection_size` the bytes of the item collection after the write where the table has an LSI;
+    `local` and `glob` what the write cost in indexes. What it cost in all and what it changed is worked out when
+    somebody asks: a refold does not.
     """
 
-    units: Units
+    action: Action
+    old: Stored | None
+    new: Stored | None
+    sequence_number: int
+    time: int
     attributes: bytes | None = None
-    change: Change | None = None
     collection_size: int | None = None
+    local: dict[str, int] | None = None
+    glob: dict[str, int] | None = None
+    twice: bool = False  # in a transaction the table's units count double
+    looked: int = 0  # the units of only looking at an action that a transaction had done before
+
+    @property
+    def units(self) -> Units:
+        """What it cost: the larger of the item before and after, and each index's part."""
+        return Units(self.looked or cost(self.old, self.new) << self.twice, self.local, self.glob)
+
+    @property
+    def change(self) -> Change | None:
+        """What it changed, if anything."""
+        action = self.action
+        return change(
+            action.table,
+            action.pk,
+            action.sk,
+            self.old,
+            self.new,
+            self.sequence_number,
+            self.time,
+            action.context,
+        )
+
+
+def cost(old: Stored | None, new: Stored | None) -> int:
+    """The write units of a table for one item before and after."""
+    return write_units(max(old[1] if old else 0, new[1] if new else 0))
+
+
+def change(
+    table: int,
+    pk: bytes,
+    sk: bytes,
+    old: Stored | None,
+    new: Stored | None,
+    sequence_number: int,
+    time: int,
+    context: Context,
+) -> Change | None:
+    """The change of an item; None if it stays as it was.
+
+    DynamoDB publishes nothing for a write that leaves the item as it was. Canonical bytes are equal exactly if
+    the items are equal in DynamoDB's sense, so comparing bytes is enough.
+    """
+    before = None if old is None else old[0]
+    after = None if new is None else new[0]
+    if before == after:
+        return None
+    return Change(table, pk, sk, before, after, sequence_number, time, context)
 
 
 @dataclass(slots=True)

@@ -29,10 +29,10 @@ from ...model import numbers
 from ...model.errors import NewerVersionError
 from ...model.values import load
 from . import definitions
-from .outcomes import Done, Outcome, Refused, Skipped, sequence_number
+from .outcomes import NEXT_COMMAND, Done, Outcome, Refused, Skipped, change, sequence_number
 from .state import PartitionState
 from .transactions import transact
-from .writes import apply, decide, removal, write_through
+from .writes import apply, decide, removal, replace, store
 
 # What a command means is part of the format (see `Level`). This release knows no other.
 LEVEL = 1
@@ -52,20 +52,24 @@ def fold(state: PartitionState, record: Record) -> list[Outcome]:
     state.log_time = max(state.log_time, time)
     if not state.count_origin(entry.origin, entry.number):
         return _skipped(entry)
-    return [
-        fold_command(state, command, record.offset, index) for index, command in enumerate(entry.commands)
-    ]
+    outcomes = []
+    base = 0 if state.genesis is None else state.genesis.base
+    number = sequence_number(base + record.offset, 0, 0)
+    for command in entry.commands:
+        outcomes.append(fold_command(state, command, number))
+        number += NEXT_COMMAND
+    return outcomes
 
 
-def fold_command(state: PartitionState, command: Command, offset: int, index: int) -> Outcome:
-    """Fold the command at (offset, index)."""
+def fold_command(state: PartitionState, command: Command, sequence_number: int) -> Outcome:
+    """Fold one command; `sequence_number` is that of its first change."""
     match command:
         case Put() | Update() | Delete():
-            return _write(state, command, offset, index)
+            return _write(state, command, sequence_number)
         case Transact():
-            return transact(state, command, offset, index)
+            return transact(state, command, sequence_number)
         case Expire():
-            return _expire(state, command, offset, index)
+            return _expire(state, command, sequence_number)
         case DefineTable():
             return definitions.define(state, command)
         case Settle():
@@ -80,17 +84,20 @@ def fold_command(state: PartitionState, command: Command, offset: int, index: in
             return Done(progressed=False)
 
 
-def _write(state: PartitionState, command: Put | Update | Delete, offset: int, index: int) -> Outcome:
+def _write(state: PartitionState, command: Put | Update | Delete, sequence_number: int) -> Outcome:
     table = state.tables.get(command.table)
     if table is None:
         return Skipped("no such table")
+    assert state.genesis is not None, "the log does not begin with a Genesis"
+    if type(command) is Put and command.expression is None and not table.indexes:
+        return replace(table, command, sequence_number, state.log_time)
     decision = decide(table, command, state.limits)
     if isinstance(decision, Refused):
         return decision
-    return apply(table, command, decision, _number(state, offset, index), state.log_time)
+    return apply(table, command, decision, sequence_number, state.log_time)
 
 
-def _expire(state: PartitionState, command: Expire, offset: int, index: int) -> Outcome:
+def _expire(state: PartitionState, command: Expire, sequence_number: int) -> Outcome:
     """Remove an item whose time has passed, if that is still so.
 
     The owner proposed this from what it saw; an update may have come in between, or the table may have got
@@ -105,16 +112,20 @@ def _expire(state: PartitionState, command: Expire, offset: int, index: int) -> 
     if value.get("N") != command.at or not due:
         return Done(progressed=False)
     decision = removal(table, command.pk, command.sk, old, state.limits)
-    change = write_through(
-        table,
-        command.pk,
-        command.sk,
-        decision,
-        _number(state, offset, index),
-        state.log_time,
-        command.context,
+    store(table, command.pk, command.sk, decision)
+    return Done(
+        progressed=True,
+        change=change(
+            command.table,
+            command.pk,
+            command.sk,
+            old,
+            None,
+            sequence_number,
+            state.log_time,
+            command.context,
+        ),
     )
-    return Done(progressed=True, change=change)
 
 
 def _begin(state: PartitionState, genesis: Genesis) -> Outcome:
@@ -147,11 +158,6 @@ def _later(what: str) -> NewerVersionError:
     return NewerVersionError(
         f"the log is of a version of foldb later than this one: {what}. Start the one that wrote it, or a later one."
     )
-
-
-def _number(state: PartitionState, offset: int, index: int) -> int:
-    assert state.genesis is not None, "the log does not begin with a Genesis"
-    return sequence_number(state.genesis.base + offset, index, 0)
 
 
 def _skipped(entry: Entry) -> list[Outcome]:

@@ -16,12 +16,12 @@ from ...model.errors import (
     ResourceNotFoundError,
     TransactionCanceledError,
 )
-from .outcomes import Applied, Outcome, Refused, Transacted, TransactionRefused, Units, sequence_number
+from .outcomes import Applied, Outcome, Refused, Transacted, TransactionRefused, cost
 from .state import PartitionState, Table, Token
-from .writes import Decision, apply, decide, units_of
+from .writes import Decision, apply, decide
 
 
-def transact(state: PartitionState, command: Transact, offset: int, index: int) -> Outcome:
+def transact(state: PartitionState, command: Transact, sequence_number: int) -> Outcome:
     """Fold a Transact.
 
     A token that was used in the last ten minutes of log time, for the same payload, means that the request
@@ -47,14 +47,12 @@ def transact(state: PartitionState, command: Transact, offset: int, index: int) 
     if any(isinstance(decision, Refused) for decision in decisions):
         return _refused(decisions)
 
-    base = 0 if state.genesis is None else state.genesis.base
     applied = []
     for nth, action in enumerate(command.actions):
         table, decision = tables[nth], decisions[nth]
         assert table is not None
         assert isinstance(decision, Decision)
-        number = sequence_number(base + offset, index, nth)
-        applied.append(apply(table, action, decision, number, state.log_time, twice=True))
+        applied.append(apply(table, action, decision, sequence_number + nth, state.log_time, twice=True))
     if command.token is not None:
         state.tokens[command.token] = Token(command.fingerprint, state.log_time)
     return Transacted(applied)
@@ -71,7 +69,7 @@ def _refused(decisions: list[Decision | Refused]) -> Outcome:
             units.append(2 * decision.units)
         else:
             reasons.append(Reason("None"))
-            units.append(2 * units_of(decision).table)
+            units.append(2 * cost(decision.old, decision.new))
     return TransactionRefused(TransactionCanceledError(reasons), units)
 
 
@@ -88,4 +86,4 @@ def _reason(error: RequestError) -> Reason:
 def _replayed(table: Table | None, action: Action) -> Applied:
     stored = None if table is None else table.items.get(action.pk, action.sk)
     size = stored[1] if stored is not None else action.size if isinstance(action, Put) else 0
-    return Applied(Units(transaction_read_half_units(size) >> 1))
+    return Applied(action, stored, stored, 0, 0, looked=transaction_read_half_units(size) >> 1)

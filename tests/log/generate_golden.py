@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from foldb.log.codec import CURRENT, schema_files
-from foldb.log.commands import Record
+from foldb.log.commands import Context, Record
 from foldb.log.local import LocalLog
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.log.samples import one_of_each, put_entry
+from tests.log.samples import CONTEXT_FIELDS, one_of_each, put_entry
 
 GOLDEN = Path(__file__).parent / "golden"
 UNWRITTEN = ("plan", "parsed")
@@ -33,6 +33,8 @@ def number(known: bytes) -> str:
 
 def plain(value: Any) -> Any:
     """A record in JSON: dataclasses by name and fields, bytes in hexadecimal."""
+    if isinstance(value, Context):
+        return {"Context": dict(zip(CONTEXT_FIELDS, value.fields(), strict=True))}
     if dataclasses.is_dataclass(value):
         fields = [field.name for field in dataclasses.fields(value) if field.name not in UNWRITTEN]
         return {type(value).__name__: {name: plain(getattr(value, name)) for name in fields}}

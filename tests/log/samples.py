@@ -28,6 +28,7 @@ from foldb.log.commands import (
 
 ORIGIN = b"origin of a test"
 CONTEXT = Context("4Q1R", invocation_id="f81d4fae")
+CONTEXT_FIELDS = ("request_id", "invocation_id", "principal", "source", "depth")
 
 
 def put_entry(number: int, size: int = 20) -> Entry:
@@ -76,7 +77,9 @@ def one_of_each() -> list[Entry]:
 
 def fields_of(value: Any) -> Any:
     """An entry as fastavro wants it: records as dicts, commands with the name of their branch."""
-    if isinstance(value, Context | Expression | Entry):
+    if isinstance(value, Context):
+        return dict(zip(CONTEXT_FIELDS, value.fields(), strict=True))
+    if isinstance(value, Expression | Entry):
         fields = {name: fields_of(getattr(value, name)) for name in value.__slots__}
         if isinstance(value, Expression) and value.values is not None:
             fields["values"] = orjson.dumps(value.values, option=orjson.OPT_SORT_KEYS)

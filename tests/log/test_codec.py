@@ -11,7 +11,7 @@ from fastavro import parse_schema, schemaless_writer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldb.log.binary import long
+from foldb.log.avro import long
 from foldb.log.codec import (
     CURRENT,
     decode_entry,
