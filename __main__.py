@@ -1,5 +1,5 @@
 """`python -m foldb` is `foldb`."""
 
-from .cli.main import run
+from .cli import run
 
 run()

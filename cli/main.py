@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.main
@@ -222,9 +222,23 @@ def main(
 
 
 def run() -> None:
-    """What the console script calls."""
+    """Be the program."""
     _open_what_is_closed()
-    app(prog_name="foldb")
+    try:
+        app(prog_name="foldb")
+    except SystemExit as end:
+        if end.code == ExitCode.INTERRUPTED:
+            _leave_at_once()
+        raise
+
+
+def _leave_at_once() -> NoReturn:
+    """The interrupt may have come while a server was being started in its thread, which would go on while Python takes
+    the process down around it. What it writes survives a kill, so none of that is waited for."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, AttributeError):
+            stream.flush()
+    os._exit(ExitCode.INTERRUPTED)
 
 
 def _open_what_is_closed() -> None:

@@ -8,19 +8,22 @@ a shell.
 import csv
 import io
 import itertools
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from typer import echo
 
 from ..model.values import Item
 from .settings import Color, Format, Settings
 from .values import number_text, plain_item, write_json
+
+# Rich takes as long to load as most commands run, so it is loaded where something is drawn.
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Row: TypeAlias = Mapping[str, Any]  # what JSON can say, and Decimals
 
@@ -30,9 +33,17 @@ class Output:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._stdout = _console(settings.color, stderr=False)
-        self.stderr = _console(settings.color, stderr=True)
-        self._format = settings.format or (Format.TABLE if self._stdout.is_terminal else Format.JSONL)
+        is_terminal = settings.color is Color.ALWAYS or sys.stdout.isatty()
+        self._format = settings.format or (Format.TABLE if is_terminal else Format.JSONL)
+
+    @cached_property
+    def stderr(self) -> "Console":
+        """Where progress is drawn."""
+        return _console(self._settings.color, stderr=True)
+
+    @cached_property
+    def _stdout(self) -> "Console":
+        return _console(self._settings.color, stderr=False)
 
     def items(self, items: Iterable[Item], *, first: Sequence[str] = ()) -> int:
         """Write items, plain or --typed, and return how many; `first` names columns to begin with."""
@@ -87,6 +98,9 @@ class Output:
             for row in rows:
                 self._block({name: row[name] for name in names if name in row})
             return
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for name in names:
             numeric = all(_is_number(row[name]) for row in rows if name in row)
@@ -97,6 +111,9 @@ class Output:
             self._stdout.print(table)
 
     def _block(self, row: Row) -> None:
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table.grid(padding=(0, 2))
         for name, value in row.items():
             table.add_row(Text(name, style="bold"), Text(cell(value), overflow="fold"))
@@ -158,19 +175,20 @@ def time_text(time_ms: int) -> str:
     )
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """Leave it to the top of the program, which knows that it is no error. Rich would leave with 1."""
-        raise BrokenPipeError
+def _console(color: Color, *, stderr: bool) -> "Console":
+    from rich.console import Console
 
+    class Passing(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave it to the top of the program, which knows that it is no error. Rich would leave with 1."""
+            raise BrokenPipeError
 
-def _console(color: Color, *, stderr: bool) -> Console:
     match color:
         case Color.ALWAYS:
-            return _Console(stderr=stderr, force_terminal=True, highlight=False)
+            return Passing(stderr=stderr, force_terminal=True, highlight=False)
         case Color.NEVER:
-            return _Console(stderr=stderr, no_color=True, highlight=False)
-    return _Console(stderr=stderr, highlight=False)
+            return Passing(stderr=stderr, no_color=True, highlight=False)
+    return Passing(stderr=stderr, highlight=False)
 
 
 def _is_number(value: Any) -> bool:

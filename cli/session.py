@@ -8,18 +8,21 @@ import sys
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import typer
 
 from .. import serve
 from ..model.errors import LogLockedError
-from .client import Client, address
 from .failures import CommandError, ExitCode
 from .output import Output, counted, time_text, units_text
 from .settings import Settings
 from .shapes import Shape
+
+# A command that calls no server does without HTTP: `foldb serve` is to be there at once.
+if TYPE_CHECKING:
+    from .client import Client
 
 
 class Session:
@@ -35,8 +38,10 @@ class Session:
         self._stack.close()
 
     @cached_property
-    def client(self) -> Client:
+    def client(self) -> "Client":
         """The database, opened at the first use."""
+        from .client import Client
+
         client = Client(self.url or self._serve())
         self._stack.callback(client.close)
         return client
@@ -65,7 +70,7 @@ class Session:
         return _url(self.settings.db)
 
     @property
-    def server(self) -> Client | None:
+    def server(self) -> "Client | None":
         """The running server, if there is one."""
         return None if self.url is None else self.client
 
@@ -153,6 +158,8 @@ def consumed(answer: dict[str, Any]) -> Any:
 def _url(db: str) -> str | None:
     """The address of the running server, if there is one."""
     if is_address(db):
+        from .client import address
+
         return address(db)[0]
     # A command that talks to an address does without a server's modules: they take longer to load than it runs.
     from ..server.app import ADDRESS_FILE
@@ -166,6 +173,8 @@ def _url(db: str) -> str | None:
 
 def _serves(url: str, folder: Path) -> bool:
     """Whether that server has the folder open: one that was killed leaves its file, and its port may be another's."""
+    from .client import Client
+
     client = Client(url)
     try:
         path = client.admin("Status").get("Path")
