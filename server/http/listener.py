@@ -24,6 +24,9 @@ from .protocol import NEVER, Connection
 from .slow import Slow
 
 _BACKLOG = 1024
+# What the system receives ahead of us, and so the most that one read of a socket gives: who sends without end is held up
+# in his own machine.
+_RECEIVE_BYTES = 32 * 1024
 # Of the log, the loop and whatever else the process has open: a log that finds none left for its next file stops.
 _OTHER_DESCRIPTORS = 48
 
@@ -175,6 +178,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         if sys.platform != "win32":  # where it would let two processes listen at one port
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
         bound.bind((address, port))
     except OSError as error:
         bound.close()

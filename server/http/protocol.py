@@ -45,7 +45,7 @@ STALL_TICKS = 30  # an answer that nobody reads
 LINGER_TICKS = 5  # a client that is refused may finish sending before it looks
 NEVER = 1 << 60
 
-_WAITING_BYTES = 64 * 1024  # received while a request is under way
+_WAITING_BYTES = 16 * 1024  # received while a request is under way
 _UNREAD_BYTES = 16 * 1024  # of answers, before a client counts as slow
 
 _HEALTHY = b"healthy: foldb, speaking DynamoDB's API version 2012-08-10\n"
@@ -79,6 +79,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_advancing",
+        "_at",
         "_body",
         "_body_deadline",
         "_buffer",
@@ -98,7 +99,8 @@ class Connection(asyncio.Protocol):
     def __init__(self, listener: Shared) -> None:
         self._listener = listener
         self._transport: asyncio.Transport | None = None
-        self._buffer = b""
+        self._buffer = b""  # what came and is not taken yet, from `_at` on; empty when all is taken
+        self._at = 0
         self._head: Head | None = None  # of the request under way
         self._body: Body | None = None  # while a body is under way
         self._body_deadline = NEVER
@@ -138,12 +140,15 @@ class Connection(asyncio.Protocol):
         if self._body is not None:
             self._take_body(data)
             return
-        self._buffer = self._buffer + data if self._buffer else data
+        if self._buffer:
+            data = self._buffer[self._at :] + data
+            self._at = 0
+        self._buffer = data
         if self._reply is None and not self._is_next:
             self._advance()
-        elif len(self._buffer) > _WAITING_BYTES and self._transport is not None:
+        elif len(data) > _WAITING_BYTES and self._transport is not None:
             self._transport.pause_reading()
-            self._hold(len(self._buffer))
+            self._hold(len(data))
 
     def pause_writing(self) -> None:
         transport = self._transport
@@ -216,25 +221,29 @@ class Connection(asyncio.Protocol):
 
     def _take_head(self) -> bool:
         """Begin the request at the front of the buffer; False if its head is not all there."""
-        buffer = self._buffer
-        end = buffer.find(b"\r\n\r\n") + 4
-        if end < 4 or end > HEAD_BYTES:
-            if len(buffer) >= HEAD_BYTES:
+        buffer, at = self._buffer, self._at
+        end = buffer.find(b"\r\n\r\n", at) + 4
+        if end < 4 or end - at > HEAD_BYTES:
+            if len(buffer) - at >= HEAD_BYTES:
                 raise BadRequestError(431, "the head is too long")
             if self.deadline > self._listener.tick + HEAD_TICKS:
                 self.deadline = self._listener.tick + HEAD_TICKS
             return False
-        self._head = head = read_head(buffer[:end])
+        self._head = head = read_head(buffer[at:end])
         fields, gate = head.fields, self._listener.gate
         if fields[b"host"] not in gate.known or b"origin" in fields or b"sec-fetch-site" in fields:
             gate.admit(head)
         length = head.length
-        if length is not None and length <= len(buffer) - end:
-            self._buffer = buffer[end + length :]
-            self._perform(head, buffer[end : end + length])
+        if length is None or length > len(buffer) - end:
+            self._buffer, self._at = b"", 0
+            self._begin_body(head, buffer[end:])
             return True
-        self._buffer = b""
-        self._begin_body(head, buffer[end:])
+        at = end + length
+        if at == len(buffer):
+            self._buffer, self._at = b"", 0
+        else:
+            self._at = at
+        self._perform(head, buffer[end:at])
         return True
 
     def _begin_body(self, head: Head, data: bytes) -> None:
@@ -383,7 +392,11 @@ class Connection(asyncio.Protocol):
             return
         if self._body is None and self._buffer and not self._is_next:
             self._advance()
-        if len(self._buffer) <= _WAITING_BYTES and not self._paused and not self._transport.is_reading():
+        if (
+            len(self._buffer) - self._at <= _WAITING_BYTES
+            and not self._paused
+            and not self._transport.is_reading()
+        ):
             self._hold(0)
             self._transport.resume_reading()
 
