@@ -96,12 +96,14 @@ class History:
         self.operations: list[Operation] = []
         self.runs: list[int] = []
         self.appends = 0
+        self._run = -1
         self._numbers = count(1)
 
     def begin(self, run: int, now: int) -> None:
-        """Note that a run begins; once for each number, however many clients join it."""
-        assert run <= len(self.runs), "runs are numbered from 0"
-        if run == len(self.runs):
+        """Note that a run begins; once for each number, however many clients join it. A number may be left out."""
+        assert run >= self._run, "runs are numbered upwards"
+        if run > self._run:
+            self._run = run
             self.runs.append(now)
 
     def fresh(self) -> int:
