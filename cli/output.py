@@ -33,7 +33,7 @@ class Output:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        is_terminal = settings.color is Color.ALWAYS or sys.stdout.isatty()
+        is_terminal = settings.color is Color.ALWAYS or (sys.stdout is not None and sys.stdout.isatty())
         self._format = settings.format or (Format.TABLE if is_terminal else Format.JSONL)
 
     @cached_property
