@@ -1,4 +1,4 @@
-"""`python -m tests.planted [WORD...]`: plant each bug whose description has a WORD, and say which test caught it.
+"""`python -m tests.planted [WORD...]`: plant each bug, or those that a WORD is of, and say which test caught it.
 
 Exit code 1 if one was missed.
 """
@@ -7,13 +7,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+from .bug import Bug
 from .bugs import BUGS, NOT_YET
 from .workshop import ROOT, Workshop
 
 
 def main(words: list[str]) -> int:
     """Say of each bug what became of it, and how many were caught."""
-    wanted = [bug for bug in BUGS if not words or any(word in bug.what for word in words)]
+    wanted = [
+        bug for bug in BUGS if not words or any(word in place for word in words for place in places(bug))
+    ]
     missed = 0
     with tempfile.TemporaryDirectory(prefix="foldb-planted-") as folder:
         workshop = Workshop(Path(folder))
@@ -30,6 +33,11 @@ def main(words: list[str]) -> int:
         say(f"not yet  {what}: {why}")
     say(f"{len(wanted) - missed} of {len(wanted)} caught")
     return 1 if missed else 0
+
+
+def places(bug: Bug) -> list[str]:
+    """What a word may be of: the description, or the path of a file."""
+    return [bug.what, *(edit.path for edit in bug.edits)]
 
 
 def say(text: str) -> None:

@@ -405,8 +405,8 @@ BUGS = [
         "a used idempotency token is not written down",
         """
 @ log/binary.py
--            _optional_text(transact.token),
-+            _optional_text(None),
+-            optional_text(transact.token),
++            optional_text(None),
 """,
         "tests/log/test_codec.py",
     ),
