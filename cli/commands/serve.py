@@ -73,6 +73,12 @@ def serve(
             help="After so many, another process makes a snapshot: it needs the memory of the data again; 0: never.",
         ),
     ] = 1_000_000,
+    connections: Annotated[
+        int, typer.Option(min=1, help="Connections at a time; idle ones make room for more.")
+    ] = 10_000,
+    connections_per_address: Annotated[
+        int, typer.Option(min=0, help="The same for one address of a client; 0: no bound.")
+    ] = 0,
     allowed_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -113,6 +119,8 @@ def serve(
         memory_bytes=memory_limit,
         queue_bytes=queue_bytes,
         snapshot_every=snapshot_every,
+        connections=connections,
+        connections_per_address=connections_per_address,
         allowed_hosts=tuple(allowed_host or ()),
         cors=tuple(cors or ()),
     )

@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from email.utils import formatdate
+from operator import itemgetter
 
 from ...log.commands import Position
 from ...model.errors import FoldbError
@@ -24,8 +25,8 @@ from .protocol import NEVER, Connection
 from .slow import Slow
 
 _BACKLOG = 1024
-# What the system receives ahead of us, and so the most that one read of a socket gives: who sends without end is held up
-# in his own machine.
+# What the system receives ahead of us, and so the most that one read of a socket gives: who sends without end waits at
+# his own end.
 _RECEIVE_BYTES = 32 * 1024
 # Of the log, the loop and whatever else the process has open: a log that finds none left for its next file stops.
 _OTHER_DESCRIPTORS = 48
@@ -62,7 +63,7 @@ class Listener:
         self._loop = loop
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # the oldest first
         self._drained = asyncio.Event()  # the last connection has closed
         self._most = settings.connections
         self._most_of_peer = settings.connections_per_address
@@ -114,7 +115,7 @@ class Listener:
         """Count a connection in; where there are too many, another one goes, or itself."""
         if len(self._connections) >= self._most and not self._make_room():
             connection.finish()
-        self._connections.add(connection)
+        self._connections[connection] = None
         if self._most_of_peer:
             peer = connection.peer
             self._peers[peer] += 1
@@ -123,7 +124,7 @@ class Listener:
 
     def closed(self, connection: Connection) -> None:
         """Count a connection out."""
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self.slow.forget(connection)
         if self._most_of_peer:
             self._peers[connection.peer] -= 1
@@ -147,9 +148,9 @@ class Listener:
     def _make_room(self) -> bool:
         """Close a connection that nothing is owed to, if there is one."""
         if not self._spare:
-            waiting = ((one.deadline, id(one), one) for one in self._connections if one.deadline < NEVER)
-            soonest = heapq.nsmallest(max(1, self._most // 16), waiting)
-            self._spare = [(deadline, one) for deadline, _, one in reversed(soonest)]
+            waiting = ((one.deadline, one) for one in self._connections if one.deadline < NEVER)
+            self._spare = heapq.nsmallest(max(1, self._most // 16), waiting, key=itemgetter(0))
+            self._spare.reverse()
         while self._spare:
             deadline, connection = self._spare.pop()
             if connection.deadline == deadline and connection in self._connections:

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from tests.raw import SIGNED
+from tests.gate.wire import request
 
 AHEAD = 40  # requests that a connection sends before it looks for answers
 GOOD, ANSWER = b"HTTP/1.1 200", b"HTTP/1.1 "
@@ -39,11 +39,7 @@ def one(dice: random.Random, operation: str) -> bytes:
     key = {"pk": {"S": f"user#{dice.randrange(5000)}"}, "sk": {"S": f"order#{dice.randrange(20)}"}}
     item = key | {"total": {"N": "123.45"}, "status": {"S": "SHIPPED"}, "note": {"S": "x" * 100}}
     asked = {"TableName": "orders"} | ({"Key": key} if operation == "GetItem" else {"Item": item})
-    body = json.dumps(asked, separators=(",", ":"))
-    return (
-        f"POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: DynamoDB_20120810.{operation}\r\n"
-        f"Content-Type: application/x-amz-json-1.0\r\nAuthorization: {SIGNED}\r\nContent-Length: {len(body)}\r\n\r\n{body}"
-    ).encode()
+    return request(operation, json.dumps(asked, separators=(",", ":")).encode())
 
 
 def flood(url: str, connections: int, seconds: float, kind: str) -> tuple[int, int, int]:
@@ -84,4 +80,4 @@ def flood(url: str, connections: int, seconds: float, kind: str) -> tuple[int, i
 
 if __name__ == "__main__":
     url, connections, seconds, kind = (*sys.argv[1:4], "put")[:4] if len(sys.argv) == 4 else sys.argv[1:5]
-    print(json.dumps(flood(url, int(connections), float(seconds), kind)))
+    sys.stdout.write(json.dumps(flood(url, int(connections), float(seconds), kind)))
