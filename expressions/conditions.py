@@ -13,11 +13,12 @@ from ..model.values import Item, Value, contains
 from .operands import Bound, Reader, begins_with, ordered, reader
 from .parse_condition import NO_CHECKS, ValueChecks, bounds_problem, type_name_problem
 from .recall import Recall
-from .tree import Among, And, Between, Call, Comparison, ConditionNode, Not, Or, Path, Reference
+from .tree import Among, And, Between, Call, Comparison, ConditionNode, Not, Operand, Or, Path, Reference
 
 Test: TypeAlias = Callable[[Item, Bound], bool]
 # Of two values that are there; what it finds out about them it may leave in the request's values.
 Relation: TypeAlias = Callable[[Value, Value, Any], bool]
+Order: TypeAlias = Callable[[Value, Value, Any], int | None]
 
 _NO_ITEM: Final[Item] = {}
 
@@ -32,6 +33,7 @@ class Condition:
     Attributes:
         attributes: The top-level attributes it names, in order.
         nested: Those of them that a path goes into.
+        looks: How often it looks at a value, at most: what it costs where values are small.
     """
 
     parameter: str
@@ -39,11 +41,14 @@ class Condition:
     attributes: tuple[str, ...] = ()
     nested: tuple[str, ...] = ()
     value_checks: ValueChecks = NO_CHECKS
+    looks: int = field(init=False, compare=False, repr=False)
     _test: Test = field(init=False, compare=False, repr=False)
     _recalls: bool = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_recalls", relations(self.tree) >= _MANY)
+        looks = _looks(self.tree)
+        object.__setattr__(self, "looks", looks)
+        object.__setattr__(self, "_recalls", looks >= _MANY)
         object.__setattr__(self, "_test", _test(self.tree, _RECALLED if self._recalls else _PLAIN))
 
     def holds(self, item: Item | None, values: Bound) -> bool:
@@ -71,8 +76,7 @@ def check_values(parameter: str, checks: ValueChecks, values: Bound) -> None:
             raise ValidationError(f"Invalid {parameter}: {problem}")
 
 
-def relations(tree: ConditionNode) -> int:
-    """How often a condition may look at a value: what evaluating it costs, where values are small."""
+def _looks(tree: ConditionNode) -> int:
     count, pending = 0, [tree]
     while pending:
         match pending.pop():
@@ -94,9 +98,9 @@ def _test(node: ConditionNode, related: "_Relations") -> Test:
         case Comparison():
             return _comparison(node, related)
         case Between():
-            return _between(reader(node.operand), reader(node.low), reader(node.high), related)
+            return _between(node, related)
         case Among():
-            return _among(reader(node.operand), tuple(reader(choice) for choice in node.choices), related)
+            return _among(node, related)
         case Call():
             return _call(node, related)
         case Not(term):
@@ -109,13 +113,13 @@ def _test(node: ConditionNode, related: "_Relations") -> Test:
 
 def _comparison(node: Comparison, related: "_Relations") -> Test:
     left, right = reader(node.left), reader(node.right)
-    if node.operator == "=" and related is _PLAIN:
-        return _fast_equal(node) or _related(left, right, related.equal)
-    if node.operator == "=":
-        return _related(left, right, related.equal)
-    if node.operator == "<>":
-        return _not(_related(left, right, related.equal))
-    wanted, order = _ORDERS[node.operator], related.order
+    fast = _fast_equal(node) if related is _PLAIN else None
+    if fast is not None:
+        return fast
+    if node.operator in ("=", "<>"):
+        equal = _related(left, right, related.equal(node.left, node.right))
+        return equal if node.operator == "=" else _not(equal)
+    wanted, order = _ORDERS[node.operator], related.order(node.left, node.right)
 
     def test(item: Item, values: Bound) -> bool:
         a, b = left(item, values), right(item, values)
@@ -148,33 +152,40 @@ def _related(left: Reader, right: Reader, relation: Relation) -> Test:
 
 def _fast_equal(node: Comparison) -> Test | None:
     """The comparison that almost every condition is made of: attribute = :value."""
-    if isinstance(node.left, Path) and len(node.left.parts) == 1 and isinstance(node.right, Reference):
+    if (
+        node.operator == "="
+        and isinstance(node.left, Path)
+        and len(node.left.parts) == 1
+        and isinstance(node.right, Reference)
+    ):
         attribute, name = node.left.attribute, node.right.name
         return lambda item, values: item.get(attribute) == values[name]
     return None
 
 
-def _between(operand: Reader, low: Reader, high: Reader, related: "_Relations") -> Test:
-    order = related.order
+def _between(node: Between, related: "_Relations") -> Test:
+    operand, low, high = reader(node.operand), reader(node.low), reader(node.high)
+    to_low, to_high = related.order(node.operand, node.low), related.order(node.operand, node.high)
 
     def test(item: Item, values: Bound) -> bool:
         value, least, most = operand(item, values), low(item, values), high(item, values)
         if value is None or least is None or most is None:
             return False
-        above, below = order(value, least, values), order(value, most, values)
+        above, below = to_low(value, least, values), to_high(value, most, values)
         return above is not None and below is not None and above >= 0 and below <= 0
 
     return test
 
 
-def _among(operand: Reader, choices: tuple[Reader, ...], related: "_Relations") -> Test:
-    equal = related.equal
+def _among(node: Among, related: "_Relations") -> Test:
+    operand = reader(node.operand)
+    choices = tuple((reader(choice), related.equal(node.operand, choice)) for choice in node.choices)
 
     def test(item: Item, values: Bound) -> bool:
         value = operand(item, values)
         if value is None:
             return False
-        for choice in choices:
+        for choice, equal in choices:
             other = choice(item, values)
             if other is not None and equal(value, other, values):
                 return True
@@ -189,7 +200,10 @@ def _call(node: Call, related: "_Relations") -> Test:
         return lambda item, values: first(item, values) is not None
     if node.function == "attribute_not_exists":
         return lambda item, values: first(item, values) is None
-    relation = related.contains if node.function == "contains" else _RELATIONS[node.function]
+    if node.function == "contains":
+        relation = related.contains(node.operands[0], node.operands[1])
+    else:
+        relation = _RELATIONS[node.function]
     return _related(first, reader(node.operands[1]), relation)
 
 
@@ -200,25 +214,28 @@ _RELATIONS: Final[dict[str, Relation]] = {
 
 
 class _Relations(NamedTuple):
-    """The relations that can cost as much as the values are large."""
+    """The relations that can cost as much as the values are large, each made for two operands."""
 
-    equal: Relation
-    contains: Relation
-    order: Callable[[Value, Value, Any], int | None]
+    equal: Callable[[Operand, Operand], Relation]
+    contains: Callable[[Operand, Operand], Relation]
+    order: Callable[[Operand, Operand], Order]
 
 
-def _recalled_order(a: Value, b: Value, values: Recall) -> int | None:
-    return values.compare(a, b) if "B" in a and "B" in b else ordered(a, b)
+def _recalled_order(left: Operand, right: Operand) -> Order:
+    def order(a: Value, b: Value, values: Recall) -> int | None:
+        return values.compare(a, b, left, right) if "B" in a and "B" in b else ordered(a, b)
+
+    return order
 
 
 _PLAIN: Final = _Relations(
-    lambda a, b, _values: a == b,
-    lambda a, b, _values: contains(a, b),
-    lambda a, b, _values: ordered(a, b),
+    lambda _left, _right: lambda a, b, _values: a == b,
+    lambda _left, _right: lambda a, b, _values: contains(a, b),
+    lambda _left, _right: lambda a, b, _values: ordered(a, b),
 )
 _RECALLED: Final = _Relations(
-    lambda a, b, values: values.equal(a, b),
-    lambda a, b, values: values.contains(a, b),
+    lambda left, right: lambda a, b, values: values.equal(a, b, left, right),
+    lambda left, right: lambda a, b, values: values.contains(a, b, left, right),
     _recalled_order,
 )
 

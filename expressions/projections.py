@@ -76,17 +76,21 @@ class Projection:
     Attributes:
         attributes: The top-level attributes it names, in order.
         nested: Those of them that a path goes into.
+        looks: How often it looks at a value: how many paths there are, and steps on the way to them.
     """
 
     steps: Steps
     attributes: tuple[str, ...] = field(init=False)
     nested: tuple[str, ...] = field(init=False)
+    looks: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(map(str, self.steps)))
         object.__setattr__(
             self, "nested", tuple(str(name) for name, inner in self.steps.items() if isinstance(inner, dict))
         )
+
+        object.__setattr__(self, "looks", _count(self.steps))
 
     def apply(self, item: Item) -> Item:
         """Return what of `item` is named, each part inside the maps and lists that lead to it.
@@ -103,6 +107,10 @@ class Projection:
             if found is not None:
                 picked[str(name)] = found
         return picked
+
+
+def _count(steps: Any) -> int:
+    return 1 if isinstance(steps, int) else len(steps) + sum(map(_count, steps.values()))
 
 
 def _pick(value: Value, steps: Steps) -> Value | None:

@@ -19,6 +19,7 @@ import orjson
 
 from ..model import values as model
 from ..model.values import Value
+from .tree import Operand, Reference
 
 # Something that is equal for equal values, and can be the member of a Python set.
 _Key: TypeAlias = tuple[str, Any]
@@ -28,24 +29,26 @@ _COLLECTIONS: Final = frozenset({"L", "M", "SS", "NS", "BS"})
 
 
 class _Found:
-    """What was found out about values, by their identity: none of them goes away meanwhile."""
+    """What was found out about values, by the operands that they are the values of."""
 
     __slots__ = ("bytes", "hashes", "members")
 
     def __init__(self) -> None:
-        self.hashes: dict[int, bytes] = {}
-        self.members: dict[int, frozenset[_Key] | None] = {}
-        self.bytes: dict[int, bytes] = {}
+        self.hashes: dict[Operand, bytes] = {}
+        self.members: dict[Operand, frozenset[_Key] | None] = {}
+        self.bytes: dict[Operand, bytes] = {}
 
 
 class Recall(dict[str, Value]):
-    """The request's values, and what an evaluation with them has found out."""
+    """The request's values, and what an evaluation with them has found out.
 
-    __slots__ = ("_of_item", "_of_request", "_own")
+    A relation is asked with two values and the operands that they belong to.
+    """
+
+    __slots__ = ("_of_item", "_of_request")
 
     def __init__(self, values: Mapping[str, Value]) -> None:
         super().__init__(values)
-        self._own = frozenset(map(id, values.values()))
         self._of_request = _Found()
         self._of_item = _Found()
 
@@ -53,56 +56,57 @@ class Recall(dict[str, Value]):
         """The next item is another one."""
         self._of_item = _Found()
 
-    def equal(self, a: Value, b: Value) -> bool:
+    def equal(self, a: Value, b: Value, left: Operand, right: Operand) -> bool:
         """As `a == b`."""
-        if a is b:
-            return True
         tag, content = next(iter(a.items()))
         if tag not in b:
             return False
         if tag not in _COLLECTIONS:
             return bool(content == b[tag])
-        return len(content) == len(b[tag]) and self._hash(a) == self._hash(b)
+        return len(content) == len(b[tag]) and self._hash(a, left) == self._hash(b, right)
 
-    def compare(self, a: Value, b: Value) -> int:
-        """As `compare` of the model: two S, two N or two B."""
-        if "B" not in a:
-            return model.compare(a, b)
-        left, right = self._binary(a), self._binary(b)
-        return (left > right) - (left < right)
+    def compare(self, a: Value, b: Value, left: Operand, right: Operand) -> int:
+        """As `compare` of the model, of two binaries."""
+        first, second = self._binary(a, left), self._binary(b, right)
+        return (first > second) - (first < second)
 
-    def contains(self, container: Value, operand: Value) -> bool:
+    def contains(self, container: Value, wanted: Value, left: Operand, right: Operand) -> bool:
         """As `contains` of the model."""
         tag, content = next(iter(container.items()))
-        wanted = next(iter(operand))
-        if tag == "B" and wanted == "B":
-            return self._binary(operand) in self._binary(container)
-        if (tag != "L" and tag != wanted + "S") or len(content) <= _FEW:
-            return model.contains(container, operand)
-        asked = self._found(container).members
-        if id(container) not in asked:
-            asked[id(container)] = None  # who asks once pays for no more than looking
-            return model.contains(container, operand)
-        members = asked[id(container)]
+        type_name = next(iter(wanted))
+        if tag == "B" and type_name == "B":
+            return self._binary(wanted, right) in self._binary(container, left)
+        if (tag != "L" and tag != type_name + "S") or len(content) <= _FEW:
+            return model.contains(container, wanted)
+        asked = self._found(left).members
+        if left not in asked:
+            asked[left] = None  # who asks once pays for no more than looking
+            return model.contains(container, wanted)
+        members = asked[left]
         if members is None:
-            members = asked[id(container)] = frozenset(_members(tag, content))
-        return _key(operand) in members
+            members = asked[left] = frozenset(_members(tag, content))
+        key = (
+            (type_name, wanted[type_name])
+            if type_name not in _COLLECTIONS
+            else (type_name, self._hash(wanted, right))
+        )
+        return key in members
 
-    def _found(self, value: Value) -> _Found:
-        return self._of_request if id(value) in self._own else self._of_item
+    def _found(self, operand: Operand) -> _Found:
+        return self._of_request if type(operand) is Reference else self._of_item
 
-    def _hash(self, value: Value) -> bytes:
-        hashes = self._found(value).hashes
-        found = hashes.get(id(value))
+    def _hash(self, value: Value, operand: Operand) -> bytes:
+        hashes = self._found(operand).hashes
+        found = hashes.get(operand)
         if found is None:
-            found = hashes[id(value)] = _hash(value)
+            found = hashes[operand] = _hash(value)
         return found
 
-    def _binary(self, value: Value) -> bytes:
-        known = self._found(value).bytes
-        found = known.get(id(value))
+    def _binary(self, value: Value, operand: Operand) -> bytes:
+        known = self._found(operand).bytes
+        found = known.get(operand)
         if found is None:
-            found = known[id(value)] = a2b_base64(value["B"])
+            found = known[operand] = a2b_base64(value["B"])
         return found
 
 

@@ -196,11 +196,18 @@ def _check_null(_: Value, content: Any, limits: Limits, _depth: int) -> int:
     return 1
 
 
+def _check_count(content: list[Any], limits: Limits) -> None:
+    """Refuse at once a set of more members than any item has bytes for: different ones take two bytes and more each."""
+    if len(content) > limits.item_bytes >> 1:
+        raise ValidationError(ITEM_TOO_LARGE)
+
+
 def _check_string_set(value: Value, content: Any, limits: Limits, _depth: int) -> int:
     if type(content) is not list:
         raise _wrong_list(content)
     if not content:
         raise _SetError(_INVALID + "An string set  may not be empty")
+    _check_count(content, limits)
     for text in content:
         if type(text) is not str:
             raise _wrong_string(text)
@@ -213,11 +220,12 @@ def _check_string_set(value: Value, content: Any, limits: Limits, _depth: int) -
     return sum(len(text.encode()) for text in content)
 
 
-def _check_number_set(value: Value, content: Any, _limits: Limits, _depth: int) -> int:
+def _check_number_set(value: Value, content: Any, limits: Limits, _depth: int) -> int:
     if type(content) is not list:
         raise _wrong_list(content)
     if not content:
         raise _SetError(_INVALID + "An number set  may not be empty")
+    _check_count(content, limits)
     for text in content:
         if type(text) is not str:
             raise _wrong_string(text)
@@ -233,6 +241,7 @@ def _check_binary_set(value: Value, content: Any, limits: Limits, _depth: int) -
         raise _wrong_list(content)
     if not content:
         raise _SetError(_INVALID + "Binary sets should not be empty")
+    _check_count(content, limits)
     binaries = {text: _bytes_of(text) for text in content}
     if "" in binaries and not limits.empty_allowed:
         raise _SetError(_INVALID + "Binary sets may not contain null or empty values")

@@ -61,9 +61,11 @@ def check(body: dict[str, Any], limits: Limits, operation: str | None = None) ->
     # Where there is a use for names and values and nothing of the other dialect, nothing can be mixed.
     if not _LEGACY.isdisjoint(body) or _EXPRESSIONS_WITH_VALUES.isdisjoint(body):
         expressions.check_mixing(body, operation)
-    if "ExpressionAttributeValues" in body:
-        return check_values(body["ExpressionAttributeValues"], limits)
-    return 0
+    if "ExpressionAttributeValues" not in body:
+        return 0
+    size = check_values(body["ExpressionAttributeValues"], limits)
+    expressions.check_substitution_size(body.get("ExpressionAttributeNames"), size, limits)
+    return size
 
 
 def has_write_expression(body: dict[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import TypeAlias
 
+from ...expressions import Plan
 from ...model.capacity import read_half_units
 from ...model.errors import ValidationError
 from ...model.limits import MODERN
@@ -21,6 +22,10 @@ from .state import Index, Table
 from .storage import HASHES, Store, Stored
 
 Request: TypeAlias = QueryRequest | ScanRequest
+
+# The work of one page, in bytes of JSON that are decoded; a look at a value takes about as long as so many of them.
+WORK_BYTES = 16 * 1024 * 1024
+_LOOK_BYTES = 32
 
 
 def get(table: Table, pk: bytes, sk: bytes) -> Stored | None:
@@ -153,14 +158,16 @@ def _evaluate(
 ) -> _Evaluated:
     """Take entries through fetch, filter and projection.
 
-    What an index fetches counts towards the 1 MB too: a page of small entries must not grow without bound.
+    What an index fetches counts towards the 1 MB too: a page of small entries must not grow without bound. Nor must
+    what it takes to read them: a megabyte is 200,000 tiny items, and a filter of 4 KB looks at each hundreds of times.
     """
-    done, weight, previous = _Evaluated(), 0, None
-    show = _shower(request)
+    done, weight, work, previous = _Evaluated(), 0, 0, None
+    show, work_each = _shower(request), looks_bytes(request.plan)
     for entry in entries:
         stored = _fetch(table, entry) if fetches else entry
         weight += entry[1] + stored[1] if fetches else entry[1]
-        if weight > page_bytes and done.scanned:
+        work += len(stored[0]) + work_each
+        if (weight > page_bytes or work > WORK_BYTES) and done.scanned:
             done.end = previous
             break
         done.scanned += 1
@@ -180,16 +187,23 @@ def _evaluate(
     return done
 
 
+def looks_bytes(plan: Plan | None) -> int:
+    """What filter and projection cost for each item, in bytes of JSON that could be decoded meanwhile."""
+    parts = () if plan is None else (plan.filter, plan.projection)
+    return _LOOK_BYTES * sum(part.looks for part in parts if part is not None)
+
+
 def _shower(request: Request) -> Callable[[bytes], bytes | None]:
     """What an item shows of itself, as filter and projection have it; None if the filter drops it."""
     plan, values = request.plan, request.values or {}
     if plan is None or (plan.filter is None and plan.projection is None):
         return lambda data: data
     wanted, projection = plan.filter, plan.projection
+    bound = values if wanted is None else wanted.bind(values)
 
     def show(data: bytes) -> bytes | None:
         item = load(data)
-        if wanted is not None and not wanted.holds(item, values):
+        if wanted is not None and not wanted.holds(item, bound):
             return None
         return data if projection is None else dump(projection.apply(item))
 

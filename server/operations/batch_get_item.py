@@ -11,6 +11,7 @@ import orjson
 
 from ...expressions import Plan
 from ...log.commands import Position
+from ...materializer.fold.reads import looks_bytes
 from ...materializer.fold.storage import Stored
 from ...materializer.partition import Key
 from ...model.capacity import read_half_units
@@ -78,6 +79,11 @@ def _read(node: "Node", body: dict[str, Any], reply: Reply, tables: list[_Table]
     )
 
 
+def _weight(stored: Stored, plan: Plan) -> int:
+    """An item that has to be decoded counts with the bytes that this takes, and with the looks that it is given."""
+    return max(stored[1], len(stored[0])) + looks_bytes(plan)
+
+
 def _answer(
     body: dict[str, Any],
     reply: Reply,
@@ -93,11 +99,12 @@ def _answer(
         for key in table.request["Keys"]:
             stored = next(results)
             size = 0 if stored is None else stored[1]
-            if size > room:
+            weight = size if stored is None or table.plan is None else _weight(stored, table.plan)
+            if weight > room:
                 room = 0  # what comes after stays unprocessed too, or small items could starve a large one
                 left.append(key)
                 continue
-            room -= size
+            room -= weight
             units.table += read_half_units(size, table.consistent)
             if stored is not None:
                 items.append(projected(stored, table.plan))

@@ -47,6 +47,7 @@ def transact_write_items(node: "Node", body: dict[str, Any], reply: Reply) -> No
         raise ValidationError(TOO_LARGE)
     context = reply.context
     actions = _actions(asked, definitions, context, limits)
+    _check_looked_at(node, actions)
     token = body.get("ClientRequestToken")
     command = Transact(actions, context, token, b"" if token is None else fingerprint(body))
     node.partition.submit(
@@ -86,6 +87,22 @@ def _actions(
     if len(actions) < len(asked):
         raise TransactionCanceledError(reasons)
     return actions
+
+
+def _check_looked_at(node: "Node", actions: list[Action]) -> None:
+    """Refuse more than 4 MB of items that conditions and updates have to look at, as they are now.
+
+    The items that are written count in the fold. These count here, because a hundred checks of the largest items
+    would keep everybody else waiting for seconds.
+    """
+    limits = node.limits
+    looking = [action for action in actions if isinstance(action, Update) or action.expression is not None]
+    if len(looking) * limits.item_bytes <= limits.transaction_bytes:
+        return
+    tables = node.state.tables
+    found = (tables[action.table].items.get(action.pk, action.sk) for action in looking)
+    if sum(stored[1] for stored in found if stored is not None) > limits.transaction_bytes:
+        raise ValidationError(TOO_LARGE)
 
 
 def _action(one: _Asked, definition: TableDefinition, context: Context, limits: Limits) -> Action:

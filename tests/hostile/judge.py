@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 import botocore.session
+import orjson
 
 from foldb.log.commands import Record
 from foldb.log.local import LocalLog
@@ -93,10 +94,10 @@ def check(operation: str, status: int, body: Any, allowed: dict[str, set[str]]) 
     assert status in (200, 400), body
     if status != 200:
         assert body["__type"].rpartition("#")[2] in allowed[operation], body
-        text = json.dumps(body)
+        text = orjson.dumps(body).decode()
         assert "Traceback" not in text
         assert ".py" not in text
-        assert len(text) <= ERROR_BYTES_MAX or '"Item"' in text, (len(text), text[:400])
+        assert len(text.encode()) <= ERROR_BYTES_MAX or '"Item"' in text, (len(text), text[:400])
 
 
 def refolded(path: Path, through: int) -> PartitionState:
