@@ -71,6 +71,7 @@ class Clients:
         self._run = run
         self._clients = clients
         self._answers = 0
+        self._enough = 0  # answers, for who waits
         self._ended = False
         self._failure: BaseException | None = None
         self._changed = threading.Condition()
@@ -97,7 +98,7 @@ class Clients:
     def wait_for(self, answers: int) -> None:
         """Return when so many more requests have been answered, whatever the answers say."""
         with self._changed:
-            enough = self._answers + answers
+            self._enough = enough = self._answers + answers
             self._changed.wait_for(lambda: self._answers >= enough or self._ended, _PATIENCE_S)
             assert self._answers >= enough, f"{self._answers} of {enough} answers: {self._failure}"
 
@@ -108,7 +109,8 @@ class Clients:
         if operation.answered is not None:
             with self._changed:
                 self._answers += 1
-                self._changed.notify_all()
+                if self._answers == self._enough:
+                    self._changed.notify_all()
 
     def failed(self, error: BaseException) -> None:
         """Called by a connection that met what should not be: all stop, and `join` raises it."""
