@@ -238,10 +238,12 @@ def test_only_one_module_of_the_command_line_reads_the_environment() -> None:
 
 
 def test_nothing_is_loaded_that_the_command_does_not_need() -> None:
-    """People wait at a prompt: --help does without every command's module, a client without the server and the fold."""
+    """People wait at a prompt: --help does without every command's module, a client without the server and the fold, a
+    server without a client and without what draws tables."""
     for name, unwanted in (
         ("foldb.cli.main", ("rich", "foldb.cli.session", "foldb.log", "foldb.server", "foldb.materializer")),
         ("foldb.cli.commands.item", ("foldb.log", "foldb.server", "foldb.materializer")),
+        ("foldb.cli.commands.serve", ("rich", "http.client")),
     ):
         loaded = subprocess.run(
             [sys.executable, "-c", f"import sys, {name}; print(*sys.modules)"],
