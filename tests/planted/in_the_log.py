@@ -309,8 +309,8 @@ BUGS = [
         "segments are not held to the chain of those before them",
         """
 @ log/history.py
--            if chain is not None and chain != header.chain:
-+            if False:
+-        if chain != header.chain:
++        if False:
 """,
         RECOVERED,
     ),
