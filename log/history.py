@@ -9,6 +9,7 @@ Every byte that is read is checked: a segment's blocks against the chain, its en
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,6 +112,19 @@ class History:
             at = frame.end
         return found
 
+    def check_older(self) -> None:
+        """Read every segment but the last, and see that each leads to the next.
+
+        Raises:
+            CorruptionError: One does not.
+        """
+        for header, following in pairwise(self.headers):
+            chain, at = header.chain.copy(), header.size
+            data = self.data(header)
+            while at < len(data):
+                at = self.block(header, data, at, chain).end
+            self._check_follows(following, chain)
+
     def read(self, partition: int, start: int, limit: Limit) -> Iterator[Record]:
         """The partition's records from offset `start` up to `limit`.
 
@@ -144,10 +158,8 @@ class History:
     ) -> Iterator[Record]:
         chain: Chain | None = None
         for header in headers:
-            if chain is not None and chain != header.chain:
-                raise CorruptionError(
-                    place(header, 0, header.chain), "the segment does not continue the one before"
-                )
+            if chain is not None:
+                self._check_follows(header, chain)
             at, chain = (header.size, header.chain.copy()) if mark is None else (mark.at, mark.chain.copy())
             mark = None
             data = self.data(header, limit.position if header.chain.sequence == limit.sequence else None)
@@ -157,6 +169,12 @@ class History:
                 if frame.partition == partition and frame.offset >= start:
                     yield self.record(header, data, frame)
             self._marks[partition] = Mark(header, at, chain.copy())
+
+    def _check_follows(self, header: Header, chain: Chain) -> None:
+        if chain != header.chain:
+            raise CorruptionError(
+                place(header, 0, header.chain), "the segment does not continue the one before"
+            )
 
     def data(self, header: Header, size: int | None = None) -> bytes:
         """A segment's bytes, its head checked."""

@@ -124,6 +124,8 @@ def recover(disk: Disk, folder: Path) -> Recovered:
     history.load()
     genesis = history.genesis()
     data, scan, synced = _judge(disk, history)
+    if scan.damage:
+        history.check_older()  # who refuses the log for what stands there must not have cut anything
     for name in disk.names(folder):
         if name.endswith(UNFINISHED):
             disk.remove(folder / name)
