@@ -1,10 +1,14 @@
 -- One kind of request against the table `orders` (pk S, sk S), for wrk:
---   wrk -t1 -c32 -d5s -s load.lua URL -- put|get|update|query [partition keys]
--- Prints how many answers were not 200 besides wrk's own figures.
+--   wrk -t1 -c32 -d5s -s load.lua URL -- put|get|update|query|write25|get25 [partition keys]
+-- Prints one line for the program that ran it: RESULT requests a second, p99 in us, answers that were not 200.
 local operation, keys = "put", 5000
 failed = 0
-local targets = { put = "PutItem", get = "GetItem", update = "UpdateItem", query = "Query" }
-local note = string.rep("x", 100)
+local targets = {
+  put = "PutItem", get = "GetItem", update = "UpdateItem", query = "Query",
+  write25 = "BatchWriteItem", get25 = "BatchGetItem",
+}
+local rest = '"total":{"N":"123.45"},"status":{"S":"SHIPPED"},"qty":{"N":"3"},"note":{"S":"' ..
+  string.rep("x", 100) .. '"}'
 local threads = {}
 
 function setup(thread)
@@ -17,23 +21,39 @@ function init(args)
   math.randomseed(20261121)
 end
 
-local function body()
-  local pk, sk = "user#" .. math.random(1, keys), "order#" .. math.random(1, 20)
-  local key = '{"pk":{"S":"' .. pk .. '"},"sk":{"S":"' .. sk .. '"}}'
-  if operation == "put" then
-    return '{"TableName":"orders","Item":{"pk":{"S":"' .. pk .. '"},"sk":{"S":"' .. sk ..
-      '"},"total":{"N":"123.45"},"status":{"S":"SHIPPED"},"qty":{"N":"3"},"note":{"S":"' .. note .. '"}}}'
-  elseif operation == "get" then
-    return '{"TableName":"orders","Key":' .. key .. '}'
-  elseif operation == "update" then
-    return '{"TableName":"orders","Key":' .. key ..
-      ',"UpdateExpression":"SET qty = if_not_exists(qty, :z) + :o, #s = :s",' ..
+local function key(user, order)
+  return '"pk":{"S":"user#' .. user .. '"},"sk":{"S":"order#' .. order .. '"}'
+end
+
+-- Twenty-five different keys: twenty of one collection, five of the next.
+local function batch(before, after)
+  local first, parts = math.random(1, keys), {}
+  for n = 0, 24 do
+    parts[n + 1] = before .. key((first + math.floor(n / 20) - 1) % keys + 1, n % 20 + 1) .. after
+  end
+  return table.concat(parts, ",")
+end
+
+local bodies = {
+  put = function(one) return '{"TableName":"orders","Item":{' .. one .. "," .. rest .. "}}" end,
+  get = function(one) return '{"TableName":"orders","Key":{' .. one .. "}}" end,
+  update = function(one)
+    return '{"TableName":"orders","Key":{' .. one ..
+      '},"UpdateExpression":"SET qty = if_not_exists(qty, :z) + :o, #s = :s",' ..
       '"ConditionExpression":"attribute_not_exists(locked)","ExpressionAttributeNames":{"#s":"status"},' ..
       '"ExpressionAttributeValues":{":z":{"N":"0"},":o":{"N":"1"},":s":{"S":"PAID"}}}'
-  end
-  return '{"TableName":"orders","KeyConditionExpression":"pk = :p",' ..
-    '"ExpressionAttributeValues":{":p":{"S":"' .. pk .. '"}}}'
-end
+  end,
+  query = function()
+    return '{"TableName":"orders","KeyConditionExpression":"pk = :p","ExpressionAttributeValues":{":p":{"S":"user#' ..
+      math.random(1, keys) .. '"}}}'
+  end,
+  write25 = function()
+    return '{"RequestItems":{"orders":[' .. batch('{"PutRequest":{"Item":{', "," .. rest .. "}}}") .. "]}}"
+  end,
+  get25 = function()
+    return '{"RequestItems":{"orders":{"Keys":[' .. batch("{", "}") .. "]}}}"
+  end,
+}
 
 function request()
   return wrk.format("POST", "/", {
@@ -42,7 +62,7 @@ function request()
     ["X-Amz-Date"] = "20261121T080000Z",
     ["Authorization"] = "AWS4-HMAC-SHA256 Credential=fake/20261121/us-east-1/dynamodb/aws4_request, " ..
       "SignedHeaders=host;x-amz-date;x-amz-target, Signature=0000",
-  }, body())
+  }, bodies[operation](key(math.random(1, keys), math.random(1, 20))))
 end
 
 function response(status)
@@ -52,6 +72,8 @@ end
 function done(summary, latency)
   local refused = 0
   for _, thread in ipairs(threads) do refused = refused + thread:get("failed") end
+  local errors = summary.errors
+  refused = refused + errors.connect + errors.read + errors.write + errors.timeout
   io.write(string.format("RESULT %.1f %.0f %d\n",
     summary.requests / (summary.duration / 1e6), latency:percentile(99), refused))
 end

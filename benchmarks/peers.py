@@ -13,69 +13,98 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-READY_SECONDS = 10
+OURS = "foldb"
+IN_MEMORY = "dynoxide in memory"
+ON_A_FILE = "dynoxide on a file"
+
+_READY_SECONDS = 300  # a million items may have to be folded first
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Peer:
-    """One server under test. `command` gets a port and a folder of its own."""
+    """One server under test. `command` gets a port and the folder of its data."""
 
     name: str
     command: Callable[[int, Path], list[str]]
 
 
-def foldb_peer() -> Peer:
-    """This checkout, on the local log with its default durability: fdatasync before every acknowledgement."""
-    return Peer(
-        "foldb",
-        lambda port, folder: [
-            sys.executable,
-            "-m",
-            "foldb",
-            "serve",
-            "--port",
-            str(port),
-            "--db",
-            str(folder / "data"),
-        ],
-    )
+@dataclass(frozen=True)
+class Running:
+    """A server that answers.
+
+    Attributes:
+        ready_seconds: From its start to its first answer.
+    """
+
+    url: str
+    pid: int
+    ready_seconds: float
+
+    def memory(self) -> int:
+        """Bytes of memory that it has in use now."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE
+
+    def cpu_seconds(self) -> float:
+        """Processor time that it has taken so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+FOLDB = Peer(
+    OURS, lambda port, folder: [*foldb_command(), "serve", "--port", str(port), "--db", str(folder / "data")]
+)
+"""This checkout, on the local log with its default durability: fdatasync before every acknowledgement."""
+
+
+def foldb_command() -> list[str]:
+    """What begins a `foldb` command of this checkout."""
+    return [sys.executable, "-m", "foldb"]
 
 
 def dynoxide_peers() -> list[Peer]:
-    """dynoxide in memory and on a file; none where its program is not found (see `make bench`)."""
+    """dynoxide in memory and on a file; none where its program is not found (npm package @dynoxide/linux-x64)."""
     program = os.environ.get("DYNOXIDE") or shutil.which("dynoxide")
     if program is None:
         return []
     serve = [program, "serve", "--port"]
     return [
-        Peer("dynoxide in memory", lambda port, _: [*serve, str(port)]),
-        Peer(
-            "dynoxide on a file",
-            lambda port, folder: [*serve, str(port), "--db-path", str(folder / "dynoxide.db")],
-        ),
+        Peer(IN_MEMORY, lambda port, _: [*serve, str(port)]),
+        Peer(ON_A_FILE, lambda port, folder: [*serve, str(port), "--db-path", str(folder / "dynoxide.db")]),
     ]
 
 
 @contextmanager
-def running(peer: Peer, port: int) -> Iterator[str]:
-    """Start a peer in a folder of its own and yield its URL; stop it and remove the folder afterwards."""
+def temporary_folder() -> Iterator[Path]:
+    """A folder for one benchmark's data; on the disk that TMPDIR names, which should be a real one."""
     with tempfile.TemporaryDirectory(prefix="foldb-bench-") as name:
-        folder = Path(name)
-        with (folder / "output").open("wb") as output:
-            process = subprocess.Popen(  # noqa: S603 -- the commands are this module's own
-                peer.command(port, folder), stdout=output, stderr=subprocess.STDOUT
-            )
-        try:
-            url = f"http://127.0.0.1:{port}"
-            _wait_until_it_answers(url, process, folder / "output")
-            yield url
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
+        yield Path(name)
+
+
+@contextmanager
+def running(peer: Peer, port: int, folder: Path | None = None) -> Iterator[Running]:
+    """Start a peer, on what `folder` holds or with nothing, until the block ends."""
+    if folder is None:
+        with temporary_folder() as made, running(peer, port, made) as server:
+            yield server
+        return
+    start = time.perf_counter()
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 -- the commands are this module's own
+            peer.command(port, folder), stdout=output, stderr=subprocess.STDOUT
+        )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _wait_until_it_answers(url, process, folder / "output")
+        yield Running(url, process.pid, time.perf_counter() - start)
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
 
 
 def _wait_until_it_answers(url: str, process: "subprocess.Popen[bytes]", output: Path) -> None:
-    deadline = time.monotonic() + READY_SECONDS
+    deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:
             with urllib.request.urlopen(url, timeout=1):  # noqa: S310 -- a loopback address
@@ -83,5 +112,5 @@ def _wait_until_it_answers(url: str, process: "subprocess.Popen[bytes]", output:
         except urllib.error.HTTPError:
             return
         except OSError:
-            time.sleep(0.05)
+            time.sleep(0.005)
     raise SystemExit(f"{url} did not start:\n{output.read_text(errors='replace')}")

@@ -1,0 +1,168 @@
+"""Where a request's processor time goes: a node and its connections in this process, without sockets and disk.
+
+Thirty-two connections send a request each and the loop runs until all are answered: what a node does in a turn under
+load. The least of many turns is what it takes when nothing else is in the way.
+"""
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, cast
+
+import orjson
+
+from foldb.server.http.listener import Listener
+from foldb.server.http.protocol import Connection
+from foldb.server.node import Node
+from foldb.server.settings import Settings
+
+from .options import Options
+from .requests import PER_COLLECTION, TABLE, item, orders
+from .tables import show
+
+CONNECTIONS = 32
+_TURNS = 200
+
+
+class Loop:
+    """An event loop without time."""
+
+    def __init__(self) -> None:
+        self._ready: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        self._ready.append((callback, args))
+
+    def call_later(self, _delay: float, _callback: Callable[..., object], *_args: Any) -> "Loop":
+        return self
+
+    def cancel(self) -> None:
+        """What comes later never comes."""
+
+    def run(self) -> None:
+        while self._ready:
+            callback, args = self._ready.popleft()
+            callback(*args)
+
+
+class Transport:
+    """The end of a connection that nobody reads; it keeps the last answer."""
+
+    answer = b""
+
+    def write(self, data: bytes) -> None:
+        self.answer = data
+
+    def get_extra_info(self, _name: str, default: Any = None) -> Any:
+        return default
+
+    def is_reading(self) -> bool:
+        return True
+
+    def __getattr__(self, _name: str) -> Callable[..., None]:
+        return lambda *_args, **_named: None
+
+
+def measure(options: Options) -> None:
+    """Print microseconds a request, by kind."""
+    loop = Loop()
+    node = Node(
+        Settings(path=None),
+        loop=cast(Any, loop),
+        clock=lambda: 1_800_000_000_000,
+        random_bytes=os.urandom,
+        on_fatal=_fail,
+    )
+    listener = Listener(node, cast(Any, loop))
+    connections = [Connection(listener) for _ in range(CONNECTIONS)]
+    for connection in connections:
+        connection.connection_made(cast(Any, Transport()))
+    keys = list(orders(options.keys))
+    _turn(loop, connections, [_request("CreateTable", TABLE)])
+    for key in keys:
+        _turn(loop, connections, [_request("PutItem", {"TableName": "orders", "Item": item(*key)})])
+    rows = []
+    for name, make in _KINDS.items():
+        requests = [make(*keys[place * 7919 % len(keys)]) for place in range(_TURNS * CONNECTIONS)]
+        rows.append([name, f"{1e6 * _least(loop, connections, requests, options.rounds) / CONNECTIONS:.1f}"])
+    show("processor time in a node, without sockets and disk", ["", "microseconds a request"], rows)
+
+
+def _least(loop: Loop, connections: list[Connection], requests: list[bytes], rounds: int) -> float:
+    least = float("inf")
+    for _ in range(rounds):
+        for start in range(0, len(requests), CONNECTIONS):
+            began = time.process_time()
+            _turn(loop, connections, requests[start : start + CONNECTIONS])
+            least = min(least, time.process_time() - began)
+    return least
+
+
+def _turn(loop: Loop, connections: list[Connection], requests: list[bytes]) -> None:
+    for connection, request in zip(connections, requests, strict=False):
+        connection.data_received(request)
+    loop.run()
+    answer = cast(Any, connections[0])._transport.answer
+    if not answer.startswith(b"HTTP/1.1 200"):
+        raise SystemExit(f"benchmarks: {answer!r}")
+
+
+def _request(operation: str, body: object) -> bytes:
+    data = orjson.dumps(body)
+    head = (
+        "POST / HTTP/1.1\r\n"
+        "Host: 127.0.0.1:8000\r\n"
+        f"X-Amz-Target: DynamoDB_20120810.{operation}\r\n"
+        "Content-Type: application/x-amz-json-1.0\r\n"
+        "X-Amz-Date: 20261121T080000Z\r\n"
+        "Authorization: AWS4-HMAC-SHA256 Credential=fake/20261121/us-east-1/dynamodb/aws4_request, "
+        "SignedHeaders=host;x-amz-date;x-amz-target, Signature=0000\r\n"
+        f"Content-Length: {len(data)}\r\n\r\n"
+    )
+    return head.encode() + data
+
+
+def _get(pk: str, sk: str) -> bytes:
+    return _request("GetItem", {"TableName": "orders", "Key": {"pk": {"S": pk}, "sk": {"S": sk}}})
+
+
+def _put(pk: str, sk: str) -> bytes:
+    return _request("PutItem", {"TableName": "orders", "Item": item(pk, sk)})
+
+
+def _update(pk: str, sk: str) -> bytes:
+    return _request(
+        "UpdateItem",
+        {
+            "TableName": "orders",
+            "Key": {"pk": {"S": pk}, "sk": {"S": sk}},
+            "UpdateExpression": "SET qty = if_not_exists(qty, :z) + :o, #s = :s",
+            "ConditionExpression": "attribute_not_exists(locked)",
+            "ExpressionAttributeNames": {"#s": "status"},
+            "ExpressionAttributeValues": {":z": {"N": "0"}, ":o": {"N": "1"}, ":s": {"S": "PAID"}},
+        },
+    )
+
+
+def _query(pk: str, _sk: str) -> bytes:
+    return _request(
+        "Query",
+        {
+            "TableName": "orders",
+            "KeyConditionExpression": "pk = :p",
+            "ExpressionAttributeValues": {":p": {"S": pk}},
+        },
+    )
+
+
+_KINDS: dict[str, Callable[[str, str], bytes]] = {
+    "GetItem": _get,
+    "PutItem": _put,
+    "conditional UpdateItem": _update,
+    f"Query of {PER_COLLECTION}": _query,
+}
+
+
+def _fail(error: BaseException) -> None:
+    raise error

@@ -1,0 +1,40 @@
+"""Load on a server: wrk, its script, and what it found."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+_SCRIPT = Path(__file__).with_name("load.lua")
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Requests a second, and the latency in milliseconds that one of a hundred exceeds."""
+
+    requests: float
+    p99: float
+
+
+def require_wrk() -> None:
+    """Say what is missing before anything is begun."""
+    if shutil.which("wrk") is None:
+        raise SystemExit("benchmarks: wrk is not on the PATH (Debian: apt-get install wrk)")
+
+
+def rate(url: str, operation: str, *, keys: int, seconds: int, connections: int) -> Rate:
+    """Let so many clients repeat one kind of request, each as soon as it has its answer."""
+    run = subprocess.run(  # noqa: S603 -- our own arguments
+        [
+            *("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s", "-s", str(_SCRIPT), url),
+            *("--", operation, str(keys)),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = next(line.split()[1:] for line in run.stdout.splitlines() if line.startswith("RESULT"))
+    requests, p99, refused = map(float, found)
+    if refused:
+        raise SystemExit(f"{operation} at {url}: {refused:.0f} answers were not 200")
+    return Rate(requests, p99 / 1000)

@@ -1,0 +1,82 @@
+"""Databases made for a benchmark: their log is written as a server would have written it, without one.
+
+A million items through a socket take minutes; into the log, seconds.
+"""
+
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from foldb.log.commands import Command, Context, Entry, Expression, Put, Update
+from foldb.log.local import LocalLog
+from foldb.log.log import Appended
+from foldb.model.errors import LogError
+from foldb.model.limits import MODERN
+from foldb.model.values import check_item, dump
+
+from .peers import FOLDB, running
+from .requests import TABLE, Client, item
+
+# Of one entry: about what 128 connections and more make.
+_ENTRY_COMMANDS = 128
+_UNDER_WAY = 64
+_FIRST_TABLE = 1
+_CONTEXT = Context("0" * 52, None, "fake")
+
+
+def write(folder: Path, commands: Iterable[Command], port: int) -> None:
+    """Make a database with the table of the benchmarks, and let its log go on with these commands."""
+    with running(FOLDB, port, folder) as server, Client(server.url) as client:
+        client.call("CreateTable", TABLE)
+    log = LocalLog(
+        folder / "data",
+        clock=lambda: 1_800_000_000_000,
+        deliver=lambda callback: callback(),
+        random_bytes=os.urandom,
+        on_fatal=_fail,
+        fsync="never",
+        create=False,
+    )
+    origin, room = os.urandom(16), threading.Semaphore(_UNDER_WAY)
+
+    def done(result: Appended | LogError) -> None:
+        room.release()
+        if isinstance(result, LogError):
+            _fail(result)
+
+    for number, group in enumerate(_groups(commands)):
+        room.acquire()
+        log.append(0, Entry(origin, number, group), done)
+    log.close()
+
+
+def puts(keys: Iterable[tuple[str, str]]) -> Iterator[Put]:
+    """A put of an item for each key."""
+    for pk, sk in keys:
+        value = item(pk, sk)
+        size = check_item(value, MODERN)
+        yield Put(_FIRST_TABLE, pk.encode(), sk.encode(), dump(value), size, _CONTEXT)
+
+
+def updates(keys: Iterable[tuple[str, str]]) -> Iterator[Update]:
+    """The conditional update that load.lua sends, for each key."""
+    expression = Expression(
+        condition="attribute_not_exists(locked)",
+        update="SET qty = if_not_exists(qty, :z) + :o, #s = :s",
+        names={"#s": "status"},
+        values={":z": {"N": "0"}, ":o": {"N": "1"}, ":s": {"S": "PAID"}},
+    )
+    for pk, sk in keys:
+        yield Update(_FIRST_TABLE, pk.encode(), sk.encode(), _CONTEXT, expression)
+
+
+def _groups(commands: Iterable[Command]) -> Iterator[list[Command]]:
+    rest = iter(commands)
+    while group := list(islice(rest, _ENTRY_COMMANDS)):
+        yield group
+
+
+def _fail(error: BaseException) -> None:
+    raise SystemExit(f"benchmarks: the log could not be written: {error}")

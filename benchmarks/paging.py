@@ -1,0 +1,53 @@
+"""One collection of a million items, paged from its beginning to its end."""
+
+import time
+from typing import Any
+
+from . import logs
+from .options import Options
+from .peers import FOLDB, running, temporary_folder
+from .requests import Client
+from .tables import at_most, show
+
+GOAL = 1.2
+_REPEATS = 15
+
+
+def measure(options: Options) -> None:
+    """Print what the first and the last page cost, and how long it took to see them all."""
+    with temporary_folder() as folder:
+        keys = (("all", f"{number:08}") for number in range(options.items))
+        logs.write(folder, logs.puts(keys), options.port)
+        with running(FOLDB, options.port, folder) as server, Client(server.url) as client:
+            _page_through(client, options.items)
+
+
+def _page_through(client: Client, items: int) -> None:
+    request: dict[str, Any] = {
+        "TableName": "orders",
+        "KeyConditionExpression": "pk = :p",
+        "ExpressionAttributeValues": {":p": {"S": "all"}},
+    }
+    seen, pages, start = 0, 0, time.perf_counter()
+    starts: list[dict[str, Any]] = [{}]
+    while True:
+        page = client.call("Query", request | starts[-1])
+        seen, pages = seen + page["Count"], pages + 1
+        if "LastEvaluatedKey" not in page:
+            break
+        starts.append({"ExclusiveStartKey": page["LastEvaluatedKey"]})
+    seconds = time.perf_counter() - start
+    if seen != items:
+        raise SystemExit(f"paging: saw {seen} of {items} items")
+    # The last page may be short: the one before it is as full as the first.
+    full = starts[-2] if len(starts) > 2 else starts[0]
+    rows = []
+    for name, limit in (("of 1 MB", {}), ("of 100 items", {"Limit": 100})):
+        first, last = (
+            1000 * client.seconds("Query", request | place | limit, _REPEATS) for place in (starts[0], full)
+        )
+        rows.append([f"a page {name}", f"{first:.2f} ms", f"{last:.2f} ms", at_most(last / first, GOAL)])
+    show(f"a collection of {items:,} items", ["", "first", "last", "growth"], rows)
+    print(
+        f"\n{pages:,} pages in {seconds:.1f} s, {seen / seconds:,.0f} items/s, the client's reading included"
+    )

@@ -1,0 +1,127 @@
+"""Requests a second and their p99, single ones and batches, beside dynoxide in memory and on a file.
+
+For each kind of request the servers take turns, round after round, each on data of its own, and the medians are
+compared: on a machine that others use too, ratios of one run hold where rates of two do not. foldb acknowledges a
+write when it is on the disk; dynoxide in memory never writes one.
+"""
+
+import statistics
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from . import load
+from .options import Options
+from .peers import FOLDB, IN_MEMORY, ON_A_FILE, OURS, Running, dynoxide_peers, running
+from .requests import Client
+from .tables import at_least, show
+
+# Of the rate beside each peer, at GOAL_CONNECTIONS.
+GOALS: dict[str, dict[str, float]] = {
+    "put": {IN_MEMORY: 2.5, ON_A_FILE: 5},
+    "get": {IN_MEMORY: 1.5},
+    "update": {IN_MEMORY: 3},
+    "query": {IN_MEMORY: 6},
+    "write25": {IN_MEMORY: 3},
+    "get25": {},
+}
+GOAL_CONNECTIONS = 32
+BATCH = 25
+NAMES = {
+    "put": "PutItem",
+    "get": "GetItem",
+    "update": "conditional UpdateItem",
+    "query": "Query of 20",
+    "write25": "BatchWriteItem of 25",
+    "get25": "BatchGetItem of 25",
+}
+
+
+def measure(options: Options) -> None:
+    """Print the tables of single requests, one for each number of connections."""
+    with ExitStack() as stack:
+        servers = _start(stack, options)
+        for connections in options.connections:
+            _compare(
+                f"{connections} connections", ("put", "get", "update", "query"), servers, options, connections
+            )
+
+
+def measure_batches(options: Options) -> None:
+    """Print the table of batches, and what a batch gains over single requests."""
+    with ExitStack() as stack:
+        rates = _compare(
+            f"batches, {GOAL_CONNECTIONS} connections",
+            ("put", "write25", "get", "get25"),
+            _start(stack, options),
+            options,
+            GOAL_CONNECTIONS,
+        )
+    rows = []
+    for name, single, batch in (("writes", "put", "write25"), ("reads", "get", "get25")):
+        alone = rates[single][OURS].requests
+        together = BATCH * rates[batch][OURS].requests
+        rows.append([name, f"{alone:,.0f}", f"{together:,.0f}", f"{together / alone:.2f}"])
+    show("a batch beside single requests", ["items a second", "single", "in batches", "ratio"], rows)
+
+
+def _start(stack: ExitStack, options: Options) -> dict[str, Running]:
+    """Every peer there is, filled with the same items."""
+    servers = {}
+    for place, peer in enumerate([FOLDB, *dynoxide_peers()]):
+        servers[peer.name] = stack.enter_context(running(peer, options.port + place))
+        with Client(servers[peer.name].url) as client:
+            client.fill(options.keys)
+    return servers
+
+
+def _compare(
+    title: str,
+    operations: tuple[str, ...],
+    servers: dict[str, Running],
+    options: Options,
+    connections: int,
+) -> dict[str, dict[str, load.Rate]]:
+    """Measure, print a table, and return medians by operation and server."""
+    medians = {operation: _medians(operation, servers, options, connections) for operation in operations}
+    columns = ["", "server", "requests/s", "p99 ms", "foldb is at", "p99 below"]
+    rows = [row for operation in operations for row in _rows(operation, medians[operation], connections)]
+    show(title, columns, rows)
+    return medians
+
+
+def _medians(
+    operation: str, servers: dict[str, Running], options: Options, connections: int
+) -> dict[str, load.Rate]:
+    found: dict[str, list[load.Rate]] = {name: [] for name in servers}
+    for _ in range(options.rounds):
+        for name, server in servers.items():
+            rate = load.rate(
+                server.url, operation, keys=options.keys, seconds=options.seconds, connections=connections
+            )
+            found[name].append(rate)
+    return {
+        name: load.Rate(
+            statistics.median(rate.requests for rate in rates), statistics.median(rate.p99 for rate in rates)
+        )
+        for name, rates in found.items()
+    }
+
+
+def _rows(operation: str, rates: dict[str, load.Rate], connections: int) -> Iterator[list[str]]:
+    ours = rates[OURS]
+    yield [NAMES[operation], OURS, f"{ours.requests:,.0f}", f"{ours.p99:.2f}", "", ""]
+    for peer in (IN_MEMORY, ON_A_FILE):
+        theirs = rates.get(peer)
+        if theirs is None:
+            yield ["", peer, "not here", "", "", ""]
+            continue
+        ratio = ours.requests / theirs.requests
+        goal = GOALS[operation].get(peer) if connections == GOAL_CONNECTIONS else None
+        yield [
+            "",
+            peer,
+            f"{theirs.requests:,.0f}",
+            f"{theirs.p99:.2f}",
+            f"{ratio:.2f}" if goal is None else at_least(ratio, goal),
+            "yes" if ours.p99 < theirs.p99 else "no",
+        ]

@@ -1,0 +1,86 @@
+"""The table that all benchmarks use, its items, and a client that asks one thing after another."""
+
+import http.client
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+TABLE = {
+    "TableName": "orders",
+    "BillingMode": "PAY_PER_REQUEST",
+    "AttributeDefinitions": [
+        {"AttributeName": "pk", "AttributeType": "S"},
+        {"AttributeName": "sk", "AttributeType": "S"},
+    ],
+    "KeySchema": [
+        {"AttributeName": "pk", "KeyType": "HASH"},
+        {"AttributeName": "sk", "KeyType": "RANGE"},
+    ],
+}
+PER_COLLECTION = 20
+
+_HEADERS = {
+    "X-Amz-Date": "20261121T080000Z",
+    "Content-Type": "application/x-amz-json-1.0",
+    "Authorization": "AWS4-HMAC-SHA256 Credential=fake/20261121/us-east-1/dynamodb/aws4_request, "
+    "SignedHeaders=host;x-amz-date, Signature=0",
+}
+
+
+def item(pk: str, sk: str) -> dict[str, Any]:
+    """An item of about 200 bytes."""
+    return {
+        "pk": {"S": pk},
+        "sk": {"S": sk},
+        "total": {"N": "123.45"},
+        "status": {"S": "SHIPPED"},
+        "qty": {"N": "3"},
+        "note": {"S": "x" * 100},
+    }
+
+
+def orders(keys: int, per_key: int = PER_COLLECTION) -> Iterator[tuple[str, str]]:
+    """The keys that load.lua draws from."""
+    for user in range(1, keys + 1):
+        for order in range(1, per_key + 1):
+            yield f"user#{user}", f"order#{order}"
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = http.client.HTTPConnection(url.removeprefix("http://"))
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def call(self, operation: str, body: object) -> Any:
+        """Ask, and return the answer."""
+        headers = {**_HEADERS, "X-Amz-Target": f"DynamoDB_20120810.{operation}"}
+        self._connection.request("POST", "/", json.dumps(body, separators=(",", ":")), headers)
+        answer = self._connection.getresponse()
+        text = answer.read()
+        if answer.status != 200:
+            raise SystemExit(f"{operation}: {text.decode(errors='replace')}")
+        return json.loads(text)
+
+    def seconds(self, operation: str, body: object, repeats: int) -> float:
+        """The quickest of so many answers to the same request."""
+        taken = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            self.call(operation, body)
+            taken.append(time.perf_counter() - start)
+        return min(taken)
+
+    def fill(self, keys: int) -> None:
+        """Make the table, and put every item that a load may ask for."""
+        self.call("CreateTable", TABLE)
+        puts = [{"PutRequest": {"Item": item(*key)}} for key in orders(keys)]
+        for start in range(0, len(puts), 25):
+            self.call("BatchWriteItem", {"RequestItems": {"orders": puts[start : start + 25]}})

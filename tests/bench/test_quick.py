@@ -1,0 +1,47 @@
+"""`python -m benchmarks` in its quick form: that it runs, not what it finds."""
+
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_part_of_the_benchmarks_runs_and_prints_a_table_with_its_goals(tmp_path: Path) -> None:
+    if shutil.which("wrk") is None:
+        pytest.skip("wrk is not on the PATH")
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--quick", "--port", str(_free_ports())],
+        cwd=ROOT,
+        env={"PATH": f"{Path(shutil.which('wrk') or '').parent}", "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+    assert 0 == run.returncode, run.stderr
+    assert [
+        "32 connections",
+        "batches, 32 connections",
+        "a batch beside single requests",
+        "refold",
+        "memory, 2,000 items of about 200 bytes",
+        "start",
+        "cost by size, 32 connections",
+        "a collection of 2,000 items",
+        "processor time in a node, without sockets and disk",
+    ] == re.findall(r"^(.+)\n\n.*\n-+ ", run.stdout, re.MULTILINE)
+    assert re.search(r"\(<= 300: (reached|missed)\)", run.stdout)
+    assert "not here" in run.stdout, "dynoxide is compared only where it is installed"
+
+
+def _free_ports() -> int:
+    """The first of a few ports that nobody has, most likely."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return min(int(taken.getsockname()[1]), 65_500)
