@@ -15,10 +15,12 @@ from foldb.log.disk import SystemDisk, SystemFile
 from foldb.log.history import History
 from foldb.log.local import LocalLog
 from foldb.log.log import Appended
+from foldb.log.reader import LogReader
 from foldb.log.segment import Chain, Frame, Header, sequence_in
 from foldb.model.errors import AppendUnknownError, LogError, LogLockedError
 from tests.contracts.log_contract import Loop
 
+from . import local_logs as in_memory
 from .samples import put_entry
 
 
@@ -303,3 +305,56 @@ def test_a_read_goes_on_across_the_end_of_a_segment(path: Path, loop: Loop) -> N
 
     assert list(range(41)) == read
     assert len(segments(path)) > 2
+
+
+# What tells one history from another
+
+
+def test_writer_and_reader_know_the_same_hash_of_every_record() -> None:
+    disk = in_memory.log_of(30, segment_bytes=4000)
+    log, reader = in_memory.open_log(disk), LogReader(in_memory.FOLDER, disk)
+
+    hashes = [log.hash_of(0, offset) for offset in range(31)]
+
+    assert hashes == [reader.hash_of(0, offset) for offset in range(31)]
+    assert 31 == len(set(hashes))
+    assert len([name for name in disk.names(in_memory.FOLDER) if name.endswith(".avro")]) > 2
+
+
+def test_a_record_keeps_its_hash_and_another_in_its_place_has_another() -> None:
+    one, other = in_memory.log_of(5), in_memory.log_of(5)
+    in_memory.append(in_memory.open_log(one), put_entry(5))
+    in_memory.append(in_memory.open_log(other), put_entry(6))
+
+    assert LogReader(in_memory.FOLDER, one).hash_of(0, 5) == LogReader(in_memory.FOLDER, other).hash_of(0, 5)
+    assert LogReader(in_memory.FOLDER, one).hash_of(0, 6) != LogReader(in_memory.FOLDER, other).hash_of(0, 6)
+
+
+def test_where_there_is_no_record_there_is_no_hash() -> None:
+    with pytest.raises(LookupError):
+        LogReader(in_memory.FOLDER, in_memory.log_of(5)).hash_of(0, 6)
+
+
+@pytest.mark.parametrize("offset", range(0, 30, 3))
+def test_what_follows_is_read_without_the_segments_before_it(
+    offset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = in_memory.log_of(30, segment_bytes=4000)
+    reader = LogReader(in_memory.FOLDER, disk)
+    read: list[int] = []
+    data = History.data
+
+    def watched(history: History, header: Header, size: int | None = None) -> bytes:
+        read.append(header.chain.sequence)
+        return data(history, header, size)
+
+    monkeypatch.setattr(History, "data", watched)
+    reader.hash_of(0, offset)
+    [looked_in] = read
+    read.clear()
+
+    records = [record.offset for record in reader.read(0, offset + 1)]
+
+    assert [*range(offset + 1, 31)] == records
+    assert looked_in <= offset
+    assert looked_in == min(read)
