@@ -1,5 +1,6 @@
 """Pages of Query and Scan: where they end, what they show, what they cost."""
 
+import sys
 from collections.abc import Iterator
 
 import orjson
@@ -331,3 +332,34 @@ def test_an_index_that_is_not_there_is_named(ledger: Ledger) -> None:
 
     with pytest.raises(ValidationError, match="The table does not have the specified index: nope"):
         query_page(table, of_index(table, "nope", b"p"))
+
+
+@pytest.mark.parametrize("size", [2_000, 100_000])
+def test_the_last_page_of_a_large_collection_takes_no_more_steps_than_the_first(
+    ledger: Ledger, size: int
+) -> None:
+    """Steps are calls, of Python and of C. A search is some more of them in a larger collection, but only some."""
+    table = ledger.create("Long", "pk:S sk:S")
+    for number in range(size):
+        table.items.put(b"p", b"%08d" % number, (b'{"pk":{"S":"p"},"sk":{"S":"%08d"}}' % number, 13))
+
+    first, last = (steps(table, after) for after in (None, b"%08d" % (size - 101)))
+
+    assert last <= first + 25
+
+
+def steps(table: Table, after: bytes | None) -> int:
+    """How many calls it takes to read a hundred items behind `after`."""
+    taken = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal taken
+        taken += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        page = query_page(table, collection(table, start=after, limit=100))
+    finally:
+        sys.setprofile(None)
+    assert 100 == page.count
+    return taken
