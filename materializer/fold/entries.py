@@ -9,6 +9,7 @@ The table's key in the sort key makes entries unique where index keys are not, a
 every refold repeats. An item without the key attributes has no entry: the index is sparse.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -57,10 +58,11 @@ def entry_of(index: Index, item: Item, stored: Stored, limits: Limits) -> Stored
 
 def size_with_local_entries(table: Table, item: Item, stored: Stored, limits: Limits) -> int:
     """Bytes of an item and of its entries in the table's local indexes."""
+    parts = _Parts(item, stored, limits)
     size = stored[1]
     for index in table.indexes.values():
         if index.definition.kind == "LSI" and index.definition.key.sort_part(item) is not None:
-            size += entry_of(index, item, stored, limits)[1]
+            size += parts.size(index)
     return size
 
 
@@ -79,24 +81,73 @@ def moves(
     for global secondary indexes").
     """
     changes = []
+    before = None if old is None else _Parts(*old, limits)
+    after = None if new is None else _Parts(*new, limits)
+    changed = _changed({} if old is None else old[0], {} if new is None else new[0])
     for index in table.indexes.values():
-        source = target = before = after = None
-        if old is not None:
-            source = entry_place(index, old[0], pk, sk)
-            before = None if source is None else entry_of(index, *old, limits)
-        if new is not None:
-            target = entry_place(index, new[0], pk, sk)
-            after = None if target is None else entry_of(index, *new, limits)
-        if source == target and (before is None or after is None or before[0] == after[0]):
+        source = None if old is None else entry_place(index, old[0], pk, sk)
+        target = None if new is None else entry_place(index, new[0], pk, sk)
+        if source == target and (source is None or not _concerns(index, changed)):
             continue
         units = index_write_units(
-            None if before is None else before[1],
-            None if after is None else after[1],
+            None if before is None or source is None else before.size(index),
+            None if after is None or target is None else after.size(index),
             moved=source != target,
             changed=True,
         )
-        changes.append(Move(index, source, target, after, units))
+        stored = None if after is None or target is None else after.entry(index)
+        changes.append(Move(index, source, target, stored, units))
     return changes
+
+
+def _changed(old: Item, new: Item) -> dict[str, None]:
+    """The attributes that a write changes, adds or removes."""
+    names = dict.fromkeys(name for name, value in new.items() if old.get(name) != value)
+    names.update(dict.fromkeys(name for name in old if name not in new))
+    return names
+
+
+def _concerns(index: Index, changed: dict[str, None]) -> bool:
+    return bool(changed) if index.kept is None else any(name in changed for name in index.kept)
+
+
+class _Parts:
+    """An item by its attributes: each is measured and written once, however many indexes keep it."""
+
+    __slots__ = ("_item", "_limits", "_sizes", "_stored", "_texts")
+
+    def __init__(self, item: Item, stored: Stored, limits: Limits) -> None:
+        self._item = item
+        self._stored = stored
+        self._limits = limits
+        self._sizes: dict[str, int] = {}
+        self._texts: dict[str, bytes] = {}
+
+    def size(self, index: Index) -> int:
+        """As that of `entry_of`."""
+        return self._stored[1] if index.kept is None else sum(map(self._size, self._names(index.kept)))
+
+    def entry(self, index: Index) -> Stored:
+        """As `entry_of`, to the byte."""
+        if index.kept is None:
+            return self._stored
+        texts = [self._text(name) for name in sorted(self._names(index.kept))]
+        return b"{%b}" % b",".join(texts), self.size(index)
+
+    def _names(self, kept: Iterable[str]) -> list[str]:
+        return [name for name in kept if name in self._item]
+
+    def _size(self, name: str) -> int:
+        size = self._sizes.get(name)
+        if size is None:
+            size = self._sizes[name] = item_size({name: self._item[name]}, self._limits)
+        return size
+
+    def _text(self, name: str) -> bytes:
+        text = self._texts.get(name)
+        if text is None:
+            text = self._texts[name] = dump({name: self._item[name]})[1:-1]
+        return text
 
 
 def apply_moves(changes: list[Move]) -> None:
