@@ -21,7 +21,8 @@ class Settings:
         count_refresh_ms: How old the counts in DescribeTable may be; 0 for exact ones. DynamoDB's take six hours.
         segment_bytes: How large a file of the log may grow before the next one begins.
         memory_bytes: How much memory items may take before puts and updates are refused; 0 for no bound.
-        queue_bytes: Writes waiting for the log; beyond this they are refused with a ThrottlingException.
+        queue_bytes: Writes waiting for the log; beyond this they are refused with a ThrottlingException. Long requests
+            that wait for their turn are bounded alike.
         connections: Connections at a time; for more, idle ones are closed.
         connections_per_address: The same for one client's address; 0 for no bound. On loopback all have one address.
         slow_bytes: Bytes kept for clients that are slow to send or to read; past it the slowest is cut off.

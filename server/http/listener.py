@@ -23,6 +23,7 @@ from . import answers
 from .gate import Gate
 from .protocol import NEVER, Connection
 from .slow import Slow
+from .turns import Turns
 
 _BACKLOG = 1024
 # What the system receives ahead of us, and so the most that one read of a socket gives: who sends without end waits at
@@ -47,6 +48,7 @@ class Listener:
         node: What requests are for.
         gate: Who may ask.
         slow: What is kept for slow clients.
+        turns: When long requests are done.
         tick: Seconds since the start, counted; connections set their deadlines by it.
         date: What answers say in `Date`.
         address: Host and port, once it listens.
@@ -57,6 +59,7 @@ class Listener:
         self.node = node
         self.gate = Gate((settings.host, *settings.allowed_hosts), settings.cors)
         self.slow = Slow(settings.slow_bytes)
+        self.turns = Turns(loop, settings.queue_bytes)
         self.tick = 0
         self.date = _date(node.clock())
         self.address: tuple[str, int] = ("", 0)

@@ -13,6 +13,7 @@ is.
 import asyncio
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol, cast
 
 import orjson
@@ -23,6 +24,7 @@ from ...model.errors import (
     IncompleteSignatureError,
     MissingAuthenticationTokenError,
     RequestError,
+    ThrottlingError,
 )
 from ..dispatch import dispatch
 from ..node import Node
@@ -32,6 +34,7 @@ from .bodies import Body, ChunkedBody, SizedBody, TooLargeError, inflate
 from .gate import ForbiddenError, Gate
 from .heads import HEAD_BYTES, BadRequestError, Head, read_head
 from .slow import Slow
+from .turns import LONG, LONG_BODY_BYTES, Turns
 
 # In ticks, which are seconds.
 FIRST_TICKS = 30  # before the first request
@@ -60,6 +63,7 @@ class Shared(Protocol):
     node: Node
     gate: Gate
     slow: Slow
+    turns: Turns
     tick: int
     date: bytes
 
@@ -315,7 +319,16 @@ class Connection(asyncio.Protocol):
             if coding.lower() != b"gzip":
                 raise BadRequestError(415, "only gzip is read")
             body = inflate(body, listener.node.limits.body_bytes)
-        dispatch(listener.node, fields.get(b"x-amz-target", b""), body, reply)
+        target = fields.get(b"x-amz-target", b"")
+        if target in LONG or len(body) > LONG_BODY_BYTES:
+            if not listener.turns.do(len(body), partial(self._do_long, target, body, reply)):
+                reply.error(ThrottlingError("Rate of requests exceeds the allowed throughput."))
+        else:
+            dispatch(listener.node, target, body, reply)
+
+    def _do_long(self, target: bytes, body: bytes, reply: Reply) -> None:
+        if self._transport is not None:  # else the client has gone, and nothing was done
+            dispatch(self._listener.node, target, body, reply)
 
     def _show(self, head: Head) -> None:
         """Answer what is no request of the API: somebody looks whether we are there."""
@@ -375,6 +388,8 @@ class Connection(asyncio.Protocol):
             )
         self._reply = None
         self._transport.write(data)
+        if self._paused:  # the transport keeps all of it, however little is left to send
+            self._hold(len(data) + len(self._buffer))
         self._answered(close)
 
     def _answered(self, close: bool) -> None:

@@ -110,7 +110,8 @@ def test_answers_that_nobody_reads_are_kept_only_up_to_a_bound(folder: Path) -> 
         growth = peak_bytes(pid) - before
         record(test=f"{READERS} clients that do not read: {growth // MIB} MiB", checked=READERS)
 
-        assert growth < min(READERS * 1.5 * MIB, 300 * MIB) + 40 * MIB
+        # What is counted, half as much for what malloc cannot give back, and pages under way.
+        assert growth < 1.5 * min(READERS * 1.2 * MIB, 256 * MIB) + 40 * MIB
 
 
 def test_accepting_goes_on_once_there_are_descriptors_again(folder: Path) -> None:
