@@ -174,6 +174,26 @@ def test_a_server_has_snapshots_made_as_it_goes(folder: Path) -> None:
     assert digest == verified["digest"]
 
 
+def test_a_server_killed_while_one_is_made_starts_with_all_that_it_acknowledged(folder: Path) -> None:
+    """The maker outlives its server and may still be at work when the next one starts."""
+    with served(folder) as url:
+        lines(at(url)("table", "create", "Notes", "id:N"))
+    for cycle in range(4):
+        with killed(folder, "--snapshot-every", "20") as url:
+            items = "".join(f'{{"id": {cycle * 1000 + number}}}\n' for number in range(100))
+            lines(at(url)("item", "put", "Notes", "-", stdin=items))
+            deadline = time.monotonic() + 60
+            while not (folder / "snapshots" / "lock").exists():
+                assert time.monotonic() < deadline, "no maker has begun"
+
+    digest, _ = started(folder)
+
+    with killed(folder) as url:
+        assert 400 == admin(url, "Status")["Items"]
+        [verified] = lines(at(url)("verify"))
+        assert digest == verified["digest"]
+
+
 def test_a_server_that_shall_make_none_makes_none(folder: Path) -> None:
     with served(folder, "--snapshot-every", "0") as url:
         at(url)("sample", "load", "devices", "--events", "40")
