@@ -57,9 +57,9 @@ def read_more(data: bytes, at: int, number: int) -> tuple[int, int]:
         byte = data[at]
         at += 1
         number |= (byte & 0x7F) << shift
-        if byte < 0x80:
+        if byte < 0x80 and not number >> 64:
             return number, at
-    raise ValueError("a long has at most ten bytes")
+    raise ValueError("a long has at most 64 bits")
 
 
 def sized(data: bytes) -> bytes:

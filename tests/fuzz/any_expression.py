@@ -157,7 +157,7 @@ class Expressions:
         at = self.below(len(text) + 1)
         match self.below(5):
             case 0:
-                return text[:at] + self.pick(ODD) + text[at:]
+                return f"{text[:at]}{self.pick(ODD)}{text[at:]}"
             case 1:
                 return text[:at] + text[at + 1 :]
             case 2:
