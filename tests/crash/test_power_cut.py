@@ -6,11 +6,16 @@ seed is a disk of its own, on which server after server loses its power under th
 
 import os
 import random
+import signal
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from foldb.log.disk import SystemDisk
+from foldb.log.local import LocalLog
+from foldb.materializer.snapshots import Snapshots
 from tests.crash.digests import Digests
 from tests.crash.ledger import Ledger, Writers, create
 from tests.crash.power import PowerDisk
@@ -57,6 +62,26 @@ def test_a_second_cut_while_the_first_is_recovered_from_takes_nothing_either(
         _take_stock(disk, ledger, digests)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_snapshot_that_is_cut_short_leaves_a_whole_one_or_none(seed: int, tmp_path: Path) -> None:
+    """At any of the calls with which it is made: the next start has the state of the whole log either way."""
+    dice, ledger, digests = random.Random(seed), Ledger(), Digests()
+    with PowerDisk(tmp_path) as disk, recorded("power cuts of snapshots", seed, ledger) as faults:
+        for cycle in range(DOUBLE_CYCLES):
+            with Process(disk.folder, *SMALL) as server:
+                _take_up(server, ledger, digests, cycle)
+                with Writers(ledger, server.url, run=cycle, writers=WRITERS) as writers:
+                    writers.wait_for(dice.randrange(1, 300))
+                server.kill()
+            program = with_power_cut(disk.mounted, dice.randrange(1, 16))
+            made = subprocess.run([*program, "snapshot", "make", "--db", disk.folder], capture_output=True)
+            faults["cut" if made.returncode == -signal.SIGKILL else "made"] += 1
+            disk.restore()
+            assert _faults_of_snapshots(disk) <= {""}
+        _take_stock(disk, ledger, digests)
+    assert faults["cut"] > 0
+
+
 @pytest.mark.parametrize("mode", ["interval", "never"])
 def test_a_log_that_was_not_synced_loses_an_end_and_nothing_else(mode: str, tmp_path: Path) -> None:
     """The writes of the last moments may be gone, as these modes say. What is there is whole, and goes on."""
@@ -96,14 +121,25 @@ def _serve_until_cut(
 ) -> None:
     """Take up what is there, acknowledge so many writes and some more, lose the power, get it back."""
     with Process(disk.folder, *options, program=program) as server:
-        if run == 0:
-            create(server.url)
-        ledger.check(server.url)
-        digests.note(server.url)
+        _take_up(server, ledger, digests, run)
         with Writers(ledger, server.url, run=run, writers=WRITERS) as writers:
             writers.wait_for(writes)
             server.lose_power(disk)
     disk.restore()
+
+
+def _take_up(server: Process, ledger: Ledger, digests: Digests, run: int) -> None:
+    """What was acknowledged is there; what is served now is to be found again."""
+    if run == 0:
+        create(server.url)
+    ledger.check(server.url)
+    digests.note(server.url)
+
+
+def _faults_of_snapshots(disk: PowerDisk) -> set[str]:
+    """What is wrong with those that have a name."""
+    log, snapshots = LocalLog.open_reader(disk.folder), Snapshots(disk.folder, SystemDisk())
+    return {snapshots.examine(offset, log).fault or "" for offset in snapshots.offsets()}
 
 
 def _take_stock(disk: PowerDisk, ledger: Ledger, digests: Digests) -> None:
