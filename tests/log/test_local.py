@@ -4,7 +4,7 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,9 @@ def segments(path: Path) -> list[Path]:
 
 
 def test_any_avro_tool_reads_a_segment(log: LocalLog, loop: Loop, path: Path) -> None:
-    """fastavro's plain reader, given nothing but the file; also the segment that is being written."""
+    """fastavro's plain reader, given nothing but the file. While it is written, a segment ends with zeros."""
     append(log, loop, *range(5))
+    log.close()
 
     with segments(path)[0].open("rb") as file:
         reader = fastavro.reader(file)
@@ -173,6 +174,7 @@ def test_a_reader_follows_a_writer(log: LocalLog, loop: Loop, path: Path) -> Non
     assert [0, 1] == [record.entry.number for record in reader.read(0, start=1)]
     assert log.genesis(0) == reader.genesis(0)
     statistics = reader.statistics()
+    log.close()
     assert sum(file.stat().st_size for file in segments(path)) == statistics.bytes
     assert (1, 3, (3,), 1000) == (
         statistics.segments,
@@ -358,3 +360,55 @@ def test_what_follows_is_read_without_the_segments_before_it(
     assert [*range(offset + 1, 31)] == records
     assert looked_in <= offset
     assert looked_in == min(read)
+
+
+Synced = list[tuple[str, int]]
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> Synced:
+    """The calls that make something durable: their name, and the inode that it is about.
+
+    A page that was written is there for every process until the power goes: no killed process tells the difference.
+    """
+    calls: Synced = []
+
+    def watched(name: str, real: Callable[[int], None]) -> Callable[[int], None]:
+        def call(descriptor: int) -> None:
+            calls.append((name, os.fstat(descriptor).st_ino))
+            real(descriptor)
+
+        return call
+
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, watched(name, getattr(os, name)))
+    return calls
+
+
+def inode(path: Path) -> int:
+    return path.stat().st_ino
+
+
+def test_a_file_is_synced_by_the_system(synced: Synced, tmp_path: Path) -> None:
+    if not hasattr(os, "fdatasync"):
+        pytest.skip("this system has no fdatasync")
+    file = SystemDisk().open(tmp_path / "file", create=True)
+    file.write(0, b"data")
+    assert [] == synced
+
+    file.sync()
+    file.close()
+
+    assert [("fdatasync", inode(tmp_path / "file"))] == synced
+
+
+def test_a_folders_names_are_synced_by_the_system(synced: Synced, tmp_path: Path) -> None:
+    SystemDisk().sync_folder(tmp_path)
+
+    assert [("fsync", inode(tmp_path))] == synced
+
+
+def test_a_new_folder_is_synced_into_each_that_is_above_it(synced: Synced, tmp_path: Path) -> None:
+    SystemDisk().make_folder(tmp_path / "a" / "b")
+
+    assert [("fsync", inode(tmp_path)), ("fsync", inode(tmp_path / "a"))] == synced

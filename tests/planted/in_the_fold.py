@@ -171,7 +171,7 @@ BUGS = [
         "an index that is being filled takes no writes meanwhile",
         """
 @ materializer/fold/entries.py
-         source = target = before = after = None
+         source = None if old is None else entry_place(index, old[0], pk, sk)
 +        if index.definition.backfilling:
 +            continue
 """,
