@@ -9,6 +9,7 @@ differently.
 """
 
 from binascii import a2b_base64
+from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -46,6 +47,8 @@ Writer: TypeAlias = Callable[[Item, Bound, Value | None], Value | None]
 Getter: TypeAlias = Callable[[Item, Bound], Value]
 
 _NO_ITEM: Final[Item] = {}
+# More than one new element in so many that are there, and sorting all is faster than inserting them.
+_FEW: Final = 64
 
 
 class Updated(NamedTuple):
@@ -236,7 +239,19 @@ def _add(old: Value | None, value: Value, mismatch: str) -> Value:
         return {"N": numbers.add(there, content)}
     if type_name == "L":
         return {"L": [*there, *content]}
-    return {type_name: sorted(dict.fromkeys([*there, *content]), key=_SET_ORDER[type_name])}
+    return {type_name: _united(there, content, _SET_ORDER[type_name])}
+
+
+def _united(there: list[str], content: list[str], order: Callable[[str], Any]) -> list[str]:
+    """A canonical set with more elements in it; each of a few finds its place, so that only they are compared."""
+    known = frozenset(there)
+    new = [element for element in content if element not in known]
+    if len(new) * _FEW > len(there):
+        return sorted([*there, *new], key=order)
+    united = list(there)
+    for element in new:
+        insort(united, element, key=order)
+    return united
 
 
 def _delete(old: Value | None, value: Value, mismatch: str) -> Value | None:

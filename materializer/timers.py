@@ -10,9 +10,9 @@ it stands in the log; so two owners at once, or one that looked too early, do no
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import orjson
 
@@ -21,10 +21,13 @@ from ..model import numbers
 from ..model.values import load
 from .fold.outcomes import Done, Failed, Outcome
 from .fold.state import PartitionState, Table
+from .fold.storage import Stored
 from .worker import Cancellable, Scheduler
 
+# A step is so many items, or fewer where they are large: the clients wait meanwhile.
 BACKFILL_ITEMS = 1000
 SWEEP_ITEMS = 256
+STEP_BYTES = 4 * 1024 * 1024
 
 # Between two steps of a sweep: a million items take ten seconds and a tenth of the processor.
 _SWEEP_PAUSE = 0.002
@@ -34,6 +37,9 @@ _RETRY_SECONDS = 1.0
 
 # What a proposal counts for in the admission bound, its key aside.
 _PROPOSAL_BYTES = 256
+
+# The hash of a partition key, the key, and what stands there.
+Scanned: TypeAlias = tuple[int, bytes, bytes, Stored]
 
 _FIVE_YEARS = 5 * 365 * 24 * 60 * 60
 _UNSETTLED = ("CREATING", "UPDATING", "DELETING")
@@ -101,7 +107,7 @@ class Timers:
                 )
             for index in definition.indexes:
                 if index.backfilling and index.id not in self._filling:
-                    self._fill(definition.id, index.id)
+                    self._fill(table, index.name, index.id)
 
     def close(self) -> None:
         """Propose nothing more."""
@@ -123,10 +129,12 @@ class Timers:
         self._settling.pop(table_id, None)
         self._go_on(outcome)
 
-    def _fill(self, table_id: int, index_id: int) -> None:
+    def _fill(self, table: Table, name: str, index_id: int) -> None:
+        table_id = table.definition.id
         self._filling[index_id] = table_id
+        met, more = _few(table.items.scan(table.indexes[name].cursor), BACKFILL_ITEMS)
         self._partition.submit(
-            Backfill(table_id, index_id, BACKFILL_ITEMS, _OWNER),
+            Backfill(table_id, index_id, len(met) if more else BACKFILL_ITEMS, _OWNER),
             _PROPOSAL_BYTES,
             lambda outcome, _: self._filled(index_id, outcome),
         )
@@ -148,6 +156,18 @@ class Timers:
     def _look_again(self) -> None:
         self._retry = None
         self.look()
+
+
+def _few(entries: Iterator[Scanned], items: int) -> tuple[list[Scanned], bool]:
+    """The next of a scan, as many as a step takes, and whether more may follow."""
+    met: list[Scanned] = []
+    size = 0
+    for entry in islice(entries, items):
+        met.append(entry)
+        size += len(entry[3][0])
+        if size >= STEP_BYTES:
+            return met, True
+    return met, len(met) == items
 
 
 def due(at: str, now: int) -> bool:
@@ -265,11 +285,11 @@ class Sweep:
         attribute = table.definition.ttl_attribute
         assert attribute is not None
         expired = Expired(attribute, self._clock() // 1000)
-        met = list(islice(table.items.scan(self._cursor), SWEEP_ITEMS))
-        if len(met) < SWEEP_ITEMS:
-            self._next_table()
-        else:
+        met, more = _few(table.items.scan(self._cursor), SWEEP_ITEMS)
+        if more:
             self._cursor = met[-1][:3]
+        else:
+            self._next_table()
         proposals = []
         for _, pk, sk, stored in met:
             at = expired.at(stored[0])

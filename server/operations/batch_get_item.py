@@ -93,13 +93,13 @@ def _answer(
     position: Position,
 ) -> None:
     responses, unprocessed, consumed = [], [], []
-    results = iter(found)
+    results, most = iter(found), room
     for table in tables:
         items, left, units = [], [], Consumed(table.name)
         for key in table.request["Keys"]:
             stored = next(results)
             size = 0 if stored is None else stored[1]
-            weight = size if stored is None or table.plan is None else _weight(stored, table.plan)
+            weight = size if stored is None or table.plan is None else min(_weight(stored, table.plan), most)
             if weight > room:
                 room = 0  # what comes after stays unprocessed too, or small items could starve a large one
                 left.append(key)

@@ -158,6 +158,20 @@ class TestIndexes:
         assert (index.definition.status, index.definition.backfilling) == ("ACTIVE", False)
         assert index.store.count == 35
 
+    def test_a_chunk_of_large_items_has_fewer_of_them(
+        self, owner: Owner, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(timers_module, "STEP_BYTES", 100)
+        table = owner.create()
+        owner.do(*(put(table, session(number, 1)) for number in range(35)))
+        end = owner.log.end(0)
+
+        _add_index(owner, table)
+
+        [index] = table.indexes.values()
+        assert (index.definition.status, index.store.count) == ("ACTIVE", 35)
+        assert owner.log.end(0) > end + 4
+
     def test_a_restart_goes_on_filling(self, owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(timers_module, "BACKFILL_ITEMS", 10)
         table = owner.create()
