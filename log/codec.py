@@ -19,9 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from fastavro import parse_schema, schemaless_reader
-from fastavro.schema import fingerprint as fastavro_fingerprint
-from fastavro.schema import to_parsing_canonical_form
 
 from ..model.errors import NewerVersionError
 from . import binary, commands
@@ -32,9 +29,42 @@ FILE_NAME: Final = re.compile(r"entry-(\d{3})-([0-9a-f]{16})\.avsc")
 MARKER: Final = b"\xc3\x01"
 
 
+_PRIMITIVE: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+_CANONICAL: Final = ("name", "type", "fields", "symbols", "items", "values", "size")
+
+
+def canonical(schema: Any) -> str:
+    """A schema in Avro's parsing canonical form.
+
+    fastavro says the same and is compared in tests; importing it would take an eighth of a start.
+    """
+    return json.dumps(_canonical(schema, ""), separators=(",", ":"))
+
+
+def _canonical(schema: Any, namespace: str) -> Any:
+    """Full names, and of a schema only what decides how it is read, in a fixed order."""
+    if isinstance(schema, str):
+        return schema if schema in _PRIMITIVE or "." in schema else f"{namespace}.{schema}"
+    if isinstance(schema, list):
+        return [_canonical(branch, namespace) for branch in schema]
+    namespace = schema.get("namespace", namespace)
+    parts = {key: schema[key] for key in _CANONICAL if key in schema}
+    if "name" in parts:
+        parts["name"] = _canonical(parts["name"], namespace)
+    if "fields" in parts:
+        parts["fields"] = [
+            {"name": field["name"], "type": _canonical(field["type"], namespace)} for field in parts["fields"]
+        ]
+    for key in parts.keys() & {"items", "values"}:
+        parts[key] = _canonical(parts[key], namespace)
+    return parts
+
+
 def fingerprint_of(schema: Any) -> bytes:
     """The eight bytes by which a schema is known."""
-    return bytes.fromhex(fastavro_fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
+    from fastavro.schema import fingerprint
+
+    return bytes.fromhex(fingerprint(canonical(schema), "CRC-64-AVRO"))
 
 
 @cache
@@ -97,6 +127,8 @@ def decode_message(message: bytes) -> Entry:
 
 def decode_resolved(body: bytes, fingerprint: bytes) -> Entry:
     """As decode_entry, by the rules of Avro's schema resolution and not by hand: for every schema, and slower."""
+    from fastavro import schemaless_reader
+
     source = BytesIO(body)
     fields: Any
     try:
@@ -119,6 +151,8 @@ def decode_resolved(body: bytes, fingerprint: bytes) -> Entry:
 @cache
 def _parsed(fingerprint: bytes) -> Any:
     """The schema as fastavro wants it: the same object every time, it is quick only with those it has seen."""
+    from fastavro import parse_schema
+
     return parse_schema(schema(fingerprint))
 
 

@@ -20,8 +20,6 @@ from functools import cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from fastavro.schema import to_parsing_canonical_form
-
 from ..model.errors import NewerVersionError
 from . import codec
 from .avro import long, read_long, read_sized, sized
@@ -124,7 +122,7 @@ def record_schema(fingerprint: bytes) -> str:
         {"name": "entry", "type": codec.schema(fingerprint)},
     ]
     schema = {"type": "record", "name": "Record", "namespace": "foldb.log", "fields": fields}
-    return str(to_parsing_canonical_form(schema))
+    return codec.canonical(schema)
 
 
 def header(log_id: bytes, fingerprint: bytes, chain: Chain) -> bytes:

@@ -8,12 +8,14 @@ from pathlib import Path
 import orjson
 import pytest
 from fastavro import parse_schema, schemaless_writer
+from fastavro.schema import to_parsing_canonical_form
 from hypothesis import given
 from hypothesis import strategies as st
 
 from foldb.log.avro import long
 from foldb.log.codec import (
     CURRENT,
+    canonical,
     decode_entry,
     decode_message,
     decode_resolved,
@@ -112,6 +114,11 @@ def test_every_schema_file_is_named_for_its_fingerprint() -> None:
     assert schema_files()
     for known in schema_files():
         assert known == fingerprint_of(schema(known))
+
+
+def test_the_canonical_form_is_fastavros() -> None:
+    for known in schema_files():
+        assert to_parsing_canonical_form(schema(known)) == canonical(schema(known))
 
 
 def test_an_entry_of_an_older_schema_is_read_by_the_current_one(
