@@ -21,6 +21,7 @@ from pathlib import Path
 import orjson
 
 from ..model.errors import FoldbError
+from ..materializer.collector import short_pauses
 from .http.listener import Listener, bind
 from .node import Node
 from .settings import Settings
@@ -133,7 +134,7 @@ def run(
     """
     os.umask(0o077)  # whatever this process makes is its owner's alone
     _allow_connections()
-    with asyncio.Runner(loop_factory=new_loop) as runner:
+    with short_pauses(), asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_serve(settings, on_ready, progress))
 
 

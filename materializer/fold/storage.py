@@ -36,7 +36,6 @@ _ORDERS = 64
 
 # An item alone under its partition key: (bytes, size), with its sort key behind where the store has sort keys.
 _Alone: TypeAlias = tuple[bytes, int] | tuple[bytes, int, bytes]
-_Slot: TypeAlias = "dict[bytes, _Alone | Collection]"
 
 
 @final
@@ -147,6 +146,16 @@ class Collection:
         return old
 
 
+class _Slot(dict[bytes, _Alone | Collection]):
+    """What one slot holds, by partition key.
+
+    A class of our own, because Python takes a plain dict of items out of its cycle collector's sight, and puts it back
+    among the newest objects at the next put: each collection would walk through whole slots, again and again.
+    """
+
+    __slots__ = ()
+
+
 class Store:
     """A map from (partition key, sort key) to items.
 
@@ -197,7 +206,7 @@ class Store:
         number = self._number(pk)
         held_here = self._slots.get(number)
         if held_here is None:
-            held_here = self._slots[number] = {}
+            held_here = self._slots[number] = _Slot()
             insort(self._occupied, number)
         held = held_here.get(pk)
         old: Stored | None = None
@@ -230,7 +239,7 @@ class Store:
             stop = self._end_of_slot(number, pks, start)
             held_here = self._slots.get(number)
             if held_here is None:
-                held_here = self._slots[number] = {}
+                held_here = self._slots[number] = _Slot()
                 self._occupied.append(number)
             self._orders.pop(number, None)
             if self._has_sort_key:
