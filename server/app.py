@@ -20,8 +20,8 @@ from pathlib import Path
 
 import orjson
 
-from ..model.errors import FoldbError
 from ..materializer.collector import short_pauses
+from ..model.errors import FoldbError
 from .http.listener import Listener, bind
 from .node import Node
 from .settings import Settings

@@ -27,6 +27,8 @@ def test_a_put_does_not_bring_a_whole_slot_back_before_the_collector() -> None:
     try:
         store.put(b"one more", b"", (b"{}", 1))
 
-        assert not [one for one in gc.get_objects(generation=0) if isinstance(one, dict) and b"one more" in one]
+        assert not [
+            one for one in gc.get_objects(generation=0) if isinstance(one, dict) and b"one more" in one
+        ]
     finally:
         gc.enable()
