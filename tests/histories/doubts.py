@@ -47,8 +47,7 @@ class Doubts:
         self._to_open = sorted(self._doubts, key=lambda number: -self._doubts[number].after)
         self._open: set[int] = set()
         self._by_key: dict[str, set[int]] = {}  # the open ones
-        self._joint: dict[str, set[int]] = {}  # those on several items, until it is known what became of them
-        self._happened: dict[int, int | None] = {}  # what did become of them
+        self._tied: dict[str, set[int]] = {}  # those that a key's possibilities tell apart
         self._place = -1
         self._expanded: dict[str, int] = {}  # by key, up to which position
         self.next_change = self._next_change()
@@ -59,7 +58,8 @@ class Doubts:
         while self._to_open and self._doubts[self._to_open[-1]].after < position:
             self._begin(self._to_open.pop())
         for number in [one for one in self._open if self._doubts[one].before <= position]:
-            self._finish(number)
+            if number in self._open:  # and not closed along with another
+                self._finish(number)
         self.next_change = self._next_change()
 
     def see(self, step: Step, told: Any, refused: bool, place: int) -> list[State]:
@@ -78,9 +78,10 @@ class Doubts:
             if possible(would, told, refused):
                 kept.add((state if refused else after, happened))
         self.possibilities[key] = kept
-        if not kept or not self._agree(key):
+        touched = self._agree(key) if kept else None
+        if touched is None:
             return [state for state, _ in before]
-        self._settle(key)
+        self._settle(touched)
         return []
 
     def _next_change(self) -> int:
@@ -91,22 +92,24 @@ class Doubts:
         self._open.add(number)
         for key in self._steps[number]:
             self._by_key.setdefault(key, set()).add(number)
-            if len(self._steps[number]) > 1:
-                self._joint.setdefault(key, set()).add(number)
+            self._tied.setdefault(key, set()).add(number)
             self.possibilities.setdefault(key, {(self._states[key], frozenset())})
 
     def _finish(self, number: int) -> None:
-        keys = self._steps[number]
-        for key in keys:
-            self._expand(key)
+        """It has happened by now, or never will."""
+        for key in self._steps[number]:
+            for other in self._related(key):
+                self._expand(other)
+        self._close(number)
+        touched = set(self._steps[number])
+        for key in self._steps[number]:
+            touched |= self._agree(key) or set()
+        self._settle(touched)
+
+    def _close(self, number: int) -> None:
         self._open.remove(number)
-        for key in keys:
+        for key in self._steps[number]:
             self._by_key[key].remove(number)
-            if len(keys) == 1:
-                alone = self.possibilities[key]
-                self.possibilities[key] = {(state, happened - {(number, 0)}) for state, happened in alone}
-        for key in keys:
-            self._settle(key)
 
     def _expand(self, key: str) -> None:
         """Add what an item may hold if open doubts happened since somebody looked, before this place.
@@ -130,34 +133,40 @@ class Doubts:
                     reached.add(found)
                     waiting.append(found)
 
+    def _keys(self, number: int) -> list[str]:
+        """The items whose possibilities still tell whether and when a doubt happened."""
+        return [key for key in self._steps[number] if number in self._tied.get(key, ())]
+
     def _related(self, key: str) -> set[str]:
         """A key, and those that are tied to it by doubts."""
         related, waiting = {key}, [key]
         while waiting:
-            for number in self._joint.get(waiting.pop(), ()):
-                tied = {other for other in self._steps[number] if number in self._joint.get(other, ())}
-                waiting.extend(tied - related)
-                related |= tied
+            for number in self._tied.get(waiting.pop(), ()):
+                new = set(self._keys(number)) - related
+                waiting.extend(new)
+                related |= new
         return related
 
-    def _agree(self, key: str) -> bool:
-        """Have each doubt on several items happen on all of them or on none; False if that cannot be."""
-        changed = {key}
-        while changed:
-            for number in self._joint.get(changed.pop(), ()):
-                touched = self._align(number)
-                if touched is None:
-                    return False
-                changed |= touched
-        return True
+    def _agree(self, key: str) -> set[str] | None:
+        """Have each doubt happen on all of its items at one place, or on none.
+
+        Returns:
+            The keys where possibilities went; None if that cannot be.
+        """
+        touched, waiting = {key}, {key}
+        while waiting:
+            for number in self._tied.get(waiting.pop(), ()):
+                changed = self._align(number)
+                if changed is None:
+                    return None
+                waiting |= changed
+                touched |= changed
+        return touched
 
     def _align(self, number: int) -> set[str] | None:
         """Remove what a doubt's items do not agree on; the keys where something went, or None if all went."""
-        keys = [key for key in self._steps[number] if number in self._joint.get(key, ())]
-        said = [{_when(number, one) for one in self.possibilities[key]} for key in keys]
-        if number in self._happened:
-            said.append({self._happened[number]})
-        common = set.intersection(*said)
+        keys = self._keys(number)
+        common = set.intersection(*({_when(number, one) for one in self.possibilities[key]} for key in keys))
         if not common:
             return None
         changed = set()
@@ -168,14 +177,32 @@ class Doubts:
                 changed.add(key)
         return changed
 
-    def _settle(self, key: str) -> None:
-        """Return an item to those that are known, if it is."""
-        if self._by_key[key] or len(self.possibilities[key]) > 1:
-            return
-        (only,) = self.possibilities.pop(key)
-        self._states[key] = only[0]
-        for number in self._joint.pop(key, ()):
-            self._happened[number] = _when(number, only)
+    def _settle(self, keys: set[str]) -> None:
+        """Forget what makes no difference any more, and return items to those that are known."""
+        for key in keys:
+            for number in list(self._tied.get(key, ())):
+                self._untie(number, key)
+        for key in keys:
+            if not self._by_key[key] and not self._tied[key] and len(self.possibilities[key]) == 1:
+                ((self._states[key], _),) = self.possibilities.pop(key)
+
+    def _untie(self, number: int, key: str) -> None:
+        """Forget when a doubt happened, on an item that would be the same whenever it did."""
+        if number in self._open:
+            if any(_when(number, one) is None for one in self.possibilities[key]):
+                return
+            self._close(number)  # it happened for sure, so it will not again
+        told_apart: dict[Possibility, set[int | None]] = {}
+        for one in self.possibilities[key]:
+            told_apart.setdefault(_without(number, one), set()).add(_when(number, one))
+        whens = list(told_apart.values())
+        alone = len(self._keys(number)) == 1
+        if alone or all(one == whens[0] for one in whens):
+            self.possibilities[key] = set(told_apart)
+            self._tied[key].remove(number)
+            for other in self._keys(number):
+                if len(self._keys(number)) == 1:
+                    self._untie(number, other)
 
 
 def _when(number: int, possibility: Possibility) -> int | None:
@@ -184,6 +211,11 @@ def _when(number: int, possibility: Possibility) -> int | None:
         if one == number:
             return place
     return None
+
+
+def _without(number: int, possibility: Possibility) -> Possibility:
+    state, happened = possibility
+    return state, frozenset(one for one in happened if one[0] != number)
 
 
 def possible(would: Any, told: Any, refused: bool) -> bool:

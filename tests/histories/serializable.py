@@ -83,6 +83,8 @@ def _lists(operations: list[Operation]) -> dict[str, _List]:
         for step, told in zip(operation.steps, operation.told or (), strict=False):
             if step.verb == "size" and told is None:  # the condition held
                 lists[step.key].reads.append((number, step.argument))
+            elif step.verb == "size" and len(told.state) == step.argument:
+                raise ViolationError(f"a condition held, and refused: {operation}")
         for key, read in _seen(operation):
             if key[0] == "l":
                 known = lists[key]
