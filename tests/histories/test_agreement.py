@@ -19,8 +19,7 @@ from tests.histories.workload import Workload
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 _TELL_STATES = {"get", "swap", "set", "delete"}
 pytestmark = [pytest.mark.soak] if SOAK else []
-BATCHES = 100 if SOAK else 4
-HISTORIES = 1000  # a batch
+BATCHES, HISTORIES = (10, 10_000) if SOAK else (4, 1000)
 
 
 def explained(history: History, *, by_position: bool) -> bool:
