@@ -11,15 +11,28 @@ from foldb.materializer.fold.dump import digest
 
 from . import random_log
 
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+pytestmark = [pytest.mark.soak] if SOAK else []
+
 SURROUNDINGS = [
     {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C"},
     {"PYTHONHASHSEED": "1", "TZ": "Asia/Kathmandu", "LC_ALL": "C.UTF-8"},
     {"PYTHONHASHSEED": "4242", "TZ": "America/St_Johns", "LC_ALL": "tr_TR.UTF-8"},
     {"PYTHONHASHSEED": "random", "TZ": "Pacific/Apia", "LC_ALL": "POSIX", "PYTHONOPTIMIZE": "1"},
+    *(
+        {"PYTHONHASHSEED": str(seed), "TZ": zone, "LC_ALL": locale}
+        for seed, zone, locale in (
+            (2**32 - 1, "Africa/Casablanca", "C"),
+            (7, "America/New_York", "C.UTF-8"),
+            (99, "Australia/Lord_Howe", "POSIX"),
+            (31337, "Europe/Dublin", "de_DE.UTF-8"),
+        )
+        if SOAK
+    ),
 ]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(60 if SOAK else 3))
 def test_a_log_and_a_snapshot_with_its_tail_fold_alike_under_any_hash_seed_time_zone_and_locale(
     seed: int, tmp_path: Path
 ) -> None:

@@ -21,12 +21,16 @@ from foldb.materializer.snapshots import Made, Snapshots
 from foldb.model.errors import LogLockedError
 from tests.log.fake_disk import FakeDisk, PowerCut
 from tests.log.local_logs import FOLDER, append, open_log
+from tests.reliability import record
 
 from .fake_loop import FakeLoop
 from .ledger import Ledger
 from .random_log import random_log
 
 KEPT_IN = FOLDER / SNAPSHOTS
+
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+pytestmark = [pytest.mark.soak] if SOAK else []
 
 
 def logged(ledger: Ledger, disk: FakeDisk | None = None, records: slice = slice(1, None)) -> LocalLog:
@@ -73,7 +77,7 @@ def names(disk: FakeDisk) -> list[str]:
     return [name for name in disk.names(KEPT_IN) if name != "lock"]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(100 if SOAK else 6))
 def test_a_snapshot_of_any_moment_and_the_tail_make_what_the_whole_log_makes(seed: int) -> None:
     """Whoever folds a record twice, or leaves one out, ends elsewhere: numbers are counted up, origins are numbered."""
     ledger = random_log(seed, length=60)
@@ -163,11 +167,20 @@ def interrupted(disk: FakeDisk, call: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_power_cut_at_any_call_leaves_whole_snapshots_only(seed: int) -> None:
-    """
-    A second log's worth is folded while one snapshot is there already, so that removing the old one is among the calls.
-    """
+@pytest.mark.parametrize("seeds", [range(300)] if SOAK else [range(n, n + 1) for n in range(12)], ids=str)
+def test_a_power_cut_at_any_call_leaves_whole_snapshots_only(seeds: range) -> None:
+    cuts = sum(cut_at_every_call(seed) for seed in seeds)
+    record(
+        test="snapshots: a power cut at every call of the disk",
+        seeds=f"{seeds[0]}-{seeds[-1]}",
+        cycles=cuts,
+        faults={"power cut": cuts},
+        checked=cuts,
+    )
+
+
+def cut_at_every_call(seed: int) -> int:
+    """How often the power was cut. One snapshot is there already, so that removing it is among the calls."""
     call, going_on = 0, True
     while going_on:
         disk, ledger = FakeDisk(), random_log(seed, length=20)
@@ -186,6 +199,7 @@ def test_a_power_cut_at_any_call_leaves_whole_snapshots_only(seed: int) -> None:
         assert all(name.endswith(".snapshot") for name in names(disk))
         call += 1
     assert call > 8
+    return call
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -257,6 +271,12 @@ def test_every_flipped_bit_of_a_snapshot_is_found() -> None:
         disk.replace(KEPT_IN / name, bytes(flipped))
 
         assert Snapshots(FOLDER, disk).load_newest(log).head is None, f"bit {bit}"
+    record(
+        test="snapshots: every flipped bit",
+        cycles=8 * len(whole),
+        faults={"bit": 8 * len(whole)},
+        checked=8 * len(whole),
+    )
 
 
 def test_every_truncation_of_a_snapshot_is_found() -> None:
