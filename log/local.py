@@ -175,7 +175,7 @@ class LocalLog:
         self._background.close()
         try:
             if self._failure is None:
-                self._writer.sync()
+                self._writer.finish()
         except OSError as error:
             raise LogError(f"the log in {self._folder} could not be synced: {error}") from error
         finally:
@@ -198,6 +198,8 @@ class LocalLog:
             return
         for append, result in zip(group, results, strict=True):
             self._answer(append.done, result)
+        if not self._is_full:
+            self._writer.fill_ahead()
 
     def _write(self, group: list[Append]) -> Sequence[Appended | LogError]:
         """Write the group, or refuse it for lack of space; the operator hears once of either, clients each time."""

@@ -27,6 +27,7 @@ from .segment import Chain, Scan
 from .writer import NO_SPACE, UNFINISHED, create_segment
 
 LOCK_NAME: Final = "lock"
+SECTOR: Final = 512
 # Other parts of a data folder that may be there before its log is. Anything else in it, and no log: it is not ours.
 NEIGHBOURS: Final = (LOCK_NAME, "server.json", "lost+found", ".gitignore")
 
@@ -124,12 +125,13 @@ def recover(disk: Disk, folder: Path) -> Recovered:
     history.load()
     genesis = history.genesis()
     data, scan, synced = _judge(disk, history)
-    if scan.damage:
+    torn = _torn(data, scan)
+    if torn:
         history.check_older()  # who refuses the log for what stands there must not have cut anything
     for name in disk.names(folder):
         if name.endswith(UNFINISHED):
             disk.remove(folder / name)
-    cut = _save(disk, history, data[scan.end :], scan.end) if scan.damage else None
+    cut = _save(disk, history, torn, scan.end) if torn else None
     _rewrite(disk, history, data[synced : scan.end], synced)
     return Recovered(history, scan.chain, scan.end, genesis, cut)
 
@@ -151,9 +153,15 @@ def _judge(disk: Disk, history: History) -> tuple[bytes, Scan, int]:
             place(last, scan.end, scan.chain),
             f"{what}, but the log was synced up to byte {synced} (says its file `{mark.NAME}`)",
         )
-    if scan.damage and not segment.is_torn(data, scan.end, last.marker, scan.chain):
+    if scan.damage and _torn(data, scan) and not segment.is_torn(data, scan.end, last.marker, scan.chain):
         raise CorruptionError(place(last, scan.end, scan.chain), scan.damage.what)
     return data, scan, synced
+
+
+def _torn(data: bytes, scan: Scan) -> bytes:
+    """The sectors of a torn write behind the last whole block. Zeros alone are none: the writer fills ahead."""
+    end = len(data.rstrip(b"\0"))
+    return data[scan.end : -(-end // SECTOR) * SECTOR] if end > scan.end else b""
 
 
 def _save(disk: Disk, history: History, torn: bytes, position: int) -> Cut:

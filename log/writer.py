@@ -6,6 +6,10 @@ A group is written when the one before it is durable, never sooner. So a crash c
 recovery knows what it may cut. A failed sync leaves nothing that could be trusted, not even by syncing again (the
 system may have dropped the pages and forgotten the error): it goes up to the caller, whose process must stop.
 Only running out of space is told before anything was promised, and can be undone.
+
+Behind the end the segment is filled with zeros, in steps, between one group and the next: then a sync need not make a
+new size of the file durable, which takes as long again. The chained hash tells where records end. Before a segment gets
+a follower, and when the log is closed, the zeros are cut off.
 """
 
 import errno
@@ -26,6 +30,9 @@ from .segment import Chain
 
 # The disk is full, its owner's share of it is, or the process may not make larger files (ulimit -f).
 NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# As much is filled ahead as the segment has, so that a small log stays small, within these bounds.
+FILL_LEAST: Final = 64 << 10
+FILL_MOST: Final = 4 << 20
 UNFINISHED: Final = ".new"
 
 Fsync: TypeAlias = Literal["always", "interval", "never"]
@@ -60,7 +67,8 @@ class Writer:
         self._folder = history.folder
         self._header = history.last
         self._chain = chain
-        self._position = self._synced = position
+        self._position = self._synced = self._filled = position
+        self._fills = fsync == "always"
         self._fsync = fsync
         self._segment_bytes = segment_bytes
         self._file: File = disk.open(history.path(self._header))
@@ -90,10 +98,36 @@ class Writer:
             ) from error
         self._chain = chain
         self._position += len(data)
+        self._filled = max(self._filled, self._position)
         if self._fsync == "always":
             self._synced = self._position
         self._publish()
         return appended
+
+    def fill_ahead(self) -> None:
+        """Write zeros behind the end if few are left there. What hinders that hinders nothing else."""
+        step = min(FILL_MOST, max(FILL_LEAST, self._position))
+        target = min(self._position + step, self._segment_bytes)
+        if not self._fills or self._filled - self._position > step // 4 or target <= self._filled:
+            return
+        try:
+            write_all(self._file, self._filled, bytes(target - self._filled))
+        except OSError:
+            self._fills = False  # until the next segment: what there is of space is for records
+        else:
+            self._filled = target
+
+    def finish(self) -> None:
+        """Make everything durable, and leave the segment without zeros at its end.
+
+        Raises:
+            OSError: What was acknowledged may be lost.
+        """
+        self.sync()
+        if self._file.size() > self._position:
+            self._file.truncate(self._position)
+            self._file.sync()
+            self._filled = self._position
 
     def sync(self) -> None:
         """Make durable what was acknowledged before it was.
@@ -139,14 +173,15 @@ class Writer:
             self._roll()
 
     def _roll(self) -> None:
-        # A segment that is not the last is durable in every mode: so damage in it is never a torn write.
-        self.sync()
+        # A segment that is not the last is durable in every mode, and whole: so damage in it is never a torn write.
+        self.finish()
         data = segment.header(self._header.log_id, CURRENT, self._chain)
         file = create_segment(self._disk, self._folder, self._chain.sequence, data)
         self._file.close()
         self._file = file
         self._header = segment.read_header(data)
-        self._position = self._synced = len(data)
+        self._position = self._synced = self._filled = len(data)
+        self._fills = self._fsync == "always"
         self._history.add(self._header)
         self._publish()
 
@@ -154,7 +189,7 @@ class Writer:
         """Undo a write that found no space, durably: what was refused must not come back after a crash."""
         self._file.truncate(self._position)
         self._file.sync()
-        self._synced = self._position
+        self._synced = self._filled = self._position
 
     def _publish(self) -> None:
         sequence = self._header.chain.sequence

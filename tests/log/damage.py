@@ -129,8 +129,8 @@ def judge(files: Files, expected: frozenset[str]) -> str:
 
 
 def _kept(files: Files) -> Files:
-    """What a refusal must leave as it is. A mark is the writer's own note and may be made again."""
-    return {name: data for name, data in files.items() if name not in ("lock", "mark")}
+    """What a refusal must leave as it is. A mark is the writer's own note, and zeros behind the end are its filling."""
+    return {name: data.rstrip(b"\0") for name, data in files.items() if name not in ("lock", "mark")}
 
 
 def disk_of(files: Files) -> FakeDisk:

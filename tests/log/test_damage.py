@@ -147,7 +147,7 @@ def test_a_large_log_with_random_damage_is_refused(seed: int) -> None:
 
 def test_damage_in_an_older_segment_is_refused_before_a_torn_write_is_cut() -> None:
     """Else a log that is refused would have lost something in the refusal. `judge` sees that nothing changed."""
-    torn = TORN.files[TORN.segments[-1]][:-7]
+    torn = TORN.files[TORN.segments[-1]].rstrip(b"\0")[:-7]
     older = TORN.segments[0]
     flipped = bytearray(TORN.files[older])
     flipped[-40] ^= 1
