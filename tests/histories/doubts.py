@@ -8,6 +8,9 @@ an item that it touches has possibilities, pairs of a state and the doubts that 
 So d happened, after the place before 7 at which somebody looked. What a client is told removes possibilities; when
 none is left nobody could have told it. An operation on several items happens on all of them or on none, at one
 position: possibilities that its other items rule out go too.
+
+In which order two doubts happened between the same two places is not kept. Items that show them in different orders
+pass here; the other judges, who know of no places, see the circle.
 """
 
 from dataclasses import dataclass
