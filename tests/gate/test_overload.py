@@ -26,7 +26,7 @@ from tests.reliability import record
 from tests.served import served
 from tests.tables import table_request
 
-from .wire import Wire, peak_bytes, request, resident_bytes, served_by
+from .wire import Wire, peak_bytes, processor_s, request, resident_bytes, served_by
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
@@ -38,11 +38,6 @@ MIB = 1 << 20
 GROWTH_MAX = 64 * MIB + MANY * 64 * 1024
 GOODPUT_MIN = 0.8
 RECOVERY_S_MAX = 5.0
-
-
-def processor_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Health(threading.Thread):
