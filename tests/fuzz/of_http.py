@@ -99,7 +99,7 @@ def answers(data: bytes) -> list[int]:
         found.append(int(match[1]))
         length = LENGTH.search(match[2])
         data = data[match.end() :]
-        if not data.startswith(b"HTTP/"):  # else it is the answer to a HEAD, which has the length alone
+        if not data.startswith(b"HTTP/1.1 "):  # else it is the answer to a HEAD, which has the length alone
             data = data[int(length[1] if length else 0) :]
     return found
 
