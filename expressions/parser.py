@@ -11,8 +11,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 from ..model.errors import ValidationError
 from ..model.limits import Limits
 from ..model.values import Value
-from .reserved_words import is_reserved
-from .tokens import ALIAS, NAME, NUMBER, REFERENCE, Token, tokenize
+from .tokens import ALIAS, NAME, NUMBER, REFERENCE, Token, is_reserved, tokenize
 from .tree import Call, Operand, Path, Reference
 
 Names: TypeAlias = Mapping[str, str] | None

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldb import expressions
-from foldb.expressions.reserved_words import RESERVED_WORDS
+from foldb.expressions.tokens import RESERVED_WORDS
 from foldb.expressions.tree import (
     Among,
     And,

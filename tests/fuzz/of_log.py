@@ -18,22 +18,17 @@ T = TypeVar("T")
 
 
 def judge_entry(data: bytes) -> None:
-    """What our decoder and fastavro both read is the same. What one of them refuses, no encoder wrote."""
-    ours = attempt(decode_all, data)
+    """What our decoder and fastavro both read is the same, and what we refuse no encoder wrote.
+
+    We read a little that fastavro refuses, such as a size below zero: the hash of a record tells that, and sooner.
+    """
+    ours = attempt(decode, data)
     theirs = attempt(lambda body: decode_resolved(body, CURRENT), data)
-    if ours is not None and theirs is not None:
+    if ours is None:
+        assert theirs is None or data != attempt(encode_entry, theirs)
+    elif theirs is not None:
         assert ours == theirs
         assert ours == decode(encode_entry(ours))
-    else:
-        for entry in (ours, theirs):
-            assert entry is None or data != attempt(encode_entry, entry)
-
-
-def decode_all(data: bytes) -> Entry:
-    """An entry of which nothing is left to be read later, as the contexts of commands are."""
-    entry = decode(data)
-    repr(entry)
-    return entry
 
 
 # The schema is parsed for the first that fastavro reads, which is no input's doing.
