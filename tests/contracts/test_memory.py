@@ -3,9 +3,8 @@
 from foldb.log.log import Appended
 from foldb.log.memory import MemoryLog
 from foldb.model.errors import AppendUnknownError, LogError, LogFullError
-
-from .local_logs import numbers
-from .samples import put_entry
+from tests.log.local_logs import numbers
+from tests.log.samples import put_entry
 
 
 def manual_log() -> tuple[MemoryLog, list[Appended | LogError]]:
