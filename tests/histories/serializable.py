@@ -90,7 +90,22 @@ def _lists(operations: list[Operation]) -> dict[str, _List]:
                 known = lists[key]
                 known.reads.append((number, len(read)))
                 known.order = max(known.order, read, key=len)
+    for number in _seen_writers(lists):
+        if operations[number].in_doubt:  # it happened, so its conditions held
+            for step in operations[number].steps:
+                if step.verb == "size":
+                    lists[step.key].reads.append((number, step.argument))
     return lists
+
+
+def _seen_writers(lists: dict[str, _List]) -> set[int]:
+    """Whose appends somebody read."""
+    return {
+        known.writers[appended]
+        for known in lists.values()
+        for appended in known.order
+        if appended in known.writers
+    }
 
 
 def _check_list(key: str, known: _List, operations: list[Operation]) -> None:
@@ -135,7 +150,7 @@ def _dependencies(lists: dict[str, _List], operations: list[Operation]) -> graph
         for number, length in known.reads:
             if 0 < length <= len(known.order):
                 add(known.writers[known.order[length - 1]], number, "wr")
-    seen = {known.writers[appended] for known in lists.values() for appended in known.order}
+    seen = _seen_writers(lists)
     for known in lists.values():
         unseen = _unseen(known, operations, seen)
         for number, length in known.reads:
