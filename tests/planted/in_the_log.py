@@ -39,7 +39,7 @@ BUGS = [
 @ log/local.py
              self._answer(append.done, result)
 +        self._writer._file.sync()
-         self._writer.fill_ahead()
+         if not self._is_full:
 """,
         FAULTS,
     ),
