@@ -82,7 +82,7 @@ def wrk(url: str, connections: int) -> tuple[int, int]:
     if program is None:
         pytest.skip("needs wrk, the load generator")
     script = ROOT / "benchmarks" / "load.lua"
-    command = [program, "-t1", f"-c{connections}", f"-d{SECONDS}s", "-s", script, url, "--", "put"]
+    command = [program, "-t1", f"-c{connections}", f"-d{SECONDS}s", "-s", str(script), url, "--", "put"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     (result,) = (line.split() for line in said.splitlines() if line.startswith("RESULT"))
     total = next(int(line.split()[0]) for line in said.splitlines() if " requests in " in line)
@@ -132,6 +132,7 @@ def test_at_ten_times_its_load_it_does_as_much_as_before_and_recovers(tmp_path: 
                 failures=bad,
             )
 
+            assert 0 == bad, name
             assert good > GOODPUT_MIN * peak, name
             assert growth < GROWTH_MAX, name
 
