@@ -11,8 +11,7 @@ import logging
 from ..model import service
 from ..model.errors import InternalServerError, RequestError, UnknownOperationError
 from .admin import ADMIN
-from .handler import Handler
-from .node import Node
+from .node import Handler, Node
 from .operations import OPERATIONS
 from .reply import Reply
 from .strict import parse

@@ -5,6 +5,7 @@ open ──► log ──► newest snapshot ──► its tail ──► serve 
 
 import asyncio
 from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from ..log.commands import Position
 from ..log.disk import SystemDisk
@@ -24,6 +25,7 @@ from ..model.tables import name_of
 from .counts import Counter
 from .memory import BoundedPartition
 from .rebuilding import RebuildJob
+from .reply import Reply
 from .settings import Settings
 
 _ORIGIN_BYTES = 16
@@ -174,6 +176,9 @@ class Node:
     def _commands_folded(self) -> int:
         statistics = self.worker.statistics()
         return statistics.refolded + statistics.commands
+
+Handler: TypeAlias = Callable[[Node, dict[str, Any], Reply], None]
+"""What an operation is: a function from a request to an answer, now or later."""
 
 
 def _open(

@@ -1,6 +1,6 @@
 """foldb's own operations, under the target prefix `Foldb_20261121.`, one a file."""
 
-from ..handler import Handler
+from ..node import Handler
 from .digest import digest
 from .rebuild import rebuild
 from .status import status

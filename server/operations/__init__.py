@@ -1,6 +1,6 @@
 """The DynamoDB operations, one a file, each a function named like its file."""
 
-from ..handler import Handler
+from ..node import Handler
 from .batch_get_item import batch_get_item
 from .batch_write_item import batch_write_item
 from .create_table import create_table
