@@ -177,6 +177,7 @@ class Node:
         statistics = self.worker.statistics()
         return statistics.refolded + statistics.commands
 
+
 Handler: TypeAlias = Callable[[Node, dict[str, Any], Reply], None]
 """What an operation is: a function from a request to an answer, now or later."""
 
