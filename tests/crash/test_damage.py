@@ -143,6 +143,4 @@ def test_a_folder_that_is_written_can_be_read_but_not_served_again(tmp_path: Pat
 def test_a_folder_that_cannot_be_made_is_named_and_not_the_port() -> None:
     result = foldb("serve", "--db", "/proc/data", "--port", "0")
 
-    assert (8, True) == (result.returncode, result.stderr.startswith("foldb: cannot serve /proc/data: ")), (
-        result
-    )
+    assert (8, True) == (result.returncode, result.stderr.startswith("foldb: /proc/data: ")), result

@@ -37,7 +37,7 @@ FAULTS = {
     "ENOSPC from then on": "error=ENOSPC:when={}+",
     "EINTR": "error=EINTR:when={}",
 }
-# Calls that Python makes again when a signal interrupted them. (Not the openat of listing a folder: a start then fails.)
+# Calls that Python makes again when a signal interrupted them; but not the openat that lists a folder.
 REPEATED = {"pwrite64", "ftruncate", "fdatasync", "fsync"}
 pytestmark = [pytest.mark.soak] if SOAK else []
 
