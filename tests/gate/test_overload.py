@@ -84,9 +84,10 @@ def wrk(url: str, connections: int) -> tuple[int, int]:
     script = ROOT / "benchmarks" / "load.lua"
     command = [program, "-t1", f"-c{connections}", f"-d{SECONDS}s", "-s", str(script), url, "--", "put"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    (result,) = (line.split() for line in said.splitlines() if line.startswith("RESULT"))
-    total = next(int(line.split()[0]) for line in said.splitlines() if " requests in " in line)
-    return total - int(result[3]), int(result[3])
+    (total,) = (int(line.split()[0]) for line in said.splitlines() if " requests in " in line)
+    _, _, refused = said.partition("Non-2xx or 3xx responses: ")
+    bad = int(refused.split()[0]) if refused else 0
+    return total - bad, bad
 
 
 def flood(url: str, connections: int, kind: str) -> tuple[int, int]:
