@@ -2,8 +2,8 @@
 
 from .bug import bug
 
-SNAPSHOTS = "tests/materializer/test_snapshots.py"
-DUMPED = "tests/materializer/test_dump.py"
+SNAPSHOTS = "tests/snapshots/test_snapshots.py"
+DUMPED = "tests/snapshots/test_dump.py"
 
 BUGS = [
     # What reaches the disk

@@ -4,7 +4,7 @@ from .bug import bug
 
 FOLDED, WORKED = "tests/materializer/test_fold.py", "tests/materializer/test_worker.py"
 TRANSACTED = "tests/materializer/test_transactions.py"
-DETERMINISM = "tests/materializer/test_determinism.py"
+DETERMINISM = "tests/snapshots/test_determinism.py"
 
 
 BUGS = [
@@ -75,7 +75,7 @@ BUGS = [
 """,
         DETERMINISM,
         "tests/house/test_purity.py",
-        "tests/materializer/test_dump.py",
+        "tests/snapshots/test_dump.py",
     ),
     bug(
         "a set of strings is stored in the order of a set",
@@ -94,7 +94,7 @@ BUGS = [
 -    for origin, number in state.origins.items():
 +    for origin, number in ():
 """,
-        "tests/materializer/test_dump.py",
+        "tests/snapshots/test_dump.py",
     ),
     bug(
         "commands of a later level are folded as if they were ours",

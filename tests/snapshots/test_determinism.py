@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from foldb.materializer.fold.dump import digest
-
-from . import random_log
+from tests.materializer import random_log
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []

@@ -13,9 +13,8 @@ from foldb.materializer.fold.dump import digest, digest_of, dump, dump_table
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.fold.storage import LISTS_UP_TO, Store
-
-from .ledger import CONTEXT, Ledger, define, delete, index_request, put, table_request
-from .random_log import random_log
+from tests.materializer.ledger import CONTEXT, Ledger, define, delete, index_request, put, table_request
+from tests.materializer.random_log import random_log
 
 
 def framed(data: bytes) -> list[tuple[bytes, bytes]]:

@@ -21,11 +21,10 @@ from foldb.materializer.snapshots import Made, Snapshots
 from foldb.model.errors import LogLockedError
 from tests.log.fake_disk import FakeDisk, PowerCut
 from tests.log.local_logs import FOLDER, append, open_log
+from tests.materializer.fake_loop import FakeLoop
+from tests.materializer.ledger import Ledger
+from tests.materializer.random_log import random_log
 from tests.reliability import record
-
-from .fake_loop import FakeLoop
-from .ledger import Ledger
-from .random_log import random_log
 
 KEPT_IN = FOLDER / SNAPSHOTS
 
