@@ -36,7 +36,9 @@ CONNECTIONS, MANY, FLOODING = 32, 1_280, 320
 MIB = 1 << 20
 # 64 KiB a connection of what was sent ahead, and entries under way.
 GROWTH_MAX = 64 * MIB + MANY * 64 * 1024
-GOODPUT_MIN = 0.8
+GOODPUT_MIN = (
+    0.8 if SOAK else 0.6
+)  # two seconds on a shared machine tell a collapse from noise, not 80 from 79
 RECOVERY_S_MAX = 5.0
 
 
