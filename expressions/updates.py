@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from ..model import numbers
 from ..model.errors import ValidationError
 from ..model.limits import Limits
-from ..model.values import UPDATE_TOO_LARGE, Item, Value, depth_of, item_size, value_size
+from ..model.values import UPDATE_TOO_LARGE, Item, Value, depth_of, names_size, value_size
 from .operands import Bound, Reader, path_reader
 from .projections import Projection, Steps
 from .tree import (
@@ -125,10 +125,22 @@ class Update:
 
         Of an item that is too large it may return less than the truth, but enough to see that.
         """
-        written = self.targets.attributes
-        old = {name: before[name] for name in written if name in before}
-        new = {name: after[name] for name in written if name in after}
-        return item_size(new, limits) - item_size(old, limits)
+        grown = new_bytes = 0
+        for name in self.targets.attributes:
+            old, new = before.get(name), after.get(name)
+            if old is new:
+                continue
+            if old is None or new is None:
+                grown += names_size((name,)) if old is None else -names_size((name,))
+            if old is not None:
+                grown -= value_size(old, limits)
+            if new is not None:
+                size = value_size(new, limits)
+                grown += size
+                new_bytes += size
+                if new_bytes > limits.item_bytes:
+                    break
+        return grown
 
     def select(self, item: Item, touched: Projection) -> Item:
         """Return what UPDATED_OLD (of the item before) or UPDATED_NEW (of the item after) shows."""
