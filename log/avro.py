@@ -138,16 +138,6 @@ def read_optional(data: bytes, at: int, read: Callable[[bytes, int], tuple[T, in
     return read(data, at + 1)
 
 
-def skip_optional(data: bytes, at: int) -> int:
-    """Where optional bytes, or an optional string, end."""
-    branch = data[at]
-    if branch == 0:
-        return at + 1
-    if branch != 2:
-        raise ValueError(f"no branch {branch >> 1} of two")
-    return skip_sized(data, at + 1)
-
-
 def array(parts: Sequence[bytes]) -> bytes:
     """An array, or a map, of what is encoded already."""
     return b"".join((long(len(parts)), *parts, b"\0")) if parts else b"\0"
@@ -193,13 +183,3 @@ def read_text_map(data: bytes, at: int) -> tuple[dict[str, str], int]:
             members[name], at = read_text(data, at)
         count, at = read_count(data, at)
     return members, at
-
-
-def skip_text_map(data: bytes, at: int) -> tuple[None, int]:
-    """Where a map of strings ends."""
-    count, at = read_count(data, at)
-    while count:
-        for _ in range(count):
-            at = skip_sized(data, skip_sized(data, at))
-        count, at = read_count(data, at)
-    return None, at

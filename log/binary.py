@@ -9,7 +9,7 @@ expressions, which come again and again, are looked up by theirs.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 import orjson
 
@@ -22,7 +22,6 @@ from .avro import (
     read_optional,
     read_sized,
     sized,
-    skip_optional,
     skip_sized,
 )
 from .commands import (
@@ -54,13 +53,24 @@ RETURNS: Final[tuple[Returns, ...]] = get_args(Returns)
 _USUAL_ENDING: Final = b"\0\0\0"  # no expression, nothing to return, nothing to show
 _OPTIONAL_IDS: Final = ("invocation", "principal")
 
-# Condition, update and names of expressions by their bytes. A few texts make nearly all; the rest may be read anew.
-_Texts: TypeAlias = "tuple[str | None, str | None, dict[str, str] | None]"
-_TEXTS: Final[dict[bytes, _Texts]] = {}
 _TEXTS_KEPT: Final = 1024
 _TEXT_BYTES_KEPT: Final = 4096
+_START_BYTES: Final = 24
 
 ID_BYTES: Final = 16
+
+
+class _Texts(NamedTuple):
+    """Condition, update and names of an expression, and the bytes that say them."""
+
+    encoded: bytes
+    condition: str | None
+    update: str | None
+    names: dict[str, str] | None
+
+
+# Known by how they begin, then compared whole. A few make nearly all that a log holds; the rest may be read anew.
+_TEXTS: Final[dict[bytes, _Texts]] = {}
 
 
 def encode(entry: Entry) -> bytes:
@@ -134,33 +144,24 @@ def _expression(expression: Expression | None) -> bytes:
 
 
 def _read_expression(data: bytes, at: int) -> tuple[Expression, int]:
-    start = at
-    at = _skip_names(data, skip_optional(data, skip_optional(data, at)))
-    condition, update, names = _texts(data[start:at])
-    values, at = read_optional(data, at, read_sized)
+    texts = _TEXTS.get(data[at : at + _START_BYTES])
+    if texts is None or not data.startswith(texts.encoded, at):
+        texts = _read_texts(data, at)
+    values, at = read_optional(data, at + len(texts.encoded), read_sized)
     dialect, at = avro.read_symbol(data, at, DIALECTS)
     parsed = None if values is None else orjson.loads(values)
-    return Expression(condition, update, names, parsed, dialect), at
+    return Expression(texts.condition, texts.update, texts.names, parsed, dialect), at
 
 
-def _skip_names(data: bytes, at: int) -> int:
-    if data[at] == 0:
-        return at + 1
-    _, at = read_optional(data, at, avro.skip_text_map)
-    return at
-
-
-def _texts(encoded: bytes) -> _Texts:
-    texts = _TEXTS.get(encoded)
-    if texts is None:
-        condition, at = read_optional(encoded, 0, avro.read_text)
-        update, at = read_optional(encoded, at, avro.read_text)
-        names, _ = read_optional(encoded, at, avro.read_text_map)
-        texts = condition, update, names
-        if len(encoded) <= _TEXT_BYTES_KEPT:
-            if len(_TEXTS) >= _TEXTS_KEPT:
-                _TEXTS.clear()
-            _TEXTS[encoded] = texts
+def _read_texts(data: bytes, start: int) -> _Texts:
+    condition, at = read_optional(data, start, avro.read_text)
+    update, at = read_optional(data, at, avro.read_text)
+    names, at = read_optional(data, at, avro.read_text_map)
+    texts = _Texts(data[start:at], condition, update, names)
+    if at <= len(data) and at - start <= _TEXT_BYTES_KEPT:
+        if len(_TEXTS) >= _TEXTS_KEPT:
+            _TEXTS.clear()
+        _TEXTS[data[start : start + _START_BYTES]] = texts
     return texts
 
 
