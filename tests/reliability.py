@@ -30,6 +30,7 @@ def record(
     acknowledged: int = 0,
     checked: int = 0,
     failures: int = 0,
+    figures: Mapping[str, float] | None = None,
 ) -> None:
     """Keep what a long run did; nothing, where the run is a short one.
 
@@ -41,10 +42,11 @@ def record(
         acknowledged: Writes that had been acknowledged and were looked for.
         checked: Operations or inputs whose result was judged.
         failures: What was found; a run that fails says so before it raises.
+        figures: What was measured, by name and unit.
     """
     if not SOAK:
         return
-    line = {
+    line: dict[str, Any] = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "commit": _commit(),
         "format": CURRENT.hex(),
@@ -56,6 +58,8 @@ def record(
         "checked": checked,
         "failures": failures,
     }
+    if figures:
+        line["figures"] = dict(figures)
     with PATH.open("a") as ledger:
         ledger.write(json.dumps(line) + "\n")
 

@@ -73,8 +73,13 @@ def test_idle_connections_take_little_memory_and_no_time(folder: Path) -> None:
         during = min(p99(url) for _ in range(3))
         each = (resident_bytes(pid) - memory) / IDLE
         record(
-            test=f"{IDLE} idle connections: p99 {before:.2f} to {during:.2f} ms, {each:.0f} B each",
-            checked=GETS,
+            test="idle connections",
+            checked=IDLE,
+            figures={
+                "p99 before ms": round(before, 2),
+                "during": round(during, 2),
+                "bytes each": round(each),
+            },
         )
 
         assert each < BYTES_A_CONNECTION
@@ -108,7 +113,7 @@ def test_answers_that_nobody_reads_are_kept_only_up_to_a_bound(folder: Path) -> 
             stack.enter_context(Wire(url, receive_bytes=4096)).send(asks)
         assert p99(url) < 1000
         growth = peak_bytes(pid) - before
-        record(test=f"{READERS} clients that do not read: {growth // MIB} MiB", checked=READERS)
+        record(test="clients that do not read", checked=READERS, figures={"growth MiB": growth // MIB})
 
         # What is counted, half as much for what malloc cannot give back, and pages under way.
         assert growth < 1.5 * min(READERS * 1.2 * MIB, 256 * MIB) + 40 * MIB
