@@ -125,7 +125,10 @@ def optional(data: bytes | None) -> bytes:
 
 def optional_text(string: str | None) -> bytes:
     """A string, or none."""
-    return b"\0" if string is None else b"\x02" + sized(string.encode())
+    if string is None:
+        return b"\0"
+    data = string.encode()
+    return b"\x02%b%b" % (long(len(data)), data)
 
 
 def read_optional(data: bytes, at: int, read: Callable[[bytes, int], tuple[T, int]]) -> tuple[T | None, int]:

@@ -9,7 +9,7 @@ expressions, which come again and again, are looked up by theirs.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple, TypeVar, get_args
 
 import orjson
 
@@ -46,6 +46,9 @@ from .commands import (
     Update,
 )
 
+K = TypeVar("K")
+T = TypeVar("T")
+
 # An enum is the place of its symbol in the schema: these are in every log ever written. Add at the end only.
 DIALECTS: Final[tuple[Dialect, ...]] = get_args(Dialect)
 RETURNS: Final[tuple[Returns, ...]] = get_args(Returns)
@@ -71,6 +74,7 @@ class _Texts(NamedTuple):
 
 # Known by how they begin, then compared whole. A few make nearly all that a log holds; the rest may be read anew.
 _TEXTS: Final[dict[bytes, _Texts]] = {}
+_WRITTEN: Final[dict[tuple[str | None, str | None, tuple[tuple[str, str], ...] | None], bytes]] = {}
 
 
 def encode(entry: Entry) -> bytes:
@@ -134,13 +138,24 @@ def _expression(expression: Expression | None) -> bytes:
     if expression is None:
         return b"\0"
     values = expression.values
-    return b"\x02%b%b%b%b%b" % (
-        optional_text(expression.condition),
-        optional_text(expression.update),
-        b"\0" if expression.names is None else b"\x02" + avro.text_map(expression.names),
+    return b"\x02%b%b%b" % (
+        _texts(expression.condition, expression.update, expression.names),
         avro.optional(None if values is None else orjson.dumps(values, option=orjson.OPT_SORT_KEYS)),
         avro.SMALL[DIALECTS.index(expression.dialect)],
     )
+
+
+def _texts(condition: str | None, update: str | None, names: dict[str, str] | None) -> bytes:
+    key = condition, update, None if names is None else tuple(names.items())
+    encoded = _WRITTEN.get(key)
+    if encoded is None:
+        encoded = b"%b%b%b" % (
+            avro.optional_text(condition),
+            avro.optional_text(update),
+            b"\0" if names is None else b"\x02" + avro.text_map(names),
+        )
+        _keep(_WRITTEN, key, encoded, len(encoded))
+    return encoded
 
 
 def _read_expression(data: bytes, at: int) -> tuple[Expression, int]:
@@ -158,11 +173,17 @@ def _read_texts(data: bytes, start: int) -> _Texts:
     update, at = read_optional(data, at, avro.read_text)
     names, at = read_optional(data, at, avro.read_text_map)
     texts = _Texts(data[start:at], condition, update, names)
-    if at <= len(data) and at - start <= _TEXT_BYTES_KEPT:
-        if len(_TEXTS) >= _TEXTS_KEPT:
-            _TEXTS.clear()
-        _TEXTS[data[start : start + _START_BYTES]] = texts
+    if at <= len(data):
+        _keep(_TEXTS, data[start : start + _START_BYTES], texts, at - start)
     return texts
+
+
+def _keep(known: dict[K, T], key: K, value: T, size: int) -> None:
+    """Remember what a text was made into, if it is not too large, and not too many are."""
+    if size <= _TEXT_BYTES_KEPT:
+        if len(known) >= _TEXTS_KEPT:
+            known.clear()
+        known[key] = value
 
 
 def _ending(command: Put | Update | Delete) -> bytes:

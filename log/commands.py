@@ -29,6 +29,7 @@ Returns: TypeAlias = Literal["NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDAT
 
 # An enum is the place of its symbol in the schema: these are in every log ever written. Add at the end only.
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
+_SOURCES_ENCODED: Final = {source: avro.long(place) for place, source in enumerate(SOURCES)}
 
 
 class Position(NamedTuple):
@@ -67,11 +68,13 @@ class Context:
         source: Source = "api",
         depth: int = 0,
     ) -> None:
-        self.encoded = b"%b%b%b%b%b" % (
-            avro.text(request_id),
+        request = request_id.encode()
+        self.encoded = b"%b%b%b%b%b%b" % (
+            avro.long(len(request)),
+            request,
             avro.optional_text(invocation_id),
             avro.optional_text(principal),
-            avro.long(SOURCES.index(source)),
+            _SOURCES_ENCODED[source],
             avro.long(depth),
         )
 
