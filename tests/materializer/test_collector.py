@@ -2,8 +2,8 @@
 
 import gc
 
-from foldb.materializer.fold.storage import Store
 from foldb.materializer.collector import short_pauses
+from foldb.materializer.fold.storage import Store
 
 
 def test_a_full_collection_looks_at_nothing_twice() -> None:
