@@ -29,7 +29,7 @@ def test_the_root_answers_a_health_line(endpoint: str) -> None:
 def test_no_other_origin_is_let_in(endpoint: str) -> None:
     answer = ask(endpoint, "ListTables", {}, Origin="http://example.com")
 
-    assert 200 == answer.status
+    assert 403 == answer.status
     assert answer.headers["Access-Control-Allow-Origin"] is None
 
 
