@@ -103,7 +103,9 @@ def compile(  # noqa: A001  # the agreed name
     key = (
         texts,
         None if names is None else (*names, *names.values()),
-        None if values is None else (*values, *map(next, map(iter, values.values()))),  # each value's only member
+        None
+        if values is None
+        else (*values, *map(next, map(iter, values.values()))),  # each value's only member
         limits.name,
     )
     plan = _PLANS.get(key)
