@@ -16,7 +16,8 @@ turn for
 import http.client
 import threading
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from types import TracebackType
@@ -25,6 +26,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from tests import histories
+from tests.histories import Clients, History
 from tests.raw import SIGNED, ask
 from tests.tables import table_request
 
@@ -44,12 +47,14 @@ class Ledger:
         rising: By key, the highest number that was acknowledged and the highest that was sent.
         additions: The fates of the additions to the counter.
         answers: How many writes met which fate, over all.
+        history: What other clients were told meanwhile, of reads and transactions too; see `under_load`.
     """
 
     items: dict[str, Fate] = field(default_factory=dict)
     rising: dict[str, tuple[int, int]] = field(default_factory=dict)
     additions: Counter[Fate] = field(default_factory=Counter)
     answers: Counter[Fate] = field(default_factory=Counter)
+    history: History = field(default_factory=History)
 
     def check(self, url: str) -> None:
         """Compare with what is served at `url`. What is there must be there from now on, what is not must not."""
@@ -82,6 +87,7 @@ class Ledger:
         self.items = {key: "refused" if fate == "refused" else "in doubt" for key, fate in self.items.items()}
         self.rising = {key: (0, sent) for key, (_, sent) in self.rising.items()}
         self.additions = Counter({"in doubt": self.additions.total() - self.additions["refused"]})
+        self.history = History()
 
 
 class Writers:
@@ -157,9 +163,20 @@ class Writers:
             ledger.items |= dict.fromkeys((key + "<", key + ">"), fate)
 
 
+@contextmanager
+def under_load(ledger: Ledger, url: str, *, run: int, writers: int) -> Iterator[Writers]:
+    """Writers, and beside them clients who write down every answer, for the judges of histories."""
+    with (
+        Writers(ledger, url, run=run, writers=writers) as busy,
+        Clients(ledger.history, url, run=run, clients=4, keys=100, seed=run),
+    ):
+        yield busy
+
+
 def create(url: str) -> None:
-    """Make the table that ledgers are about."""
+    """Make the table that ledgers are about, and that of their histories."""
     assert ask(url, "CreateTable", table_request(TABLE, "pk:S")).status == 200
+    histories.create(url)
 
 
 def put(key: str, padding: dict[str, str], number: int = 0) -> Request:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import histories
 from tests.crash.digests import Digests
-from tests.crash.ledger import Ledger, Writers, create
+from tests.crash.ledger import Ledger, Writers, create, under_load
 from tests.crash.process import Process
 from tests.crash.recorded import recorded
 from tests.served import foldb
@@ -32,7 +33,7 @@ def test_what_was_acknowledged_survives_kill_9_under_load(seed: int, tmp_path: P
         for cycle in range(CYCLES):
             with Process(tmp_path, *SMALL) as server:
                 take_up(server, ledger, digests, cycle)
-                with Writers(ledger, server.url, run=cycle, writers=WRITERS) as writers:
+                with under_load(ledger, server.url, run=cycle, writers=WRITERS) as writers:
                     writers.wait_for(dice.randrange(1, 400))
                     server.kill()
             faults["kill"] += 1
@@ -47,7 +48,7 @@ def test_a_stop_that_is_cut_short_by_a_kill_loses_nothing(seed: int, tmp_path: P
         for cycle in range(CYCLES):
             with Process(tmp_path, *SMALL) as server:
                 take_up(server, ledger, digests, cycle)
-                with Writers(ledger, server.url, run=cycle, writers=WRITERS) as writers:
+                with under_load(ledger, server.url, run=cycle, writers=WRITERS) as writers:
                     writers.wait_for(dice.randrange(1, 300))
                     stopped = server.terminate_or_kill(dice.random() * 0.2) == 0
             faults["stop" if stopped else "stop and kill"] += 1
@@ -61,7 +62,7 @@ def test_a_kill_takes_nothing_from_a_log_that_is_not_synced_either(mode: str, tm
     for cycle in range(2):
         with Process(tmp_path, "--fsync", mode, *SMALL) as server:
             take_up(server, ledger, digests, cycle)
-            with Writers(ledger, server.url, run=cycle, writers=WRITERS) as writers:
+            with under_load(ledger, server.url, run=cycle, writers=WRITERS) as writers:
                 writers.wait_for(200)
                 server.kill()
     take_stock(tmp_path, ledger, digests)
@@ -98,3 +99,4 @@ def take_stock(folder: Path, ledger: Ledger, digests: Digests) -> None:
         digests.note(server.url)
         server.terminate()
     digests.check(folder)
+    histories.check(ledger.history)

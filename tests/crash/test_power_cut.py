@@ -16,8 +16,9 @@ import pytest
 from foldb.log.disk import SystemDisk
 from foldb.log.local import LocalLog
 from foldb.materializer.snapshots import Snapshots
+from tests import histories
 from tests.crash.digests import Digests
-from tests.crash.ledger import Ledger, Writers, create
+from tests.crash.ledger import Ledger, create, under_load
 from tests.crash.power import PowerDisk
 from tests.crash.process import Process, with_power_cut, without_sync
 from tests.crash.recorded import recorded
@@ -55,7 +56,7 @@ def test_a_second_cut_while_the_first_is_recovered_from_takes_nothing_either(
             program = with_power_cut(disk.mounted, dice.randrange(1, 60))
             with Process(disk.folder, *SMALL, program=program, may_end=True) as server:
                 if server.url:
-                    with Writers(ledger, server.url, run=2 * cycle + 1, writers=WRITERS) as writers:
+                    with under_load(ledger, server.url, run=2 * cycle + 1, writers=WRITERS) as writers:
                         writers.join()
             faults["cut while serving" if server.url else "cut while starting"] += 1
             disk.restore()
@@ -70,7 +71,7 @@ def test_a_snapshot_that_is_cut_short_leaves_a_whole_one_or_none(seed: int, tmp_
         for cycle in range(DOUBLE_CYCLES):
             with Process(disk.folder, *SMALL) as server:
                 _take_up(server, ledger, digests, cycle)
-                with Writers(ledger, server.url, run=cycle, writers=WRITERS) as writers:
+                with under_load(ledger, server.url, run=cycle, writers=WRITERS) as writers:
                     writers.wait_for(dice.randrange(1, 300))
                 server.kill()
             program = with_power_cut(disk.mounted, dice.randrange(1, 16))
@@ -122,7 +123,7 @@ def _serve_until_cut(
     """Take up what is there, acknowledge so many writes and some more, lose the power, get it back."""
     with Process(disk.folder, *options, program=program) as server:
         _take_up(server, ledger, digests, run)
-        with Writers(ledger, server.url, run=run, writers=WRITERS) as writers:
+        with under_load(ledger, server.url, run=run, writers=WRITERS) as writers:
             writers.wait_for(writes)
             server.lose_power(disk)
     disk.restore()
@@ -149,3 +150,4 @@ def _take_stock(disk: PowerDisk, ledger: Ledger, digests: Digests) -> None:
         digests.note(server.url)
         server.terminate()
     digests.check(disk.folder)
+    histories.check(ledger.history)
