@@ -29,7 +29,7 @@ from ..log.commands import (
     Update,
 )
 from ..log.local import LocalLog
-from ..log.reader import LogReader
+from ..log.local.reader import LogReader
 from ..materializer.fold.outcomes import (
     Applied,
     Change,

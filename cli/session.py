@@ -137,9 +137,9 @@ def existing(path: Path) -> Path:
     if not path.is_dir():
         raise CommandError(f"{path} is a file: name the folder of a database", ExitCode.UNREACHABLE)
     # Not loaded above: a command that talks to an address does without the log.
-    from ..log.disk import SystemDisk
-    from ..log.mark import NAME as MARK
-    from ..log.recovery import has_log
+    from ..log.local.disk import SystemDisk
+    from ..log.local.mark import NAME as MARK
+    from ..log.local.recovery import has_log
 
     # A log that has lost its segments still has its mark; who opens it says more about that.
     if not has_log(SystemDisk(), path) and not (path / MARK).exists():

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ..log.commands import Record
-from ..log.disk import Disk, File, read_all
-from ..log.recovery import LOCK_NAME
+from ..log.local.disk import Disk, File, read_all
+from ..log.local.recovery import LOCK_NAME
 from ..model.errors import LogLockedError
 from .fold.state import PartitionState
 from .refold import no_collections, refold

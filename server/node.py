@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ..log.commands import Position
-from ..log.disk import SystemDisk
 from ..log.local import LocalLog
+from ..log.local.disk import SystemDisk
 from ..log.log import Log
 from ..log.memory import MemoryLog
 from ..materializer.fold.state import PartitionState, Table

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ...log.commands import Record
-from ...log.reader import LogReader
+from ...log.local.reader import LogReader
 from ..history import PARTITION, Story, Told, open_log, read_position
 from ..output import Output
 from ..progress import progress

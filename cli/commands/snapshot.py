@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...log.disk import SystemDisk
+from ...log.local.disk import SystemDisk
 from ...materializer.snapshots import KEPT, Examined, Made, Snapshots
 from ..failures import CommandError, ExitCode
 from ..history import PARTITION, open_log

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from ...log.commands import Digest, Record
-from ...log.disk import SystemDisk
-from ...log.reader import LogReader
+from ...log.local.disk import SystemDisk
+from ...log.local.reader import LogReader
 from ...materializer.fold.dump import digest
 from ...materializer.fold.state import PartitionState
 from ...materializer.refold import fold_record

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ...log.disk import SystemDisk
+from ...log.local.disk import SystemDisk
 from ...materializer.snapshots import Snapshots
 from ..memory import bytes_in
 from ..reply import Reply

@@ -13,9 +13,8 @@ import pytest
 from typer.testing import Result
 
 import foldb
-from foldb.log import segment
 from foldb.log.codec import CURRENT
-from foldb.log.local import LocalLog
+from foldb.log.local import LocalLog, segment
 from tests.cli.conftest import Foldb, at
 from tests.served import FOLDB
 from tests.served import foldb as command

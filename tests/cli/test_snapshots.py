@@ -11,7 +11,7 @@ import pytest
 
 import foldb
 from foldb.cli.client import Client
-from foldb.log.disk import SystemDisk
+from foldb.log.local.disk import SystemDisk
 from foldb.materializer.snapshot import judge, load_state, write_snapshot
 from tests.cli.conftest import at, lines
 from tests.served import FOLDB, killed, served

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from foldb.log.disk import SystemDisk
 from foldb.log.local import LocalLog
+from foldb.log.local.disk import SystemDisk
 from foldb.materializer.snapshots import Snapshots
 from tests import histories
 from tests.crash.digests import Digests

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from foldb.log.disk import SystemDisk
+from foldb.log.local.disk import SystemDisk
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from foldb.log.disk import SystemDisk
 from foldb.log.local import LocalLog
+from foldb.log.local.disk import SystemDisk
 from foldb.materializer.fold.outcomes import Applied, Outcome
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.snapshots import Snapshots

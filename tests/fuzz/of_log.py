@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from foldb.log import segment
 from foldb.log.binary import decode
 from foldb.log.codec import CURRENT, decode_resolved, encode_entry
 from foldb.log.commands import Entry
-from foldb.log.segment import Chain, DamageError
+from foldb.log.local import segment
+from foldb.log.local.segment import Chain, DamageError
 from foldb.model.errors import NewerVersionError
 from tests.log.samples import one_of_each, put_entry
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from foldb.log.commands import Entry, Record
-from foldb.log.segment import sequence_in
+from foldb.log.local.segment import sequence_in
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import fold_record, refold

@@ -7,8 +7,8 @@ from typing import Any
 
 from foldb.log.commands import Entry, Put
 from foldb.log.local import LocalLog
+from foldb.log.local.reader import LogReader
 from foldb.log.log import Appended, Log
-from foldb.log.reader import LogReader
 from foldb.model.errors import LogError
 
 from .fake_disk import FakeDisk

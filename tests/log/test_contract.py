@@ -7,9 +7,9 @@ from typing import get_args
 import pytest
 
 from foldb.log.local import LocalLog
+from foldb.log.local.writer import Fsync
 from foldb.log.log import Log
 from foldb.log.memory import MemoryLog
-from foldb.log.writer import Fsync
 from tests.contracts.log_contract import LogContract, Logs, Loop
 
 

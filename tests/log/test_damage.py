@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from foldb.log import segment
+from foldb.log.local import segment
 from tests.reliability import record
 
 from . import damage
@@ -33,7 +33,7 @@ SAMPLES = pytest.mark.parametrize("sample", [WHOLE, TORN], ids=["closed", "crash
 @pytest.fixture(autouse=True)
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
     """A cut is told to the operator; here are thousands."""
-    caplog.set_level(logging.ERROR, "foldb.log.recovery")
+    caplog.set_level(logging.ERROR, "foldb.log.local.recovery")
 
 
 def head_of(sample: Sample, name: str) -> int:

@@ -14,8 +14,8 @@ import pytest
 
 from foldb.log.commands import Entry
 from foldb.log.local import LocalLog
+from foldb.log.local.reader import LogReader
 from foldb.log.log import Appended
-from foldb.log.reader import LogReader
 from foldb.model.errors import AppendUnknownError, LogError, LogFullError
 
 from .fake_disk import FakeDisk, PowerCut

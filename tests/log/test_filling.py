@@ -7,9 +7,9 @@ from pathlib import Path
 import fastavro
 import pytest
 
+from foldb.log.local.reader import LogReader
+from foldb.log.local.writer import FILL_LEAST
 from foldb.log.log import Appended
-from foldb.log.reader import LogReader
-from foldb.log.writer import FILL_LEAST
 
 from .fake_disk import FakeDisk
 from .local_logs import FIRST, FOLDER, append, numbers, open_log

@@ -4,12 +4,13 @@ import json
 import re
 from pathlib import Path
 
-from foldb.log import segment
+from foldb.log import codec
 from foldb.log.codec import CURRENT, encode_entry, fingerprint_of
 from foldb.log.commands import Context, Entry, Put
+from foldb.log.local import segment
 from foldb.log.log import genesis_entry
 
-TEXT = Path(segment.__file__).with_name("FORMAT.md").read_text()
+TEXT = Path(codec.__file__).with_name("FORMAT.md").read_text()
 LOG_ID = b"an example's log"
 
 

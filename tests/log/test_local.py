@@ -11,12 +11,12 @@ from typing import Any
 import fastavro
 import pytest
 
-from foldb.log.disk import SystemDisk, SystemFile
-from foldb.log.history import History
 from foldb.log.local import LocalLog
+from foldb.log.local.disk import SystemDisk, SystemFile
+from foldb.log.local.history import History
+from foldb.log.local.reader import LogReader
+from foldb.log.local.segment import Chain, Frame, Header, sequence_in
 from foldb.log.log import Appended
-from foldb.log.reader import LogReader
-from foldb.log.segment import Chain, Frame, Header, sequence_in
 from foldb.model.errors import AppendUnknownError, LogError, LogLockedError
 from tests.contracts.log_contract import Loop
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from foldb.log import codec, segment
+from foldb.log import codec
 from foldb.log.codec import CURRENT
-from foldb.log.mark import Mark, read_mark
-from foldb.log.reader import LogReader
-from foldb.log.writer import create_segment
+from foldb.log.local import segment
+from foldb.log.local.mark import Mark, read_mark
+from foldb.log.local.reader import LogReader
+from foldb.log.local.writer import create_segment
 from foldb.model.errors import CorruptionError, ForeignLogError, LogError, LogLockedError, NewerVersionError
 
 from .fake_disk import FakeDisk
@@ -310,8 +311,8 @@ def test_a_new_schema_begins_a_new_segment(
     (tmp_path / "older.avsc").write_text(json.dumps(older))
     monkeypatch.setitem(codec.schema_files(), known, tmp_path / "older.avsc")
     with monkeypatch.context() as then:
-        then.setattr("foldb.log.writer.CURRENT", known)
-        then.setattr("foldb.log.recovery.CURRENT", known)
+        then.setattr("foldb.log.local.writer.CURRENT", known)
+        then.setattr("foldb.log.local.recovery.CURRENT", known)
         disk = log_of(1)
     if empty_segment:
         head = segment.read_header(data_of(disk))

@@ -2,7 +2,7 @@
 
 A patch is what a reader of diffs knows, without line numbers; what it takes away or leaves must stand in the file once:
 
-    @ log/writer.py
+    @ log/local/writer.py
                  write_all(self._file, self._position, data)
     -            if self._fsync == "always":
     -                self._file.sync()

@@ -11,7 +11,7 @@ BUGS = [
     bug(
         "no fdatasync at all",
         """
-@ log/disk.py
+@ log/local/disk.py
 -        os.fdatasync(descriptor)
 +        pass
 """,
@@ -20,7 +20,7 @@ BUGS = [
     bug(
         "no sync of what is appended",
         """
-@ log/writer.py
+@ log/local/writer.py
 +            pass
 -            if self._fsync == "always":
 -                self._file.sync()
@@ -31,12 +31,12 @@ BUGS = [
     bug(
         "acknowledged before it is synced",
         """
-@ log/writer.py
+@ log/local/writer.py
 +            pass
 -            if self._fsync == "always":
 -                self._file.sync()
          except OSError as error:
-@ log/local.py
+@ log/local/log.py
              self._answer(append.done, result)
 +        self._writer._file.sync()
          if not self._is_full:
@@ -46,7 +46,7 @@ BUGS = [
     bug(
         "the wrong file is synced",
         """
-@ log/writer.py
+@ log/local/writer.py
              if self._fsync == "always":
 -                self._file.sync()
 +                (self._mark or self._file).sync()
@@ -57,7 +57,7 @@ BUGS = [
     bug(
         "what may be read is told before it is synced",
         """
-@ log/writer.py
+@ log/local/writer.py
              write_all(self._file, self._position, data)
 +            self._position += len(data)
 +            self._chain = chain
@@ -70,7 +70,7 @@ BUGS = [
     bug(
         "the folder is not synced after a segment begins",
         """
-@ log/writer.py
+@ log/local/writer.py
 -        disk.sync_folder(folder)
 +        pass
 """,
@@ -79,7 +79,7 @@ BUGS = [
     bug(
         "the folder above a new one is not synced",
         """
-@ log/disk.py
+@ log/local/disk.py
 -        self.sync_folder(path.parent)
 """,
         ON_DISK,
@@ -87,7 +87,7 @@ BUGS = [
     bug(
         "a folder's sync does nothing",
         """
-@ log/disk.py
+@ log/local/disk.py
 -            os.fsync(descriptor)
 +            pass
 """,
@@ -96,7 +96,7 @@ BUGS = [
     bug(
         "a segment gets its name before it is synced",
         """
-@ log/writer.py
+@ log/local/writer.py
 -        file.sync()
          disk.rename(unfinished, path)
 """,
@@ -105,7 +105,7 @@ BUGS = [
     bug(
         "a full segment is not synced before the next begins",
         """
-@ log/writer.py
+@ log/local/writer.py
 -        self.finish()
          data = segment.header(self._header.log_id, CURRENT, self._chain)
 """,
@@ -114,7 +114,7 @@ BUGS = [
     bug(
         "a full segment keeps the zeros behind its end",
         """
-@ log/writer.py
+@ log/local/writer.py
 -        if self._file.size() > self._position:
 +        if False:
 """,
@@ -124,7 +124,7 @@ BUGS = [
     bug(
         "a sync is tried again after it failed",
         """
-@ log/writer.py
+@ log/local/writer.py
              if self._fsync == "always":
 +                try:
 -                self._file.sync()
@@ -138,7 +138,7 @@ BUGS = [
     bug(
         "writing goes on after a sync that failed",
         """
-@ log/local.py
+@ log/local/log.py
 -        if self._failure is not None:
 -            raise self._failure
          try:
@@ -148,7 +148,7 @@ BUGS = [
     bug(
         "what was acknowledged and not yet synced is not synced at the end",
         """
-@ log/local.py
+@ log/local/log.py
              if self._failure is None:
 -                self._writer.finish()
 +                pass
@@ -159,7 +159,7 @@ BUGS = [
     bug(
         "a short write is taken for a whole one",
         """
-@ log/disk.py
+@ log/local/disk.py
 -    while data:
 +    if data:
          written = file.write(position, data)
@@ -169,7 +169,7 @@ BUGS = [
     bug(
         "a full disk is ignored",
         """
-@ log/writer.py
+@ log/local/writer.py
 -            self._take_back()
 +            return appended
              raise LogFullError(
@@ -179,7 +179,7 @@ BUGS = [
     bug(
         "what found no space is left where it is",
         """
-@ log/writer.py
+@ log/local/writer.py
 -            self._take_back()
              raise LogFullError(
 """,
@@ -188,7 +188,7 @@ BUGS = [
     bug(
         "what is taken back is not taken back durably",
         """
-@ log/writer.py
+@ log/local/writer.py
          self._file.truncate(self._position)
 -        self._file.sync()
 """,
@@ -197,7 +197,7 @@ BUGS = [
     bug(
         "a write that failed stays in the chain",
         """
-@ log/writer.py
+@ log/local/writer.py
 -            chain = self._chain.copy()
 +            chain = self._chain
 """,
@@ -207,7 +207,7 @@ BUGS = [
     bug(
         "a recovered end is served as it is read, not written again and synced",
         """
-@ log/recovery.py
+@ log/local/recovery.py
 -        write_all(file, position, tail)
 -        file.sync()
 """,
@@ -217,7 +217,7 @@ BUGS = [
     bug(
         "a recovered end is synced but not written again",
         """
-@ log/recovery.py
+@ log/local/recovery.py
 -        write_all(file, position, tail)
          file.sync()
 """,
@@ -226,7 +226,7 @@ BUGS = [
     bug(
         "a recovered segment's name is not synced",
         """
-@ log/recovery.py
+@ log/local/recovery.py
          file.close()
 -    disk.sync_folder(history.folder)
 """,
@@ -235,7 +235,7 @@ BUGS = [
     bug(
         "the log is cut at the first bad block, wherever it is",
         """
-@ log/recovery.py
+@ log/local/recovery.py
 -    if scan.damage and _torn(data, scan) and not segment.is_torn(data, scan.end, last.marker, scan.chain):
 +    if False:
 """,
@@ -244,7 +244,7 @@ BUGS = [
     bug(
         "every bad block is damage, a torn write too",
         """
-@ log/recovery.py
+@ log/local/recovery.py
 -    if scan.damage and _torn(data, scan) and not segment.is_torn(data, scan.end, last.marker, scan.chain):
 +    if scan.damage and _torn(data, scan):
 """,
@@ -253,7 +253,7 @@ BUGS = [
     bug(
         "what stands behind zeros is not looked at",
         """
-@ log/recovery.py
+@ log/local/recovery.py
 -    return data[scan.end : -(-end // SECTOR) * SECTOR] if end > scan.end else b""
 +    return data[scan.end : -(-end // SECTOR) * SECTOR] if data[scan.end : scan.end + 1].strip(b"\\0") else b""
 """,
@@ -265,7 +265,7 @@ BUGS = [
     bug(
         "a torn end is cut from a log that is refused for what stands before it",
         """
-@ log/recovery.py
+@ log/local/recovery.py
 -    if torn:
 -        history.check_older()  # who refuses the log for what stands there must not have cut anything
 """,
@@ -275,7 +275,7 @@ BUGS = [
     bug(
         "what the mark says was synced is forgotten",
         """
-@ log/recovery.py
+@ log/local/recovery.py
 -    if scan.end < synced:
 +    if False:
 """,
@@ -284,7 +284,7 @@ BUGS = [
     bug(
         "a lost last segment is not missed",
         """
-@ log/recovery.py
+@ log/local/recovery.py
 -    if known and known.sequence > last.chain.sequence:
 +    if False:
 """,
@@ -293,7 +293,7 @@ BUGS = [
     bug(
         "a log whose segments are gone is begun anew",
         """
-@ log/recovery.py
+@ log/local/recovery.py
 -    if mark.NAME in strange:
 +    strange = [name for name in strange if name != mark.NAME]
 +    if False:
@@ -305,7 +305,7 @@ BUGS = [
     bug(
         "no hash is compared",
         """
-@ log/segment.py
+@ log/local/segment.py
 -    if hash_ != data[frame.hashed - HASH_BYTES : frame.hashed]:
 +    if False:
 """,
@@ -314,10 +314,10 @@ BUGS = [
     bug(
         "a hash of the entry alone, without what stands before it",
         """
-@ log/segment.py
+@ log/local/segment.py
 -    chain.hash = _digest(chain.hash, rest)
 +    chain.hash = _digest(body)
-@ log/segment.py
+@ log/local/segment.py
 -    hash_ = _digest(chain.hash, data[frame.hashed : frame.end - HASH_BYTES])
 +    hash_ = _digest(frame.entry(data))
 """,
@@ -326,7 +326,7 @@ BUGS = [
     bug(
         "a record does not say what was unsynced before it",
         """
-@ log/writer.py
+@ log/local/writer.py
 -                unsynced + len(data),
 +                0,
 """,
@@ -336,7 +336,7 @@ BUGS = [
     bug(
         "segments are not held to the chain of those before them",
         """
-@ log/history.py
+@ log/local/history.py
 -        if chain != header.chain:
 +        if False:
 """,
@@ -345,7 +345,7 @@ BUGS = [
     bug(
         "a segment of another log is taken for ours",
         """
-@ log/history.py
+@ log/local/history.py
 -        if self.headers and header.log_id != self.headers[0].log_id:
 +        if False:
 """,
@@ -354,7 +354,7 @@ BUGS = [
     bug(
         "a header's hash is not compared",
         """
-@ log/segment.py
+@ log/local/segment.py
 -    if marker != _digest(data[:end]):
 +    if False:
 """,
@@ -363,7 +363,7 @@ BUGS = [
     bug(
         "a later format is read as if it were ours",
         """
-@ log/segment.py
+@ log/local/segment.py
 -    if meta.get("foldb.format") != FORMAT:
 +    if False:
 """,
@@ -373,7 +373,7 @@ BUGS = [
     bug(
         "the first record of every segment but the first is skipped",
         """
-@ log/history.py
+@ log/local/history.py
 -                if frame.partition == partition and frame.offset >= start:
 +                if frame.partition == partition and frame.offset >= max(start, header.chain.ends[partition] + 1):
 """,
@@ -383,7 +383,7 @@ BUGS = [
     bug(
         "a reader shows what was not acknowledged",
         """
-@ log/reader.py
+@ log/local/reader.py
 -        durable = max(scan.synced, min(scan.end, acknowledged))
 +        durable = scan.end
 """,
@@ -392,7 +392,7 @@ BUGS = [
     bug(
         "a read shows what was appended after it was asked for",
         """
-@ log/history.py
+@ log/local/history.py
              mark = None
 -            data = self.data(header, limit.position if header.chain.sequence == limit.sequence else None)
 +            data = self.data(header, None)
@@ -403,7 +403,7 @@ BUGS = [
     bug(
         "log time goes back with the clock",
         """
-@ log/segment.py
+@ log/local/segment.py
 -    chain.time = max(chain.time, time_ms)
 +    chain.time = time_ms
 """,
@@ -413,7 +413,7 @@ BUGS = [
     bug(
         "a second process may write",
         """
-@ log/disk.py
+@ log/local/disk.py
 -            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 +            pass
 """,
@@ -422,7 +422,7 @@ BUGS = [
     bug(
         "everybody may look into the data folder",
         """
-@ log/disk.py
+@ log/local/disk.py
 -        path.mkdir(mode=0o700, exist_ok=True)
 +        path.mkdir(exist_ok=True)
 -        path.chmod(0o700)

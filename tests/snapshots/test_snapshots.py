@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from foldb.log.local import LocalLog
-from foldb.log.reader import LogReader
+from foldb.log.local.reader import LogReader
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.maker import SnapshotMaker, make_command

@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from ..model.errors import AppendUnknownError, LogError, LogFullError
+from ...model.errors import AppendUnknownError, LogError, LogFullError
+from ..codec import encode_entry
+from ..commands import Entry, Genesis, Record
+from ..log import LEVEL, Appended, Clock, Deliver, Done
 from . import recovery
-from .codec import encode_entry
-from .commands import Entry, Genesis, Record
 from .disk import Disk, SystemDisk
-from .log import LEVEL, Appended, Clock, Deliver, Done
 from .reader import LogReader
 from .recovery import Cut
 from .writer import Append, Fsync, Writer

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..model.errors import CorruptionError, LogError
+from ...model.errors import CorruptionError, LogError
+from ..commands import Genesis, Record
 from . import segment
-from .commands import Genesis, Record
 from .disk import Disk
 from .history import History, Limit, place
 from .mark import Mark, read_mark

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from ..model.errors import LogFullError
+from ...model.errors import LogFullError
+from ..codec import CURRENT
+from ..log import Appended, Done
 from . import segment
-from .codec import CURRENT
 from .disk import Disk, File, write_all
 from .history import History, Limit
-from .log import Appended, Done
 from .mark import Mark, open_mark, write_mark
 from .segment import Chain
 

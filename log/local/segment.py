@@ -20,9 +20,9 @@ from functools import cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from ..model.errors import NewerVersionError
-from . import codec
-from .avro import long, read_long, read_sized, sized
+from ...model.errors import NewerVersionError
+from .. import codec
+from ..avro import long, read_long, read_sized, sized
 
 MAGIC: Final = b"Obj\x01"
 FORMAT: Final = b"1"

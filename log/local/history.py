@@ -13,10 +13,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from ..model.errors import CorruptionError, ForeignLogError
+from ...model.errors import CorruptionError, ForeignLogError
+from ..codec import decode_entry
+from ..commands import Genesis, Record
 from . import segment
-from .codec import decode_entry
-from .commands import Genesis, Record
 from .disk import Disk, read_all
 from .segment import Chain, DamageError, Frame, Header
 

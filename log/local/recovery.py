@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..model.errors import CorruptionError, LogError, LogFullError, LogLockedError
+from ...model.errors import CorruptionError, LogError, LogFullError, LogLockedError
+from ..codec import CURRENT, encode_entry
+from ..commands import Genesis
+from ..log import genesis_entry
 from . import mark, segment
-from .codec import CURRENT, encode_entry
-from .commands import Genesis
 from .disk import Disk, read_all, write_all
 from .history import History, place, segments_in
-from .log import genesis_entry
 from .segment import Chain, Scan
 from .writer import NO_SPACE, UNFINISHED, create_segment
 

@@ -1,0 +1,5 @@
+"""The log on this machine's disk: segments in a folder, one writer, a sync before each acknowledgement."""
+
+from .log import Background, LocalLog, WriterThread
+
+__all__ = ["Background", "LocalLog", "WriterThread"]
