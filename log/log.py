@@ -4,13 +4,16 @@
                       └──► done(LogError)         LogFullError: not written; AppendUnknownError: nobody knows
 
 A log is P partitions; a partition is a dense sequence of records from offset 0, and begins with Genesis. The fold
-sees a record only when it is durable. Implementations: memory.py (tests and the simulator), local.py (one machine's
-disk). All pass tests/contracts/log_contract.py.
+sees a record only when it is durable. Implementations: memory.py (tests and the simulator), local/ (one machine's
+disk), kafka/ (many machines). All pass tests/contracts/log_contract.py.
+
+A `SharedLog` is one that other processes append to as well. What they wrote is heard by following it, and so is what
+became of an append of one's own whose acknowledgement was lost. It passes tests/contracts/shared_log_contract.py too.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from ..model.errors import LogError
 from .commands import Entry, Genesis, Record
@@ -31,6 +34,9 @@ class Appended:
 
 
 Done: TypeAlias = Callable[[Appended | LogError], None]
+OnRecords: TypeAlias = Callable[[Sequence[Record]], None]
+OnFailure: TypeAlias = Callable[[Exception], None]
+Stop: TypeAlias = Callable[[], None]
 Clock: TypeAlias = Callable[[], int]
 """Milliseconds since 1970. It may stand still or go back; log time does not."""
 Deliver: TypeAlias = Callable[[Callable[[], None]], None]
@@ -76,9 +82,45 @@ class Log(Protocol):
         ...
 
 
+@runtime_checkable
+class SharedLog(Log, Protocol):
+    """A log that other processes append to as well.
+
+    Here `append` never gives up for doubt: it repeats the *same* entry until one copy is known to be in the log, so a
+    record may stand there twice; the fold skips the second. Its owner may learn from `follow` that a copy is there and
+    go on: an append of the same origin to the same partition says that the one before is settled, and ends its
+    repetition; its `done` is then not called. What `done` names is one copy, not always the first.
+    """
+
+    def follow(self, partition: int, start: int, on_records: OnRecords, on_failure: OnFailure) -> Stop:
+        """Hear every durable record from offset `start` on, in order, a few at a time, on the owner's loop.
+
+        What waits to be heard takes a bounded amount of memory. What is called ends it: nothing is heard after that.
+        `on_failure` is called at most once, and ends it too: a record cannot be read, or is gone.
+        """
+        ...
+
+    def ask_end(self, partition: int, done: Callable[[int | LogError], None]) -> None:
+        """Tell the end of the log as it is at some moment after this call.
+
+        Whatever anybody was told to be durable before the call stands before that offset.
+        """
+        ...
+
+
 def genesis_entry(
     log_id: bytes, partition: int, partitions: int, *, limits: str = "modern", level: int = LEVEL
 ) -> Entry:
     """The entry at offset 0; its origin is the log itself."""
     genesis = Genesis(log_id, partition, partitions, base=0, level=level, hash=HASH, limits=limits)
     return Entry(origin=log_id, number=0, commands=[genesis])
+
+
+def genesis_entries(
+    log_id: bytes, partitions: int, *, limits: str = "modern", level: int = LEVEL
+) -> list[Entry]:
+    """What the partitions of a new log begin with."""
+    return [
+        genesis_entry(log_id, partition, partitions, limits=limits, level=level)
+        for partition in range(partitions)
+    ]

@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from ...model.errors import AppendUnknownError, LogError, LogFullError
 from ..codec import encode_entry
 from ..commands import Entry, Genesis, Record
-from ..log import LEVEL, Appended, Clock, Deliver, Done
+from ..log import LEVEL, Appended, Clock, Deliver, Done, genesis_entries
 from . import recovery
 from .disk import Disk, SystemDisk
 from .reader import LogReader
@@ -60,6 +60,7 @@ class LocalLog:
         fsync: Sync before an append is acknowledged (`always`), ten times a second (`interval`), or when a segment
             is full or the log is closed (`never`).
         create: Whether to begin a log where there is none.
+        first: What a new log begins with, a Genesis for each partition, if it goes on with the history of another.
 
     Raises:
         LogLockedError, CorruptionError, ForeignLogError, NewerVersionError, LogError: See recovery.py.
@@ -79,6 +80,7 @@ class LocalLog:
         limits: str = "modern",
         level: int = LEVEL,
         create: bool = True,
+        first: Sequence[Entry] | None = None,
         disk: Disk | None = None,
         background: Background | None = None,
     ) -> None:
@@ -98,9 +100,11 @@ class LocalLog:
                     raise LogError(
                         f"there is no log in {self._folder}: name a folder that `foldb serve` has served"
                     )
-                recovery.create(
-                    disk, self._folder, random_bytes(LOG_ID_BYTES), partitions, clock(), limits, level
-                )
+                if first is None:
+                    first = genesis_entries(
+                        random_bytes(LOG_ID_BYTES), partitions, limits=limits, level=level
+                    )
+                recovery.create(disk, self._folder, first, clock())
             recovered = recovery.recover(disk, self._folder)
             self._history = recovered.history
             self._genesis = recovered.genesis

@@ -10,7 +10,7 @@ writing and syncing them does.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,7 @@ from typing import Final
 
 from ...model.errors import CorruptionError, LogError, LogFullError, LogLockedError
 from ..codec import CURRENT, encode_entry
-from ..commands import Genesis
-from ..log import genesis_entry
+from ..commands import Entry, Genesis
 from . import mark, segment
 from .disk import Disk, read_all, write_all
 from .history import History, place, segments_in
@@ -96,17 +95,16 @@ def check_is_log(folder: Path, names: list[str]) -> None:
         )
 
 
-def create(
-    disk: Disk, folder: Path, log_id: bytes, partitions: int, time_ms: int, limits: str, level: int
-) -> None:
+def create(disk: Disk, folder: Path, first: Sequence[Entry], time_ms: int) -> None:
     """Begin a log: the first segment comes to be with every partition's Genesis in it, or not at all."""
-    chain = Chain.start(log_id, partitions)
-    data = segment.header(log_id, CURRENT, chain)
+    genesis = first[0].commands[0]
+    assert isinstance(genesis, Genesis), "a partition begins with Genesis"
+    chain = Chain.start(genesis.log_id, len(first))
+    data = segment.header(genesis.log_id, CURRENT, chain)
     marker = segment.read_header(data).marker
     size = len(data)
-    for partition in range(partitions):
-        body = encode_entry(genesis_entry(log_id, partition, partitions, limits=limits, level=level))
-        data += segment.block(chain, marker, partition, time_ms, len(data) - size, body)
+    for partition, entry in enumerate(first):
+        data += segment.block(chain, marker, partition, time_ms, len(data) - size, encode_entry(entry))
     try:
         create_segment(disk, folder, 0, data).close()
     except OSError as error:
