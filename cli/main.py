@@ -47,7 +47,7 @@ class Program(TyperGroup):
     def load(self, name: str) -> None:
         """Put a command in the place of its stand-in."""
         module, _, member = COMMANDS[name].target.partition(":")
-        command = _made(getattr(import_module(f".commands.{module}", __package__), member))
+        command = _made(getattr(import_module(f".{module}", __package__), member))
         command.name = name
         self.commands[name] = command
 

@@ -16,34 +16,41 @@ class Place(NamedTuple):
 
 COMMANDS = {
     "serve": Place(
-        "serve:serve", "Serve a database folder, made if it is not there, until SIGTERM or Ctrl-C."
+        "admin.serve:serve", "Serve a database folder, made if it is not there, until SIGTERM or Ctrl-C."
     ),
     "status": Place(
-        "status:status",
+        "admin.status:status",
         "Print where the database is, how long its log is, how much it holds and how it syncs.",
     ),
-    "table": Place("table:app", "Create, list, describe, change and delete tables."),
-    "item": Place("item:app", "Put, get, update and delete items."),
-    "query": Place("query:query", "Print the items with one partition key, in the order of their sort key."),
-    "scan": Place("scan:scan", "Print the items of a table, in the order of their partition keys' hashes."),
-    "tx": Place("tx:tx", "Do a list of actions as one transaction; a list of gets reads at one moment."),
-    "explain": Place("explain:app", "Say what a request reads or would write, and what it costs."),
-    "capacity": Place("capacity:app", "Plan capacity."),
-    "log": Place("log:app", "Read the log of a database folder, also while a server writes it."),
+    "table": Place("commands.table:app", "Create, list, describe, change and delete tables."),
+    "item": Place("commands.item:app", "Put, get, update and delete items."),
+    "query": Place(
+        "commands.query:query", "Print the items with one partition key, in the order of their sort key."
+    ),
+    "scan": Place(
+        "commands.scan:scan", "Print the items of a table, in the order of their partition keys' hashes."
+    ),
+    "tx": Place(
+        "commands.tx:tx", "Do a list of actions as one transaction; a list of gets reads at one moment."
+    ),
+    "explain": Place("commands.explain:app", "Say what a request reads or would write, and what it costs."),
+    "capacity": Place("commands.capacity:app", "Plan capacity."),
+    "log": Place("admin.log:app", "Read the log of a database folder, also while a server writes it."),
     "verify": Place(
-        "verify:verify",
+        "admin.verify:verify",
         "Read the whole log, check its chain of hashes, refold it from zero and compare digests.",
     ),
     "snapshot": Place(
-        "snapshot:app",
+        "admin.snapshot:app",
         "Make and list snapshots, from which a database starts without its whole log.",
     ),
     "rebuild": Place(
-        "rebuild:rebuild",
+        "admin.rebuild:rebuild",
         "Make a table anew from the log, compare it with the live one, and put it in its place.",
     ),
-    "sample": Place("sample:app", "Sample data, and the queries that it answers."),
+    "sample": Place("commands.sample:app", "Sample data, and the queries that it answers."),
     "aws-config": Place(
-        "serve:aws_config", "Print settings that point boto3, the AWS CLI and Terraform at the database."
+        "admin.serve:aws_config",
+        "Print settings that point boto3, the AWS CLI and Terraform at the database.",
     ),
 }

@@ -243,7 +243,7 @@ def test_nothing_is_loaded_that_the_command_does_not_need() -> None:
     for name, unwanted in (
         ("foldb.cli.main", ("rich", "foldb.cli.session", "foldb.log", "foldb.server", "foldb.materializer")),
         ("foldb.cli.commands.item", ("foldb.log", "foldb.server", "foldb.materializer")),
-        ("foldb.cli.commands.serve", ("rich", "http.client", "fastavro")),
+        ("foldb.cli.admin.serve", ("rich", "http.client", "fastavro")),
     ):
         loaded = subprocess.run(
             [sys.executable, "-c", f"import sys, {name}; print(*sys.modules)"],

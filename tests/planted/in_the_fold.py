@@ -376,7 +376,7 @@ BUGS = [
     bug(
         "verify compares no digests",
         """
-@ cli/commands/verify.py
+@ cli/admin/verify.py
 -        if other != ours:
 +        if False:
 """,

@@ -12,6 +12,8 @@ from ...materializer.rebuild import Rebuild
 from ...model.descriptions import describe
 from ...model.tables import TableDefinition
 from ...model.values import Item, dump, load
+from ..commands.options import TableName
+from ..commands.table import until_settled
 from ..definitions import request_like
 from ..failures import CommandError, ExitCode, ServerError
 from ..history import PARTITION, open_log, read_position
@@ -21,8 +23,6 @@ from ..progress import progress
 from ..reading import Reading
 from ..session import Session
 from ..shapes import Shape
-from .options import TableName
-from .table import until_settled
 
 # While a table is being filled from history it carries this tag. A second run knows by it where the first one died.
 TAG = "foldb:rebuilt-from"
