@@ -5,13 +5,14 @@ or not, is answered from the state at hand.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..log.commands import Command, Position
 from ..model.errors import RequestError, ResourceNotFoundError
 from .fold import reads
 from .fold.state import Table
 from .fold.storage import Stored
-from .partition import Key, Page, QueryRequest, ScanRequest
+from .partition import Found, Key, Page, Place, QueryRequest, ScanRequest
 from .worker import Done, Worker
 
 
@@ -34,7 +35,7 @@ class LocalPartition:
         pk: bytes,
         sk: bytes,
         consistent: bool,  # noqa: ARG002  the state at hand always is
-        done: Callable[[Stored | None, Position], None],
+        done: Callable[[Stored | RequestError | None, Position], None],
     ) -> None:
         """Read an item; a table that is gone holds nothing."""
         found = self._state.tables.get(table)
@@ -44,12 +45,27 @@ class LocalPartition:
         self,
         keys: Sequence[Key],
         consistent: bool,  # noqa: ARG002  the state at hand always is
-        done: Callable[[list[Stored | None], Position], None],
+        done: Callable[[list[Stored | None] | RequestError, Position], None],
     ) -> None:
         """Read items at one position of the log; a table that is gone holds nothing."""
         tables = self._state.tables
-        found = [tables[table].items.get(pk, sk) if table in tables else None for table, pk, sk in keys]
-        done(found, self._worker.position)
+        done(
+            [tables[table].items.get(pk, sk) if table in tables else None for table, pk, sk in keys],
+            self._worker.position,
+        )
+
+    def get_isolated(
+        self,
+        keys: Sequence[Key],
+        since: Position | None,  # noqa: ARG002
+        done: Callable[[list[Found] | RequestError, Position], None],
+    ) -> None:
+        """Read items in isolation; a table that is gone holds nothing."""
+        tables = self._state.tables
+        done(
+            [tables[table].items.get(pk, sk) if table in tables else None for table, pk, sk in keys],
+            self._worker.position,
+        )
 
     def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
         """Read a page of one item collection."""
@@ -68,6 +84,15 @@ class LocalPartition:
         except RequestError as error:
             page = error
         done(page, self._worker.position)
+
+    def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:  # noqa: ARG002
+        """Everything that has a position is folded."""
+        done(None)
+
+    def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
+        """See Partition."""
+        statistics = self._worker.statistics()
+        done({"position": statistics.position.text(), "stopped": statistics.stopped})
 
     def _table(self, table_id: int) -> Table:
         table = self._state.tables.get(table_id)

@@ -16,12 +16,13 @@ from typing import Protocol, TypeAlias
 
 import orjson
 
-from ..log.commands import Backfill, Command, Context, DefineTable, Entry, Expire, Position, Settle
+from ..log.commands import Backfill, Command, Context, DefineTable, Entry, Expire, Settle
 from ..model import numbers
 from ..model.values import load
 from .fold.outcomes import Done, Failed, Outcome
 from .fold.state import PartitionState, Table
 from .fold.storage import Stored
+from .partition import Place
 from .worker import Cancellable, Scheduler
 
 # A step is so many items, or fewer where they are large: the clients wait meanwhile.
@@ -50,7 +51,7 @@ _SWEEPER = Context(request_id="", source="ttl", principal="dynamodb.amazonaws.co
 class Proposing(Protocol):
     """The part of a partition that timers need."""
 
-    def submit(self, command: Command, size: int, done: Callable[[Outcome, Position], None]) -> None: ...
+    def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None: ...
 
 
 class Timers:

@@ -1,6 +1,7 @@
 """What a reader asks of a table or index, and the page it gets. Plain data: the reader may sit on another node."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...expressions import Plan
 from ...model.values import Value
@@ -11,7 +12,8 @@ class QueryRequest:
     """One page of one item collection of a table or index.
 
     `low` and `high` are a half-open range of sort-key bytes as the store orders them (composite for an index);
-    `start` is exclusive: the sort-key bytes after which to begin, in the direction of travel.
+    `start` is exclusive: the sort-key bytes after which to begin, in the direction of travel. `source` is the request
+    body that `plan` was compiled from: plans do not travel, another node compiles it again.
     """
 
     table: int
@@ -27,11 +29,16 @@ class QueryRequest:
     values: dict[str, Value] | None = None
     count_only: bool = False
     all_attributes: bool = False  # Select=ALL_ATTRIBUTES: an LSI fetches what it does not project
+    source: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)
 class ScanRequest:
-    """One page of a table or index by hash; `start` is exclusive: (partition key, sort key as the store orders it)."""
+    """One page of a table or index by hash; `start` is exclusive: (partition key, sort key as the store orders it).
+
+    `room` is what a page that goes on from another partition may still take, in bytes; None for a page of its own,
+    which takes its first entry whatever its size. For `source` see QueryRequest.
+    """
 
     table: int
     index: str | None
@@ -44,6 +51,8 @@ class ScanRequest:
     values: dict[str, Value] | None = None
     count_only: bool = False
     all_attributes: bool = False
+    source: dict[str, Any] | None = None
+    room: int | None = None
 
 
 @dataclass(slots=True)
@@ -51,7 +60,9 @@ class Page:
     """What a page holds: JSON objects ready to be spliced, and what reading it cost.
 
     `last` is the JSON object of LastEvaluatedKey, or None at the end. Units are half read units: the table's arm
-    (its own reads and an LSI's fetches) and the index's.
+    (its own reads and an LSI's fetches) and the index's. `size` is the bytes that they are counted from, `weight` what
+    the page has taken of its megabyte (more, where an LSI fetches). `tail` is the key of the last entry that was
+    looked at, also at the end if `room` was given: the next partition may be `full`, with room not even for its first.
     """
 
     items: list[bytes]
@@ -60,3 +71,7 @@ class Page:
     last: bytes | None
     table_half_units: int
     index_half_units: int = 0
+    size: int = 0
+    weight: int = 0
+    tail: bytes | None = None
+    full: bool = False

@@ -8,7 +8,7 @@ in its cost. Most pages have none of the three and are the stored bytes as they 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -63,7 +63,23 @@ def scan_page(table: Table, request: ScanRequest, page_bytes: int = MODERN.page_
         if not low <= start[0] < high:
             raise _foreign_start(request)
     entries = store.scan(start, low, high)
-    return _page(table, index, request, map(itemgetter(3), entries), page_bytes)
+    found = map(itemgetter(3), entries)
+    if request.room is None:
+        return _page(table, index, request, found, page_bytes)
+    return _rest_of_page(table, index, request, found, page_bytes)
+
+
+def _rest_of_page(
+    table: Table, index: Index | None, request: ScanRequest, entries: Iterator[Stored], page_bytes: int
+) -> Page:
+    """Read what of a page stands in this partition, in the room that the partitions before it left."""
+    assert request.room is not None
+    first = next(entries, None)
+    if first is None:
+        return _page(table, index, request, iter(()), page_bytes)
+    if first[1] > request.room < page_bytes:
+        return Page([], 0, 0, None, 0, full=True)
+    return _page(table, index, request, chain((first,), entries), request.room)
 
 
 def segment_bounds(segment: int, segments: int) -> tuple[int, int]:
@@ -94,13 +110,15 @@ def _foreign_start(request: ScanRequest) -> ValidationError:
 
 @dataclass(slots=True)
 class _Evaluated:
-    """What a page has been through so far. `end` is the entry at which it stopped before the end of its range."""
+    """What a page has been through so far: up to the entry `tail`, which is `end` too if the range goes on there."""
 
     items: list[bytes] = field(default_factory=list)
     count: int = 0
     scanned: int = 0
     size: int = 0
     fetched_half_units: int = 0
+    weight: int = 0
+    tail: Stored | None = None
     end: Stored | None = None
 
 
@@ -114,14 +132,24 @@ def _page(
     else:
         done = _collect(request, entries, page_bytes)
     units = read_half_units(done.size, request.consistent)
+    last = None if done.end is None else _last_key(table, index, done.end)
     return Page(
         items=done.items,
         count=done.count,
         scanned=done.scanned,
-        last=None if done.end is None else _last_key(table, index, done.end),
+        last=last,
         table_half_units=units if index is None else done.fetched_half_units,
         index_half_units=0 if index is None else units,
+        size=done.size,
+        weight=done.weight,
+        tail=_tail(table, index, request, done) if last is None else last,
     )
+
+
+def _tail(table: Table, index: Index | None, request: Request, done: _Evaluated) -> bytes | None:
+    """The key of the last entry of a range that has come to its end, for whoever goes on elsewhere."""
+    goes_on = isinstance(request, ScanRequest) and request.room is not None
+    return _last_key(table, index, done.tail) if goes_on and done.tail is not None else None
 
 
 def _fetches(index: Index | None, request: Request) -> bool:
@@ -150,7 +178,7 @@ def _collect(request: Request, entries: Iterator[Stored], page_bytes: int) -> _E
     count = len(items)
     if count == request.limit:
         end = previous
-    return _Evaluated([] if request.count_only else items, count, count, size, 0, end)
+    return _Evaluated([] if request.count_only else items, count, count, size, 0, size, previous, end)
 
 
 def _evaluate(
@@ -171,6 +199,7 @@ def _evaluate(
             done.end = previous
             break
         done.scanned += 1
+        done.weight = weight
         done.size += entry[1]
         if fetches:
             done.fetched_half_units += read_half_units(stored[1], request.consistent)
@@ -181,6 +210,7 @@ def _evaluate(
         if done.scanned == request.limit:
             done.end = entry
             break
+    done.tail = previous
     done.count = len(done.items)
     if request.count_only:
         done.items = []
