@@ -2,7 +2,7 @@
 
     record ──► fold ──► outcomes                    record.py
                  │
-                 ├── decide, then apply             writes.py, entries.py (indexes), transactions.py
+                 ├── decide, then apply             writes.py, entries.py (indexes), transactions/
                  ├── which tables exist             definitions.py
                  └── state                          state.py, storage.py; reads.py looks at it, dump.py writes it down
 

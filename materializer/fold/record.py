@@ -31,7 +31,7 @@ from ...model.values import load
 from . import definitions
 from .outcomes import NEXT_COMMAND, Done, Outcome, Refused, Skipped, change, sequence_number
 from .state import PartitionState
-from .transactions import transact
+from .transactions.single import transact
 from .writes import apply, decide, removal, replace, store
 
 # What a command means is part of the format (see `Level`). This release knows no other.

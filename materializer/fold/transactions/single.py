@@ -5,9 +5,9 @@ are, and apply the decisions only if none refuses. No key is in a transaction tw
 cannot depend on another's.
 """
 
-from ...log.commands import Action, Put, Transact
-from ...model.capacity import transaction_read_half_units
-from ...model.errors import (
+from ....log.commands import Action, Put, Transact
+from ....model.capacity import transaction_read_half_units
+from ....model.errors import (
     ConditionalCheckFailedError,
     IdempotentParameterMismatchError,
     ItemCollectionSizeLimitError,
@@ -16,9 +16,9 @@ from ...model.errors import (
     ResourceNotFoundError,
     TransactionCanceledError,
 )
-from .outcomes import Applied, Outcome, Refused, Transacted, TransactionRefused, cost
-from .state import PartitionState, Table, Token
-from .writes import Decision, apply, decide
+from ..outcomes import Applied, Outcome, Refused, Transacted, TransactionRefused, cost
+from ..state import PartitionState, Table, Token
+from ..writes import Decision, apply, decide
 
 
 def transact(state: PartitionState, command: Transact, sequence_number: int) -> Outcome:

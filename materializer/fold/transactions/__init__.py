@@ -1,0 +1,1 @@
+"""All of a transaction's actions, or none."""
