@@ -12,7 +12,18 @@ from dataclasses import dataclass
 from ..model.errors import LogError, LogFullError
 from .codec import decode_entry, encode_entry
 from .commands import Entry, Genesis, Record
-from .log import LEVEL, Appended, Clock, Deliver, Done, OnFailure, OnRecords, Stop, genesis_entry
+from .log import (
+    LEVEL,
+    Appended,
+    Clock,
+    Deliver,
+    Done,
+    Heard,
+    OnFailure,
+    OnRecords,
+    Stop,
+    genesis_entry,
+)
 
 
 @dataclass(slots=True)
@@ -56,9 +67,9 @@ class Follower:
         """Tell it of the next `count` records in one go (all, if None); how many it were."""
         count = self.behind if count is None else min(count, self.behind)
         if count:
-            records = self._log.records(self.partition, range(self.next, self.next + count))
+            records = self._log.heard(self.partition, range(self.next, self.next + count))
             self.next += count
-            self._deliver(lambda: self._tell(list(records)))
+            self._deliver(lambda: self._tell(records))
         return count
 
     def stop(self) -> None:
@@ -66,7 +77,7 @@ class Follower:
         self._stopped = True
         self._log.followers.remove(self)
 
-    def _tell(self, records: list[Record]) -> None:
+    def _tell(self, records: list[Heard]) -> None:
         if not self._stopped:
             self._on_records(records)
 
@@ -192,13 +203,16 @@ class MemoryLog:
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
         """The durable records from `start` on."""
-        return self.records(partition, range(start, self.end(partition)))
+        return self._read(partition, range(start, self.end(partition)))
 
-    def records(self, partition: int, offsets: range) -> Iterator[Record]:
-        """The records at these places."""
+    def _read(self, partition: int, offsets: range) -> Iterator[Record]:
         for offset in offsets:
             time_ms, body = self._records[partition][offset]
             yield Record(partition, offset, time_ms, decode_entry(body))
+
+    def heard(self, partition: int, offsets: range) -> list[Heard]:
+        """The records at these places as a follower hears them."""
+        return [Heard(partition, offset, *self._records[partition][offset]) for offset in offsets]
 
     def end(self, partition: int) -> int:
         """The offset of the next record."""
@@ -221,7 +235,7 @@ class MemoryLog:
 
     def _write(self, append: _Append) -> Appended:
         records = self._records[append.partition]
-        appended = Appended(append.partition, len(records), self._now())
+        appended = Appended(append.partition, len(records), self._now(), append.body)
         records.append((appended.time_ms, append.body))
         return appended
 
