@@ -1,0 +1,137 @@
+"""Who owns what: evenly, with few moves, and never taken to where nothing is folded."""
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+from foldb.server.cluster.assignment import assign
+from foldb.server.cluster.routes import Member, Route, Table, decode_table, encode_table
+
+
+def node(number: int, owned: Iterable[int] = (), warm: Iterable[int] = ()) -> Member:
+    return Member(
+        f"member-{number:02}",
+        (f"10.0.0.{number}", 7000),
+        frozenset(owned),
+        frozenset(owned) | frozenset(warm),
+    )
+
+
+def loads(routes: list[Route]) -> list[int]:
+    return sorted(Counter(route.owner for route in routes).values())
+
+
+def later(members: list[Member], routes: list[Route]) -> list[Member]:
+    """The members when each has folded what it was given."""
+    found = []
+    for member in members:
+        given = {n for n, route in enumerate(routes) if member.address in route[:2]}
+        owned = {n for n, route in enumerate(routes) if member.address == route.owner}
+        found.append(Member(member.name, member.address, frozenset(owned), frozenset(given)))
+    return found
+
+
+def test_a_lone_node_owns_everything_and_nobody_stands_by() -> None:
+    assert [Route(("10.0.0.1", 7000))] * 9 == assign([node(1)], 9)
+
+
+def test_two_nodes_share_and_stand_by_for_each_other() -> None:
+    routes = assign([node(1), node(2)], 8)
+
+    assert [4, 4] == loads(routes)
+    assert all(route.standby not in (None, route.owner) for route in routes)
+
+
+def test_a_node_that_joins_folds_before_it_owns() -> None:
+    first = assign([node(1, owned=range(8)), node(2)], 8)
+
+    assert [8] == loads(first)
+    assert 4 == sum(route.moving for route in first)
+    assert {("10.0.0.2", 7000)} == {route.standby for route in first}
+
+    second = assign(later([node(1), node(2)], first), 8)
+
+    assert [4, 4] == loads(second)
+    assert not any(route.moving for route in second)
+
+
+def test_what_a_lost_node_owned_goes_to_those_who_stood_by() -> None:
+    three = [node(1), node(2), node(3)]
+    routes = assign(three, 9)
+    members = later(three, routes)
+
+    after = assign(members[1:], 9)
+
+    kept = [n for n, route in enumerate(routes) if route.owner != ("10.0.0.1", 7000)]
+    assert all(after[n].owner == routes[n].owner for n in kept)
+    assert all(after[n].owner == routes[n].standby for n in range(9) if n not in kept)
+
+
+def test_the_order_of_members_says_nothing() -> None:
+    members = [node(n, owned={n}, warm=range(n)) for n in range(5)]
+
+    assert assign(members, 17) == assign(members[::-1], 17)
+
+
+def test_two_who_own_the_same_are_told_apart() -> None:
+    routes = assign([node(1, owned=range(4)), node(2, owned=range(4))], 4)
+
+    assert [2, 2] == loads(routes)
+
+
+def test_one_address_does_not_stand_by_for_itself() -> None:
+    """A node that was killed and started again is two members until the first is given up."""
+    routes = assign([node(1, owned=range(4)), Member("member-99", node(1).address)], 4)
+
+    assert {None} == {route.standby for route in routes}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_comes_and_goes_it_ends_even_and_each_move_had_a_reason(seed: int) -> None:
+    dice = random.Random(seed)
+    partitions = dice.choice([1, 2, 9, 17, 64])
+    members: list[Member] = [node(0)]
+    for number in range(1, 12):
+        if len(members) > 1 and dice.random() < 0.4:
+            members.pop(dice.randrange(len(members)))
+        else:
+            members.append(node(number))
+        for _ in range(4):
+            before = members
+            routes = assign(before, partitions)
+            members = later(before, routes)
+            _never_cold(before, routes)
+
+        counts = Counter(route.owner for route in routes)
+        assert max(counts.values()) - min(counts[member.address] for member in members) <= 1
+        assert not any(route.moving for route in routes)
+        assert routes == assign(members, partitions), "at rest nothing moves"
+        if len(members) > 1:
+            assert all(route.standby not in (None, route.owner) for route in routes)
+            standing = Counter(route.standby for route in routes)
+            assert max(standing.values()) <= 2 * -(-partitions // len(members))
+
+
+def _never_cold(members: list[Member], routes: list[Route]) -> None:
+    """Nobody is given a partition that it has not folded, while somebody there has."""
+    by_address = {member.address: member for member in members}
+    for number, route in enumerate(routes):
+        warm = [member for member in members if number in member.warm]
+        assert not warm or number in by_address[route.owner].warm
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_table_arrives_as_it_was_made(seed: int) -> None:
+    dice = random.Random(seed)
+    members = [node(n, warm={dice.randrange(40)}) for n in range(dice.randrange(1, 6))]
+    routes = assign(members, 40)
+
+    assert Table(7, tuple(routes)) == decode_table(encode_table(routes), 7)
+
+
+def test_the_largest_table_is_small_enough_to_travel_with_the_group() -> None:
+    members = [node(n) for n in range(32)]
+
+    assert len(encode_table(assign(members, 257))) < 4096
