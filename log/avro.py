@@ -154,6 +154,18 @@ def read_count(data: bytes, at: int) -> tuple[int, int]:
     return abs(count), at
 
 
+def read_array(data: bytes, at: int, read: Callable[[bytes, int], tuple[T, int]]) -> tuple[list[T], int]:
+    """An array of what `read` reads."""
+    found: list[T] = []
+    count, at = read_count(data, at)
+    while count:
+        for _ in range(count):
+            each, at = read(data, at)
+            found.append(each)
+        count, at = read_count(data, at)
+    return found, at
+
+
 def read_union_array(
     data: bytes, at: int, readers: Sequence[Callable[[bytes, int], tuple[T, int]]]
 ) -> tuple[list[T], int]:

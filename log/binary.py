@@ -8,7 +8,7 @@ What a refold does not look at is not taken apart: a context keeps its bytes (co
 expressions, which come again and again, are looked up by theirs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar, get_args
 
 import orjson
@@ -25,12 +25,18 @@ from .avro import (
     skip_sized,
 )
 from .commands import (
+    Abandon,
     Action,
     Backfill,
+    Barrier,
     Check,
     Command,
     Context,
+    Decide,
+    Decided,
+    Defined,
     DefineTable,
+    DefinitionApplied,
     Delete,
     Dialect,
     Digest,
@@ -38,12 +44,21 @@ from .commands import (
     Expire,
     Expression,
     Genesis,
+    IndexEntry,
+    IndexFilled,
+    IndexSent,
     Level,
+    Message,
+    Prepare,
     Put,
+    Relay,
+    RelayAck,
     Returns,
     Settle,
+    Skip,
     Transact,
     Update,
+    Vote,
 )
 
 K = TypeVar("K")
@@ -99,6 +114,26 @@ def decode(data: bytes) -> Entry:
     if at != len(data):
         raise ValueError(f"not an entry: it ends at byte {at} of {len(data)}")
     return Entry(data[:ID_BYTES], number, commands, time)
+
+
+def encode_message(message: Message) -> bytes:
+    """A message in binary, with its branch: as it stands in a Relay."""
+    return _WRITE[type(message)](message)
+
+
+def decode_message(data: bytes) -> Message:
+    """The message that is all of `data`.
+
+    Raises:
+        ValueError: It is none, or more than one.
+    """
+    try:
+        message, at = _read_message(data, 0)
+    except (IndexError, ValueError) as error:
+        raise ValueError(f"not a message: {error!r}") from error
+    if at != len(data):
+        raise ValueError(f"not a message: it ends at byte {at} of {len(data)}")
+    return message
 
 
 # What commands have in common
@@ -324,12 +359,19 @@ def _read_check(data: bytes, at: int) -> tuple[Check, int]:
     return Check(table, pk, sk, context, expression, show_refused), at
 
 
+def _actions(actions: Sequence[Action]) -> bytes:
+    return avro.array([_WRITE[type(action)](action) for action in actions])
+
+
+def _read_actions(data: bytes, at: int) -> tuple[list[Action], int]:
+    return avro.read_union_array(data, at, _READ_ACTION)
+
+
 def _transact(transact: Transact) -> bytes:
-    actions = [_WRITE[type(action)](action) for action in transact.actions]
     return b"".join(
         (
             b"\x06",
-            avro.array(actions),
+            _actions(transact.actions),
             transact.context.encoded,
             optional_text(transact.token),
             sized(transact.fingerprint),
@@ -338,20 +380,55 @@ def _transact(transact: Transact) -> bytes:
 
 
 def _read_transact(data: bytes, at: int) -> tuple[Transact, int]:
-    actions, at = avro.read_union_array(data, at, _READ_ACTION)
+    actions, at = _read_actions(data, at)
     context, at = _read_context(data, at)
     token, at = read_optional(data, at, avro.read_text)
     fingerprint, at = read_sized(data, at)
     return Transact(actions, context, token, fingerprint), at
 
 
-def _record(branch: int, kind: type, **fields: str) -> None:
-    """Write and read a command that is rare field by field, each by the name of its type."""
+# Messages are the branches of a union of their own, in a Relay
+
+
+def _index_entry(entry: IndexEntry) -> bytes:
+    """Branch 2: of all messages the one that is sent most."""
+    return b"\x04%b%b%b%b%b%b" % (
+        long(entry.table),
+        long(entry.index),
+        sized(entry.pk),
+        sized(entry.sk),
+        avro.optional(entry.item),
+        long(entry.size),
+    )
+
+
+def _read_index_entry(data: bytes, at: int) -> tuple[IndexEntry, int]:
+    table, at = read_long(data, at)
+    index, at = read_long(data, at)
+    pk, at = read_sized(data, at)
+    sk, at = read_sized(data, at)
+    item, at = read_optional(data, at, read_sized)
+    size, at = read_long(data, at)
+    return IndexEntry(table, index, pk, sk, item, size), at
+
+
+def _read_message(data: bytes, at: int) -> tuple[Message, int]:
+    branch, at = read_long(data, at)
+    if branch < 0:
+        raise ValueError("no branch has a negative number")
+    return _READ_MESSAGE[branch](data, at)
+
+
+# What is rare is written field by field, each by the name of its type
+
+
+def _record(known: list[Any], branch: int, kind: type, **fields: str) -> None:
+    """Let branch `branch` of the union whose readers are `known` be records of `kind`."""
     writers = [(name, _TYPES[type_][0]) for name, type_ in fields.items()]
     readers = [_TYPES[type_][1] for type_ in fields.values()]
 
-    def write(command: Any) -> bytes:
-        return long(branch) + b"".join(write(getattr(command, name)) for name, write in writers)
+    def write(record: Any) -> bytes:
+        return long(branch) + b"".join(write(getattr(record, name)) for name, write in writers)
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         found = []
@@ -360,18 +437,29 @@ def _record(branch: int, kind: type, **fields: str) -> None:
             found.append(value)
         return kind(*found), at
 
-    assert len(_READ) == branch
+    assert len(known) == branch
     _WRITE[kind] = write
-    _READ.append(read)
+    known.append(read)
 
 
 _TYPES: Final[dict[str, tuple[Callable[[Any], bytes], Callable[[bytes, int], tuple[Any, int]]]]] = {
     "long": (long, read_long),
+    "long?": (
+        lambda number: b"\0" if number is None else b"\x02" + long(number),
+        lambda data, at: read_optional(data, at, read_long),
+    ),
+    "long*": (
+        lambda numbers: avro.array([long(number) for number in numbers]),
+        lambda data, at: avro.read_array(data, at, read_long),
+    ),
     "bytes": (sized, read_sized),
+    "bytes?": (avro.optional, lambda data, at: read_optional(data, at, read_sized)),
     "text": (avro.text, avro.read_text),
     "boolean": (avro.boolean, avro.read_boolean),
     "id": (_id, lambda data, at: (_id(data[at : at + ID_BYTES]), at + ID_BYTES)),
     "context": (lambda context: context.encoded, _read_context),
+    "action*": (_actions, _read_actions),
+    "message": (encode_message, _read_message),
 }
 _WRITE: Final[dict[type, Callable[[Any], bytes]]] = {
     Put: _put,
@@ -379,6 +467,7 @@ _WRITE: Final[dict[type, Callable[[Any], bytes]]] = {
     Delete: _delete,
     Check: _check,
     Transact: _transact,
+    IndexEntry: _index_entry,
 }
 _READ_ACTION: Final[list[Callable[[bytes, int], tuple[Action, int]]]] = [
     _read_put,
@@ -386,7 +475,7 @@ _READ_ACTION: Final[list[Callable[[bytes, int], tuple[Action, int]]]] = [
     _read_delete,
     _read_check,
 ]
-# A command's branch is its place in the schema's union: these are in every log ever written. Add at the end only.
+# A branch is a place in one of the schema's unions: these are in every log ever written. Add at the end only.
 _READ: Final[list[Callable[[bytes, int], tuple[Command, int]]]] = [
     _read_put,
     _read_update,
@@ -394,6 +483,7 @@ _READ: Final[list[Callable[[bytes, int], tuple[Command, int]]]] = [
     _read_transact,
 ]
 _record(
+    _READ,
     4,
     DefineTable,
     operation="text",
@@ -403,10 +493,11 @@ _record(
     context="context",
     settle="boolean",
 )
-_record(5, Settle, table="long", context="context")
-_record(6, Backfill, table="long", index="long", count="long", context="context")
-_record(7, Expire, table="long", pk="bytes", sk="bytes", at="text", context="context")
+_record(_READ, 5, Settle, table="long", context="context")
+_record(_READ, 6, Backfill, table="long", index="long", count="long", context="context")
+_record(_READ, 7, Expire, table="long", pk="bytes", sk="bytes", at="text", context="context")
 _record(
+    _READ,
     8,
     Genesis,
     log_id="id",
@@ -417,5 +508,31 @@ _record(
     hash="text",
     limits="text",
 )
-_record(9, Level, level="long", context="context")
-_record(10, Digest, offset="long", digest="text")
+_record(_READ, 9, Level, level="long", context="context")
+_record(_READ, 10, Digest, offset="long", digest="text")
+_record(
+    _READ,
+    11,
+    Relay,
+    sender="long",
+    number="long",
+    offset="long",
+    index="long",
+    time="long",
+    message="message",
+)
+_record(_READ, 12, RelayAck, receiver="long", through="long")
+_record(_READ, 13, Abandon, number="long", context="context")
+_record(_READ, 14, Barrier)
+_record(_READ, 15, Skip, offset="long", index="long?", context="context")
+
+_READ_MESSAGE: Final[list[Callable[[bytes, int], tuple[Message, int]]]] = []
+_record(_READ_MESSAGE, 0, Defined, table="long", version="long", definition="bytes?")
+_record(_READ_MESSAGE, 1, DefinitionApplied, table="long", version="long")
+_READ_MESSAGE.append(_read_index_entry)
+_record(_READ_MESSAGE, 3, IndexSent, table="long", index="long")
+_record(_READ_MESSAGE, 4, IndexFilled, table="long", index="long")
+_record(_READ_MESSAGE, 5, Prepare, number="long", nths="long*", actions="action*")
+_record(_READ_MESSAGE, 6, Vote, number="long", holds="boolean", verdicts="bytes")
+_record(_READ_MESSAGE, 7, Decide, number="long", commit="boolean")
+_record(_READ_MESSAGE, 8, Decided, number="long")

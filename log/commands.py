@@ -51,6 +51,20 @@ class Position(NamedTuple):
         return place if partitions == 1 else f"{self.partition}:{place}"
 
 
+class Cut(NamedTuple):
+    """Several positions, one a partition, by partition: what an answer of several partitions is true of."""
+
+    positions: tuple[Position, ...]
+
+    def text(self, partitions: int = 1) -> str:
+        """The positions, joined by commas.
+
+        >>> Cut((Position(1, 7), Position(2, 10482, 3))).text(partitions=9)
+        '1:7,2:10482.3'
+        """
+        return ",".join(position.text(partitions) for position in self.positions)
+
+
 @final
 class Context:
     """Who asked. `request_id` is the answer's x-amzn-RequestId, `invocation_id` the SDK's, one for all its retries.
@@ -304,8 +318,174 @@ class Digest:
     digest: str
 
 
+# Messages: what one partition tells another. They travel in a Relay, and are folded in the receiver's log.
+
+
+@dataclass(slots=True)
+class Defined:
+    """Catalog to all: a table is now as `definition` says (its JSON, canonical), or is gone if that is None.
+
+    `version` counts the definitions that the catalog has sent, from 1.
+    """
+
+    table: int
+    version: int
+    definition: bytes | None
+
+
+@dataclass(slots=True)
+class DefinitionApplied:
+    """To the catalog: the sender has folded the definition `version` of a table."""
+
+    table: int
+    version: int
+
+
+@dataclass(slots=True)
+class IndexEntry:
+    """To the owner of an index key: what stands there now, or nothing if `item` is None.
+
+    All that ever concerns one place of an index comes from the partition of one item, in order.
+    """
+
+    table: int
+    index: int
+    pk: bytes
+    sk: bytes
+    item: bytes | None
+    size: int
+
+
+@dataclass(slots=True)
+class IndexSent:
+    """To every partition: the sender has sent the entries of all its items for a new index."""
+
+    table: int
+    index: int
+
+
+@dataclass(slots=True)
+class IndexFilled:
+    """To the catalog: the sender has had everybody's IndexSent, so its part of a new index is whole."""
+
+    table: int
+    index: int
+
+
+@dataclass(slots=True)
+class Prepare:
+    """To a participant: judge these actions of transaction `number` of the sender, and hold their keys.
+
+    `nths` are the places of the actions in the transaction, for the numbers of their changes.
+    """
+
+    number: int
+    nths: Sequence[int]
+    actions: Sequence[Action]
+
+
+@dataclass(slots=True)
+class Vote:
+    """To the coordinator: what became of its Prepare. `verdicts` is a canonical JSON array, one for each action."""
+
+    number: int
+    holds: bool
+    verdicts: bytes
+
+
+@dataclass(slots=True)
+class Decide:
+    """To a participant: its part of transaction `number` of the sender is to be applied, or forgotten."""
+
+    number: int
+    commit: bool
+
+
+@dataclass(slots=True)
+class Decided:
+    """To the coordinator: the sender has folded the decision and holds no key any more."""
+
+    number: int
+
+
+Message: TypeAlias = (
+    Defined
+    | DefinitionApplied
+    | IndexEntry
+    | IndexSent
+    | IndexFilled
+    | Prepare
+    | Vote
+    | Decide
+    | Decided
+)
+
+
+@dataclass(slots=True)
+class Relay:
+    """Message `number` (from 0, without gaps) of partition `sender` to the partition in whose log this stands.
+
+    `offset` and `index` are the place of the command in the sender's log that sent it, `time` is log time there.
+    """
+
+    sender: int
+    number: int
+    offset: int
+    index: int
+    time: int
+    message: Message
+
+
+@dataclass(slots=True)
+class RelayAck:
+    """The partition `receiver` has folded this partition's messages up to and including number `through`."""
+
+    receiver: int
+    through: int
+
+
+@dataclass(slots=True)
+class Abandon:
+    """The owner's timer: transaction `number` of this coordinator has been undecided for too long."""
+
+    number: int
+    context: Context
+
+
+@dataclass(slots=True)
+class Barrier:
+    """Nothing. Who has folded its own Barrier has folded whatever was durable when it was sent."""
+
+
+@dataclass(slots=True)
+class Skip:
+    """The operator's decision: what stands at `offset` (one command of it, or all), where the fold raises, is void.
+
+    Workers look ahead for it when they meet that record.
+    """
+
+    offset: int
+    index: int | None
+    context: Context
+
+
 Command: TypeAlias = (
-    Put | Update | Delete | Transact | DefineTable | Settle | Backfill | Expire | Genesis | Level | Digest
+    Put
+    | Update
+    | Delete
+    | Transact
+    | DefineTable
+    | Settle
+    | Backfill
+    | Expire
+    | Genesis
+    | Level
+    | Digest
+    | Relay
+    | RelayAck
+    | Abandon
+    | Barrier
+    | Skip
 )
 
 

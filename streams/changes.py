@@ -7,14 +7,14 @@ Refused and repeated commands have none, nor has a write that left its item as i
 
 from collections.abc import Iterable, Iterator
 
-from ..materializer.fold.outcomes import Applied, Change, Done, Outcome, Transacted
+from ..materializer.fold.outcomes import Applied, Change, Counted, Done, Outcome, Taken, Transacted
 
 
-def changes(outcomes: Iterable[Outcome]) -> Iterator[Change]:
+def changes(outcomes: Iterable[Outcome | Counted]) -> Iterator[Change]:
     """The changes that one record's outcomes hold."""
     for outcome in outcomes:
         match outcome:
             case Applied(change=Change() as change) | Done(change=Change() as change):
                 yield change
-            case Transacted(actions=actions):
+            case Transacted(actions=actions) | Taken(applied=actions):
                 yield from changes(actions)

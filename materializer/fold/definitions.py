@@ -1,26 +1,38 @@
 """Table commands: which tables exist and what they are like.
 
 A table command is judged by the pure functions of `model.table_requests` on the definition as it is, with the
-log's time. What it answers is the definition on its way (CREATING, UPDATING, DELETING). Without a delay the
-table is settled in the same step; with one it stays so until the owner proposes Settle. A new index of a table
-that has items is filled by Backfill commands, so that no step is long.
+log's time. What it answers is the definition on its way (CREATING, UPDATING, DELETING). Where there is one partition
+the table is settled in the same step, or with a delay when the owner proposes Settle.
+
+Where there are several, the catalog decides and tells the others where it leads:
+
+    DefineTable ──► definition on its way, here          Defined(settled) ──► every other partition
+                                                                                    │
+    all have applied it, and the delay is over ◄───────── DefinitionApplied ◄───────┘
+        ──► definition settled, here
+
+So a table, or an index, that the catalog calls ACTIVE is so everywhere, and one that it has no more is nowhere. A new
+index is filled when every partition has told that its part is whole (indexes.py): that definition spreads as well.
 """
 
 import orjson
 
-from ...log.commands import Backfill, DefineTable, Settle
+from ...log.commands import Defined, DefineTable, DefinitionApplied, IndexFilled, Settle
 from ...model import table_requests
 from ...model.errors import RequestError, ResourceInUseError
-from ...model.tables import TableDefinition, index_filled, key_error_of_index, settled
+from ...model.slots import CATALOG, data_partitions
+from ...model.tables import TableDefinition, index_filled, settled
 from ...model.throughput import units_of
-from ...model.values import load
-from .entries import entry_of, entry_place
-from .outcomes import Defined, Done, Outcome, Refused, Skipped
-from .state import Index, PartitionState, Table
+from . import outcomes
+from .outbox import send
+from .outcomes import Done, Outcome, Refused, Skipped
+from .state import PartitionState, Pending
 
 
-def define(state: PartitionState, command: DefineTable) -> Outcome:
+def define(state: PartitionState, command: DefineTable, sequence_number: int) -> Outcome:
     """Fold a table command."""
+    if state.partition != CATALOG:
+        return Skipped("not the catalog")
     request = orjson.loads(command.request)
     try:
         if command.operation == "CreateTable":
@@ -41,11 +53,12 @@ def define(state: PartitionState, command: DefineTable) -> Outcome:
     except RequestError as error:
         return Refused(error)
 
-    state.next_id = max([state.next_id, definition.id + 1, *(index.id + 1 for index in definition.indexes)])
-    _install(state, definition)
-    if not command.settle and definition.status != "ACTIVE":
+    state.install(definition)
+    if state.partitions > 1:
+        _spread(state, definition, sequence_number, delayed=command.settle)
+    elif not command.settle and definition.status != "ACTIVE":
         _settle(state, definition)
-    return Defined(definition)
+    return outcomes.Defined(definition)
 
 
 def settle(state: PartitionState, command: Settle) -> Outcome:
@@ -53,26 +66,43 @@ def settle(state: PartitionState, command: Settle) -> Outcome:
     table = state.tables.get(command.table)
     if table is None or table.definition.status == "ACTIVE":
         return Done(progressed=False)
-    _settle(state, table.definition)
+    if state.partitions == 1:
+        _settle(state, table.definition)
+        return Done(progressed=True)
+    pending = state.spreading.pending.get(command.table)
+    if pending is None or not pending.delayed:
+        return Done(progressed=False)
+    pending.delayed = False
+    _settle_applied(state)
     return Done(progressed=True)
 
 
-def backfill(state: PartitionState, command: Backfill) -> Outcome:
-    """Fold a Backfill: give the next items their entries, or find that all have theirs.
+def take_definition(state: PartitionState, message: Defined, sequence_number: int) -> None:
+    """Fold a Defined: the catalog's word is law."""
+    if message.definition is None:
+        state.drop(message.table)
+    else:
+        state.install(TableDefinition.from_json(orjson.loads(message.definition)))
+    send(state, CATALOG, DefinitionApplied(message.table, message.version), sequence_number)
 
-    Writes maintain a new index from the start, so an entry may be there already: it is the same one. Items
-    whose attributes the index cannot take are passed over, as DynamoDB does.
-    """
-    table = state.tables.get(command.table)
-    if table is None:
-        return Done(progressed=False)
-    index = next((index for index in table.indexes.values() if index.definition.id == command.index), None)
-    if index is None or not index.definition.backfilling:
-        return Done(progressed=False)
-    if not _fill(state, table, index, command.count):
-        index.cursor = None
-        _install(state, index_filled(table.definition, command.index))
-    return Done(progressed=True)
+
+def take_applied(state: PartitionState, sender: int, message: DefinitionApplied) -> None:
+    """Fold a DefinitionApplied: what all have applied is settled."""
+    state.spreading.applied[sender] = message.version
+    _settle_applied(state)
+
+
+def take_filled(state: PartitionState, sender: int, message: IndexFilled, sequence_number: int) -> None:
+    """Fold an IndexFilled: when all parts of an index are whole, everybody is told."""
+    table = state.tables.get(message.table)
+    if table is None or all(index.id != message.index for index in table.definition.indexes):
+        return
+    filled = state.spreading.filled
+    filled[message.index] = sorted({sender, *filled.get(message.index, ())})
+    if _is_filled(state, message.index):
+        pending = state.spreading.pending.get(message.table)
+        delayed = pending is not None and pending.delayed
+        _spread(state, table.definition, sequence_number, delayed=delayed)
 
 
 def _create(state: PartitionState, command: DefineTable, request: dict[str, object]) -> TableDefinition:
@@ -95,33 +125,60 @@ def _units(state: PartitionState, but: int = 0) -> tuple[int, int]:
     return units_of(table.definition for table in state.tables.values() if table.definition.id != but)
 
 
-def _install(state: PartitionState, definition: TableDefinition) -> None:
-    table = state.tables.get(definition.id)
-    if table is None:
-        state.tables[definition.id] = Table(definition)
-        state.names[definition.name] = definition.id
-    else:
-        table.define(definition)
-
-
 def _settle(state: PartitionState, definition: TableDefinition) -> None:
     after = settled(definition)
     if after is None:
-        del state.tables[definition.id]
-        del state.names[definition.name]
-        return
-    _install(state, after)
+        state.drop(definition.id)
+    else:
+        state.install(after)
 
 
-def _fill(state: PartitionState, table: Table, index: Index, count: int) -> bool:
-    """Enter up to `count` items after the cursor; False when the table's end is reached."""
-    for digest, pk, sk, stored in table.items.scan(index.cursor):
-        if count == 0:
-            return True
-        count -= 1
-        index.cursor = (digest, pk, sk)
-        item = load(stored[0])
-        place = entry_place(index, item, pk, sk)
-        if place is not None and key_error_of_index(index.definition, item, state.limits) is None:
-            index.store.put(*place, entry_of(index, item, stored, state.limits))
-    return False
+# Several partitions
+
+
+def _spread(
+    state: PartitionState, definition: TableDefinition, sequence_number: int, *, delayed: bool
+) -> None:
+    """Tell all others where a definition leads. It gets there, here too, when all have applied it."""
+    spreading = state.spreading
+    spreading.version += 1
+    goal = _goal(state, definition)
+    body = None if goal is None else orjson.dumps(goal.to_json(), option=orjson.OPT_SORT_KEYS)
+    for partition in data_partitions(state.partitions):
+        send(state, partition, Defined(definition.id, spreading.version, body), sequence_number)
+    if goal != definition:
+        spreading.pending[definition.id] = Pending(spreading.version, delayed)
+
+
+def _goal(state: PartitionState, definition: TableDefinition) -> TableDefinition | None:
+    """The definition once it is settled, with those indexes filled that are whole everywhere."""
+    goal = settled(definition)
+    if goal is not None:
+        for index in goal.indexes:
+            if index.backfilling and _is_filled(state, index.id):
+                goal = index_filled(goal, index.id)
+    return goal
+
+
+def _is_filled(state: PartitionState, index_id: int) -> bool:
+    return state.spreading.filled.get(index_id) == list(data_partitions(state.partitions))
+
+
+def _settle_applied(state: PartitionState) -> None:
+    """Have those tables be as they are everywhere that are so, and whose delay is over."""
+    spreading = state.spreading
+    everywhere = min(spreading.applied.get(one, 0) for one in data_partitions(state.partitions))
+    for table_id, pending in list(spreading.pending.items()):
+        if pending.delayed or pending.version > everywhere:
+            continue
+        del spreading.pending[table_id]
+        before = state.tables[table_id].definition
+        goal = _goal(state, before)
+        if goal is None:
+            state.drop(table_id)
+        else:
+            state.install(goal)
+        for index in before.indexes:
+            after = None if goal is None else goal.index(index.name)
+            if after is None or not after.backfilling:
+                spreading.filled.pop(index.id, None)

@@ -1,6 +1,7 @@
 """The canonical form of a partition's state.
 
-    dump   ::= state origin* token* table* end
+    dump   ::= state origin* token* transactions talk table* end   for transactions see transactions/frames.py
+    talk   ::= spreading? received* (outbox message*)* early* voided*    by partition; only of several partitions
     table  ::= definition item* (index entry*)*       tables and indexes by id, items and entries in scan order
     frame  ::= kind (1 byte)  length (4)  payload
 
@@ -18,19 +19,29 @@ from typing import Any, Final
 
 import orjson
 
-from .state import Index, PartitionState, Table
+from ...log.binary import encode_message
+from .state import Index, PartitionState, Spreading, Table
 from .storage import Store
+from .transactions.frames import frames
 
 STATE: Final = b"S"
 ORIGIN: Final = b"O"
 TOKEN: Final = b"K"
 TABLE: Final = b"T"
 INDEX: Final = b"X"
+SPREADING: Final = b"D"
+RECEIVED: Final = b"R"
+OUTBOX: Final = b"B"
+MESSAGE: Final = b"M"  # of the outbox whose frame came last
+EARLY: Final = b"E"
+VOIDED: Final = b"Y"
 ITEM: Final = b"I"  # of the table or index whose frame came last
 END: Final = b"."
 
 _FRAME = Struct(">cI")
 _ORIGIN = Struct(">16sQ")
+_MESSAGE = Struct(">QIQ")  # offset and index of the command that sent it, and log time then
+_EARLY = Struct(">I")  # the sender
 _ITEM = Struct(">IIII")  # lengths of partition key, sort key and item, and the item's size
 
 
@@ -41,6 +52,9 @@ def dump(state: PartitionState) -> Iterator[bytes]:
         yield _frame(ORIGIN, _ORIGIN.pack(origin, number))
     for name, token in state.tokens.items():
         yield _json(TOKEN, [name, token.fingerprint.hex(), token.time])
+    for kind, content in frames(state.transactions):
+        yield _json(kind, content)
+    yield from _talk(state)
     for table_id in sorted(state.tables):
         yield from dump_table(state.tables[table_id])
     yield _frame(END, b"")
@@ -68,6 +82,34 @@ def digest_of(frames: Iterable[bytes]) -> str:
     return total.hexdigest()
 
 
+def _talk(state: PartitionState) -> Iterator[bytes]:
+    """What is between this partition and the others."""
+    if state.spreading != Spreading():
+        yield _json(SPREADING, _spreading(state.spreading))
+    for sender in sorted(state.received):
+        yield _json(RECEIVED, [sender, state.received[sender]])
+    for receiver in sorted(state.outboxes):
+        outbox = state.outboxes[receiver]
+        yield _json(OUTBOX, [receiver, outbox.next_number - len(outbox.unacknowledged)])
+        for one in outbox.unacknowledged:
+            yield _frame(
+                MESSAGE, _MESSAGE.pack(one.offset, one.index, one.time) + encode_message(one.message)
+            )
+    for sender, message in state.early:
+        yield _frame(EARLY, _EARLY.pack(sender) + encode_message(message))
+    for offset, index in state.voided:
+        yield _json(VOIDED, [offset, index])
+
+
+def _spreading(spreading: Spreading) -> dict[str, Any]:
+    return {
+        "version": spreading.version,
+        "applied": sorted(spreading.applied.items()),
+        "pending": [[table, one.version, one.delayed] for table, one in sorted(spreading.pending.items())],
+        "filled": sorted(spreading.filled.items()),
+    }
+
+
 def _header(state: PartitionState) -> dict[str, Any]:
     genesis = state.genesis
     return {
@@ -83,10 +125,13 @@ def _header(state: PartitionState) -> dict[str, Any]:
 
 def _index(index: Index) -> dict[str, Any]:
     cursor = index.cursor
-    return {
+    frame: dict[str, Any] = {
         "id": index.definition.id,
         "cursor": None if cursor is None else [f"{cursor[0]:016x}", cursor[1].hex(), cursor[2].hex()],
     }
+    if index.is_sent or index.heard:
+        frame |= {"is_sent": index.is_sent, "heard": index.heard}
+    return frame
 
 
 def _items(store: Store) -> Iterator[bytes]:

@@ -13,16 +13,21 @@ from typing import Any, Final
 
 import orjson
 
-from ...log.commands import Genesis
+from ...log.binary import decode_message
+from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
 from ...model.limits import limits_named
 from ...model.tables import TableDefinition
 from . import dump as form
-from .state import Index, PartitionState, Table, Token
+from .outbox import Outbox, size_of
+from .state import Index, PartitionState, Pending, Spreading, Table, Token
 from .storage import Store, Stored
+from .transactions.frames import take_frame
 
 _FRAME: Final = Struct(">cI")
 _ITEM: Final = Struct(">cIIIII")  # an item's frame up to its key: one call reads both
 _ORIGIN: Final = Struct(">16sQ")
+_MESSAGE: Final = Struct(">QIQ")
+_EARLY: Final = Struct(">I")
 _LARGEST: Final = 64 << 20  # so that nobody waits for the end of a frame whose length is damaged
 
 
@@ -52,6 +57,7 @@ class _Loader:
     def __init__(self) -> None:
         self.state = PartitionState()
         self.ended = False
+        self._outbox = Outbox()
         self._table: Table | None = None
         self._store: Store | None = None
         # The entry of an index that projects everything is the item's own bytes, not a copy: so they are found again.
@@ -89,10 +95,26 @@ class _Loader:
                 self._begin_table(TableDefinition.from_json(orjson.loads(payload)))
             case form.INDEX:
                 self._begin_index(orjson.loads(payload))
+            case form.SPREADING:
+                self._take_spreading(**orjson.loads(payload))
+            case form.RECEIVED:
+                sender, number = orjson.loads(payload)
+                self.state.received[sender] = number
+            case form.OUTBOX:
+                receiver, number = orjson.loads(payload)
+                self._outbox = self.state.outboxes[receiver] = Outbox(number)
+            case form.MESSAGE:
+                self._take_message(payload)
+            case form.EARLY:
+                self._take_early(payload)
+            case form.VOIDED:
+                offset, index = orjson.loads(payload)
+                self.state.voided.append((offset, index))
             case form.END:
                 self.ended = True
             case _:
-                raise ValueError(f"no frame of a dump has the kind {kind!r}")
+                if not take_frame(self.state.transactions, kind, payload):
+                    raise ValueError(f"no frame of a dump has the kind {kind!r}")
 
     def _begin(self, header: dict[str, Any]) -> None:
         genesis = header.pop("genesis")
@@ -100,6 +122,28 @@ class _Loader:
             genesis = Genesis(**{**genesis, "log_id": bytes.fromhex(genesis["log_id"])})
         limits = limits_named(header.pop("limits"))
         self.state = PartitionState(genesis=genesis, limits=limits, **header)
+
+    def _take_spreading(
+        self, version: int, applied: list[Any], pending: list[Any], filled: list[Any]
+    ) -> None:
+        tables = {table: Pending(version, delayed) for table, version, delayed in pending}
+        self.state.spreading = Spreading(version, dict(applied), tables, dict(filled))
+
+    def _take_message(self, payload: bytes) -> None:
+        offset, index, time = _MESSAGE.unpack_from(payload)
+        message = decode_message(payload[_MESSAGE.size :])
+        outbox = self._outbox
+        relay = Relay(self.state.partition, outbox.next_number, offset, index, time, message)
+        outbox.unacknowledged.append(relay)
+        outbox.next_number += 1
+        self.state.unacknowledged_bytes += size_of(message)
+
+    def _take_early(self, payload: bytes) -> None:
+        [sender] = _EARLY.unpack_from(payload)
+        message = decode_message(payload[_EARLY.size :])
+        if not isinstance(message, IndexEntry | IndexSent):
+            raise ValueError("only messages about an index may be early")
+        self.state.early.append((sender, message))
 
     def _begin_table(self, definition: TableDefinition) -> None:
         table = self.state.tables[definition.id] = Table(definition)
@@ -115,6 +159,7 @@ class _Loader:
         cursor = frame["cursor"]
         if cursor is not None:
             index.cursor = (int(cursor[0], 16), bytes.fromhex(cursor[1]), bytes.fromhex(cursor[2]))
+        index.is_sent, index.heard = frame.get("is_sent", False), frame.get("heard", [])
         self._store = index.store
         self._is_index = True
         self._is_sharing = index.kept is None

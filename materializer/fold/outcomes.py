@@ -6,6 +6,7 @@ A refusal is an outcome, not an exception: the command keeps its place in the lo
 sender is told why. Outcomes are plain data, because the sender may sit on another node.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -30,6 +31,16 @@ def sequence_number(offset: int, index: int, nth: int) -> int:
     100000000000001048200030000
     """
     return ((_OFFSETS + offset) * _WIDTH + index) * _WIDTH + nth
+
+
+def place_of(sequence_number: int) -> tuple[int, int]:
+    """The offset and index that a sequence number was made of.
+
+    >>> place_of(sequence_number(10482, 3, 7))
+    (10482, 3)
+    """
+    offset, index = divmod(sequence_number // _WIDTH, _WIDTH)
+    return offset - _OFFSETS, index
 
 
 @dataclass(slots=True)
@@ -139,10 +150,18 @@ class Refused:
 
 
 @dataclass(slots=True)
+class Counted:
+    """An action of a transaction over partitions: what it cost. What it did is told where its item lives."""
+
+    units: Units
+    collection_size: int | None = None
+
+
+@dataclass(slots=True)
 class Transacted:
     """Every action went through. `replayed` marks a used ClientRequestToken: nothing was done again."""
 
-    actions: list[Applied]
+    actions: Sequence[Applied | Counted]
     replayed: bool = False
 
 
@@ -163,7 +182,7 @@ class Defined:
 
 @dataclass(slots=True)
 class Done:
-    """A command of the owner's timers, or a Genesis, Level or Digest; `progressed` tells whether it did anything."""
+    """A command of an owner, an operator or the log itself; `progressed` tells whether it did anything."""
 
     progressed: bool
     change: Change | None = None
@@ -171,9 +190,29 @@ class Done:
 
 @dataclass(slots=True)
 class Skipped:
-    """The command had no effect at its place: the entry is a duplicate or stale, or the table is not known here."""
+    """The command had no effect at its place: the entry is a duplicate or stale, its table or slot not of here."""
 
     why: str
+
+
+@dataclass(slots=True)
+class Begun:
+    """A transaction over partitions has begun, and has this number here. Its outcome comes later, in a Taken."""
+
+    number: int
+
+
+@dataclass(slots=True)
+class Taken:
+    """What another partition told was folded, or a transaction was given up.
+
+    `through` is the number of the last message of that sender that is folded now, `applied` what a commit wrote here,
+    `resolved` the outcomes of this partition's transactions that are known now, by number.
+    """
+
+    through: int = -1
+    applied: Sequence[Applied] = ()
+    resolved: Sequence[tuple[int, "Outcome"]] = ()
 
 
 @dataclass(slots=True)
@@ -183,4 +222,6 @@ class Failed:
     error: RequestError
 
 
-Outcome: TypeAlias = Applied | Refused | Transacted | TransactionRefused | Defined | Done | Skipped | Failed
+Outcome: TypeAlias = (
+    Applied | Refused | Transacted | TransactionRefused | Defined | Done | Skipped | Begun | Taken | Failed
+)

@@ -8,8 +8,13 @@ and any day. A command that is refused is an outcome. Anything that raises here 
 partition at the record's position.
 """
 
+from collections.abc import Collection, Iterable
+from typing import TypeAlias
+
 from ...log.commands import (
+    Abandon,
     Backfill,
+    Barrier,
     Command,
     DefineTable,
     Delete,
@@ -20,28 +25,53 @@ from ...log.commands import (
     Level,
     Put,
     Record,
+    Relay,
+    RelayAck,
     Settle,
+    Skip,
     Transact,
     Update,
 )
 from ...log.log import HASH
 from ...model import numbers
-from ...model.errors import NewerVersionError
+from ...model.errors import NewerVersionError, TransactionConflictError
 from ...model.values import load
-from . import definitions
+from . import definitions, messages
+from .indexes import backfill
 from .outcomes import NEXT_COMMAND, Done, Outcome, Refused, Skipped, change, sequence_number
 from .state import PartitionState
-from .transactions.single import transact
+from .transactions.coordinator import abandon
+from .transactions.transact import transact
 from .writes import apply, decide, removal, replace, store
 
 # What a command means is part of the format (see `Level`). This release knows no other.
-LEVEL = 1
+LEVEL = 2
+
+Void: TypeAlias = tuple[int, int | None]
+"""The offset of a record, and the index of one of its commands or None for all: what a Skip declares void."""
 
 
-def fold(state: PartitionState, record: Record) -> list[Outcome]:
+class LateSkipError(Exception):
+    """A Skip was met, and what it declares void had been folded: this release does not raise there.
+
+    Whoever folds begins anew, with a state from before `void`, and says that it is void.
+    """
+
+    def __init__(self, void: Void) -> None:
+        super().__init__(f"what stands at {void} is void, and was folded")
+        self.void = void
+
+
+def fold(state: PartitionState, record: Record, void: Collection[Void] = ()) -> list[Outcome]:
     """Fold one record into the state and say what became of each command.
 
+    Args:
+        state: What the records before made.
+        record: The next one.
+        void: What later records declare void (`voids`); most logs have nothing of the kind.
+
     Raises:
+        LateSkipError: The record declares void what was folded.
         AssertionError: The record is not the next one, or a command is not what the server may append: a bug.
         NewerVersionError: A later release wrote it, and its commands mean what this one does not know.
     """
@@ -50,15 +80,30 @@ def fold(state: PartitionState, record: Record) -> list[Outcome]:
     entry = record.entry
     time = record.time if entry.time is None else entry.time
     state.log_time = max(state.log_time, time)
+    here = [] if not void else [index for offset, index in void if offset == record.offset]
+    state.voided += [(record.offset, index) for index in here]
     if not state.count_origin(entry.origin, entry.number):
         return _skipped(entry)
-    outcomes = []
+    outcomes: list[Outcome] = []
     base = 0 if state.genesis is None else state.genesis.base
     number = sequence_number(base + record.offset, 0, 0)
     for command in entry.commands:
-        outcomes.append(fold_command(state, command, number))
+        if here and (None in here or len(outcomes) in here):
+            outcomes.append(_pass_over(state, command))
+        else:
+            outcomes.append(fold_command(state, command, number))
         number += NEXT_COMMAND
     return outcomes
+
+
+def voids(records: Iterable[Record]) -> list[Void]:
+    """What these records declare void of those before them."""
+    commands = ((record, command) for record in records for command in record.entry.commands)
+    return [
+        (command.offset, command.index)
+        for record, command in commands
+        if type(command) is Skip and command.offset < record.offset
+    ]
 
 
 def fold_command(state: PartitionState, command: Command, sequence_number: int) -> Outcome:
@@ -71,17 +116,25 @@ def fold_command(state: PartitionState, command: Command, sequence_number: int) 
         case Expire():
             return _expire(state, command, sequence_number)
         case DefineTable():
-            return definitions.define(state, command)
+            return definitions.define(state, command, sequence_number)
         case Settle():
             return definitions.settle(state, command)
         case Backfill():
-            return definitions.backfill(state, command)
+            return backfill(state, command, sequence_number)
+        case Relay():
+            return messages.relay(state, command, sequence_number)
+        case RelayAck():
+            return messages.relay_ack(state, command)
+        case Abandon():
+            return abandon(state, command, sequence_number)
         case Genesis():
             return _begin(state, command)
         case Level():
             return _raise_level(state, command)
-        case Digest():
+        case Digest() | Barrier():
             return Done(progressed=False)
+        case Skip():
+            return _skip(state, command)
 
 
 def _write(state: PartitionState, command: Put | Update | Delete, sequence_number: int) -> Outcome:
@@ -89,12 +142,16 @@ def _write(state: PartitionState, command: Put | Update | Delete, sequence_numbe
     if table is None:
         return Skipped("no such table")
     assert state.genesis is not None, "the log does not begin with a Genesis"
+    if state.partitions > 1 and table.items.slot_of(command.pk) not in state.slots:
+        return Skipped("not of this partition")
+    if state.transactions.held and (command.table, command.pk, command.sk) in state.transactions.held:
+        return Refused(TransactionConflictError())
     if type(command) is Put and command.expression is None and not table.indexes:
         return replace(table, command, sequence_number, state.log_time)
     decision = decide(table, command, state.limits)
     if isinstance(decision, Refused):
         return decision
-    return apply(table, command, decision, sequence_number, state.log_time)
+    return apply(state, table, command, decision, sequence_number)
 
 
 def _expire(state: PartitionState, command: Expire, sequence_number: int) -> Outcome:
@@ -107,12 +164,14 @@ def _expire(state: PartitionState, command: Expire, sequence_number: int) -> Out
     old = None if table is None else table.items.get(command.pk, command.sk)
     if table is None or old is None or table.definition.ttl_attribute is None:
         return Done(progressed=False)
+    if (command.table, command.pk, command.sk) in state.transactions.held:
+        return Done(progressed=False)
     value = load(old[0]).get(table.definition.ttl_attribute, {})
     due = numbers.compare(command.at, str(state.log_time // 1000)) <= 0
     if value.get("N") != command.at or not due:
         return Done(progressed=False)
     decision = removal(table, command.pk, command.sk, old, state.limits)
-    store(table, command.pk, command.sk, decision)
+    store(state, table, command.pk, command.sk, decision, sequence_number)
     return Done(
         progressed=True,
         change=change(
@@ -126,6 +185,21 @@ def _expire(state: PartitionState, command: Expire, sequence_number: int) -> Out
             command.context,
         ),
     )
+
+
+def _pass_over(state: PartitionState, command: Command) -> Outcome:
+    """Leave out what is void. A message counts all the same, or its sender would tell it for ever."""
+    if type(command) is Relay:
+        messages.receive(state, command)
+    return Skipped("an operator declared it void")
+
+
+def _skip(state: PartitionState, command: Skip) -> Outcome:
+    """Find that what is void was passed over. An offset that is not before the Skip's own says nothing."""
+    void = command.offset, command.index
+    if command.offset < state.next_offset - 1 and void not in state.voided:
+        raise LateSkipError(void)
+    return Done(progressed=False)
 
 
 def _begin(state: PartitionState, genesis: Genesis) -> Outcome:

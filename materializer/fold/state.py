@@ -4,6 +4,9 @@
     ├── tables: id -> Table          definition, items, indexes
     ├── names: name -> id            the catalog
     ├── origins, tokens              what makes a repeated entry or request harmless
+    ├── transactions                 those that take more than one step
+    ├── outboxes, received, early    what partitions tell each other (outbox.py, messages.py)
+    ├── spreading                    definitions on their way to all partitions, at the catalog
     └── genesis, level, log time, next offset, next id
 
 It depends on nothing but the entries, so the same log makes the same state, to the byte (`dump.py`). Nobody
@@ -12,10 +15,13 @@ but the fold changes it.
 
 from dataclasses import dataclass, field
 
-from ...log.commands import Genesis
+from ...log.commands import Genesis, IndexEntry, IndexSent
 from ...model.limits import MODERN, Limits, limits_named
+from ...model.slots import slots_of
 from ...model.tables import IndexDefinition, TableDefinition
+from .outbox import Outbox
 from .storage import Store
+from .transactions.state import Transactions
 
 ORIGINS_KEPT = 1024
 
@@ -23,16 +29,26 @@ ORIGINS_KEPT = 1024
 class Index:
     """A secondary index: its entries under (index partition key, composite of index sort key and table key).
 
-    While it is backfilled, `cursor` is the place of the last table item that has its entry, (hash, pk, sk).
+    Attributes:
+        cursor: While it is backfilled, the place of the last table item that has its entry, (hash, pk, sk).
+        is_sent: All items of this partition have their entries, here or on their way to other partitions.
+        heard: The partitions from which all entries for this one are here, sorted.
     """
 
-    __slots__ = ("cursor", "definition", "kept", "store")
+    __slots__ = ("cursor", "definition", "heard", "is_sent", "kept", "store")
 
     def __init__(self, definition: IndexDefinition, table: TableDefinition) -> None:
         self.definition = definition
         self.store = Store(definition.id, has_sort_key=True)
         self.cursor: tuple[int, bytes, bytes] | None = None
+        self.is_sent = False
+        self.heard: list[int] = []
         self.kept = _kept(definition, table)
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether items of this partition may still be without their entries."""
+        return self.definition.backfilling and not self.is_sent
 
 
 class Table:
@@ -76,8 +92,42 @@ class Token:
 
 
 @dataclass(slots=True)
+class Pending:
+    """A table that is on its way: until all have applied `version`, and its delay is over if `delayed`."""
+
+    version: int
+    delayed: bool
+
+
+@dataclass(slots=True)
+class Spreading:
+    """How the catalog's definitions get to the other partitions.
+
+    Attributes:
+        version: How many have been sent.
+        applied: Of each partition the last that it has applied.
+        pending: The tables that are on their way.
+        filled: Of each new index the partitions whose part of it is whole, sorted.
+    """
+
+    version: int = 0
+    applied: dict[int, int] = field(default_factory=dict)
+    pending: dict[int, Pending] = field(default_factory=dict)
+    filled: dict[int, list[int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class PartitionState:
-    """One partition's state. `origins` goes from the least to the most recently used, `tokens` by time."""
+    """One partition's state. `origins` goes from the least to the most recently used, `tokens` by time.
+
+    Attributes:
+        slots: Those that the partition owns.
+        outboxes: What it told the others, by receiver.
+        unacknowledged_bytes: About how much of that waits to be acknowledged.
+        received: The number of the next message from each sender.
+        early: Messages about indexes of which the definition has yet to come, with their senders.
+        voided: What an operator declared void and was passed over: offset, and index if it was one command.
+    """
 
     genesis: Genesis | None = None
     limits: Limits = MODERN
@@ -89,12 +139,47 @@ class PartitionState:
     names: dict[str, int] = field(default_factory=dict)
     origins: dict[bytes, int] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
+    transactions: Transactions = field(default_factory=Transactions)
+    outboxes: dict[int, Outbox] = field(default_factory=dict)
+    unacknowledged_bytes: int = 0
+    received: dict[int, int] = field(default_factory=dict)
+    early: list[tuple[int, IndexEntry | IndexSent]] = field(default_factory=list)
+    spreading: Spreading = field(default_factory=Spreading)
+    voided: list[tuple[int, int | None]] = field(default_factory=list)
+    partition: int = field(init=False, default=0)
+    partitions: int = field(init=False, default=1)
+    slots: range = field(init=False, default=slots_of(0, 1))
+
+    def __post_init__(self) -> None:
+        if self.genesis is not None:
+            self._take_place(self.genesis)
 
     def begin(self, genesis: Genesis) -> None:
         """Take the first Genesis of the log."""
         self.genesis = genesis
         self.level = genesis.level
         self.limits = limits_named(genesis.limits)
+        self._take_place(genesis)
+
+    def _take_place(self, genesis: Genesis) -> None:
+        self.partition, self.partitions = genesis.partition, genesis.partitions
+        self.slots = slots_of(genesis.partition, genesis.partitions)
+
+    def install(self, definition: TableDefinition) -> None:
+        """Have a table be as `definition` says."""
+        table = self.tables.get(definition.id)
+        if table is None:
+            self.tables[definition.id] = Table(definition)
+            self.names[definition.name] = definition.id
+        else:
+            table.define(definition)
+        self.next_id = max([self.next_id, definition.id + 1, *(index.id + 1 for index in definition.indexes)])
+
+    def drop(self, table_id: int) -> None:
+        """Have a table no more."""
+        table = self.tables.pop(table_id, None)
+        if table is not None:
+            del self.names[table.definition.name]
 
     def table_named(self, name: str) -> Table | None:
         """The table of that name, if there is one."""

@@ -192,6 +192,10 @@ class Store:
         """Where `pk` stands in the order of a scan."""
         return key_hash(self._owner, pk)
 
+    def slot_of(self, pk: bytes) -> int:
+        """The slot of `pk`."""
+        return self._number(pk)
+
     def get(self, pk: bytes, sk: bytes) -> Stored | None:
         """The item at a key."""
         held = self._held(pk)

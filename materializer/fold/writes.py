@@ -26,8 +26,9 @@ from ...model.limits import Limits
 from ...model.tables import index_key_error
 from ...model.values import UPDATE_TOO_LARGE, Item, Value, dump, item_size, load
 from .entries import Move, apply_moves, moves, size_with_local_entries
+from .indexes import spread_moves
 from .outcomes import Applied, Refused, Units, cost
-from .state import Table
+from .state import PartitionState, Table
 from .storage import Stored
 
 
@@ -60,13 +61,21 @@ def decide(table: Table, action: Action, limits: Limits) -> Decision | Refused:
 
 
 def apply(
-    table: Table, action: Action, decision: Decision, sequence_number: int, time: int, *, twice: bool = False
+    state: PartitionState,
+    table: Table,
+    action: Action,
+    decision: Decision,
+    sequence_number: int,
+    *,
+    twice: bool = False,
 ) -> Applied:
     """Store a decision. `twice` doubles the table's units, as a transaction does."""
     old, new = decision.old, decision.new
-    store(table, action.pk, action.sk, decision)
+    store(state, table, action.pk, action.sk, decision, sequence_number)
     size = table.collection_size(action.pk) if table.has_lsi and (old or new) else None
-    applied = Applied(action, old, new, sequence_number, time, decision.attributes, size, twice=twice)
+    applied = Applied(
+        action, old, new, sequence_number, state.log_time, decision.attributes, size, twice=twice
+    )
     if decision.moves:
         applied.local, applied.glob = _index_units(decision.moves)
     return applied
@@ -80,7 +89,9 @@ def replace(table: Table, put: Put, sequence_number: int, time: int) -> Applied:
     return Applied(put, old, new, sequence_number, time, attributes)
 
 
-def store(table: Table, pk: bytes, sk: bytes, decision: Decision) -> None:
+def store(
+    state: PartitionState, table: Table, pk: bytes, sk: bytes, decision: Decision, sequence_number: int
+) -> None:
     """Put table and indexes where the decision says."""
     old, new = decision.old, decision.new
     if new is None:
@@ -89,7 +100,10 @@ def store(table: Table, pk: bytes, sk: bytes, decision: Decision) -> None:
     elif old is None or old[0] != new[0]:
         table.items.put(pk, sk, new)
     if decision.moves:
-        apply_moves(decision.moves)
+        if state.partitions == 1:
+            apply_moves(decision.moves)
+        else:
+            spread_moves(state, table, decision.moves, sequence_number)
 
 
 def _decide_put(table: Table, put: Put, old: Stored | None, limits: Limits) -> Decision | Refused:

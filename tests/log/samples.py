@@ -8,22 +8,37 @@ import orjson
 from hypothesis import strategies as st
 
 from foldb.log.commands import (
+    Abandon,
     Backfill,
+    Barrier,
     Check,
     Command,
     Context,
+    Decide,
+    Decided,
+    Defined,
     DefineTable,
+    DefinitionApplied,
     Delete,
     Digest,
     Entry,
     Expire,
     Expression,
     Genesis,
+    IndexEntry,
+    IndexFilled,
+    IndexSent,
     Level,
+    Message,
+    Prepare,
     Put,
+    Relay,
+    RelayAck,
     Settle,
+    Skip,
     Transact,
     Update,
+    Vote,
 )
 
 ORIGIN = b"origin of a test"
@@ -67,7 +82,27 @@ def one_of_each() -> list[Entry]:
         Genesis(b"l" * 16, 0, 8, 1000, 1, "blake2b-64", "2012"),
         Level(2, Context("r", source="restore")),
         Digest(2**40, "00ff"),
+        RelayAck(3, 2**40),
+        Abandon(2**40, context),
+        Barrier(),
+        Skip(2**40, 7, context),
+        Skip(0, None, CONTEXT),
     ]
+    messages: list[Message] = [
+        Defined(7, 2**40, b'{"name":"T"}'),
+        Defined(7, 1, None),
+        DefinitionApplied(7, 2**40),
+        IndexEntry(7, 8, b"\x00\xff", b"sort", b'{"a":{"S":"x"}}', 2),
+        IndexEntry(1, 2, b"", b"", None, 0),
+        IndexSent(7, 8),
+        IndexFilled(7, 8),
+        Prepare(2**40, [0, 3, 5, 99], actions),
+        Prepare(0, [], []),
+        Vote(2**40, True, b'[{"a":1}]'),
+        Decide(2**40, True),
+        Decided(2**40),
+    ]
+    commands += [Relay(3, 2**40 + n, 2**41, n, 1_700_000_000_000, each) for n, each in enumerate(messages)]
     return [
         Entry(ORIGIN, 0, commands),
         Entry(ORIGIN, 2**40, commands[:1], time=1_700_000_000_000),
@@ -124,13 +159,25 @@ puts = st.builds(Put, ints, keys, keys, keys, ints, contexts, expressions, retur
 updates = st.builds(Update, ints, keys, keys, contexts, expressions, returns, st.booleans())
 deletes = st.builds(Delete, ints, keys, keys, contexts, expressions, returns, st.booleans())
 checks = st.builds(Check, ints, keys, keys, contexts, expressions, st.booleans())
+actions = st.lists(puts | updates | deletes | checks, max_size=4)
+messages = st.one_of(
+    st.builds(Defined, ints, longs, st.none() | st.binary()),
+    st.builds(DefinitionApplied, ints, longs),
+    st.builds(IndexEntry, ints, ints, keys, keys, st.none() | keys, ints),
+    st.builds(IndexSent, ints, ints),
+    st.builds(IndexFilled, ints, ints),
+    st.builds(Prepare, longs, st.lists(ints, max_size=4), actions),
+    st.builds(Vote, longs, st.booleans(), st.binary()),
+    st.builds(Decide, longs, st.booleans()),
+    st.builds(Decided, longs),
+)
 commands = st.one_of(
     puts,
     updates,
     deletes,
     st.builds(
         Transact,
-        st.lists(puts | updates | deletes | checks, max_size=4),
+        actions,
         contexts,
         st.none() | texts,
         st.binary(),
@@ -142,6 +189,11 @@ commands = st.one_of(
     st.builds(Genesis, st.binary(min_size=16, max_size=16), ints, ints, longs, ints, texts, texts),
     st.builds(Level, ints, contexts),
     st.builds(Digest, longs, texts),
+    st.builds(Relay, ints, longs, longs, ints, longs, messages),
+    st.builds(RelayAck, ints, longs),
+    st.builds(Abandon, longs, contexts),
+    st.builds(Barrier),
+    st.builds(Skip, longs, st.none() | ints, contexts),
 )
 entries = st.builds(
     Entry, st.binary(min_size=16, max_size=16), longs, st.lists(commands, max_size=4), st.none() | longs

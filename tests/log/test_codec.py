@@ -12,6 +12,7 @@ from fastavro.schema import to_parsing_canonical_form
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foldb.log import binary
 from foldb.log.avro import long
 from foldb.log.codec import (
     CURRENT,
@@ -25,11 +26,11 @@ from foldb.log.codec import (
     schema,
     schema_files,
 )
-from foldb.log.commands import Context, Entry, Expression, Put
+from foldb.log.commands import Context, Entry, Expression, Message, Put
 from foldb.model.errors import NewerVersionError
 from foldb.model.values import Value
 
-from .samples import ORIGIN, entries, fields_of, one_of_each, put_entry
+from .samples import ORIGIN, entries, fields_of, messages, one_of_each, put_entry
 
 
 @given(entries)
@@ -51,6 +52,17 @@ def test_an_entry_is_what_fastavro_makes_of_it(entry: Entry) -> None:
 
     assert out.getvalue() == encode_entry(entry)
     assert entry == decode_resolved(out.getvalue(), CURRENT)
+
+
+@given(messages)
+def test_a_message_alone_decodes_to_what_was_encoded(message: Message) -> None:
+    """As a state keeps it until it is acknowledged."""
+    data = binary.encode_message(message)
+
+    assert message == binary.decode_message(data)
+    for wrong in (data[:-1], data + b"\0", b"", b"\x7f" + data):
+        with pytest.raises(ValueError, match="message"):
+            binary.decode_message(wrong)
 
 
 def test_what_the_writer_knows_of_a_command_is_not_written() -> None:

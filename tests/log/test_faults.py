@@ -22,7 +22,7 @@ from .fake_disk import FakeDisk, PowerCut
 from .local_logs import FOLDER, Held, append, log_of, numbers, open_log
 from .samples import put_entry
 
-SMALL_SEGMENT = 6000
+SMALL_SEGMENT = 8200
 
 
 def fail_at(disk: FakeDisk, count: int, error: Callable[[], BaseException], *, once: bool = True) -> None:
@@ -287,7 +287,7 @@ def test_what_was_refused_does_not_come_back_after_a_power_cut(seed: int) -> Non
 @pytest.mark.parametrize("segment_bytes", [SMALL_SEGMENT, 1 << 20])
 def test_a_disk_may_fill_up_at_any_byte(segment_bytes: int) -> None:
     """Part of a block is written, then no more: the part is taken back. The log opens on a full disk too."""
-    for space in range(5000, 16000, 171):
+    for space in range(7000, 18000, 171):
         disk, ledger = FakeDisk(), Ledger()
         log = open_log(disk, segment_bytes=segment_bytes)
         disk.space = space

@@ -1,0 +1,133 @@
+"""Global indexes where there are several partitions.
+
+    a write of an item ──► its moves ──► the owner of each place: here, at once; elsewhere, an IndexEntry
+
+    a new index:   Backfill, chunk after chunk ──► entries ──► all are sent ──► IndexSent to every partition
+                   everybody's IndexSent is here ──► IndexFilled to the catalog
+
+An index is spread by its own partition key, as a table is. Whatever concerns one place of it comes from the partition
+of one item, in the order in which that was written: so the last that is told is right, and a place can be told again.
+
+An entry may come before the definition of its index does, because senders hear of it at different times. It is kept
+until then: ids only rise, so what is above all that are known is yet to come, and what is below and absent is gone.
+"""
+
+from ...log.commands import Backfill, IndexEntry, IndexFilled, IndexSent
+from ...model.limits import Limits
+from ...model.slots import CATALOG, data_partitions, partition_of
+from ...model.tables import index_filled, key_error_of_index
+from ...model.values import load
+from .entries import Move, Place, apply_moves, entry_of, entry_place
+from .outbox import send
+from .outcomes import Done, Outcome
+from .state import Index, PartitionState, Table
+from .storage import Stored
+
+
+def spread_moves(state: PartitionState, table: Table, moves: list[Move], sequence_number: int) -> None:
+    """Bring the indexes up to date, wherever their places are. Cannot fail."""
+    for move in moves:
+        if move.index.definition.kind == "LSI":
+            apply_moves([move])
+            continue
+        if move.source is not None and move.source != move.target:
+            _tell(state, table, move.index, move.source, None, sequence_number)
+        if move.target is not None:
+            _tell(state, table, move.index, move.target, move.stored, sequence_number)
+
+
+def take_entry(state: PartitionState, message: IndexEntry) -> None:
+    """Fold an IndexEntry."""
+    index = _index(state, message.table, message.index)
+    if index is not None:
+        stored = None if message.item is None else (message.item, message.size)
+        _write(index, (message.pk, message.sk), stored)
+
+
+def take_end(state: PartitionState, sender: int, message: IndexSent, sequence_number: int) -> None:
+    """Fold an IndexSent. With the last of them this part of the index is whole, and the catalog is told."""
+    index = _index(state, message.table, message.index)
+    if index is None or sender in index.heard:
+        return
+    index.heard = sorted([*index.heard, sender])
+    if index.heard == list(data_partitions(state.partitions)):
+        send(state, CATALOG, IndexFilled(message.table, message.index), sequence_number)
+
+
+def backfill(state: PartitionState, command: Backfill, sequence_number: int) -> Outcome:
+    """Fold a Backfill: give the next items their entries, or find that all have theirs.
+
+    Writes maintain a new index from the start, so an entry may be there already: it is the same one. Items
+    whose attributes the index cannot take are passed over, as DynamoDB does.
+    """
+    table = state.tables.get(command.table)
+    index = _index(state, command.table, command.index)
+    if table is None or index is None or not index.is_filling or not state.slots:
+        return Done(progressed=False)
+    if _fill(state, table, index, command.count, sequence_number):
+        return Done(progressed=True)
+    index.cursor = None
+    if state.partitions == 1:
+        state.install(index_filled(table.definition, command.index))
+        return Done(progressed=True)
+    index.is_sent = True
+    end = IndexSent(command.table, command.index)
+    for partition in data_partitions(state.partitions):
+        if partition != state.partition:
+            send(state, partition, end, sequence_number)
+    take_end(state, state.partition, end, sequence_number)
+    return Done(progressed=True)
+
+
+def _fill(state: PartitionState, table: Table, index: Index, count: int, sequence_number: int) -> bool:
+    """Enter up to `count` items after the cursor; False when the table's end is reached."""
+    for digest, pk, sk, stored in table.items.scan(index.cursor):
+        if count == 0:
+            return True
+        count -= 1
+        index.cursor = (digest, pk, sk)
+        entered = _entry(index, pk, sk, stored, state.limits)
+        if entered is not None:
+            _tell(state, table, index, *entered, sequence_number)
+    return False
+
+
+def _entry(index: Index, pk: bytes, sk: bytes, stored: Stored, limits: Limits) -> tuple[Place, Stored] | None:
+    """Where an item's entry belongs, and what it is; None if it has none."""
+    item = load(stored[0])
+    place = entry_place(index, item, pk, sk)
+    if place is None or key_error_of_index(index.definition, item, limits) is not None:
+        return None
+    return place, entry_of(index, item, stored, limits)
+
+
+def _tell(
+    state: PartitionState,
+    table: Table,
+    index: Index,
+    place: Place,
+    stored: Stored | None,
+    sequence_number: int,
+) -> None:
+    """Have what belongs at a place of an index written there, or taken away."""
+    slot = index.store.slot_of(place[0])
+    if slot in state.slots:
+        _write(index, place, stored)
+        return
+    item, size = (None, 0) if stored is None else stored
+    entry = IndexEntry(table.definition.id, index.definition.id, *place, item, size)
+    send(state, partition_of(slot, state.partitions), entry, sequence_number)
+
+
+def _write(index: Index, place: Place, stored: Stored | None) -> None:
+    if stored is None:
+        index.store.remove(*place)
+    else:
+        index.store.put(*place, stored)
+
+
+def _index(state: PartitionState, table_id: int, index_id: int) -> Index | None:
+    table = state.tables.get(table_id)
+    if table is None:
+        return None
+    return next((index for index in table.indexes.values() if index.definition.id == index_id), None)

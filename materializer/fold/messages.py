@@ -1,0 +1,96 @@
+"""What a message of another partition does.
+
+    Relay number n of a sender:   n is the next  ──► folded; what it makes this partition tell others is in its outboxes
+                                  n is lower     ──► a duplicate, no effect
+                                  n is higher    ──► ignored: the sender sends it again, from the oldest on
+
+So every message counts once, in the order of its sender, however often and in whatever order it reaches the log.
+"""
+
+from ...log.commands import (
+    Decide,
+    Decided,
+    Defined,
+    DefinitionApplied,
+    IndexEntry,
+    IndexFilled,
+    IndexSent,
+    Message,
+    Prepare,
+    Relay,
+    RelayAck,
+    Vote,
+)
+from . import definitions, indexes
+from .outbox import acknowledge
+from .outcomes import Done, Outcome, Taken
+from .state import PartitionState
+from .transactions.coordinator import decided, vote
+from .transactions.participant import decide, prepare
+
+
+def relay(state: PartitionState, command: Relay, sequence_number: int) -> Taken:
+    """Fold a Relay."""
+    if not receive(state, command):
+        return Taken(through=state.received.get(command.sender, 0) - 1)
+    # What a partition was told of, it was told of later.
+    state.log_time = max(state.log_time, command.time + 1)
+    taken = take(state, command.sender, command.message, sequence_number)
+    taken.through = command.number
+    return taken
+
+
+def receive(state: PartitionState, command: Relay) -> bool:
+    """Whether a Relay is its sender's next; if so it is counted."""
+    assert command.sender != state.partition, "a partition sends itself nothing"
+    if state.received.get(command.sender, 0) != command.number:
+        return False
+    state.received[command.sender] = command.number + 1
+    return True
+
+
+def relay_ack(state: PartitionState, command: RelayAck) -> Outcome:
+    """Fold a RelayAck."""
+    return Done(progressed=acknowledge(state, command.receiver, command.through))
+
+
+def take(state: PartitionState, sender: int, message: Message, sequence_number: int) -> Taken:
+    """Do what a message says."""
+    match message:
+        case IndexEntry() | IndexSent():
+            _take_index_message(state, sender, message, sequence_number)
+        case Prepare():
+            return prepare(state, sender, message, sequence_number)
+        case Vote():
+            return vote(state, sender, message, sequence_number)
+        case Decide():
+            return decide(state, sender, message, sequence_number)
+        case Decided():
+            return decided(state, sender, message, sequence_number)
+        case Defined():
+            definitions.take_definition(state, message, sequence_number)
+            _take_early(state, sequence_number)
+        case DefinitionApplied():
+            definitions.take_applied(state, sender, message)
+        case IndexFilled():
+            definitions.take_filled(state, sender, message, sequence_number)
+    return Taken()
+
+
+def _take_index_message(
+    state: PartitionState, sender: int, message: IndexEntry | IndexSent, sequence_number: int
+) -> None:
+    if message.index >= state.next_id:
+        state.early.append((sender, message))
+    elif type(message) is IndexEntry:
+        indexes.take_entry(state, message)
+    else:
+        assert type(message) is IndexSent
+        indexes.take_end(state, sender, message, sequence_number)
+
+
+def _take_early(state: PartitionState, sequence_number: int) -> None:
+    """Take the messages that came before the definition that came now; what is still early is kept again."""
+    early, state.early = state.early, []
+    for sender, message in early:
+        _take_index_message(state, sender, message, sequence_number)

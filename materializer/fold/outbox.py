@@ -1,0 +1,75 @@
+"""What a partition tells the others, kept until they are known to have heard it.
+
+    send ──► Outbox ──► Relay in the receiver's log ──► RelayAck in this log ──► forgotten
+               │  ▲
+               └──┘ sent again, from the oldest on, after any doubt
+
+Messages to one receiver are numbered from 0 without a gap. They are part of the state and of its snapshots: whoever
+owns the partition next finds them there, and nothing has to be remembered by anybody.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ...log.binary import encode_message
+from ...log.commands import IndexEntry, Message, Relay
+from .outcomes import place_of
+
+if TYPE_CHECKING:
+    from .state import PartitionState
+
+# What a message counts for beside its content.
+_MESSAGE_BYTES: Final = 64
+
+
+@dataclass(slots=True)
+class Outbox:
+    """The messages to one receiver: the number that the next one gets, and those that it has not acknowledged."""
+
+    next_number: int = 0
+    unacknowledged: deque[Relay] = field(default_factory=deque)
+
+
+def send(state: "PartitionState", receiver: int, message: Message, sequence_number: int) -> None:
+    """Tell another partition; `sequence_number` is that of a change of the command that is being folded."""
+    genesis = state.genesis
+    assert genesis is not None, "the log does not begin with a Genesis"
+    assert receiver != genesis.partition, "a partition sends itself nothing"
+    outbox = state.outboxes.get(receiver)
+    if outbox is None:
+        outbox = state.outboxes[receiver] = Outbox()
+    offset, index = place_of(sequence_number)
+    outbox.unacknowledged.append(
+        Relay(genesis.partition, outbox.next_number, offset - genesis.base, index, state.log_time, message)
+    )
+    outbox.next_number += 1
+    state.unacknowledged_bytes += size_of(message)
+
+
+def send_all(
+    state: "PartitionState", receivers: Iterable[int], message: Message, sequence_number: int
+) -> None:
+    """Tell several others the same."""
+    for receiver in receivers:
+        send(state, receiver, message, sequence_number)
+
+
+def acknowledge(state: "PartitionState", receiver: int, through: int) -> bool:
+    """Forget what `receiver` has folded, up to and including number `through`; whether there was anything."""
+    outbox = state.outboxes.get(receiver)
+    if outbox is None:
+        return False
+    waiting, before = outbox.unacknowledged, len(outbox.unacknowledged)
+    while waiting and waiting[0].number <= through:
+        state.unacknowledged_bytes -= size_of(waiting.popleft().message)
+    return len(waiting) < before
+
+
+def size_of(message: Message) -> int:
+    """About how many bytes a message takes, here and in a log."""
+    if type(message) is IndexEntry:
+        item = message.item
+        return _MESSAGE_BYTES + len(message.pk) + len(message.sk) + (0 if item is None else len(item))
+    return _MESSAGE_BYTES + len(encode_message(message))

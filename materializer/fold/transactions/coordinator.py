@@ -1,0 +1,118 @@
+"""A coordinator: asks the participants, decides when all have voted, and answers when all have done what was decided.
+
+It may be a participant too. Its own part it judges and concludes in the step in which it would tell itself.
+
+The first decision in its log is the one that counts: the last vote, or an Abandon that is folded before it. A vote
+that comes later, and whatever else is said of a transaction that has ended, changes nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ....log.commands import Abandon, Decide, Decided, Prepare, Transact, Vote
+from ..outbox import send
+from ..outcomes import Applied, Begun, Counted, Outcome, Taken, Transacted
+from ..state import PartitionState, Token
+from .participant import conclude, judge_part
+from .state import UnderWay
+from .verdicts import Verdict, read, refusal, unheard
+
+# How long, in log time, a transaction may be undecided before it can be given up. It is part of what an Abandon means.
+ABANDON_AFTER_MS: Final = 10_000
+
+
+def begin(
+    state: PartitionState, command: Transact, parts: Mapping[int, Sequence[int]], sequence_number: int
+) -> Outcome:
+    """Ask everybody in `parts`, which says where the actions live."""
+    me = state.partition
+    transaction = UnderWay(state.log_time, command.token, command.fingerprint, dict(parts))
+    number = state.transactions.begin(transaction)
+    for partition, nths in parts.items():
+        actions = [command.actions[nth] for nth in nths]
+        if partition == me:
+            transaction.votes[me] = judge_part(state, (me, number), nths, actions)
+        else:
+            send(state, partition, Prepare(number, nths, actions), sequence_number)
+    return Begun(number)
+
+
+def vote(state: PartitionState, sender: int, message: Vote, sequence_number: int) -> Taken:
+    """Fold a Vote: with the last one it is decided."""
+    transaction = state.transactions.under_way.get(message.number)
+    if transaction is None or transaction.commit is not None or sender not in transaction.parts:
+        return Taken()
+    transaction.votes.setdefault(sender, message)
+    if len(transaction.votes) < len(transaction.parts):
+        return Taken()
+    commit = all(one.holds for one in transaction.votes.values())
+    applied = _decide(state, message.number, transaction, commit, sequence_number)
+    return Taken(applied=applied, resolved=_ended(state, message.number, transaction))
+
+
+def decided(state: PartitionState, sender: int, message: Decided, sequence_number: int) -> Taken:  # noqa: ARG001  it sends nothing
+    """Fold a Decided: with the last one the client is answered."""
+    transaction = state.transactions.under_way.get(message.number)
+    if transaction is None or sender not in transaction.awaited:
+        return Taken()
+    transaction.awaited.remove(sender)
+    return Taken(resolved=_ended(state, message.number, transaction))
+
+
+def abandon(state: PartitionState, command: Abandon, sequence_number: int) -> Taken:
+    """Fold an Abandon: what is undecided for too long comes to nothing, and its client is told at once."""
+    transaction = state.transactions.under_way.get(command.number)
+    if transaction is None or transaction.commit is not None:
+        return Taken()
+    if state.log_time - transaction.begun < ABANDON_AFTER_MS:
+        return Taken()
+    _decide(state, command.number, transaction, False, sequence_number)
+    resolved = [(command.number, _outcome(transaction))]
+    state.transactions.free_token(transaction)
+    transaction.answered = True
+    _ended(state, command.number, transaction)
+    return Taken(resolved=resolved)
+
+
+def _decide(
+    state: PartitionState, number: int, transaction: UnderWay, commit: bool, sequence_number: int
+) -> list[Applied]:
+    """Tell everybody who holds keys of it, or may yet; who refused holds none."""
+    applied: list[Applied] = []
+    transaction.commit = commit
+    for partition in transaction.parts:
+        said = transaction.votes.get(partition)
+        if said is not None and not said.holds:
+            continue
+        if partition == state.partition:
+            applied = conclude(state, (partition, number), commit, sequence_number)
+        else:
+            transaction.awaited.append(partition)
+            send(state, partition, Decide(number, commit), sequence_number)
+    return applied
+
+
+def _ended(state: PartitionState, number: int, transaction: UnderWay) -> list[tuple[int, Outcome]]:
+    """Forget a transaction that nobody has anything to do with any more; returns what its client is told."""
+    if transaction.awaited:
+        return []
+    del state.transactions.under_way[number]
+    if transaction.answered:
+        return []
+    state.transactions.free_token(transaction)
+    if transaction.commit and transaction.token is not None:
+        state.tokens[transaction.token] = Token(transaction.fingerprint, state.log_time)
+    return [(number, _outcome(transaction))]
+
+
+def _outcome(transaction: UnderWay) -> Outcome:
+    """What is told of a transaction that is decided."""
+    verdicts: dict[int, Verdict] = {}
+    for partition, nths in transaction.parts.items():
+        said = transaction.votes.get(partition)
+        each = [unheard() for _ in nths] if said is None else read(said.verdicts)
+        verdicts.update(zip(nths, each, strict=True))
+    ordered = [verdicts[nth] for nth in sorted(verdicts)]
+    if transaction.commit:
+        return Transacted([Counted(one.units, one.collection_size) for one in ordered])
+    return refusal(ordered)

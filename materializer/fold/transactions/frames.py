@@ -1,0 +1,108 @@
+"""What a partition remembers of transactions, in a dump of its state.
+
+    frames ::= number? (under way  vote*)* prepared*      by number, by coordinator and number
+
+A state that never had a transaction over partitions has none of them. None is too long for a reader: a vote has a frame
+of its own, and so has each item that waits for its commit.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+
+from ....log.commands import Check, Context, Delete, Put, Vote
+from .state import Effect, Prepared, Transactions, UnderWay
+
+NUMBER: Final = b"N"  # of the next transaction
+UNDER_WAY: Final = b"C"
+VOTE: Final = b"V"  # on the transaction whose frame came last
+PREPARED: Final = b"P"  # one action of it
+
+
+def frames(transactions: Transactions) -> Iterator[tuple[bytes, Any]]:
+    """Kind and content, as JSON, of each frame."""
+    if transactions.next_number:
+        yield NUMBER, transactions.next_number
+    for number, transaction in sorted(transactions.under_way.items()):
+        yield UNDER_WAY, _under_way(number, transaction)
+        for partition, vote in sorted(transaction.votes.items()):
+            yield VOTE, [partition, vote.holds, vote.verdicts.decode()]
+    for name, prepared in sorted(transactions.prepared.items()):
+        for nth, effect in zip(prepared.nths, prepared.effects, strict=True):
+            yield PREPARED, [*name, nth, *_effect(effect)]
+
+
+def take_frame(transactions: Transactions, kind: bytes, payload: bytes) -> bool:
+    """Read a frame back; False if it is none of these."""
+    match kind:
+        case b"N":
+            transactions.next_number = orjson.loads(payload)
+        case b"C":
+            _take_under_way(transactions, *orjson.loads(payload))
+        case b"V":
+            partition, holds, verdicts = orjson.loads(payload)
+            number = next(reversed(transactions.under_way))
+            vote = Vote(number, holds, verdicts.encode())
+            transactions.under_way[number].votes[partition] = vote
+        case b"P":
+            _take_prepared(transactions, *orjson.loads(payload))
+        case _:
+            return False
+    return True
+
+
+def _under_way(number: int, transaction: UnderWay) -> list[Any]:
+    return [
+        number,
+        transaction.begun,
+        transaction.token,
+        transaction.fingerprint.hex(),
+        [[partition, list(nths)] for partition, nths in transaction.parts.items()],
+        transaction.commit,
+        transaction.awaited,
+        transaction.answered,
+    ]
+
+
+def _take_under_way(transactions: Transactions, number: int, *fields: Any) -> None:
+    begun, token, fingerprint, parts, commit, awaited, answered = fields
+    transaction = UnderWay(
+        begun,
+        token,
+        bytes.fromhex(fingerprint),
+        dict(parts),
+        commit=commit,
+        awaited=awaited,
+        answered=answered,
+    )
+    transactions.go_on(number, transaction)
+
+
+def _effect(effect: Effect) -> list[Any]:
+    place = [effect.table, effect.pk.hex(), effect.sk.hex(), effect.context.encoded.hex()]
+    match effect:
+        case Put():
+            return [*place, "put", effect.item.decode(), effect.size]
+        case Delete():
+            return [*place, "delete"]
+        case Check():
+            return [*place, "check"]
+
+
+def _take_prepared(transactions: Transactions, coordinator: int, number: int, nth: int, *fields: Any) -> None:
+    table, pk, sk, context, kind, *item = fields
+    place = table, bytes.fromhex(pk), bytes.fromhex(sk)
+    who = Context.of(bytes.fromhex(context))
+    effect: Effect
+    match kind:
+        case "put":
+            effect = Put(*place, item[0].encode(), item[1], who)
+        case "delete":
+            effect = Delete(*place, who)
+        case _:
+            effect = Check(*place, who)
+    name = coordinator, number
+    part = transactions.prepared.get(name)
+    nths, effects = ([], []) if part is None else (part.nths, part.effects)
+    transactions.hold(name, Prepared([*nths, nth], [*effects, effect]))

@@ -1,0 +1,95 @@
+"""A participant: judges its part of a transaction, holds the keys, and does what was decided.
+
+What it holds is not the actions but what they come to, the items as they will be. So a commit cannot fail, whatever
+happened to the table between vote and decision: one that is gone holds nothing, and an index that came or changed
+takes an entry as a backfill would give it, or passes over what it cannot take.
+"""
+
+from collections.abc import Sequence
+
+from ....log.commands import Action, Check, Decide, Decided, Delete, Prepare, Put, Vote
+from ....model.limits import Limits
+from ....model.tables import key_error_of_index
+from ....model.values import load
+from ..entries import moves
+from ..outbox import send
+from ..outcomes import Applied, Taken
+from ..state import PartitionState, Table
+from ..storage import Stored
+from ..writes import Decision, apply
+from .state import Effect, Name, Prepared
+from .verdicts import collection_sizes, judge, verdict, write
+
+
+def prepare(state: PartitionState, sender: int, message: Prepare, sequence_number: int) -> Taken:
+    """Fold a Prepare: judge and hold, and vote."""
+    vote = judge_part(state, (sender, message.number), message.nths, message.actions)
+    send(state, sender, vote, sequence_number)
+    return Taken()
+
+
+def decide(state: PartitionState, sender: int, message: Decide, sequence_number: int) -> Taken:
+    """Fold a Decide. One about a part that is not held, because it was refused, is as good as done."""
+    applied = conclude(state, (sender, message.number), message.commit, sequence_number)
+    send(state, sender, Decided(message.number), sequence_number)
+    return Taken(applied=applied)
+
+
+def judge_part(state: PartitionState, name: Name, nths: Sequence[int], actions: Sequence[Action]) -> Vote:
+    """Judge these actions of a transaction; if all may go through, hold their keys."""
+    judged = [judge(state, action) for action in actions]
+    decisions = [one for one in judged if isinstance(one, Decision)]
+    if len(decisions) < len(judged):
+        verdicts = [verdict(one) for one in judged]
+        return Vote(name[1], False, write(verdicts, state.limits))
+    sizes = collection_sizes(state, actions, decisions)
+    verdicts = [verdict(one, size) for one, size in zip(decisions, sizes, strict=True)]
+    effects = [_effect(action, decision) for action, decision in zip(actions, decisions, strict=True)]
+    state.transactions.hold(name, Prepared(nths, effects))
+    return Vote(name[1], True, write(verdicts, state.limits))
+
+
+def conclude(state: PartitionState, name: Name, commit: bool, sequence_number: int) -> list[Applied]:
+    """Let the keys go, and do what was to be done if it is a commit."""
+    prepared = state.transactions.release(name)
+    if prepared is None or not commit:
+        return []
+    applied = []
+    for nth, effect in zip(prepared.nths, prepared.effects, strict=True):
+        table = state.tables.get(effect.table)
+        if table is not None:
+            decision = _as_it_is_now(table, effect, state.limits)
+            applied.append(apply(state, table, effect, decision, sequence_number + nth, twice=True))
+    return applied
+
+
+def _effect(action: Action, decision: Decision) -> Effect:
+    place = (action.table, action.pk, action.sk)
+    if isinstance(action, Check):
+        return Check(*place, action.context)
+    if decision.new is None:
+        return Delete(*place, action.context)
+    return Put(*place, *decision.new, action.context)
+
+
+def _as_it_is_now(table: Table, effect: Effect, limits: Limits) -> Decision:
+    """The decision to carry out an effect on the table and its indexes as they are now. Nothing refuses it."""
+    old = table.items.get(effect.pk, effect.sk)
+    if isinstance(effect, Check):
+        return Decision(old, old, [])
+    new: Stored | None = (effect.item, effect.size) if isinstance(effect, Put) else None
+    if not table.indexes:
+        return Decision(old, new, [])
+    item = None if new is None else load(new[0])
+    changes = moves(
+        table,
+        effect.pk,
+        effect.sk,
+        None if old is None else (load(old[0]), old),
+        None if item is None or new is None else (item, new),
+        limits,
+    )
+    for move in changes:
+        if item is not None and key_error_of_index(move.index.definition, item, limits) is not None:
+            move.target = move.stored = None
+    return Decision(old, new, changes)

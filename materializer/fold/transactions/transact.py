@@ -1,0 +1,70 @@
+"""Where a transaction begins: whether it was done before, and whether one step is enough.
+
+A ClientRequestToken makes a repeated request harmless. It lives in the partition that its hash names, and a
+transaction that has one begins there; so a token that is used again, for whatever keys, is met.
+"""
+
+from ....log.commands import Action, Put, Transact
+from ....model.capacity import transaction_read_half_units
+from ....model.errors import IdempotentParameterMismatchError, TransactionInProgressError
+from ....model.slots import partition_of_key
+from ..outcomes import Applied, Outcome, Refused, Transacted
+from ..state import PartitionState, Token
+from . import coordinator
+from .single import transact_here
+
+_IN_PROGRESS = "The transaction with the given request token is already in progress."
+
+
+def transact(state: PartitionState, command: Transact, sequence_number: int) -> Outcome:
+    """Fold a Transact."""
+    state.forget_old_tokens()
+    if command.token is not None:
+        before = _before(state, command, command.token)
+        if before is not None:
+            return before
+    places = {(action.table, action.pk, action.sk) for action in command.actions}
+    assert len(places) == len(command.actions), "a transaction names an item twice"
+    parts = _parts(state, command)
+    if parts is not None:
+        return coordinator.begin(state, command, parts, sequence_number)
+    outcome = transact_here(state, command, sequence_number)
+    if command.token is not None and isinstance(outcome, Transacted):
+        state.tokens[command.token] = Token(command.fingerprint, state.log_time)
+    return outcome
+
+
+def _parts(state: PartitionState, command: Transact) -> dict[int, list[int]] | None:
+    """The places of the actions by the partition where their keys live; None if all live here."""
+    if state.partitions == 1:
+        return None
+    parts: dict[int, list[int]] = {}
+    for nth, action in enumerate(command.actions):
+        parts.setdefault(partition_of_key(action.table, action.pk, state.partitions), []).append(nth)
+    return None if list(parts) == [state.partition] else dict(sorted(parts.items()))
+
+
+def _before(state: PartitionState, command: Transact, token: str) -> Outcome | None:
+    """What became of the request if its token was used in the last ten minutes of log time, or None.
+
+    For the same payload it means that the request has been done: nothing is done again, and looking costs what a
+    transactional read would.
+    """
+    number = state.transactions.tokens.get(token)
+    used = state.tokens.get(token) if number is None else state.transactions.under_way[number]
+    if used is None:
+        return None
+    if used.fingerprint != command.fingerprint:
+        return Refused(IdempotentParameterMismatchError())
+    if number is not None:
+        return Refused(TransactionInProgressError(_IN_PROGRESS))
+    return Transacted([_replayed(state, action) for action in command.actions], replayed=True)
+
+
+def _replayed(state: PartitionState, action: Action) -> Applied:
+    """An action that was done before. Its item is looked at if it is here; of one that lives elsewhere the size is that
+    of the item put, or the smallest."""
+    table = state.tables.get(action.table)
+    stored = None if table is None else table.items.get(action.pk, action.sk)
+    size = stored[1] if stored is not None else action.size if isinstance(action, Put) else 0
+    return Applied(action, stored, stored, 0, 0, looked=transaction_read_half_units(size) >> 1)
