@@ -130,7 +130,9 @@ changes = st.builds(
 
 @given(applied)
 def test_what_a_write_did_arrives_beside_what_was_asked(outcome: Applied) -> None:
-    assert outcome == outcomes.read_outcome(travelled(outcomes.outcome(outcome)), outcome.action)
+    command: Any = outcome.action
+
+    assert outcome == outcomes.read_outcome(travelled(outcomes.outcome(outcome)), command)
 
 
 @given(puts, applied)
@@ -145,7 +147,7 @@ def test_the_item_that_a_put_left_is_not_sent_back(put: Any, outcome: Applied) -
 
 @given(st.lists(applied | counted, max_size=4), st.booleans())
 def test_transactions_arrive_action_by_action(done: list[Any], replayed: bool) -> None:
-    asked = [one.action if isinstance(one, Applied) else None for one in done]
+    asked: list[Any] = [one.action if isinstance(one, Applied) else None for one in done]
     outcome = Transacted(done, replayed)
 
     arrived = outcomes.read_outcome(travelled(outcomes.outcome(outcome)), Transact(asked, CONTEXT))
