@@ -123,6 +123,42 @@ class IncompleteSignatureError(RequestError):
     namespace = CORAL_SERVICE
 
 
+class InvalidSignatureError(RequestError):
+    """The signature is not of this request and this moment, or not by the key that it names."""
+
+    wire_name = "InvalidSignatureException"
+    namespace = CORAL_SERVICE
+
+    def __init__(
+        self,
+        message: str = (
+            "The request signature we calculated does not match the signature you provided. Check your AWS Secret "
+            "Access Key and signing method. Consult the service documentation for details."
+        ),
+    ) -> None:
+        super().__init__(message)
+
+
+class UnrecognizedClientError(RequestError):
+    """There is no such key."""
+
+    wire_name = "UnrecognizedClientException"
+    namespace = CORAL_SERVICE
+
+    def __init__(self, message: str = "The security token included in the request is invalid.") -> None:
+        super().__init__(message)
+
+
+class ExpiredTokenError(RequestError):
+    """The key was good until some time ago."""
+
+    wire_name = "ExpiredTokenException"
+    namespace = CORAL_SERVICE
+
+    def __init__(self, message: str = "The security token included in the request is expired") -> None:
+        super().__init__(message)
+
+
 class AccessDeniedError(RequestError):
     """The caller may not do this."""
 

@@ -37,13 +37,24 @@ class Gate:
     Args:
         hosts: Names besides those of loopback, without ports.
         origins: As browsers say them, `http://localhost:3000`; `*` is any.
+        scheme: Of our own pages.
+        any_host: Whether it answers to any name: where requests are signed, no page can make one under any name.
 
     Attributes:
         known: Values of Host that were found good.
     """
 
-    def __init__(self, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        hosts: Iterable[str] = (),
+        origins: Iterable[str] = (),
+        *,
+        scheme: str = "http",
+        any_host: bool = False,
+    ) -> None:
         self.known: set[bytes] = set()
+        self._scheme = scheme.encode() + b"://"
+        self._any_host = any_host
         self._names = {"localhost", *(_bare(host) for host in hosts)}
         self._origins = {origin.lower().encode() for origin in origins}
 
@@ -59,7 +70,7 @@ class Gate:
         origin = head.fields.get(b"origin")
         if origin is not None and self._lets_in(origin):
             head.more = _allowing(b"*" if b"*" in self._origins else origin)
-        elif head.method == b"POST" and not _is_own(origin, host, head.fields.get(b"sec-fetch-site")):
+        elif head.method == b"POST" and not self._is_own(origin, host, head.fields.get(b"sec-fetch-site")):
             raise ForbiddenError("A page of another origin asks; --cors ORIGIN lets one in.")
 
     def preflight(self, head: Head) -> bytes:
@@ -78,12 +89,18 @@ class Gate:
         if match is None:
             raise ForbiddenError("The Host is no name.")
         name = _bare((match[1] or match[2]).decode())
-        if name not in self._names and not _is_loopback(name):
+        if not self._any_host and name not in self._names and not _is_loopback(name):
             raise ForbiddenError(
                 f"This server is not called '{name[:100]}'; if it is, start it with --allowed-host and that name."
             )
         if len(self.known) < _KNOWN_MAX:
             self.known.add(host)
+
+    def _is_own(self, origin: bytes | None, host: bytes, site: bytes | None) -> bool:
+        """Whether no browser speaks, or the page is one of ours."""
+        if origin is None:
+            return site in _OWN_PAGES
+        return origin.lower() == self._scheme + host.lower()
 
     def _lets_in(self, origin: bytes) -> bool:
         return b"*" in self._origins or origin.lower() in self._origins
@@ -117,13 +134,6 @@ def _is_loopback(name: str) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
-
-
-def _is_own(origin: bytes | None, host: bytes, site: bytes | None) -> bool:
-    """Whether no browser speaks, or the page is one of ours."""
-    if origin is None:
-        return site in _OWN_PAGES
-    return origin.lower() == b"http://" + host.lower()
 
 
 def _allowing(origin: bytes) -> bytes:

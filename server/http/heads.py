@@ -7,6 +7,8 @@ field twice where only one can count, transfer codings piled up, a whole URL tha
 does. After any refusal the connection is closed.
 """
 
+from collections import Counter
+
 import httptools
 
 HEAD_BYTES = 16 * 1024
@@ -44,12 +46,19 @@ class Head:
     Attributes:
         length: Bytes of the body; None if it comes in chunks.
         more: Fields that the answer has because of who asks; see gate.py.
+        repeated: Names of fields that came more than once; of these `fields` has the last.
     """
 
-    __slots__ = ("fields", "keep_alive", "length", "method", "more", "path")
+    __slots__ = ("fields", "keep_alive", "length", "method", "more", "path", "repeated")
 
     def __init__(
-        self, method: bytes, path: bytes, fields: dict[bytes, bytes], keep_alive: bool, length: int | None
+        self,
+        method: bytes,
+        path: bytes,
+        fields: dict[bytes, bytes],
+        keep_alive: bool,
+        length: int | None,
+        repeated: frozenset[bytes] = frozenset(),
     ) -> None:
         self.method = method
         self.path = path
@@ -57,6 +66,7 @@ class Head:
         self.keep_alive = keep_alive
         self.length = length
         self.more = b""
+        self.repeated = repeated
 
 
 class _Collector:
@@ -94,11 +104,12 @@ def read_head(data: bytes) -> Head:
     else:
         method, path = _first_line(data, fields)
     lines = data.count(b"\n") - 2
+    repeated: frozenset[bytes] = frozenset()
     if lines != len(fields) or lines > FIELDS:
-        _check_repeated(data)
+        repeated = _repeated(data)
     if b"host" not in fields:
         raise BadRequestError(400, "no Host")
-    return Head(method, path, fields, parser.should_keep_alive(), _length(fields))
+    return Head(method, path, fields, parser.should_keep_alive(), _length(fields), repeated)
 
 
 def _first_line(data: bytes, fields: dict[bytes, bytes]) -> tuple[bytes, bytes]:
@@ -124,11 +135,13 @@ def _length(fields: dict[bytes, bytes]) -> int | None:
     return None
 
 
-def _check_repeated(data: bytes) -> None:
-    """Refuse a field that came twice where only one can count. Two Accept fields are nobody's harm."""
+def _repeated(data: bytes) -> frozenset[bytes]:
+    """The fields that came twice, unless only one can count: that is refused. Two Accept fields are nobody's harm."""
     lines = data.strip(b"\r\n").split(b"\r\n")[1:]
     if len(lines) > FIELDS:
         raise BadRequestError(431, "too many header fields")
-    names = [line.partition(b":")[0].lower() for line in lines]
-    if any(names.count(name) > 1 for name in _ONCE):
+    counts = Counter(line.partition(b":")[0].lower() for line in lines)
+    repeated = frozenset(name for name, count in counts.items() if count > 1)
+    if not repeated.isdisjoint(_ONCE):
         raise BadRequestError(400, "a header field came twice")
+    return repeated

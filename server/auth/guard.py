@@ -1,0 +1,67 @@
+"""The keys of a server at work: read at its start, looked at every second, read anew when their file has changed.
+
+So a key that is made can be used, and one that is revoked cannot, within a second and without a restart. A file that
+is wrong changes nothing but the log of the process: whoever edits one by hand does not lock everybody out.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from ..http.heads import Head
+from .keyfile import Key, KeyFileError, Keys, read_keys
+from .verify import Verifier
+
+logger = logging.getLogger(__name__)
+
+
+class Guard:
+    """Lets in who has a key.
+
+    Attributes:
+        keys: As the file has them.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], int]) -> None:
+        """Read the file.
+
+        Raises:
+            KeyFileError: It cannot be used.
+        """
+        self._path = path
+        self._clock = clock
+        self._stamp = _stamp(path)
+        self.keys: Keys = read_keys(path)
+        self._verifier = Verifier(self.keys)
+
+    def admit(self, head: Head, body: bytes) -> Key:
+        """The key of whoever asks; `body` is as it was sent.
+
+        Raises:
+            RequestError: Nobody whom we know asked, or not now.
+        """
+        return self._verifier.verify(head, body, self._clock())
+
+    def look(self) -> None:
+        """Read the file anew if it has changed."""
+        stamp = _stamp(self._path)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self.keys = read_keys(self._path)
+        except KeyFileError as error:
+            logger.error("the keys stay what they were: %s", error)
+            return
+        self._verifier = Verifier(self.keys)
+        logger.info("read %d keys from %s", len(self.keys.by_id), self._path)
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """Another one whenever the file was written, replaced, or given other rights."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -1,0 +1,172 @@
+"""What a key may do: for each table one of nothing, reading, writing and administering, each with all before it.
+
+    DEMANDS["Query"](body)  ──►  (action, right, table), ...  ──►  check: all of them, or AccessDeniedException
+
+An operation without a line in DEMANDS cannot be routed, so none is forgotten. Indexes count as their table. What is
+about no table, or about all, is about the table `*`, which the pattern `*` alone matches.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from enum import IntEnum
+from fnmatch import translate
+from typing import Any, Protocol, TypeAlias
+
+from ...model.errors import AccessDeniedError
+from ...model.tables import name_of
+
+EVERYTHING = "*"
+
+_PATTERN = re.compile(r"[A-Za-z0-9_.*-]{1,255}")
+_TABLES_MAX = 1000  # whose rights are remembered
+
+
+class Right(IntEnum):
+    """Each has those before it."""
+
+    NONE = 0
+    READ = 1
+    WRITE = 2
+    ADMIN = 3
+
+
+class Rights:
+    """Which tables may be read, written and administered: names, in which `*` is anything."""
+
+    def __init__(
+        self, read: Iterable[str] = (), write: Iterable[str] = (), admin: Iterable[str] = ()
+    ) -> None:
+        self.patterns = {Right.READ: tuple(read), Right.WRITE: tuple(write), Right.ADMIN: tuple(admin)}
+        self._levels = [
+            (right, re.compile("|".join(translate(pattern) for pattern in patterns)))
+            for right, patterns in reversed(self.patterns.items())
+            if patterns
+        ]
+        self._known: dict[str, Right] = {}
+
+    def on(self, table: str) -> Right:
+        """The highest right on a table."""
+        right = self._known.get(table)
+        if right is None:
+            right = next((right for right, names in self._levels if names.fullmatch(table)), Right.NONE)
+            if len(self._known) < _TABLES_MAX:
+                self._known[table] = right
+        return right
+
+
+def is_pattern(text: str) -> bool:
+    """Whether it can match the name of a table."""
+    return bool(_PATTERN.fullmatch(text))
+
+
+Demand: TypeAlias = tuple[str, Right, str]
+"""An action of IAM, the right that it takes here, and the table."""
+
+Demands: TypeAlias = Callable[[dict[str, Any]], Iterable[Demand]]
+"""From a request to all that it takes."""
+
+
+class Bearer(Protocol):
+    """Who has rights: a key."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def rights(self) -> Rights: ...
+
+
+def check(bearer: Bearer, demands: Iterable[Demand]) -> None:
+    """Let a request pass if its key has all the rights that it takes.
+
+    Raises:
+        AccessDeniedError: It lacks one.
+    """
+    for action, right, table in demands:
+        name = name_of(table)
+        if bearer.rights.on(name) < right:
+            raise AccessDeniedError(
+                f"User: arn:aws:iam::000000000000:user/{bearer.id} is not authorized to perform: {action} on resource: "
+                f"arn:aws:dynamodb:us-east-1:000000000000:table/{name} "
+                f"because no identity-based policy allows the {action} action"
+            )
+
+
+def _on_table(action: str, right: Right, member: str = "TableName") -> Demands:
+    def demands(body: dict[str, Any]) -> Iterator[Demand]:
+        yield f"dynamodb:{action}", right, body[member]
+
+    return demands
+
+
+def _on_each_table(action: str, right: Right) -> Demands:
+    def demands(body: dict[str, Any]) -> Iterator[Demand]:
+        for table in body["RequestItems"]:
+            yield f"dynamodb:{action}", right, table
+
+    return demands
+
+
+def _of_nobody(_: dict[str, Any]) -> tuple[Demand, ...]:
+    return ()
+
+
+def _list_tables(_: dict[str, Any]) -> Iterator[Demand]:
+    yield "dynamodb:ListTables", Right.READ, EVERYTHING
+
+
+def _transact_get_items(body: dict[str, Any]) -> Iterator[Demand]:
+    for action in body["TransactItems"]:
+        yield "dynamodb:GetItem", Right.READ, action["Get"]["TableName"]
+
+
+_TRANSACTED = {
+    "ConditionCheck": ("dynamodb:ConditionCheckItem", Right.READ),
+    "Put": ("dynamodb:PutItem", Right.WRITE),
+    "Update": ("dynamodb:UpdateItem", Right.WRITE),
+    "Delete": ("dynamodb:DeleteItem", Right.WRITE),
+}
+
+
+def _transact_write_items(body: dict[str, Any]) -> Iterator[Demand]:
+    for actions in body["TransactItems"]:
+        for kind, (action, right) in _TRANSACTED.items():
+            if asked := actions.get(kind):
+                yield action, right, asked["TableName"]
+
+
+DEMANDS: dict[str, Demands] = {
+    "BatchGetItem": _on_each_table("BatchGetItem", Right.READ),
+    "BatchWriteItem": _on_each_table("BatchWriteItem", Right.WRITE),
+    "CreateTable": _on_table("CreateTable", Right.ADMIN),
+    "DeleteItem": _on_table("DeleteItem", Right.WRITE),
+    "DeleteTable": _on_table("DeleteTable", Right.ADMIN),
+    "DescribeContinuousBackups": _on_table("DescribeContinuousBackups", Right.READ),
+    "DescribeEndpoints": _of_nobody,
+    "DescribeLimits": _of_nobody,
+    "DescribeTable": _on_table("DescribeTable", Right.READ),
+    "DescribeTimeToLive": _on_table("DescribeTimeToLive", Right.READ),
+    "GetItem": _on_table("GetItem", Right.READ),
+    "ListTables": _list_tables,
+    "ListTagsOfResource": _on_table("ListTagsOfResource", Right.READ, "ResourceArn"),
+    "PutItem": _on_table("PutItem", Right.WRITE),
+    "Query": _on_table("Query", Right.READ),
+    "Scan": _on_table("Scan", Right.READ),
+    "TagResource": _on_table("TagResource", Right.ADMIN, "ResourceArn"),
+    "TransactGetItems": _transact_get_items,
+    "TransactWriteItems": _transact_write_items,
+    "UntagResource": _on_table("UntagResource", Right.ADMIN, "ResourceArn"),
+    "UpdateContinuousBackups": _on_table("UpdateContinuousBackups", Right.ADMIN),
+    "UpdateItem": _on_table("UpdateItem", Right.WRITE),
+    "UpdateTable": _on_table("UpdateTable", Right.ADMIN),
+    "UpdateTimeToLive": _on_table("UpdateTimeToLive", Right.ADMIN),
+}
+
+
+def of_admin(operation: str) -> Demands:
+    """What one of foldb's own operations takes: the whole database."""
+
+    def demands(_: dict[str, Any]) -> Iterator[Demand]:
+        yield f"foldb:{operation}", Right.ADMIN, EVERYTHING
+
+    return demands

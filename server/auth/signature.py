@@ -1,0 +1,101 @@
+"""AWS Signature Version 4, as clients of DynamoDB sign with it.
+
+    method, path, signed fields, sha256(body)            ──► canonical request
+    time, scope, sha256(canonical request)               ──► string to sign
+    secret ──► day ──► region ──► service ──► signing key; its HMAC of the string to sign is the signature
+
+A scope is `day/region/service/aws4_request`: the same secret yields another signing key each day and for each region.
+"""
+
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping, Sequence
+
+ALGORITHM = b"AWS4-HMAC-SHA256"
+SERVICE = b"dynamodb"
+TERMINATOR = b"aws4_request"
+
+_BLOCK_BYTES = 64  # of SHA-256, as RFC 2104 fills a key up
+
+
+class SigningKey:
+    """Signs strings of one scope.
+
+    An HMAC is a hash of a hash, each begun with the key; both beginnings are kept. That is half the time of hmac's
+    own function, which begins anew with every string.
+    """
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, secret: bytes, day: bytes, region: bytes, service: bytes = SERVICE) -> None:
+        key = b"AWS4" + secret
+        for part in (day, region, service, TERMINATOR):
+            key = hmac.digest(key, part, "sha256")
+        key = key.ljust(_BLOCK_BYTES, b"\0")
+        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in key))
+        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in key))
+
+    def sign(self, text: bytes) -> bytes:
+        """The signature, in hexadecimal digits."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(text)
+        outer.update(inner.digest())
+        return outer.hexdigest().encode()
+
+
+def canonical_request(
+    fields: Mapping[bytes, bytes], names: Sequence[bytes], listed: bytes, body: bytes
+) -> bytes:
+    """What is signed of a POST to `/`: the fields named, in their order, and all of the body.
+
+    Args:
+        fields: By names in lower case.
+        names: Of those that are signed, in order.
+        listed: The same, joined by semicolons.
+        body: As it is sent.
+
+    Raises:
+        KeyError: A field that is signed is not there.
+    """
+    lines = b"".join([name + b":" + fields[name] + b"\n" for name in names])
+    if lines.find(b"  ") >= 0 or lines.find(b" \n") >= 0 or lines.find(b"\t") >= 0:
+        lines = b"".join([name + b":" + b" ".join(fields[name].split()) + b"\n" for name in names])
+    return b"POST\n/\n\n%b\n%b\n%b" % (lines, listed, hashlib.sha256(body).hexdigest().encode())
+
+
+def string_to_sign(iso_time: bytes, scope: bytes, request: bytes) -> bytes:
+    """What the signing key signs, of a canonical request."""
+    return b"%b\n%b\n%b\n%b" % (ALGORITHM, iso_time, scope, hashlib.sha256(request).hexdigest().encode())
+
+
+def iso(seconds: int) -> bytes:
+    """A time as signatures say it.
+
+    >>> iso(1795269600)
+    b'20261121T144000Z'
+    """
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds)).encode()
+
+
+def sign(
+    key_id: str,
+    secret: str,
+    fields: Mapping[str, str],
+    body: bytes,
+    *,
+    seconds: int,
+    region: str = "us-east-1",
+) -> dict[str, str]:
+    """The fields that sign a request: `fields`, which have Host and X-Amz-Target, and what this adds to them."""
+    signed = {**fields, "X-Amz-Date": iso(seconds).decode()}
+    lower = {name.lower().encode(): value.encode() for name, value in signed.items()}
+    names = sorted(lower)
+    listed, day = b";".join(names), iso(seconds)[:8]
+    scope = b"/".join((day, region.encode(), SERVICE, TERMINATOR))
+    text = string_to_sign(lower[b"x-amz-date"], scope, canonical_request(lower, names, listed, body))
+    signature = SigningKey(secret.encode(), day, region.encode()).sign(text)
+    header = b"%b Credential=%b/%b, SignedHeaders=%b, Signature=%b" % (
+        ALGORITHM, key_id.encode(), scope, listed, signature,
+    )  # fmt: skip
+    return {**signed, "Authorization": header.decode()}

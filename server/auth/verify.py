@@ -1,0 +1,226 @@
+"""Whose request it is: a signature is made again from what came, and compared.
+
+Nothing that the request says of itself is taken for true. The body's hash is made from the body, whatever a field says
+that it is; every field that has a meaning to AWS must be signed, and must have come once; the clock is looked at first,
+so that an old request costs no hash. A key that nobody has is treated as one with a secret that nobody knows: so that
+an unknown key and a wrong signature take the same work, and the time an answer takes tells neither from the other.
+"""
+
+import hmac
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+
+from ...model.errors import (
+    ExpiredTokenError,
+    IncompleteSignatureError,
+    InvalidSignatureError,
+    MissingAuthenticationTokenError,
+    UnrecognizedClientError,
+)
+from ..http.heads import Head
+from .keyfile import Key, Keys
+from .signature import ALGORITHM, SERVICE, TERMINATOR, SigningKey, canonical_request, iso, string_to_sign
+
+CLOCK_S = 15 * 60  # how far a client's clock may be off, either way
+
+_HEADER = re.compile(
+    rb"AWS4-HMAC-SHA256 +Credential=([^\s,=]+) *, *SignedHeaders=([^\s,=]+) *, *Signature=[0-9a-f]{64}"
+)
+_SIGNATURE = 64
+_ISO = re.compile(rb"\d{8}T\d{6}Z")
+_SHOWN = 256  # of what is wrong, in the answer that says so
+# What a client says before its signature is the same all day, so there are few; these are bounds and not sizes.
+_CLAIMS_MAX = 1000
+_CLAIM_BYTES = 1024
+
+
+class Claim:
+    """All of an Authorization header but the signature: who signs, for which day, and which fields.
+
+    Attributes:
+        key: None where nobody has it.
+        day: As times begin.
+        scope: The credential without the key.
+        signing_key: What makes the signature.
+        listed: The names of the fields that are signed, as they were said.
+        names: The same, in order.
+        signed: The same, as a set.
+    """
+
+    __slots__ = ("day", "key", "listed", "names", "scope", "signed", "signing_key")
+
+    def __init__(self, authorization: bytes, keys: Keys) -> None:
+        """Read a header.
+
+        Raises:
+            RequestError: It is none, or not for us.
+        """
+        credential, self.listed = _parts(authorization)
+        self.names = _names(self.listed)
+        self.signed = frozenset(self.names)
+        parts = credential.split(b"/")
+        if len(parts) != 5:
+            raise IncompleteSignatureError(
+                "Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, "
+                f"got '{_text(credential)}'"
+            )
+        key_id, self.day, region, service, terminator = parts
+        if service != SERVICE:
+            raise InvalidSignatureError("Credential should be scoped to correct service: 'dynamodb'. ")
+        if terminator != TERMINATOR:
+            raise InvalidSignatureError(
+                f"Credential should be scoped with a valid terminator: 'aws4_request', not '{_text(terminator)}'. "
+            )
+        self.scope = credential[len(key_id) + 1 :]
+        self.key = keys.by_id.get(key_id.decode("latin-1"))
+        secret = keys.decoy if self.key is None else self.key.secret.encode()
+        self.signing_key = SigningKey(secret, self.day, region)
+
+
+class Verifier:
+    """Knows whose request it is, by the keys as they are.
+
+    What was claimed is kept, with the signing keys that were made for it. Other keys need another verifier, so what was
+    revoked is forgotten.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._claims: dict[bytes, Claim] = {}
+
+    def verify(self, head: Head, body: bytes, now_ms: int) -> Key:
+        """The key that the request was signed with; `body` is as it was sent.
+
+        Raises:
+            RequestError: It is not signed, not as it should be, not now, or by nobody we know.
+        """
+        fields = head.fields
+        authorization = fields.get(b"authorization", b"")
+        claim = self._claims.get(authorization[:-_SIGNATURE]) or self._read(authorization)
+        iso_time = _time(fields, now_ms // 1000)
+        if claim.day != iso_time[:8]:
+            raise InvalidSignatureError(
+                "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: "
+                f"'{_text(claim.day)}' != '{_text(iso_time[:8])}', from '{_text(iso_time)}'."
+            )
+        _check_fields(head, claim)
+        try:
+            request = canonical_request(fields, claim.names, claim.listed, body)
+        except KeyError:  # a field that is said to be signed and did not come
+            raise InvalidSignatureError from None
+        expected = claim.signing_key.sign(string_to_sign(iso_time, claim.scope, request))
+        is_right = hmac.compare_digest(expected, authorization[-_SIGNATURE:])
+        key = claim.key
+        # Ours are keys for long: what comes with a session token was not made with one of them.
+        if key is None or b"x-amz-security-token" in fields:
+            raise UnrecognizedClientError
+        if not is_right:
+            raise InvalidSignatureError
+        if key.expires_ms is not None and key.expires_ms <= now_ms:
+            raise ExpiredTokenError
+        return key
+
+    def _read(self, authorization: bytes) -> Claim:
+        claim = Claim(authorization, self._keys)
+        if len(authorization) <= _CLAIM_BYTES:
+            if len(self._claims) >= _CLAIMS_MAX:
+                self._claims.clear()
+            self._claims[authorization[:-_SIGNATURE]] = claim
+        return claim
+
+
+def _parts(authorization: bytes) -> tuple[bytes, bytes]:
+    """Credential and signed names, as the header says them."""
+    match = _HEADER.fullmatch(authorization)
+    if match is not None:
+        credential, listed = match.groups()
+        return credential, listed
+    if not authorization.startswith(b"AWS4-"):
+        raise MissingAuthenticationTokenError
+    algorithm = authorization.partition(b" ")[0]
+    if algorithm != ALGORITHM:
+        raise IncompleteSignatureError(f"Unsupported AWS 'algorithm': '{_text(algorithm)}'.")
+    raise incomplete(authorization)
+
+
+def incomplete(authorization: bytes) -> IncompleteSignatureError:
+    """What is wrong with a header that begins as it should, in AWS's words where it has some."""
+    lacking = [
+        f"Authorization header requires '{part}' parameter."
+        for part in ("Credential", "Signature", "SignedHeaders")
+        if f"{part}=".encode() not in authorization
+    ]
+    wrong = " ".join(lacking) or (
+        "Authorization header must be 'AWS4-HMAC-SHA256 Credential=..., SignedHeaders=..., Signature=...'."
+    )
+    return IncompleteSignatureError(f"{wrong} Authorization={_text(authorization)}")
+
+
+def _names(listed: bytes) -> tuple[bytes, ...]:
+    """The names in a list of signed headers, which is sorted and names each once."""
+    names = tuple(listed.split(b";"))
+    if names != tuple(sorted(set(names))) or listed != listed.lower():
+        raise InvalidSignatureError
+    if b"host" not in names:
+        raise InvalidSignatureError(
+            "'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization."
+        )
+    return names
+
+
+def _check_fields(head: Head, claim: Claim) -> None:
+    """Refuse a request that says something to AWS without having signed it, or says twice what it signed once."""
+    fields, signed = head.fields, claim.signed
+    for name in fields.keys() - signed:
+        if name.startswith(b"x-amz-"):
+            raise InvalidSignatureError(f"'{_text(name)}' must be a 'SignedHeader' in the AWS Authorization.")
+    if b"x-amz-date" not in fields and b"date" not in signed:
+        raise InvalidSignatureError("'Date' must be a 'SignedHeader' in the AWS Authorization.")
+    if head.repeated and not head.repeated.isdisjoint(signed):
+        raise InvalidSignatureError
+    if head.path != b"/":
+        raise InvalidSignatureError("The API is at the path '/' and takes no query.")
+
+
+def _time(fields: Mapping[bytes, bytes], now: int) -> bytes:
+    """When the request was signed, if that was now."""
+    text = fields.get(b"x-amz-date") or fields.get(b"date")
+    if text is None:
+        raise IncompleteSignatureError(
+            "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. "
+            f"Authorization={_text(fields[b'authorization'])}"
+        )
+    iso_time, seconds = _read_time(text)
+    if seconds < now - CLOCK_S:
+        limit, at = _text(iso(now - CLOCK_S)), _text(iso(now))
+        raise InvalidSignatureError(
+            f"Signature expired: {_text(iso_time)} is now earlier than {limit} ({at} - 15 min.)"
+        )
+    if seconds > now + CLOCK_S:
+        limit, at = _text(iso(now + CLOCK_S)), _text(iso(now))
+        raise InvalidSignatureError(
+            f"Signature not yet current: {_text(iso_time)} is still later than {limit} ({at} + 15 min.)"
+        )
+    return iso_time
+
+
+@lru_cache(maxsize=100)
+def _read_time(text: bytes) -> tuple[bytes, int]:
+    """A time as signatures say it, and in seconds since 1970. Most requests of a second say the same."""
+    try:
+        if _ISO.fullmatch(text):
+            read = datetime.strptime(text.decode(), "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+            return text, int(read.timestamp())
+        seconds = int(parsedate_to_datetime(text.decode()).timestamp())
+        return iso(seconds), seconds
+    except (ValueError, OverflowError):
+        raise IncompleteSignatureError(
+            f"Date must be in ISO-8601 'basic format'. Got '{_text(text)}'. See http://en.wikipedia.org/wiki/ISO_8601"
+        ) from None
+
+
+def _text(data: bytes) -> str:
+    return data[:_SHOWN].decode("latin-1")
