@@ -3,7 +3,6 @@
 from .bug import bug
 
 FOLDED, WORKED = "tests/materializer/test_fold.py", "tests/materializer/test_worker.py"
-TRANSACTED = "tests/materializer/test_transactions.py"
 DETERMINISM = "tests/snapshots/test_determinism.py"
 
 
@@ -225,63 +224,7 @@ BUGS = [
 """,
         FOLDED,
     ),
-    bug(
-        "changes of a transaction share a number",
-        """
-@ materializer/fold/transactions.py
--        applied.append(apply(table, action, decision, sequence_number + nth, state.log_time, twice=True))
-+        applied.append(apply(table, action, decision, sequence_number, state.log_time, twice=True))
-""",
-        TRANSACTED,
-    ),
     # Transactions
-    bug(
-        "a transaction is applied item by item",
-        """
-@ materializer/fold/transactions.py
-     if any(isinstance(decision, Refused) for decision in decisions):
-+        for done, action, decision in zip(tables, command.actions, decisions, strict=True):
-+            if done is not None and isinstance(decision, Decision):
-+                apply(done, action, decision, 0, state.log_time)
-""",
-        TRANSACTED,
-    ),
-    bug(
-        "an idempotency token is forgotten",
-        """
-@ materializer/fold/transactions.py
--        state.tokens[command.token] = Token(command.fingerprint, state.log_time)
-+        pass
-""",
-        TRANSACTED,
-    ),
-    bug(
-        "a token is compared without its payload",
-        """
-@ materializer/fold/transactions.py
--        if token.fingerprint != command.fingerprint:
-+        if False:
-""",
-        TRANSACTED,
-    ),
-    bug(
-        "a token is remembered for ever",
-        """
-@ materializer/fold/transactions.py
--    state.forget_old_tokens()
-""",
-        TRANSACTED,
-    ),
-    bug(
-        "a refused transaction uses up its token",
-        """
-@ materializer/fold/transactions.py
-+        if command.token is not None:
-+            state.tokens[command.token] = Token(command.fingerprint, state.log_time)
-         return _refused(decisions)
-""",
-        TRANSACTED,
-    ),
     bug(
         "TransactGetItems reads key by key, not at one position",
         """

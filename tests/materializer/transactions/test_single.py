@@ -17,7 +17,7 @@ from foldb.model.errors import (
 )
 from foldb.model.values import Item, dump
 
-from .ledger import CONTEXT, Ledger, put, update
+from ..ledger import CONTEXT, Ledger, put, update
 
 A: Item = {"pk": {"S": "a"}}
 B: Item = {"pk": {"S": "b"}}
