@@ -1,0 +1,110 @@
+"""Clients for Kafka, configured once.
+
+What a log needs of them differs from what the library takes for granted: nothing may be given up silently, a broker
+that is silent is left after two seconds and not after thirty, and nothing is guessed where a position is gone.
+"""
+
+import logging
+from typing import Any, Final
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaConfigurationError, KafkaError
+from kafka.net.compat import KafkaNetClient
+
+from ...model.errors import LogError
+from .settings import Address, Security
+
+MESSAGE_BYTES: Final = 20 << 20
+"""The largest message: a request of 16 MiB, and room."""
+BATCH_BYTES: Final = 1 << 20
+REQUEST_TIMEOUT_MS: Final = 2_000
+BOOTSTRAP_TIMEOUT_MS: Final = 20_000
+
+# Its lines repeat what was asked for, and say "error" of what is tried again. What an operator needs to know the log
+# says itself.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+class Clients:
+    """Makes clients of the brokers at an address."""
+
+    def __init__(self, address: Address, security: Security) -> None:
+        self.address = address
+        self._security = security
+
+    def producer(self, *, delivery_timeout_ms: int) -> KafkaProducer:
+        """One that knows the topic already, and therefore never waits when it is given something to send."""
+        producer = self._make(
+            KafkaProducer,
+            acks="all",
+            enable_idempotence=True,
+            batch_size=BATCH_BYTES,
+            max_request_size=MESSAGE_BYTES,
+            linger_ms=0,
+            delivery_timeout_ms=delivery_timeout_ms,
+            max_block_ms=BOOTSTRAP_TIMEOUT_MS,
+        )
+        try:
+            producer.partitions_for(self.address.topic)
+        except KafkaError as error:
+            raise self.unreachable(error) from None
+        # From now on that is known. If it should not be, then a loop is not to stand still for it.
+        producer.config["max_block_ms"] = 5
+        return producer
+
+    def consumer(self, **configuration: Any) -> KafkaConsumer:
+        """One that is given partitions and positions, and never moves them by itself."""
+        return self._make(
+            KafkaConsumer,
+            **{
+                "group_id": None,
+                "enable_auto_commit": False,
+                "auto_offset_reset": "none",
+                "check_crcs": True,
+                "fetch_min_bytes": 1,
+                "max_poll_records": 2_000,
+                **configuration,
+            },
+        )
+
+    def admin(self) -> KafkaAdminClient:
+        """One that asks about the topic, and makes it."""
+        return self._make(KafkaAdminClient, request_timeout_ms=30_000)
+
+    def _make(self, kind: type[Any], **configuration: Any) -> Any:
+        common = {
+            "bootstrap_servers": list(self.address.servers),
+            "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
+            "client_id": "foldb",
+            "kafka_client": _net_client,
+            "request_timeout_ms": REQUEST_TIMEOUT_MS,
+            "retry_backoff_ms": 20,
+            "reconnect_backoff_ms": 20,
+            "reconnect_backoff_max_ms": 500,
+            "metadata_max_age_ms": 30_000,
+            **self._security.client_configuration(),
+        }
+        if kind is not KafkaAdminClient:
+            common |= {"allow_auto_create_topics": False, "metrics_enabled": False}
+        try:
+            return kind(**common | configuration)
+        except KafkaConfigurationError:
+            raise  # ours
+        except KafkaError as error:
+            raise self.unreachable(error) from None
+
+    def unreachable(self, error: Exception) -> LogError:
+        """What is told where no broker answers, or answers with a no."""
+        return LogError(
+            f"cannot reach Kafka at {','.join(self.address.servers)} ({type(error).__name__}). "
+            "`compose/kafka-local start` starts one on this machine."
+        )
+
+
+def _net_client(**configuration: Any) -> KafkaNetClient:
+    # A stopped process still takes connections and never answers on them.
+    return KafkaNetClient(
+        **configuration,
+        socket_connection_setup_timeout_ms=1_000,
+        socket_connection_setup_timeout_max_ms=2_000,
+    )

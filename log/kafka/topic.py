@@ -1,0 +1,118 @@
+"""The topic that holds the log: made with the settings that a log needs, and checked for them at every start.
+
+A topic that forgets is no log. So what somebody set to make it forget is named and refused, unless it is let pass.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+
+from ...model.errors import LogError
+from .client import MESSAGE_BYTES
+
+REPLICAS: Final = 3
+
+_SETTINGS: Final = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "LogAppendTime",
+    "unclean.leader.election.enable": "false",
+    "compression.type": "producer",
+}
+_WHY: Final = {
+    "cleanup.policy": "compaction removes records",
+    "retention.ms": "records are removed when they are old",
+    "retention.bytes": "records are removed when there are many",
+    "message.timestamp.type": "log time is the broker's, and the same for all",
+    "unclean.leader.election.enable": "a broker that lacks acknowledged records may come to lead",
+    "compression.type": "brokers would compress every batch anew",
+    "max.message.bytes": "a request may have 16 MiB",
+    "min.insync.replicas": "an acknowledged record must be on two brokers",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as brokers describe it.
+
+    Attributes:
+        id: What Kafka tells it from another of this name by.
+        replicas: On how many brokers each record is, at the fewest.
+    """
+
+    name: str
+    id: str
+    partitions: int
+    replicas: int
+    settings: Mapping[str, str]
+
+    def problems(self) -> list[str]:
+        """What keeps it from being a log, each with the next step."""
+        wanted = dict(_SETTINGS)
+        if self.replicas >= REPLICAS:
+            wanted["min.insync.replicas"] = "2"
+        wrong = [name for name, value in wanted.items() if self._is_less(name, value)]
+        if int(self.settings["max.message.bytes"]) < MESSAGE_BYTES:
+            wrong.append("max.message.bytes")
+            wanted["max.message.bytes"] = str(MESSAGE_BYTES)
+        return [
+            f"the topic {self.name} has {name}={self.settings[name]}, and {_WHY[name]}: set it to {wanted[name]} "
+            f"(kafka-configs.sh --alter --topic {self.name} --add-config {name}={wanted[name]})"
+            for name in wrong
+        ]
+
+    def _is_less(self, name: str, wanted: str) -> bool:
+        value = self.settings[name]
+        return int(value) < int(wanted) if name == "min.insync.replicas" else value != wanted
+
+    def warnings(self) -> list[str]:
+        """What may stand, and should be known."""
+        if self.replicas > 1:
+            return []
+        return [
+            f"the topic {self.name} has one replica: when its broker's disk is lost so is the log, and what that "
+            "broker had not synced yet is lost when its machine loses power. Three brokers keep three."
+        ]
+
+
+def find(admin: KafkaAdminClient, name: str) -> Topic | None:
+    """The topic as it is, if there is one."""
+    [description] = admin.describe_topics([name])
+    if description["error_code"] or not description["partitions"]:
+        return None
+    resources = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)], config_filter="all")
+    configuration: Mapping[str, Any] = next(iter(next(iter(resources.values())).values()))
+    return Topic(
+        name,
+        str(description["topic_id"]),
+        len(description["partitions"]),
+        min(len(partition["replica_nodes"]) for partition in description["partitions"]),
+        {setting: str(configuration[setting]["value"]) for setting in _WHY},
+    )
+
+
+def create(admin: KafkaAdminClient, name: str, partitions: int) -> None:
+    """Make the topic, with as many replicas as there are brokers and at most three; another may be quicker.
+
+    Raises:
+        LogError: The brokers refused.
+    """
+    replicas = min(REPLICAS, len(admin.describe_cluster()["brokers"]))
+    settings = {
+        **_SETTINGS,
+        "max.message.bytes": str(MESSAGE_BYTES),
+        "min.insync.replicas": "2" if replicas >= REPLICAS else "1",
+    }
+    options = {"num_partitions": partitions, "replication_factor": replicas, "configs": settings}
+    try:
+        admin.create_topics({name: options}, timeout_ms=20_000)
+    except TopicAlreadyExistsError:
+        pass
+    except KafkaError as error:
+        raise LogError(f"Kafka did not make the topic {name}: {error}") from None
+    admin.wait_for_topics([name])
