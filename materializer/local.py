@@ -7,8 +7,9 @@ or not, is answered from the state at hand.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..log.commands import Command, Position
-from ..model.errors import RequestError, ResourceNotFoundError
+from ..log.commands import Command, Cut, Position
+from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
+from .figures import figures
 from .fold import reads
 from .fold.state import Table
 from .fold.storage import Stored
@@ -85,14 +86,22 @@ class LocalPartition:
             page = error
         done(page, self._worker.position)
 
-    def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:  # noqa: ARG002
-        """Everything that has a position is folded."""
-        done(None)
+    def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:
+        """See Partition. What has a position is folded, and nobody else has to hear of it."""
+        if self._offset_in(position) < self._state.next_offset:
+            done(None)
+        else:
+            done(ValidationError(f"The log ends before position {position.text()}"))
 
     def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
-        """See Partition."""
-        statistics = self._worker.statistics()
-        done({"position": statistics.position.text(), "stopped": statistics.stopped})
+        """See figures.py."""
+        done(figures(self._worker))
+
+    def _offset_in(self, position: Place) -> int:
+        """The offset of the position that is in this partition; -1 if there is none."""
+        positions = position.positions if isinstance(position, Cut) else (position,)
+        here = self._worker.position.partition
+        return max((each.offset for each in positions if each.partition == here), default=-1)
 
     def _table(self, table_id: int) -> Table:
         table = self._state.tables.get(table_id)

@@ -1,13 +1,16 @@
 """Bringing a state up to its log: how a partition starts, and how `foldb verify` looks at one."""
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 
-from ..log.commands import Position, Record
+from ..log.commands import Entry, Position, Record
+from ..log.log import Log
 from ..model.errors import FoldbError, NewerVersionError
 from .fold import fold
 from .fold.outcomes import Outcome
+from .fold.record import LateSkipError, Void, voids
 from .fold.state import PartitionState
 
 # Progress is told every so many commands. From as many on, what was folded is put out of the collector's sight.
@@ -17,7 +20,8 @@ _STRETCH = 100_000
 class FoldError(FoldbError):
     """The fold raised: a bug, never the log's or the caller's fault. The partition stops here, nothing is skipped.
 
-    Operator action: report it with the record; a release that folds it starts from the same log.
+    Operator action: report it with the record; a release that folds it starts from the same log. `foldb log skip`
+    declares the record void, for good and for everybody.
     """
 
     def __init__(self, position: Position) -> None:
@@ -25,23 +29,80 @@ class FoldError(FoldbError):
         self.position = position
 
 
-def fold_record(state: PartitionState, record: Record) -> list[Outcome]:
+def refold_log(
+    state: PartitionState,
+    log: Log,
+    partition: int,
+    progress: Callable[[int], None] | None = None,
+    note: Callable[[Entry], None] = lambda _: None,
+) -> int:
+    """Fold what the log holds from the state's next offset on, and return how many commands that was.
+
+    What an operator declared void is passed over. That is learnt where the fold raises, by searching the rest of the
+    log, or from the Skip itself; the state is then made anew from the beginning, because nobody knows how far the fold
+    got before it raised.
+
+    Args:
+        state: What the records before these made.
+        log: Where they are.
+        partition: Of which partition.
+        progress: Called now and then with the commands folded so far.
+        note: Called with each entry before it is folded.
+
+    Raises:
+        FoldError: The fold raised on a record that is not void.
+    """
+    void: frozenset[Void] = frozenset()
+    while True:
+        try:
+            return refold(state, _noted(log.read(partition, state.next_offset), note), progress, void)
+        except (FoldError, LateSkipError) as error:
+            more = void.union(_told_by(error, log, partition))
+            if more == void:
+                raise
+        void = more
+        _begin_again(state)
+
+
+def _told_by(error: FoldError | LateSkipError, log: Log, partition: int) -> Iterable[Void]:
+    if isinstance(error, LateSkipError):
+        return (error.void,)
+    return voids(log.read(partition, error.position.offset + 1))
+
+
+def _noted(records: Iterable[Record], note: Callable[[Entry], None]) -> Iterator[Record]:
+    for record in records:
+        note(record.entry)
+        yield record
+
+
+def _begin_again(state: PartitionState) -> None:
+    fresh = PartitionState()
+    for each in fields(PartitionState):
+        setattr(state, each.name, getattr(fresh, each.name))
+
+
+def fold_record(state: PartitionState, record: Record, void: Collection[Void] = ()) -> list[Outcome]:
     """Fold one record; what the fold raises comes out with the record's position.
 
     Raises:
         FoldError: The fold raised. The state is not to be used any more.
+        LateSkipError: The record declares void what was folded. Nor is it then.
         NewerVersionError: A later release wrote the record.
     """
     try:
-        return fold(state, record)
-    except NewerVersionError:
+        return fold(state, record, void)
+    except (NewerVersionError, LateSkipError):
         raise
     except Exception as error:
         raise FoldError(Position(record.partition, record.offset)) from error
 
 
 def refold(
-    state: PartitionState, records: Iterable[Record], progress: Callable[[int], None] | None = None
+    state: PartitionState,
+    records: Iterable[Record],
+    progress: Callable[[int], None] | None = None,
+    void: Collection[Void] = (),
 ) -> int:
     """Fold `records` into `state` and return how many commands they held.
 
@@ -49,11 +110,12 @@ def refold(
         state: What the records before these made; a new one for offset 0.
         records: What the log holds from the state's next offset on.
         progress: Called now and then with the commands folded so far.
+        void: What is passed over.
     """
     folded = told = 0
     with no_collections():
         for record in records:
-            fold_record(state, record)
+            fold_record(state, record, void)
             folded += len(record.entry.commands)
             if progress is not None and folded - told >= _STRETCH:
                 told = folded

@@ -10,13 +10,26 @@ others of the same shape a worker runs in a simulator.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from ..log.commands import Command, Digest, Entry, Genesis, Position, Record
+from ..log.commands import (
+    Command,
+    DefineTable,
+    Delete,
+    Digest,
+    Entry,
+    Genesis,
+    Position,
+    Put,
+    Record,
+    Transact,
+    Update,
+)
 from ..log.log import Appended, Log
 from ..model.errors import (
+    FoldbError,
     InternalServerError,
     LogError,
     LogFullError,
@@ -24,9 +37,10 @@ from ..model.errors import (
     ServiceUnavailableError,
     ThrottlingError,
 )
-from .fold.outcomes import Failed, Outcome
+from .fold.outcomes import Begun, Failed, Outcome, Taken
+from .fold.record import LateSkipError
 from .fold.state import PartitionState
-from .refold import FoldError, fold_record, refold
+from .refold import fold_record, refold_log
 from .witness import witness
 
 Done: TypeAlias = Callable[[Outcome, Position], None]
@@ -38,6 +52,12 @@ ENTRY_BYTES = 1024 * 1024
 # What may wait, the entry under way included. Past it clients are told to come back.
 WAITING_BYTES = 64 * 1024 * 1024
 
+# What the partition may have sent to others that they have not acknowledged. Past it too.
+UNACKNOWLEDGED_BYTES = 64 * 1024 * 1024
+
+# What clients send can be refused. What partitions tell each other, or an owner proposes, is what makes room again.
+_REFUSABLE = frozenset((Put, Update, Delete, Transact, DefineTable))
+_THROTTLED = "Rate of requests exceeds the allowed throughput."
 
 _FULL = "The disk is full. Writes succeed again by themselves when there is space."
 
@@ -74,7 +94,7 @@ class Statistics:
         log_time: Log time there, in milliseconds.
         waiting: Commands that are not folded yet; `waiting_bytes` their size.
         entries: Entries that this worker appended; `commands` what was in them.
-        refolded: Commands that were folded at the start.
+        refolded: Commands of others that were folded: at the start, and where others append to the log too.
         items: Items of all tables, without index entries; `item_bytes` their size.
     """
 
@@ -96,6 +116,7 @@ class Worker:
 
     Attributes:
         state: What the fold has made of the log so far. To be read by anybody, changed by nobody else.
+        on_outcomes: Called with what each entry came to, before anybody else learns of it.
         on_folded: Called after each entry, once its senders have been answered.
     """
 
@@ -111,6 +132,7 @@ class Worker:
         on_fatal: Callable[[BaseException], None],
     ) -> None:
         self.state = state
+        self.on_outcomes: Callable[[list[Outcome]], None] | None = None
         self.on_folded: Callable[[Entry], None] | None = None
         self._log = log
         self._origin = origin
@@ -122,6 +144,9 @@ class Worker:
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
         self._under_way: list[_Waiting] = []
+        self._begun: dict[
+            int, Done
+        ] = {}  # transactions over partitions, by number, and who waits for their outcome
         self._awake = False  # an entry is under way, or `_take` is about to be called
         self._next_number = 0
         self._commands = 0
@@ -144,8 +169,7 @@ class Worker:
         Raises:
             FoldError: The fold raised on a record.
         """
-        records = self._log.read(self._partition, self.state.next_offset)
-        self._refolded = refold(self.state, self._noted(records), progress)
+        self._refolded = refold_log(self.state, self._log, self._partition, progress, self._note)
 
     def submit(self, command: Command, size: int, done: Done) -> None:
         """Append `command`, about `size` bytes, and fold it; `done` is called exactly once.
@@ -156,8 +180,11 @@ class Worker:
             done(Failed(self._failure), self.position)
             return
         # A command larger than the bound goes in when nothing else waits, or it never would.
-        if self._waiting_bytes and self._waiting_bytes + size > self._bound:
-            done(Failed(ThrottlingError("Rate of requests exceeds the allowed throughput.")), self.position)
+        if self._waiting_bytes and self._waiting_bytes + size > self._bound and type(command) in _REFUSABLE:
+            done(Failed(ThrottlingError(_THROTTLED)), self.position)
+            return
+        if self.state.unacknowledged_bytes > UNACKNOWLEDGED_BYTES and type(command) in _REFUSABLE:
+            done(Failed(ThrottlingError(_THROTTLED)), self.position)
             return
         self._waiting.append(_Waiting(command, size, done))
         self._waiting_bytes += size
@@ -181,7 +208,7 @@ class Worker:
         return Statistics(
             position=self.position,
             log_time=self.state.log_time,
-            waiting=len(self._waiting) + len(self._under_way),
+            waiting=len(self._waiting) + len(self._under_way) + len(self._begun),
             waiting_bytes=self._waiting_bytes,
             entries=self._next_number,
             commands=self._commands,
@@ -206,7 +233,9 @@ class Worker:
             if taken and size > ENTRY_BYTES:
                 break
             taken.append(waiting.popleft())
-        entry = Entry(self._origin, self._next_number, [one.command for one in taken])
+        self._append(Entry(self._origin, self._next_number, [one.command for one in taken]))
+
+    def _append(self, entry: Entry) -> None:
         try:
             self._log.append(self._partition, entry, lambda result: self._appended(entry, result))
         except Exception as error:
@@ -216,27 +245,44 @@ class Worker:
             self._go_on()
 
     def _appended(self, entry: Entry, result: Appended | LogError) -> None:
-        if isinstance(result, LogFullError):
-            # The entry is known not to be in the log, so its number is free for the next one.
+        if isinstance(result, LogError):
+            self._refused(result)
+        elif self._fold(Record(self._partition, result.offset, result.time_ms, entry), own=True):
+            self._go_on()
+
+    def _refused(self, error: LogError) -> None:
+        """The entry under way was not appended, or nobody knows."""
+        if isinstance(error, LogFullError):
+            # It is known not to be in the log, so its number is free for the next one.
             self._answer_failed(self._settle(), ServiceUnavailableError(_FULL))
-        elif isinstance(result, LogError):
-            self._stop(result)
-            return
+            self._go_on()
         else:
-            self._next_number = entry.number + 1
-            try:
-                outcomes = fold_record(
-                    self.state, Record(self._partition, result.offset, result.time_ms, entry)
-                )
-            except FoldError as error:
-                self._stop(error)
-                return
+            self._stop(error)
+
+    def _fold(self, record: Record, *, own: bool) -> bool:
+        """Fold a record, and tell everybody whom it concerns; False if that is the end.
+
+        With `own` it is the entry under way.
+        """
+        try:
+            outcomes = fold_record(self.state, record)
+        except (FoldbError, LateSkipError) as error:
+            self._stop(error)
+            return False
+        if self.on_outcomes is not None:
+            self.on_outcomes(outcomes)
+        self._note(record.entry)
+        if own:
+            self._next_number = record.entry.number + 1
             self._commands += len(outcomes)
-            self._note(entry)
-            self._answer(result.offset, outcomes)
-            if self.on_folded is not None:
-                self.on_folded(entry)
-        self._go_on()
+            self._answer(record.offset, outcomes)
+        else:
+            self._refolded += len(outcomes)
+        if self._begun:
+            self._resolve(record.offset, outcomes)
+        if self.on_folded is not None:
+            self.on_folded(record.entry)
+        return True
 
     def _go_on(self) -> None:
         self._awake = False
@@ -247,15 +293,27 @@ class Worker:
 
     def _answer(self, offset: int, outcomes: list[Outcome]) -> None:
         for index, (one, outcome) in enumerate(zip(self._settle(), outcomes, strict=True)):
-            self._reply(one, outcome, Position(self._partition, offset, index))
+            if type(outcome) is Begun:
+                self._begun[outcome.number] = one.done
+            else:
+                self._reply(one.done, outcome, Position(self._partition, offset, index))
+
+    def _resolve(self, offset: int, outcomes: list[Outcome]) -> None:
+        """Answer the transactions that have come to their end."""
+        for index, taken in enumerate(outcomes):
+            if type(taken) is Taken:
+                for number, outcome in taken.resolved:
+                    done = self._begun.pop(number, None)
+                    if done is not None:
+                        self._reply(done, outcome, Position(self._partition, offset, index))
 
     def _answer_failed(self, senders: list[_Waiting], error: RequestError) -> None:
         for one in senders:
-            self._reply(one, Failed(error), self.position)
+            self._reply(one.done, Failed(error), self.position)
 
-    def _reply(self, one: _Waiting, outcome: Outcome, position: Position) -> None:
+    def _reply(self, done: Done, outcome: Outcome, position: Position) -> None:
         try:
-            one.done(outcome, position)
+            done(outcome, position)
         except Exception as error:
             # One sender's trouble must not keep the others from their answers. The loop reports it.
             self._scheduler.call_soon(_raise, error)
@@ -276,7 +334,15 @@ class Worker:
         self._on_fatal(error)
         self._drained()
 
+    def _leave_begun(self) -> None:
+        """Nobody here will learn how the transactions under way end; they end all the same."""
+        begun, self._begun = self._begun, {}
+        for done in begun.values():
+            self._reply(done, Failed(InternalServerError()), self.position)
+
     def _drained(self) -> None:
+        if self._failure is not None:
+            self._leave_begun()
         if self._on_drained is None:
             return
         if self._witnessing:
@@ -288,11 +354,6 @@ class Worker:
                 return
         on_drained, self._on_drained = self._on_drained, None
         on_drained()
-
-    def _noted(self, records: Iterator[Record]) -> Iterator[Record]:
-        for record in records:
-            self._note(record.entry)
-            yield record
 
     def _note(self, entry: Entry) -> None:
         self._is_witnessed = all(type(command) in _STILL for command in entry.commands)

@@ -4,6 +4,8 @@
     a new index is not filled     Backfill, chunk after chunk
     an item's time to live is up  Expire
 
+Where there are several partitions the catalog's owner proposes Settle, and the others' what concerns their items.
+
 A timer decides nothing. It looks at the state, proposes a command like any client, and the fold judges it where
 it stands in the log; so two owners at once, or one that looked too early, do no harm. Timers look at what *is*
 (which tables are unsettled, which indexes are not filled) and not at what happened: a restart needs no memory.
@@ -16,19 +18,37 @@ from typing import Protocol, TypeAlias
 
 import orjson
 
-from ..log.commands import Backfill, Command, Context, DefineTable, Entry, Expire, Settle
-from ..model import numbers
-from ..model.values import load
-from .fold.outcomes import Done, Failed, Outcome
-from .fold.state import PartitionState, Table
-from .fold.storage import Stored
-from .partition import Place
-from .worker import Cancellable, Scheduler
+from ...log.commands import (
+    Backfill,
+    Command,
+    Context,
+    Defined,
+    DefineTable,
+    DefinitionApplied,
+    Entry,
+    Expire,
+    IndexFilled,
+    Relay,
+    RelayAck,
+    Settle,
+)
+from ...model import numbers
+from ...model.tables import TableDefinition
+from ...model.values import load
+from ..fold.outcomes import Done, Failed, Outcome
+from ..fold.state import Index, PartitionState, Table
+from ..fold.storage import Stored
+from ..partition import Place
+from ..worker import Cancellable, Scheduler
 
 # A step is so many items, or fewer where they are large: the clients wait meanwhile.
 BACKFILL_ITEMS = 1000
 SWEEP_ITEMS = 256
 STEP_BYTES = 4 * 1024 * 1024
+
+# With so much that other partitions have not acknowledged, nothing is proposed that would add to it.
+HELD_BACK_BYTES = 8 * 1024 * 1024
+_HELD_BACK_SECONDS = 1.0
 
 # Between two steps of a sweep: a million items take ten seconds and a tenth of the processor.
 _SWEEP_PAUSE = 0.002
@@ -43,6 +63,8 @@ _PROPOSAL_BYTES = 256
 Scanned: TypeAlias = tuple[int, bytes, bytes, Stored]
 
 _FIVE_YEARS = 5 * 365 * 24 * 60 * 60
+_LEAVING_WORK = frozenset((DefineTable, Relay, RelayAck))
+_OF_TABLES = (Defined, DefinitionApplied, IndexFilled)
 _UNSETTLED = ("CREATING", "UPDATING", "DELETING")
 _OWNER = Context(request_id="")
 _SWEEPER = Context(request_id="", source="ttl", principal="dynamodb.amazonaws.com")
@@ -84,6 +106,7 @@ class Timers:
         self._filling: dict[int, int] = {}  # index id -> table id, with a proposal on its way
         self._retry: Cancellable | None = None
         self._closed = False
+        self._is_held_back = False
         self._sweep = Sweep(partition, state, clock=clock, scheduler=scheduler, interval=sweep_interval)
 
     def start(self) -> None:
@@ -93,22 +116,37 @@ class Timers:
 
     def folded(self, entry: Entry) -> None:
         """Look again if the entry may have left something to do."""
-        if any(type(command) is DefineTable for command in entry.commands):
+        kinds = map(type, entry.commands)
+        if not _LEAVING_WORK.isdisjoint(kinds) and any(map(self._leaves_work, entry.commands)):
             self.look()
+
+    def _leaves_work(self, command: Command) -> bool:
+        if type(command) is Relay:
+            return type(command.message) in _OF_TABLES
+        # Others have acknowledged something: there is room for more.
+        return type(command) is DefineTable or (type(command) is RelayAck and self._is_held_back)
 
     def look(self) -> None:
         """Set a timer for each table that is to be settled, and go on with each index that is to be filled."""
         if self._closed:
             return
+        self._is_held_back = False
         for table in self._state.tables.values():
             definition = table.definition
-            if definition.status in _UNSETTLED and definition.id not in self._settling:
+            if self._is_unsettled(definition) and definition.id not in self._settling:
                 self._settling[definition.id] = self._scheduler.call_later(
                     self._table_delay, self._settle, definition.id
                 )
-            for index in definition.indexes:
-                if index.backfilling and index.id not in self._filling:
-                    self._fill(table, index.name, index.id)
+            for index in table.indexes.values():
+                if index.is_filling and index.definition.id not in self._filling and self._state.slots:
+                    self._fill(table, index)
+
+    def _is_unsettled(self, definition: TableDefinition) -> bool:
+        """Whether a table waits for its delay, and for this partition to say that it is over."""
+        if self._state.partitions == 1:
+            return definition.status in _UNSETTLED
+        pending = self._state.spreading.pending.get(definition.id)
+        return pending is not None and pending.delayed
 
     def close(self) -> None:
         """Propose nothing more."""
@@ -130,10 +168,13 @@ class Timers:
         self._settling.pop(table_id, None)
         self._go_on(outcome)
 
-    def _fill(self, table: Table, name: str, index_id: int) -> None:
-        table_id = table.definition.id
+    def _fill(self, table: Table, index: Index) -> None:
+        if self._state.unacknowledged_bytes > HELD_BACK_BYTES:
+            self._is_held_back = True
+            return
+        table_id, index_id = table.definition.id, index.definition.id
         self._filling[index_id] = table_id
-        met, more = _few(table.items.scan(table.indexes[name].cursor), BACKFILL_ITEMS)
+        met, more = _few(table.items.scan(index.cursor), BACKFILL_ITEMS)
         self._partition.submit(
             Backfill(table_id, index_id, len(met) if more else BACKFILL_ITEMS, _OWNER),
             _PROPOSAL_BYTES,
@@ -257,6 +298,9 @@ class Sweep:
         if table is None:
             assert self._interval is not None
             self._later(self._interval, self._begin)
+            return
+        if self._state.unacknowledged_bytes > HELD_BACK_BYTES:
+            self._later(_HELD_BACK_SECONDS, self._step)
             return
         proposals = self._expired(table)
         self._unanswered = len(proposals)

@@ -1,0 +1,225 @@
+"""Carries a partition's messages to where they are folded, and brings back how far that has got.
+
+    outbox in the state ──► Relay ──► the receiver's log ──► Taken(through) ──► RelayAck ──► own log: forgotten
+         ▲                                   │
+         └── any doubt: again, from the oldest that is not acknowledged
+
+The fold keeps messages in order and counts each once (fold/outbox.py, fold/messages.py): so what is carried twice, by
+two owners or by one in doubt, does no harm, and what is not carried is still there for the next owner. Nothing has to
+be remembered here but what is on its way.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from ...log.commands import IndexEntry, IndexSent, Relay, RelayAck
+from ..fold.outbox import Outbox, size_of
+from ..fold.outcomes import Done, Outcome, Taken
+from ..fold.state import PartitionState
+from ..partition import Partition, Place
+from ..worker import Cancellable, Scheduler
+from .timers import Proposing
+
+# On their way to one receiver. What is acknowledged makes room.
+WINDOW_MESSAGES: Final = 512
+WINDOW_BYTES: Final = 1024 * 1024
+
+# After a doubt; twice as long after each that follows.
+AGAIN_SECONDS: Final = 0.05
+AGAIN_SECONDS_MAX: Final = 2.0
+
+_RELAY_BYTES: Final = 32
+_ACK_BYTES: Final = 32
+_OF_INDEXES: Final = (IndexEntry, IndexSent)
+
+
+class Relays:
+    """All that one partition has to tell the others.
+
+    Args:
+        own: Where acknowledgements go.
+        state: Of the sender.
+        partitions: All of them, by number; whoever is there when something is sent gets it.
+        clock: Milliseconds since 1970.
+        scheduler: The loop.
+        lag_ms: How long messages about indexes are held back, for those who want to see an index behind its table.
+    """
+
+    def __init__(
+        self,
+        own: Proposing,
+        state: PartitionState,
+        partitions: Sequence[Partition],
+        *,
+        clock: Callable[[], int],
+        scheduler: Scheduler,
+        lag_ms: int = 0,
+    ) -> None:
+        self._state = state
+        self._make_line = partial(Line, own, partitions, clock=clock, scheduler=scheduler, lag_ms=lag_ms)
+        self._lines: dict[int, Line] = {}
+
+    def look(self) -> None:
+        """Send what is new."""
+        if not self._state.unacknowledged_bytes:
+            return
+        for receiver, outbox in self._state.outboxes.items():
+            if outbox.unacknowledged:
+                line = self._lines.get(receiver)
+                if line is None:
+                    line = self._lines[receiver] = self._make_line(receiver, outbox)
+                line.go_on()
+
+    def close(self) -> None:
+        """Send nothing more."""
+        for line in self._lines.values():
+            line.close()
+
+
+class Line:
+    """The messages to one receiver.
+
+    From the receiver's `Taken` it is known how far it has come: `_through`. What was sent after that is on its way.
+    """
+
+    def __init__(
+        self,
+        own: Proposing,
+        partitions: Sequence[Partition],
+        receiver: int,
+        outbox: Outbox,
+        *,
+        clock: Callable[[], int],
+        scheduler: Scheduler,
+        lag_ms: int,
+    ) -> None:
+        self._own = own
+        self._partitions = partitions
+        self._receiver = receiver
+        self._outbox = outbox
+        self._clock = clock
+        self._scheduler = scheduler
+        self._lag_ms = lag_ms
+        self._through = -1
+        self._next = 0  # the number of the next message to send
+        self._on_its_way: deque[tuple[int, int]] = deque()  # number and size
+        self._bytes = 0
+        self._attempt = 0  # what was sent before the last doubt belongs to an earlier one
+        self._pause = AGAIN_SECONDS
+        self._timer: Cancellable | None = None  # until it goes off nothing is sent
+        self._lag: Cancellable | None = None
+        self._acknowledging = False
+        self._closed = False
+
+    def go_on(self) -> None:
+        """Send what there is, as far as the window reaches."""
+        if self._timer is not None or self._closed:
+            return
+        attempt = self._attempt
+        for relay in self._ready():
+            size = size_of(relay.message) + _RELAY_BYTES
+            self._next = relay.number + 1
+            self._on_its_way.append((relay.number, size))
+            self._bytes += size
+            self._partitions[self._receiver].submit(
+                relay, size, partial(self._answered, attempt, relay.number)
+            )
+            if attempt != self._attempt:
+                return
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self._closed = True
+        for timer in (self._timer, self._lag):
+            if timer is not None:
+                timer.cancel()
+
+    def _ready(self) -> list[Relay]:
+        """The next messages for which there is room, and which need not be held back."""
+        waiting = self._outbox.unacknowledged
+        if not waiting:
+            return []
+        self._next = max(self._next, waiting[0].number)
+        room, size = WINDOW_MESSAGES - len(self._on_its_way), self._bytes
+        start = self._next - waiting[0].number
+        ready: list[Relay] = []
+        for relay in islice(waiting, start, start + max(0, room)):
+            if size >= WINDOW_BYTES or self._is_early(relay):
+                break
+            size += size_of(relay.message) + _RELAY_BYTES
+            ready.append(relay)
+        return ready
+
+    def _is_early(self, relay: Relay) -> bool:
+        """Whether a message is to be held back yet; nothing else is held back for it."""
+        if not self._lag_ms or not isinstance(relay.message, _OF_INDEXES):
+            return False
+        early_ms = relay.time + self._lag_ms - self._clock()
+        if early_ms <= 0 or any(
+            not isinstance(each.message, _OF_INDEXES) for each in self._outbox.unacknowledged
+        ):
+            return False
+        if self._lag is None:
+            self._lag = self._scheduler.call_later(early_ms / 1000, self._lag_is_over)
+        return True
+
+    def _lag_is_over(self) -> None:
+        self._lag = None
+        self.go_on()
+
+    def _answered(self, attempt: int, number: int, outcome: Outcome, _: Place) -> None:
+        if self._closed:
+            return
+        if isinstance(outcome, Taken):
+            self._learn(outcome.through)
+            if outcome.through >= number:
+                self._pause = AGAIN_SECONDS
+                self.go_on()
+                return
+        if attempt == self._attempt:
+            self._doubt()
+
+    def _learn(self, through: int) -> None:
+        """The receiver has folded all up to number `through`."""
+        self._through = max(self._through, through)
+        self._next = max(self._next, self._through + 1)
+        while self._on_its_way and self._on_its_way[0][0] <= self._through:
+            self._bytes -= self._on_its_way.popleft()[1]
+        self._acknowledge()
+
+    def _doubt(self) -> None:
+        """Who knows what has arrived: begin again, after a while."""
+        self._attempt += 1
+        self._on_its_way.clear()
+        self._bytes = 0
+        self._next = self._through + 1
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._scheduler.call_later(self._pause, self._resume)
+        self._pause = min(self._pause * 2, AGAIN_SECONDS_MAX)
+
+    def _resume(self) -> None:
+        self._timer = None
+        if not self._closed:
+            self._acknowledge()
+            self.go_on()
+
+    def _acknowledge(self) -> None:
+        """Have the own log learn how far the receiver has come; one such command is under way, no more."""
+        waiting = self._outbox.unacknowledged
+        if self._acknowledging or not waiting or waiting[0].number > self._through:
+            return
+        self._acknowledging = True
+        self._own.submit(RelayAck(self._receiver, self._through), _ACK_BYTES, self._acknowledged)
+
+    def _acknowledged(self, outcome: Outcome, _: Place) -> None:
+        self._acknowledging = False
+        if self._closed:
+            return
+        if isinstance(outcome, Done):
+            self._acknowledge()
+        elif self._timer is None:
+            self._timer = self._scheduler.call_later(self._pause, self._resume)
