@@ -409,15 +409,7 @@ class Decided:
 
 
 Message: TypeAlias = (
-    Defined
-    | DefinitionApplied
-    | IndexEntry
-    | IndexSent
-    | IndexFilled
-    | Prepare
-    | Vote
-    | Decide
-    | Decided
+    Defined | DefinitionApplied | IndexEntry | IndexSent | IndexFilled | Prepare | Vote | Decide | Decided
 )
 
 

@@ -6,7 +6,7 @@
     N + 1 of them     0 is the catalog alone and owns no slot; 1 to N own them in N ranges, as even as can be
 
 Slots are in the order of a scan, and ranges are contiguous: so a scan goes from partition to partition. The ranges
-follow from the number of partitions in the Genesis, which never changes. This is in every log ever written: never change.
+follow from the number of partitions in the Genesis, which stays. This is in every log ever written: never change.
 """
 
 from typing import Final
