@@ -1,15 +1,23 @@
-"""TransactGetItems: up to a hundred items, all as they stand at one position of the log."""
+"""TransactGetItems: up to a hundred items, all as they stood at one moment.
+
+Of one partition they are read at one position of its log. Of several they are read twice, and a key that a transaction
+holds, or that was written between the two, cancels the request with a conflict at its place.
+"""
 
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...expressions import Plan
-from ...log.commands import Position
-from ...materializer.fold.storage import Stored
-from ...materializer.partition import Key
+from ...materializer.partition import Conflict, Found, Key, Place
 from ...model.capacity import transaction_read_half_units
-from ...model.errors import Reason, TransactionCanceledError, ValidationError
+from ...model.errors import (
+    Reason,
+    RequestError,
+    TransactionCanceledError,
+    TransactionConflictError,
+    ValidationError,
+)
 from ...model.limits import Limits
 from ...model.tables import TableDefinition
 from ...model.values import check_item
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
 
 MULTIPLE = "Transaction request cannot include multiple operations on one item"
 TOO_LARGE = "The aggregate size of the items in the transaction exceeds 4 MB"
+CONFLICT = Reason("TransactionConflict", TransactionConflictError().message)
 
 
 @dataclass(slots=True)
@@ -44,7 +53,7 @@ def transact_get_items(node: "Node", body: dict[str, Any], reply: Reply) -> None
     keys = _keys(gets, limits)
     if len(set(keys)) < len(keys):
         raise ValidationError(MULTIPLE)
-    node.partition.get_all(keys, True, partial(_answer, body, reply, gets, limits))
+    node.partition.get_isolated(keys, None, partial(_answer, body, reply, gets, limits))
 
 
 def _plan(request: dict[str, Any], limits: Limits) -> Plan | None:
@@ -75,17 +84,28 @@ def _answer(
     reply: Reply,
     gets: list[_Get],
     limits: Limits,
-    found: list[Stored | None],
-    position: Position,
+    found: list[Found] | RequestError,
+    position: Place,
 ) -> None:
-    if sum(stored[1] for stored in found if stored is not None) > limits.transaction_bytes:
+    if isinstance(found, RequestError):
+        reply.error(found, position)
+        return
+    items = [one for one in found if not isinstance(one, Conflict)]
+    if len(items) < len(found):
+        reply.error(TransactionCanceledError([_reason(one) for one in found]), position)
+        return
+    if sum(stored[1] for stored in items if stored is not None) > limits.transaction_bytes:
         reply.error(ValidationError(TOO_LARGE), position)
         return
     responses = []
     tables: dict[int, Consumed] = {}
-    for get, stored in zip(gets, found, strict=True):
+    for get, stored in zip(gets, items, strict=True):
         consumed = tables.setdefault(get.definition.id, Consumed(get.request["TableName"], kind="Read"))
         consumed.table += transaction_read_half_units(0 if stored is None else stored[1])
         responses.append(b"{}" if stored is None else b'{"Item":%b}' % projected(stored, get.plan))
     answer = members(b'"Responses":' + array(responses), consumed_each(body, tables.values()))
     reply.ok(answer, position)
+
+
+def _reason(found: Found) -> Reason:
+    return CONFLICT if isinstance(found, Conflict) else Reason("None")

@@ -4,15 +4,18 @@ What is wrong with the request as such is an error of its own. What is wrong wit
 the transaction, with a reason at the action's place; such a transaction never reaches the log.
 """
 
+from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from ...log.commands import Action, Check, Context, Delete, Expression, Position, Put, Transact, Update
+from ...log.commands import Action, Check, Context, Delete, Expression, Put, Transact, Update
 from ...materializer.fold.outcomes import Outcome, Transacted, TransactionRefused
-from ...model.errors import Reason, TransactionCanceledError, ValidationError
+from ...materializer.fold.storage import Stored
+from ...materializer.partition import Place
+from ...model.errors import Reason, RequestError, TransactionCanceledError, ValidationError
 from ...model.limits import Limits
 from ...model.tables import TableDefinition, index_key_error
 from ...model.values import check_item, dump
@@ -47,12 +50,11 @@ def transact_write_items(node: "Node", body: dict[str, Any], reply: Reply) -> No
         raise ValidationError(TOO_LARGE)
     context = reply.context
     actions = _actions(asked, definitions, context, limits)
-    _check_looked_at(node, actions)
     token = body.get("ClientRequestToken")
     command = Transact(actions, context, token, b"" if token is None else fingerprint(body))
-    node.partition.submit(
-        command, size + 256 * len(actions), partial(_answer, body, reply, definitions, actions)
-    )
+    answer = partial(_answer, body, reply, definitions, actions)
+    submit = partial(node.partition.submit, command, size + 256 * len(actions), answer)
+    _look_at_little(node, actions, reply, submit)
 
 
 def fingerprint(body: dict[str, Any]) -> bytes:
@@ -89,8 +91,8 @@ def _actions(
     return actions
 
 
-def _check_looked_at(node: "Node", actions: list[Action]) -> None:
-    """Refuse more than 4 MB of items that conditions and updates have to look at, as they are now.
+def _look_at_little(node: "Node", actions: list[Action], reply: Reply, go_on: Callable[[], None]) -> None:
+    """Go on, unless there are more than 4 MB of items that conditions and updates have to look at, as they are now.
 
     The items that are written count in the fold. These count here, because a hundred checks of the largest items
     would keep everybody else waiting for seconds.
@@ -98,11 +100,18 @@ def _check_looked_at(node: "Node", actions: list[Action]) -> None:
     limits = node.limits
     looking = [action for action in actions if isinstance(action, Update) or action.expression is not None]
     if len(looking) * limits.item_bytes <= limits.transaction_bytes:
+        go_on()
         return
-    tables = node.state.tables
-    found = (tables[action.table].items.get(action.pk, action.sk) for action in looking)
-    if sum(stored[1] for stored in found if stored is not None) > limits.transaction_bytes:
-        raise ValidationError(TOO_LARGE)
+
+    def found(items: list[Stored | None] | RequestError, place: Place) -> None:
+        if isinstance(items, RequestError):
+            reply.error(items, place)
+        elif sum(stored[1] for stored in items if stored is not None) > limits.transaction_bytes:
+            reply.error(ValidationError(TOO_LARGE), place)
+        else:
+            go_on()
+
+    node.partition.get_all([(action.table, action.pk, action.sk) for action in looking], False, found)
 
 
 def _action(one: _Asked, definition: TableDefinition, context: Context, limits: Limits) -> Action:
@@ -136,7 +145,7 @@ def _answer(
     definitions: list[TableDefinition],
     actions: list[Action],
     outcome: Outcome,
-    position: Position,
+    position: Place,
 ) -> None:
     if isinstance(outcome, Transacted):
         reply.ok(_transacted(body, definitions, actions, outcome), position)

@@ -229,13 +229,13 @@ BUGS = [
         "TransactGetItems reads key by key, not at one position",
         """
 @ server/operations/transact_get_items.py
--    node.partition.get_all(keys, True, partial(_answer, body, reply, gets, limits))
+-    node.partition.get_isolated(keys, None, partial(_answer, body, reply, gets, limits))
 +    found: list[Any] = []
 +
 +    def read() -> None:
 +        node.partition.get_all(keys[len(found) :][:1], True, one)
 +
-+    def one(stored: list[Any], position: Position) -> None:
++    def one(stored: list[Any], position: Place) -> None:
 +        found.extend(stored)
 +        if len(found) < len(keys):
 +            node.loop.call_later(0.001, read)
