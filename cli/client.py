@@ -1,8 +1,7 @@
 """A thin HTTP client for foldb's wire protocol, on the standard library.
 
-One request, one answer: a JSON object, or a ServerError that knows its exit code. The
-Authorization header has SigV4's shape and no secret in it, which is all that a server on
-this machine asks for.
+One request, one answer: a JSON object, or a ServerError that knows its exit code. Every
+request is signed; a server on this machine that has no keys does not look at it.
 """
 
 import http.client
@@ -11,21 +10,20 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from http.client import HTTPMessage
+from http.client import HTTPConnection, HTTPMessage
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
+from ..server.auth.signature import sign
 from .failures import CommandError, ExitCode, ServerError, is_throttling
+from .settings import Credentials
 
 DYNAMODB = "DynamoDB_20120810"
 ADMIN = "Foldb_20261121"
 
-_AUTHORIZATION = (
-    "AWS4-HMAC-SHA256 Credential=foldb/20261121/us-east-1/dynamodb/aws4_request, "
-    "SignedHeaders=host;x-amz-date;x-amz-target, Signature=" + "0" * 64
-)
 # Throttling and 503 mean that nothing was done, so these may be tried again; a 500 may not.
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 
@@ -44,18 +42,42 @@ class Client:
     """
 
     def __init__(
-        self, url: str, *, timeout_s: float = 60, sleep: Callable[[float], None] = time.sleep
+        self,
+        url: str,
+        *,
+        credentials: Credentials | None = None,
+        ca: Path | None = None,
+        timeout_s: float = 60,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        """Nothing is connected before it is needed.
+
+        Args:
+            url: Of the server.
+            credentials: What to sign with; nobody's, if there are none.
+            ca: Certificates that the server's must rest on, if not those that the system has.
+            timeout_s: How long an answer may take.
+            sleep: Waits before a request is sent again.
+        """
         self.url, host, port = address(url)
         self.position: str | None = None
         self.log_time_ms: int | None = None
         self._timeout_s = timeout_s
         self._sleep = sleep
-        self._connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+        self._host = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._credentials = credentials or Credentials()
+        self._ca = ca
+        self._connection = _connection(self.url, host, port, ca, timeout_s)
 
     def copy(self) -> "Client":
         """Another client of the same server."""
-        return Client(self.url, timeout_s=self._timeout_s, sleep=self._sleep)
+        return Client(
+            self.url,
+            credentials=self._credentials,
+            ca=self._ca,
+            timeout_s=self._timeout_s,
+            sleep=self._sleep,
+        )
 
     def close(self) -> None:
         self._connection.close()
@@ -96,12 +118,13 @@ class Client:
         return content
 
     def _send(self, target: str, body: bytes) -> tuple[int, HTTPMessage, bytes]:
-        headers = {
+        fields = {
+            "Host": self._host,
             "X-Amz-Target": target,
             "Content-Type": "application/x-amz-json-1.0",
-            "Authorization": _AUTHORIZATION,
-            "X-Amz-Date": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()),
         }
+        key = self._credentials
+        headers = sign(key.key_id, key.secret, fields, body, seconds=int(time.time()))
         try:
             self._connection.request("POST", "/", body, headers)
             response = self._connection.getresponse()
@@ -114,6 +137,8 @@ class Client:
             ) from error
         except OSError as error:
             self._connection.close()
+            if type(error).__name__ == "SSLCertVerificationError":
+                raise _untrusted(self.url, error) from error
             raise CommandError(
                 f"cannot reach {self.url}. Start a server with `foldb serve`, "
                 "or open a database folder without one: --db PATH.",
@@ -135,9 +160,31 @@ def address(url: str) -> tuple[str, str, int]:
         host, port = parts.hostname, parts.port
     except ValueError:
         parts, host, port = urlsplit(""), None, None
-    if parts.scheme != "http" or not host or not _HOST.fullmatch(host):
+    if parts.scheme not in ("http", "https") or not host or not _HOST.fullmatch(host):
         raise CommandError(f"{url} is not an address such as http://127.0.0.1:8000", ExitCode.USAGE)
-    return f"http://{parts.netloc}", host, 8000 if port is None else port
+    return f"{parts.scheme}://{parts.netloc}", host, 8000 if port is None else port
+
+
+def _connection(url: str, host: str, port: int, ca: Path | None, timeout_s: float) -> HTTPConnection:
+    if url.startswith("http:"):
+        return HTTPConnection(host, port, timeout=timeout_s)
+    import ssl  # not loaded for a server on this machine: it takes as long as the rest of a command
+
+    try:
+        context = ssl.create_default_context(cafile=ca)
+    except OSError as error:  # ssl's own errors are among them
+        raise CommandError(
+            f"{ca} has no certificates that could be read: name a file in PEM", ExitCode.USAGE
+        ) from error
+    return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
+
+
+def _untrusted(url: str, error: OSError) -> CommandError:
+    why = getattr(error, "verify_message", "") or error
+    return CommandError(
+        f"the certificate of {url} is not to be believed: {why}. If it is its own CA's, name that with --ca FILE.",
+        ExitCode.UNREACHABLE,
+    )
 
 
 def _milliseconds(text: str | None) -> int | None:

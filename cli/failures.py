@@ -127,6 +127,10 @@ def of_system(error: OSError) -> CommandError:
 _NEXT_STEPS = (
     ("Cannot do operations on a non-existent table", "`foldb table list` names the tables there are."),
     ("Requested resource not found", "`foldb table list` names the tables there are."),
+    (
+        "The security token included in the request is invalid",
+        "Name a key of the server's: set FOLDB_ACCESS_KEY_ID and FOLDB_SECRET_ACCESS_KEY, or say --profile.",
+    ),
     ("reserved keyword", "Give it another name: --name '#n=NAME', and write #n in the expression."),
 )
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -23,10 +24,10 @@ from .. import __version__
 from ..model.errors import FoldbError
 from .commands import COMMANDS
 from .failures import CommandError, ExitCode, of_foldb, of_system
-from .settings import Color, Format, Settings, default_database
+from .settings import Color, Format, Settings, credentials, default_ca, default_database
 
 _SWITCHES = frozenset(("--typed", "-q", "--quiet", "--no-progress", "--yes", "-y", "--no-input", "--version"))
-_VALUED = frozenset(("--db", "-o", "--output", "--color"))
+_VALUED = frozenset(("--db", "-o", "--output", "--color", "--profile", "--ca"))
 
 _STDERR = 2
 
@@ -197,6 +198,18 @@ def main(
         bool, typer.Option("--no-input", help="Never ask: fail where a question is due.")
     ] = False,
     color: Annotated[Color, typer.Option(help="Colours.")] = Color.AUTO,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            show_default="$FOLDB_ACCESS_KEY_ID, else AWS's",
+            help="Sign with this profile's key.",
+        ),
+    ] = None,
+    ca: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", show_default="$FOLDB_CA", help="Believe the certificates of this CA."),
+    ] = None,
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
@@ -215,6 +228,8 @@ def main(
             yes=yes,
             no_input=no_input,
             color=color,
+            credentials=credentials(profile),
+            ca=ca or default_ca(),
         )
     )
     ctx.obj = session

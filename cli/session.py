@@ -5,6 +5,7 @@ server; any other is served by this process for as long as the command runs.
 """
 
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -40,9 +41,7 @@ class Session:
     @cached_property
     def client(self) -> "Client":
         """The database, opened at the first use."""
-        from .client import Client
-
-        client = Client(self.url or self._serve())
+        client = self._connect(self.url or self._serve())
         self._stack.callback(client.close)
         return client
 
@@ -67,7 +66,7 @@ class Session:
     @cached_property
     def url(self) -> str | None:
         """The address of the running server, if there is one."""
-        return _url(self.settings.db)
+        return _url(self.settings.db, self._connect)
 
     @property
     def server(self) -> "Client | None":
@@ -104,6 +103,11 @@ class Session:
         if answer.strip().lower() not in ("y", "yes"):
             raise CommandError("nothing was done", ExitCode.INTERRUPTED)
 
+    def _connect(self, url: str) -> "Client":
+        from .client import Client
+
+        return Client(url, credentials=self.settings.credentials, ca=self.settings.ca)
+
     def _as_of(self) -> str:
         client = self.client
         if client.position is None:
@@ -116,7 +120,7 @@ class Session:
             server = self._stack.enter_context(serve(existing(Path(self.settings.db))))
         except LogLockedError:
             # A server that has the folder may only now have written down where it is.
-            url = _url(self.settings.db)
+            url = _url(self.settings.db, self._connect)
             if url is None:
                 raise
             return url
@@ -155,7 +159,7 @@ def consumed(answer: dict[str, Any]) -> Any:
     return sum(part["CapacityUnits"] for part in (capacity if isinstance(capacity, list) else [capacity]))
 
 
-def _url(db: str) -> str | None:
+def _url(db: str, connect: "Callable[[str], Client]") -> str | None:
     """The address of the running server, if there is one."""
     if is_address(db):
         from .client import address
@@ -168,14 +172,11 @@ def _url(db: str) -> str | None:
         url = str(orjson.loads((Path(db) / ADDRESS_FILE).read_bytes())["endpoint_url"])
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
         return None
-    return url if _serves(url, Path(db)) else None
+    return url if _serves(connect(url), Path(db)) else None
 
 
-def _serves(url: str, folder: Path) -> bool:
+def _serves(client: "Client", folder: Path) -> bool:
     """Whether that server has the folder open: one that was killed leaves its file, and its port may be another's."""
-    from .client import Client
-
-    client = Client(url)
     try:
         path = client.admin("Status").get("Path")
         return path is not None and folder.samefile(path)

@@ -1,8 +1,11 @@
 """What a user set once for all commands. The only module here that reads the environment."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
+
+from .failures import CommandError, ExitCode
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -24,6 +27,14 @@ class Color(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Credentials:
+    """An access key. The default is nobody's: it is good where no signature is checked."""
+
+    key_id: str = "foldb"
+    secret: str = field(default="foldb", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The global flags as given."""
 
@@ -35,8 +46,47 @@ class Settings:
     yes: bool = False
     no_input: bool = False
     color: Color = Color.AUTO
+    credentials: Credentials = Credentials()
+    ca: Path | None = None
 
 
 def default_database() -> str:
     """FOLDB_DB, or the address at which `foldb serve` listens when told nothing else."""
     return os.environ.get("FOLDB_DB") or DEFAULT_URL
+
+
+def default_ca() -> Path | None:
+    """The certificates that servers are believed by, if not those of the system."""
+    name = os.environ.get("FOLDB_CA") or os.environ.get("AWS_CA_BUNDLE")
+    return Path(name) if name else None
+
+
+def credentials(profile: str | None) -> Credentials:
+    """The key of --profile, of FOLDB_ACCESS_KEY_ID, or of where AWS's tools find theirs; else nobody's."""
+    if profile is None:
+        for prefix in ("FOLDB", "AWS"):
+            key_id = os.environ.get(f"{prefix}_ACCESS_KEY_ID")
+            secret = os.environ.get(f"{prefix}_SECRET_ACCESS_KEY")
+            if key_id and secret:
+                return Credentials(key_id, secret)
+    name = profile or os.environ.get("AWS_PROFILE") or "default"
+    file = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or Path.home() / ".aws" / "credentials")
+    found = _of_profile(file, name)
+    if found is None and profile is not None:
+        raise CommandError(f"there is no key of a profile {profile} in {file}", ExitCode.USAGE)
+    return found or Credentials()
+
+
+def _of_profile(file: Path, name: str) -> Credentials | None:
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError):
+        return None
+    from configparser import ConfigParser, Error  # few have such a file
+
+    parser = ConfigParser(interpolation=None)
+    try:
+        parser.read_string(text)
+        return Credentials(parser[name]["aws_access_key_id"], parser[name]["aws_secret_access_key"])
+    except (Error, KeyError):
+        return None

@@ -49,6 +49,7 @@ COMMANDS = {
         "Make a table anew from the log, compare it with the live one, and put it in its place.",
     ),
     "sample": Place("commands.sample:app", "Sample data, and the queries that it answers."),
+    "key": Place("admin.key:app", "Make, list and revoke access keys."),
     "aws-config": Place(
         "admin.serve:aws_config",
         "Print settings that point boto3, the AWS CLI and Terraform at the database.",

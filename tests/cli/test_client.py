@@ -99,7 +99,7 @@ def test_json_of_somebody_else_is_not_taken_for_an_answer() -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "https://127.0.0.1:8000",
+        "ftp://127.0.0.1:8000",
         "http://",
         "ftp://x",
         "http://[::1",

@@ -119,7 +119,7 @@ KEY = '"key":{"Artist":"a","Song":"b"}'
         ("serve --port 0 --limits 2013", "there are no limits called '2013': use modern or 2012"),
         ("serve --port 0 --host 8.8.8.8", "will not listen on 8.8.8.8"),
         ("status --db=", "--db is empty: name a folder or a server, or leave it out"),
-        ("status --db https://127.0.0.1", "is not an address such as http://127.0.0.1:8000"),
+        ("status --db ftp://127.0.0.1", "is not an address such as http://127.0.0.1:8000"),
         ("status --db http://127.0.0.1:99999", "is not an address such as http://127.0.0.1:8000"),
         ("aws-config --db http://[::1", "is not an address such as http://127.0.0.1:8000"),
     ],
