@@ -35,6 +35,7 @@ def refold_log(
     partition: int,
     progress: Callable[[int], None] | None = None,
     note: Callable[[Entry], None] = lambda _: None,
+    void: frozenset[Void] = frozenset(),
 ) -> int:
     """Fold what the log holds from the state's next offset on, and return how many commands that was.
 
@@ -48,26 +49,41 @@ def refold_log(
         partition: Of which partition.
         progress: Called now and then with the commands folded so far.
         note: Called with each entry before it is folded.
+        void: What is known to be void.
 
     Raises:
         FoldError: The fold raised on a record that is not void.
     """
-    void: frozenset[Void] = frozenset()
     while True:
         try:
             return refold(state, _noted(log.read(partition, state.next_offset), note), progress, void)
         except (FoldError, LateSkipError) as error:
-            more = void.union(_told_by(error, log, partition))
-            if more == void:
-                raise
-        void = more
-        _begin_again(state)
+            void = _more_void(void, error, log, partition)
+            _begin_again(state)
 
 
-def _told_by(error: FoldError | LateSkipError, log: Log, partition: int) -> Iterable[Void]:
+def refold_past(state: PartitionState, log: Log, partition: int, error: FoldError | LateSkipError) -> None:
+    """Bring a state to which `error` happened up to the log all the same, if an operator has said how.
+
+    Raises:
+        FoldError, LateSkipError: Nothing there is void; the state is not to be used any more.
+    """
+    void = _more_void(frozenset(), error, log, partition)
+    _begin_again(state)
+    refold_log(state, log, partition, void=void)
+
+
+def _more_void(
+    void: frozenset[Void], error: FoldError | LateSkipError, log: Log, partition: int
+) -> frozenset[Void]:
+    """What is void, with what is learnt from an error; raises it if that is nothing."""
     if isinstance(error, LateSkipError):
-        return (error.void,)
-    return voids(log.read(partition, error.position.offset + 1))
+        more = void | {error.void}
+    else:
+        more = void.union(voids(log.read(partition, error.position.offset + 1)))
+    if more == void:
+        raise error
+    return more
 
 
 def _noted(records: Iterable[Record], note: Callable[[Entry], None]) -> Iterator[Record]:

@@ -267,7 +267,7 @@ class Worker:
         try:
             outcomes = fold_record(self.state, record)
         except (FoldbError, LateSkipError) as error:
-            self._stop(error)
+            self._raised(error)
             return False
         if self.on_outcomes is not None:
             self.on_outcomes(outcomes)
@@ -283,6 +283,9 @@ class Worker:
         if self.on_folded is not None:
             self.on_folded(record.entry)
         return True
+
+    def _raised(self, error: FoldbError | LateSkipError) -> None:
+        self._stop(error)
 
     def _go_on(self) -> None:
         self._awake = False

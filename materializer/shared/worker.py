@@ -26,7 +26,9 @@ from ...model.errors import (
     LogError,
     ServiceUnavailableError,
 )
+from ..fold.record import LateSkipError
 from ..fold.state import PartitionState
+from ..refold import FoldError, refold_past
 from ..worker import WAITING_BYTES, Cancellable, Scheduler, Worker
 
 SILENCE_SECONDS = 10.0
@@ -210,6 +212,20 @@ class SharedWorker(Worker):
         else:
             self._stop_watching()
             self._go_on()
+
+    def _raised(self, error: FoldbError | LateSkipError) -> None:
+        """Pass over what an operator declared void further on. Who has an entry under way leaves that to a restart."""
+        if self._under_way or not isinstance(error, FoldError | LateSkipError):
+            self._stop(error)
+            return
+        try:
+            refold_past(self.state, self._shared, self._partition, error)
+        except (FoldbError, LateSkipError) as last:
+            self._stop(last)
+        else:
+            self._unheard.clear()
+            self._unheard_bytes = 0
+            self._wake_waiters()
 
     def _wake_waiters(self) -> None:
         if not self._waiters:

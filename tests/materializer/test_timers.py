@@ -6,9 +6,9 @@ import pytest
 
 from foldb.log.commands import Command, Expire
 from foldb.log.memory import MemoryLog
-from foldb.materializer.owner import timers as timers_module
 from foldb.materializer.fold.outcomes import Outcome
 from foldb.materializer.fold.state import PartitionState, Table
+from foldb.materializer.owner import timers as timers_module
 from foldb.materializer.owner.timers import Expired, Timers, due
 from foldb.materializer.worker import Worker
 
