@@ -8,6 +8,7 @@ hears of a record when told to `hear`. Tests and the simulator decide which, and
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from ..model.errors import LogError, LogFullError
 from .codec import decode_entry, encode_entry
@@ -24,6 +25,8 @@ from .log import (
     Stop,
     genesis_entry,
 )
+
+PORTION_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -64,12 +67,19 @@ class Follower:
         return max(0, self._log.end(self.partition) - self.next)
 
     def hear(self, count: int | None = None) -> int:
-        """Tell it of the next `count` records in one go (all, if None); how many it were."""
+        """Tell it of the next `count` records (all, if None), a megabyte at a time; how many it were."""
         count = self.behind if count is None else min(count, self.behind)
-        if count:
-            records = self._log.heard(self.partition, range(self.next, self.next + count))
-            self.next += count
-            self._deliver(lambda: self._tell(records))
+        portion: list[Heard] = []
+        size = 0
+        for heard in self._log.heard(self.partition, range(self.next, self.next + count)):
+            size += len(heard.body)
+            if portion and size > PORTION_BYTES:
+                self._deliver(partial(self._tell, portion))
+                portion, size = [], len(heard.body)
+            portion.append(heard)
+        self.next += count
+        if portion:
+            self._deliver(partial(self._tell, portion))
         return count
 
     def stop(self) -> None:
