@@ -5,13 +5,13 @@
 The whole partition is refolded, not only the commands of one table: a transaction decides by the items of all
 its tables, so a fold that left some out would be another fold. It goes in portions as large as the caller likes,
 on a state of its own, and touches the live state once, at the end, in one step. Whoever dies midway has changed
-nothing.
+nothing. Where a table is spread over several partitions, each part is made anew by itself.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ..log.commands import DefineTable, Position, Record, Settle
+from ..log.commands import Defined, DefineTable, Position, Record, Relay, Settle
 from .fold.state import PartitionState, Table
 from .refold import fold_record
 
@@ -95,4 +95,8 @@ class Rebuild:
 
 
 def _defines(record: Record) -> bool:
-    return any(isinstance(command, (DefineTable, Settle)) for command in record.entry.commands)
+    return any(
+        isinstance(command, (DefineTable, Settle))
+        or (isinstance(command, Relay) and isinstance(command.message, Defined))
+        for command in record.entry.commands
+    )

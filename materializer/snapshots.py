@@ -3,7 +3,8 @@
     make    newest usable + what the log has since ──► temporary file ──► synced ──► named ──► older ones removed
     start   newest usable ──► the worker folds what the log has since
 
-The folder `snapshots` beside the log holds `<offset of the last record folded>.snapshot`. A crash at any moment leaves
+The folder `snapshots` beside the log holds `<offset of the last record folded>.snapshot`, where there are several
+partitions `<partition>-<offset>.snapshot`: each has its own, made one after the other. A crash at any moment leaves
 whole ones; whoever makes the next removes what it left besides. One that cannot be used is passed over with a warning,
 for the log has everything: without any snapshot a start only takes longer.
 """
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from ..log.commands import Record
+from ..log.commands import Position, Record
 from ..log.local.disk import Disk, File, read_all
 from ..log.local.recovery import LOCK_NAME
 from ..model.errors import LogLockedError
@@ -28,11 +29,9 @@ from .snapshot import Head, Judged, UnusableError, judge, load_state, read_dump,
 
 FOLDER: Final = "snapshots"
 KEPT: Final = 2
-PARTITION: Final = 0  # a log has one for now
-
 _MANY_ITEMS: Final = 100_000
 _UNFINISHED: Final = ".new"
-_FILE_NAME: Final = re.compile(r"([0-9]{20})\.snapshot")
+_FILE_NAME: Final = re.compile(r"(?:([0-9]+)-)?([0-9]{20})\.snapshot")
 
 logger = logging.getLogger(__name__)
 
@@ -86,20 +85,23 @@ class Examined:
 
 
 class Snapshots:
-    """The snapshots beside the log in `folder`."""
+    """The snapshots of one partition beside the log in `folder`; `partitions` is how many the log has."""
 
-    def __init__(self, folder: Path, disk: Disk) -> None:
+    def __init__(self, folder: Path, disk: Disk, partition: int = 0, partitions: int = 1) -> None:
         self.folder = folder / FOLDER
         self._disk = disk
+        self._partition = partition
+        self._prefix = "" if partitions == 1 else f"{partition}-"
 
     def offsets(self) -> list[int]:
         """The offsets that there are snapshots of, going by their names; the newest first."""
         matches = (_FILE_NAME.fullmatch(name) for name in self._names())
-        return sorted((int(match[1]) for match in matches if match), reverse=True)
+        ours = self._prefix.removesuffix("-") or None
+        return sorted((int(match[2]) for match in matches if match and match[1] == ours), reverse=True)
 
     def path(self, offset: int) -> Path:
         """Where the snapshot of an offset is."""
-        return self.folder / f"{offset:020d}.snapshot"
+        return self.folder / f"{self._prefix}{offset:020d}.snapshot"
 
     def load_newest(self, log: Chained) -> Start:
         """Load the newest that can be used. Those that cannot are named in a warning each, and left as they are."""
@@ -107,7 +109,7 @@ class Snapshots:
         for offset in self.offsets():
             try:
                 with self._opened(offset) as file, no_collections():
-                    snapshot = _of(log, offset, judge(file))
+                    snapshot = self._of(log, offset, judge(file))
                     state = load_state(snapshot)
                     if snapshot.head.items > _MANY_ITEMS:
                         gc.freeze()  # as after a refold
@@ -129,8 +131,8 @@ class Snapshots:
             self._remove_unfinished()
             start = self.load_newest(log)
             state = start.state
-            refold(state, log.read(PARTITION, state.next_offset), progress)
-            head = Head.of(state, log.hash_of(PARTITION, state.next_offset - 1))
+            refold(state, log.read(self._partition, state.next_offset), progress)
+            head = Head.of(state, log.hash_of(self._partition, state.next_offset - 1))
             is_new = head != start.head
             if is_new:
                 self._write(head, state)
@@ -147,7 +149,7 @@ class Snapshots:
             with self._opened(offset) as file:
                 size = file.size()
                 snapshot = judge(file)
-                for _ in read_dump(_of(log, offset, snapshot)):
+                for _ in read_dump(self._of(log, offset, snapshot)):
                     pass
         except (UnusableError, OSError) as error:
             fault = str(error)
@@ -214,19 +216,32 @@ class Snapshots:
         finally:
             file.close()
 
+    def _of(self, log: Chained, offset: int, snapshot: Judged) -> Judged:
+        """The snapshot, if the log is the one that was folded, and its history still the one that was folded."""
+        head = snapshot.head
+        if head.log_id != log.log_id:
+            raise UnusableError(f"it belongs to the log {head.log_id.hex()}")
+        if (head.partition, head.offset) != (self._partition, offset):
+            raise UnusableError(
+                f"its name says another position than it does itself, {head.partition}:{head.offset}"
+            )
+        end = log.end(self._partition)
+        if offset >= end:
+            raise UnusableError(f"the log ends before it, at {end - 1}: was it restored from a backup?")
+        if log.hash_of(self._partition, offset) != head.hash:
+            raise UnusableError("the log has another history: was it restored from a backup?")
+        return snapshot
 
-def _of(log: Chained, offset: int, snapshot: Judged) -> Judged:
-    """The snapshot, if the log is the one that was folded, and its history still the one that was folded."""
-    head = snapshot.head
-    if head.log_id != log.log_id:
-        raise UnusableError(f"it belongs to the log {head.log_id.hex()}")
-    if (head.partition, head.offset) != (PARTITION, offset):
-        raise UnusableError(
-            f"its name says another position than it does itself, {head.partition}:{head.offset}"
-        )
-    end = log.end(PARTITION)
-    if offset >= end:
-        raise UnusableError(f"the log ends before it, at {end - 1}: was it restored from a backup?")
-    if log.hash_of(PARTITION, offset) != head.hash:
-        raise UnusableError("the log has another history: was it restored from a backup?")
-    return snapshot
+
+def of_each(folder: Path, disk: Disk, partitions: int) -> list[Snapshots]:
+    """The snapshots of each partition of a log that has so many."""
+    return [Snapshots(folder, disk, number, partitions) for number in range(partitions)]
+
+
+def newest(folder: Path, disk: Disk, partitions: int) -> list[Position]:
+    """Of which position each partition's newest snapshot is, going by its name; none where there is none."""
+    return [
+        Position(number, offset)
+        for number, each in enumerate(of_each(folder, disk, partitions))
+        for offset in each.offsets()[:1]
+    ]

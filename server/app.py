@@ -22,7 +22,10 @@ import orjson
 
 from ..materializer.collector import short_pauses
 from ..model.errors import FoldbError
+from .auth.guard import Guard
+from .cluster import Cluster
 from .http.listener import Listener, bind
+from .http.tls import Certificate, CertificateError
 from .node import Node
 from .settings import Settings
 
@@ -56,6 +59,7 @@ class Serving:
 
         Raises:
             AddressRefusedError, ListenError: It cannot listen there.
+            KeyFileError, CertificateError: The keys or the certificate cannot be used.
             FolderRefusedError: The folder may be somebody else's.
             FoldbError: It cannot open the log.
         """
@@ -64,7 +68,11 @@ class Serving:
         self.error: BaseException | None = None
         if settings.path is not None:
             _refuse_link(settings.path)
-        self._bound = bind(settings.host, settings.port)
+        guard = None if settings.keys is None else Guard(settings.keys, clock)
+        self._certificate: Certificate | None = None
+        if settings.tls_cert is not None:
+            self._certificate = Certificate(settings.tls_cert, settings.tls_key)
+        self._bound = bind(settings)
         try:
             self.node = Node(
                 settings,
@@ -77,21 +85,30 @@ class Serving:
         except BaseException:
             self._bound.close()
             raise
-        self.listener = Listener(self.node, loop)
+        try:
+            self.cluster = self.node.cluster = _cluster_of(self.node)
+        except BaseException:
+            self._bound.close()
+            self.node.log.close()
+            raise
+        self.listener = Listener(self.node, loop, guard, self._certificate)
 
     @property
     def url(self) -> str:
         """Where it answers, once started."""
         host, port = self.listener.address
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "http" if self._certificate is None else "https"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def start(self) -> None:
-        """Listen, and say where.
+        """Find the other nodes, if there may be any, then listen, and say where.
 
         Raises:
             ListenError: Somebody else listens there by now; the log is closed again.
         """
         try:
+            if self.cluster is not None:
+                await self.cluster.start()
             await self.listener.start(self._bound)
         except BaseException:
             await self.node.close()
@@ -102,12 +119,26 @@ class Serving:
             _write_address(self.settings.path, self.url)
 
     async def stop(self) -> None:
-        """Finish what is in flight and let go of the log."""
+        """Hand over to other nodes, finish what is in flight and let go of the log."""
+        if self.cluster is not None:
+            await self.cluster.leave()
         if self.settings.path is not None:
             with contextlib.suppress(OSError):
                 (self.settings.path / ADDRESS_FILE).unlink()
         await self.listener.stop()
+        if self.cluster is not None:
+            await self.cluster.stop()
         await self.node.close()
+
+    def reload(self) -> None:
+        """Read certificate and keys anew. What cannot be used changes nothing but the log of the process."""
+        if self.listener.guard is not None:
+            self.listener.guard.look()
+        if self._certificate is not None:
+            try:
+                self._certificate.reload()
+            except CertificateError as error:
+                logger.error("the certificate stays what it was: %s", error)
 
     def _on_fatal(self, error: BaseException) -> None:
         if self.error is None:  # log and worker may both tell; the first is nearer to the cause
@@ -146,12 +177,23 @@ async def _serve(
     await serving.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, serving.stopped.set)
+    if settings.keys is not None or settings.tls_cert is not None:  # else a terminal's end ends it, as ever
+        loop.add_signal_handler(signal.SIGHUP, serving.reload)
     if on_ready is not None:
         on_ready(serving.url)
     await serving.stopped.wait()
     await serving.stop()
     if serving.error is not None:
         raise serving.error
+
+
+def _cluster_of(node: Node) -> Cluster | None:
+    """The node among those that share its log, if it may be shared."""
+    if node.settings.log is None:
+        return None
+    from .cluster.joining import cluster_of
+
+    return cluster_of(node)
 
 
 def _refuse_link(path: Path) -> None:

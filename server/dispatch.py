@@ -1,18 +1,23 @@
 """From the name of an operation to the function that does it.
 
-    X-Amz-Target ──► route ──► JSON ──► the service model's checks ──► handler(node, body, reply)
+    X-Amz-Target ──► route ──► JSON ──► the service model's checks ──► rights ──► handler(node, body, reply)
 
 A handler either answers, or raises a RequestError, or keeps the reply for later. Anything else that it raises
 is a bug: the caller learns no more than that, and the log of the process learns the rest.
 """
 
 import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from ..model import service
-from ..model.errors import InternalServerError, RequestError, UnknownOperationError
+from ..model.errors import InternalServerError, RequestError, ResourceNotFoundError, UnknownOperationError
 from .admin import ADMIN
+from .auth.rights import DEMANDS, Demands, check, of_admin
 from .node import Handler, Node
 from .operations import OPERATIONS
+from .reaching import READS, reach
 from .reply import Reply
 from .strict import parse
 
@@ -28,20 +33,54 @@ def dispatch(node: Node, target: bytes, data: bytes, reply: Reply) -> None:
         route = _ROUTES.get(target)
         if route is None:
             raise UnknownOperationError
-        name, handler = route
+        name, handler, demands = route
         body = parse(data)
         if name is not None:
             service.validate(name, body)
-        handler(node, body, reply)
+        if reply.bearer is not None:
+            check(reply.bearer, demands(body))
+        if reply.after is not None and name in READS:
+            reach(node, reply.after.decode("latin-1"), reply, partial(_handle, node, handler, body, reply))
+        else:
+            handler(node, body, reply)
+    except ResourceNotFoundError as error:
+        _refuse(node, error, partial(_handle, node, handler, body, reply, caught_up=True), reply)
     except RequestError as error:
         reply.error(error)
     except Exception:
-        logger.exception("request %s (%s) failed", reply.request_id, target.decode("latin-1"))
-        reply.error(InternalServerError())
+        _report(target, reply)
+
+
+def _handle(
+    node: Node, handler: Handler, body: dict[str, Any], reply: Reply, *, caught_up: bool = False
+) -> None:
+    """Do what had to wait."""
+    try:
+        handler(node, body, reply)
+    except ResourceNotFoundError as error:
+        again = partial(_handle, node, handler, body, reply, caught_up=True)
+        _refuse(node, error, None if caught_up else again, reply)
+    except RequestError as error:
+        reply.error(error)
+    except Exception:
+        _report(handler.__name__.encode(), reply)
+
+
+def _refuse(node: Node, error: ResourceNotFoundError, again: Callable[[], None] | None, reply: Reply) -> None:
+    """Say that something is not there; where the catalog may be behind its log, only once it is not."""
+    if node.router is None or again is None:
+        reply.error(error)
+    else:
+        node.catch_up(again)
+
+
+def _report(what: bytes, reply: Reply) -> None:
+    logger.exception("request %s (%s) failed", reply.request_id, what.decode("latin-1"))
+    reply.error(InternalServerError())
 
 
 # Our own operations are in no service model: they check for themselves.
-_ROUTES: dict[bytes, tuple[str | None, Handler]] = {
-    **{(API + name).encode(): (name, handler) for name, handler in OPERATIONS.items()},
-    **{(ADMIN_API + name).encode(): (None, handler) for name, handler in ADMIN.items()},
+_ROUTES: dict[bytes, tuple[str | None, Handler, Demands]] = {
+    **{(API + name).encode(): (name, handler, DEMANDS[name]) for name, handler in OPERATIONS.items()},
+    **{(ADMIN_API + name).encode(): (None, handler, of_admin(name)) for name, handler in ADMIN.items()},
 }

@@ -1,34 +1,29 @@
-"""One process's database: a log, the worker that folds it, and the names the API knows it by.
+"""One process's database: a log, the partitions of it that are folded here, and the names the API knows it by.
 
-open ──► log ──► newest snapshot ──► its tail ──► serve ... ──► close: answer what was taken, sync, let go of the log
+open ──► log ──► newest snapshots ──► their tails ──► serve ... ──► close: answer what was taken, let go of the log
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from ..log.commands import Position
-from ..log.local import LocalLog
-from ..log.local.disk import SystemDisk
+from ..log.commands import Cut, Position
 from ..log.log import Log
-from ..log.memory import MemoryLog
 from ..materializer.fold.state import PartitionState, Table
-from ..materializer.local import LocalPartition
 from ..materializer.maker import SnapshotMaker
-from ..materializer.partition import Partition
-from ..materializer.snapshots import Snapshots
-from ..materializer.timers import Timers
-from ..materializer.worker import Worker
+from ..materializer.partition import Partition, Place
 from ..model.errors import ResourceNotFoundError
 from ..model.limits import Limits
 from ..model.tables import name_of
+from .cluster import Cluster
 from .counts import Counter
-from .memory import BoundedPartition
-from .rebuilding import RebuildJob
+from .partitions import Partitions
+from .partitions.conflicts import ConflictingPartition
+from .partitions.logs import open_log
+from .partitions.rebuilding import RebuildJob
 from .reply import Reply
+from .routing import Nowhere, Router
 from .settings import Settings
-
-_ORIGIN_BYTES = 16
 
 _USABLE = frozenset(("ACTIVE", "UPDATING"))
 
@@ -42,14 +37,17 @@ class Node:
     Attributes:
         settings: How it was started.
         loop: Where everything happens.
-        log: What the worker appends to; others may read it.
-        worker: Appends and folds; handlers go through `partition`.
-        partition: Where commands and reads go.
-        state: The catalog: which tables there are and how they are defined. Look, but never change it.
+        log: What is folded; others may read it.
+        partitions: Those that this process folds.
+        partition: Where commands and reads go: the only partition, or a router over all.
+        router: That router, where there is one.
+        state: The catalog: which tables there are and how they are defined. Look, but never change it. Where there is
+            one partition, its items too.
         clock: Milliseconds since 1970.
         random_bytes: Draws that many random bytes.
         counts: Counts the items of tables for those who describe them.
         rebuilding: The last rebuild of a table, under way or done.
+        cluster: This node among those that share its log; None where it is alone.
     """
 
     def __init__(
@@ -61,8 +59,9 @@ class Node:
         random_bytes: Callable[[int], bytes],
         on_fatal: Callable[[BaseException], None],
         progress: Callable[[int], None] | None = None,
+        log: Log | None = None,
     ) -> None:
-        """Open the log, load the newest snapshot and fold what came after it; without one, the whole log.
+        """Open the log, load the newest snapshots and fold what came after them; without one, the whole log.
 
         Args:
             settings: How to serve.
@@ -71,6 +70,7 @@ class Node:
             random_bytes: Draws that many random bytes.
             on_fatal: Told when the log or the fold cannot go on: the process has to stop.
             progress: Told now and then how many commands were refolded.
+            log: To serve in place of the one that the settings name.
 
         Raises:
             LogError, CorruptionError, ForeignLogError, NewerVersionError, FoldError: There is no serving this log.
@@ -79,40 +79,46 @@ class Node:
         self.loop = loop
         self.clock = clock
         self.random_bytes = random_bytes
-        self.counts = Counter(clock, settings.count_refresh_ms)
         self.rebuilding: RebuildJob | None = None
-        self.log, self.state = _open(settings, loop, clock, random_bytes, on_fatal)
+        self.cluster: Cluster | None = None
+        self.router: Router | None = None
+        self.log = log or open_log(settings, loop, clock, random_bytes, on_fatal)
+        peers: list[Partition] = []
         try:
-            self.worker = Worker(
+            self.partitions = Partitions(
                 self.log,
-                self.state,
-                origin=random_bytes(_ORIGIN_BYTES),
-                scheduler=loop,
-                waiting_bytes=settings.queue_bytes,
+                settings,
+                loop=loop,
+                clock=clock,
+                random_bytes=random_bytes,
                 on_fatal=on_fatal,
+                peers=peers,
+                progress=progress,
             )
-            self.worker.open(progress)
+            here = range(self.partitions.count) if settings.log is None else range(1)
+            peers += [self.partitions.open(number).partition for number in here]
         except BaseException:
             self.log.close()
             raise
-        self._bounded = BoundedPartition(
-            LocalPartition(self.worker), self.state, settings.memory_bytes, loop, lambda: self.position
-        )
-        self.partition: Partition = self._bounded
-        self._timers = Timers(
-            self.partition,
-            self.state,
-            clock=clock,
-            scheduler=loop,
-            table_delay=settings.table_delay_ms / 1000,
-            sweep_interval=settings.ttl_interval_ms / 1000 if settings.ttl_interval_ms else None,
-        )
-        self.worker.on_folded = self._timers.folded
-        self._timers.start()
+        self._catalog = self.partitions.hosted[0]
+        self.state: PartitionState = self._catalog.state
+        self.partition = peers[0]
+        if self.partitions.count > 1 or settings.log is not None:
+            peers += [Nowhere()] * (self.partitions.count - len(peers))
+            self.partition = self.router = Router(peers, self.state, loop, catch_up=self._catalog.catch_up)
+        if settings.transaction_conflicts:
+            self.partition = ConflictingPartition(
+                self.partition, settings.transaction_conflicts, random_bytes, lambda: self.position
+            )
+        self.counts = Counter(clock, settings.count_refresh_ms, self.router)
+        self.partitions.memory.look()
+        if settings.log is None:  # else it is settled with the other nodes who leads
+            for hosted in self.partitions.hosted.values():
+                hosted.lead()
         self._maker: SnapshotMaker | None = None
-        if settings.path is not None and settings.snapshot_every:
+        if settings.path is not None and settings.log is None and settings.snapshot_every:
             self._maker = SnapshotMaker(
-                settings.path, settings.snapshot_every, folded=self._commands_folded, scheduler=loop
+                settings.path, settings.snapshot_every, folded=self.partitions.commands, scheduler=loop
             )
             self._maker.look()
 
@@ -120,33 +126,34 @@ class Node:
         """Answer what was taken, leave a digest of it in a log that stays, and let go of the log."""
         if self._maker is not None:
             self._maker.close()
-        self._timers.close()
-        self._bounded.close()
-        drained = asyncio.Event()
-        self.worker.close(drained.set, witness=self.settings.path is not None)
-        await drained.wait()
+        await self.partitions.close_all()
         self.log.close()
 
     @property
     def position(self) -> Position:
-        """What the state is as of."""
-        return self.worker.position
+        """What the catalog is as of."""
+        return self._catalog.worker.position
 
-    @property
-    def full(self) -> bool:
-        """Whether memory is full, and what would take more of it is refused."""
-        return self._bounded.full
+    def log_time(self, position: Place) -> int | None:
+        """Log time there, if it is where our partitions stand; of another node's they alone know."""
+        if self.router is None:
+            return self.state.log_time
+        numbers = [
+            each.partition for each in (position.positions if isinstance(position, Cut) else (position,))
+        ]
+        hosted = self.partitions.hosted
+        if not all(number in hosted for number in numbers):
+            return None
+        return max(hosted[number].state.log_time for number in numbers)
+
+    def catch_up(self, done: Callable[[], None]) -> None:
+        """Call back when the catalog is as its log is now."""
+        self._catalog.catch_up(done)
 
     @property
     def limits(self) -> Limits:
         """The limits of the log that is served."""
         return self.state.limits
-
-    @property
-    def partitions(self) -> int:
-        """How many partitions the log has."""
-        assert self.state.genesis is not None, "every log begins with Genesis"
-        return self.state.genesis.partitions
 
     def table(self, name: str) -> Table:
         """The table that a TableName (a name or an ARN) means, for reading or writing items.
@@ -173,41 +180,6 @@ class Node:
             raise ResourceNotFoundError(_NO_TABLE.format(name_of(name)))
         return table
 
-    def _commands_folded(self) -> int:
-        statistics = self.worker.statistics()
-        return statistics.refolded + statistics.commands
-
 
 Handler: TypeAlias = Callable[[Node, dict[str, Any], Reply], None]
 """What an operation is: a function from a request to an answer, now or later."""
-
-
-def _open(
-    settings: Settings,
-    loop: asyncio.AbstractEventLoop,
-    clock: Callable[[], int],
-    random_bytes: Callable[[int], bytes],
-    on_fatal: Callable[[BaseException], None],
-) -> tuple[Log, PartitionState]:
-    """The log, and the newest state of it that is at hand."""
-    if settings.path is None:
-        return MemoryLog(clock, log_id=random_bytes(16), limits=settings.limits), PartitionState()
-
-    def deliver(callback: Callable[[], None]) -> None:
-        loop.call_soon_threadsafe(callback)
-
-    log = LocalLog(
-        settings.path,
-        clock=clock,
-        deliver=deliver,
-        random_bytes=random_bytes,
-        on_fatal=on_fatal,
-        fsync=settings.fsync,
-        segment_bytes=settings.segment_bytes,
-        limits=settings.limits,
-    )
-    try:
-        return log, Snapshots(settings.path, SystemDisk()).load_newest(log).state
-    except BaseException:
-        log.close()
-        raise

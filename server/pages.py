@@ -7,10 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..expressions import Plan
-from ..log.commands import Position
 from ..materializer.fold.entries import entry_place
 from ..materializer.fold.state import Index, Table
-from ..materializer.partition import Page
+from ..materializer.partition import Page, Place
 from ..model import keys
 from ..model.errors import RequestError, ValidationError
 from ..model.key_schema import KEY_MISMATCH, KeySchema, empty_key_error
@@ -162,7 +161,7 @@ def _check_start_key(start: Item, read: KeySchema) -> None:
 
 def answering(
     body: dict[str, Any], index: Index | None, reply: Reply
-) -> "Callable[[Page | RequestError, Position], None]":
+) -> "Callable[[Page | RequestError, Place], None]":
     """What turns a page into the answer."""
     return partial(_answer, body, index, reply)
 
@@ -172,7 +171,7 @@ def _answer(
     index: Index | None,
     reply: Reply,
     page: Page | RequestError,
-    position: Position,
+    position: Place,
 ) -> None:
     if isinstance(page, RequestError):
         reply.error(page, position)

@@ -9,8 +9,10 @@ from typing import Protocol
 
 import orjson
 
-from ..log.commands import Context, Position
+from ..log.commands import Context
+from ..materializer.partition import Place
 from ..model.errors import RequestError
+from .auth.rights import Bearer
 
 _SCOPE = b"Credential="
 
@@ -18,7 +20,7 @@ _SCOPE = b"Credential="
 class Sink(Protocol):
     """Where answers go: a connection."""
 
-    def answer(self, reply: "Reply", status: int, body: bytes, position: Position | None) -> None:
+    def answer(self, reply: "Reply", status: int, body: bytes, position: Place | None) -> None:
         """Send the answer to `reply`'s request."""
         ...
 
@@ -28,14 +30,23 @@ class Reply:
 
     Attributes:
         request_id: What the answer's x-amzn-RequestId says.
+        after: The position that a read is to wait for, as the client wrote it.
+        bearer: The key that the request was signed with; None where nobody looks at signatures.
     """
 
-    __slots__ = ("_authorization", "_invocation", "_sink", "request_id")
+    __slots__ = ("_authorization", "_invocation", "_sink", "after", "bearer", "request_id")
 
     def __init__(
-        self, sink: Sink, request_id: str, authorization: bytes = b"", invocation: bytes | None = None
+        self,
+        sink: Sink,
+        request_id: str,
+        authorization: bytes = b"",
+        invocation: bytes | None = None,
+        after: bytes | None = None,
     ) -> None:
         self.request_id = request_id
+        self.after = after
+        self.bearer: Bearer | None = None
         self._sink = sink
         self._authorization = authorization
         self._invocation = invocation
@@ -50,11 +61,11 @@ class Reply:
             access_key(self._authorization),
         )
 
-    def ok(self, body: bytes, position: Position | None = None) -> None:
+    def ok(self, body: bytes, position: Place | None = None) -> None:
         """Answer with `body`, a JSON object; `position` is what the answer is true of."""
         self._sink.answer(self, 200, body, position)
 
-    def error(self, error: RequestError, position: Position | None = None) -> None:
+    def error(self, error: RequestError, position: Place | None = None) -> None:
         """Answer with DynamoDB's error."""
         body = error.body()
         if not error.message:

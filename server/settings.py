@@ -10,7 +10,7 @@ class Settings:
     """How one node serves.
 
     Attributes:
-        host: A loopback address, or `localhost`.
+        host: A loopback address, or `localhost`; with keys any address of this machine.
         port: 0 takes a free one.
         path: The folder of the log; None keeps everything in memory.
         limits: The set of limits that a new log is given, as `limits_named` reads it. An existing log keeps its own.
@@ -29,7 +29,21 @@ class Settings:
         allowed_hosts: Names that this server is asked under besides `localhost` and loopback addresses.
         cors: Origins whose pages may ask, or `*`.
         tick_s: The second by which connections count their deadlines.
+        partitions: How many a new log gets for its data; with more than one the catalog has another for itself. An
+            existing log keeps its number, and None goes by that.
+        index_lag_ms: How long what one partition tells another about a global index is held back.
+        transaction_conflicts: The share of writes and transactions, from 0 to 1, that meet a conflict by chance.
+        log: `kafka://HOST:PORT/NAMESPACE`; None is the local log in `path`.
+        kafka: The file that says how brokers are spoken to (log/kafka/settings.py).
+        node_address: Where other nodes reach this one.
+        strict_reads: A consistent read goes by an entry of its own in the log, not by what a broker says is the end.
+        cluster_secret: What nodes prove to each other that they belong together by.
+        session_timeout_ms: After so long without a sign of life a node's partitions are given to others.
         snapshot_every: So many commands after a snapshot a second process makes the next; 0 means never.
+        keys: The file of access keys; None lets in everybody who can reach the port, and whatever they sign with.
+        tls_cert: The certificate and what it rests on, in PEM; with it, HTTP is spoken over TLS.
+        tls_key: The certificate's private key, in PEM; None looks for it in `tls_cert`.
+        insecure_plaintext: Whether keys without TLS are enough for an address that other machines can reach.
     """
 
     host: str = "127.0.0.1"
@@ -51,3 +65,16 @@ class Settings:
     cors: tuple[str, ...] = ()
     tick_s: float = 1.0
     snapshot_every: int = 0
+    partitions: int | None = None
+    index_lag_ms: int = 0
+    transaction_conflicts: float = 0.0
+    log: str | None = None
+    kafka: Path | None = None
+    node_address: tuple[str, int] | None = None
+    strict_reads: bool = False
+    cluster_secret: bytes | None = None
+    session_timeout_ms: int = 6000
+    keys: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    insecure_plaintext: bool = False

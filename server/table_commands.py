@@ -12,21 +12,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
-from ..log.commands import DefineTable, Position
+from ..log.commands import DefineTable
 from ..materializer.fold.outcomes import Defined, Failed, Outcome, Refused, Skipped
 from ..materializer.fold.state import Table
+from ..materializer.partition import Place
 from ..model import table_requests
 from ..model.descriptions import describe
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
 from ..model.tables import TableDefinition, name_of
 from ..model.throughput import units_of
+from .counts import Count, Counts
 from .reply import Reply
 
 if TYPE_CHECKING:
     from .node import Node
 
-# Makes the answer out of the table as the command left it.
-Answer: TypeAlias = Callable[[TableDefinition], dict[str, Any]]
+# Answers with the table as the command left it.
+Answer: TypeAlias = Callable[[TableDefinition, Place], None]
 
 _is_resource = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]{3,255}").fullmatch
 
@@ -43,7 +45,8 @@ def create(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         tables=len(node.state.tables),
         units=units_of(table.definition for table in node.state.tables.values()),
     )
-    _submit(node, "CreateTable", body, reply, _described(node, None), uuid=table_id)
+    say = partial(describe_to, node, reply, "TableDescription", None)
+    _submit(node, "CreateTable", body, reply, say, uuid=table_id)
 
 
 def change(
@@ -52,7 +55,7 @@ def change(
     table: Table,
     body: dict[str, Any],
     reply: Reply,
-    answer: Answer | None = None,
+    answer: Callable[[TableDefinition], dict[str, Any]] | None = None,
 ) -> None:
     """Judge a command on a table that is there and have it folded; by default TableDescription is answered."""
     definition = table.definition
@@ -66,22 +69,36 @@ def change(
         limits=node.limits,
         units=units_of(others),
     )
-    answer = answer or _described(node, table)
-    _submit(node, operation, body, reply, answer, table=definition.id)
+    describing: Answer = partial(describe_to, node, reply, "TableDescription", table)
+    say = describing if answer is None else _saying(reply, answer)
+    _submit(node, operation, body, reply, say, table=definition.id)
 
 
-def description(node: "Node", table: Table | None, definition: TableDefinition) -> dict[str, Any]:
-    """TableDescription of `definition`, with the counts of `table`."""
+def describe_to(
+    node: "Node",
+    reply: Reply,
+    member: str,
+    table: Table | None,
+    definition: TableDefinition,
+    place: Place | None = None,
+) -> None:
+    """Answer with the description of `definition`, with the counts of `table`, as `member`."""
+
+    def counted(counts: Counts) -> None:
+        own, indexes = counts
+        description = describe(
+            definition,
+            item_count=own.items,
+            size_bytes=own.bytes,
+            index_counts={name: (index.items, index.bytes) for name, index in indexes.items()},
+            time_ms=node.clock(),
+        )
+        reply.ok(orjson.dumps({member: description}), place)
+
     if table is None:
-        return describe(definition, time_ms=node.clock())
-    own, indexes = node.counts.of(table)
-    return describe(
-        definition,
-        item_count=own.items,
-        size_bytes=own.bytes,
-        index_counts={name: (index.items, index.bytes) for name, index in indexes.items()},
-        time_ms=node.clock(),
-    )
+        counted((Count(0, 0), {}))
+    else:
+        node.counts.of(table, counted)
 
 
 def tagged_table(node: "Node", arn: str) -> Table | None:
@@ -104,8 +121,8 @@ def table_to_tag(node: "Node", arn: str) -> Table:
     return table
 
 
-def _described(node: "Node", table: Table | None) -> Answer:
-    return lambda definition: {"TableDescription": description(node, table, definition)}
+def _saying(reply: Reply, answer: Callable[[TableDefinition], dict[str, Any]]) -> Answer:
+    return lambda definition, place: reply.ok(orjson.dumps(answer(definition)), place)
 
 
 def _submit(
@@ -124,11 +141,11 @@ def _submit(
     node.partition.submit(command, len(request), partial(_answer, reply, answer))
 
 
-def _answer(reply: Reply, answer: Answer, outcome: Outcome, position: Position) -> None:
+def _answer(reply: Reply, answer: Answer, outcome: Outcome, place: Place) -> None:
     if isinstance(outcome, Defined):
-        reply.ok(orjson.dumps(answer(outcome.definition)), position)
+        answer(outcome.definition, place)
     else:
-        reply.error(_refusal(outcome), position)
+        reply.error(_refusal(outcome), place)
 
 
 def _refusal(outcome: Outcome) -> RequestError:

@@ -4,8 +4,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..expressions import refuse_key_update
-from ..log.commands import Command, Expression, Position
+from ..log.commands import Command, Expression
 from ..materializer.fold.outcomes import Applied, Failed, Outcome, Refused, Skipped
+from ..materializer.partition import Place
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
 from ..model.tables import TableDefinition
 from . import parameters
@@ -75,7 +76,7 @@ def _answer(
     definition: TableDefinition,
     pk: bytes,
     outcome: Outcome,
-    position: Position,
+    position: Place,
 ) -> None:
     if not isinstance(outcome, Applied):
         error = refusal(outcome)

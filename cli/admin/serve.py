@@ -15,16 +15,17 @@ from ...server.http.listener import ListenError
 from ...server.settings import Settings as ServerSettings
 from ..failures import CommandError, ExitCode
 from ..session import Session, is_address
-from ..settings import DEFAULT_URL
+from ..settings import DEFAULT_URL, cluster_secret
 
 # Any key will do; this one says to a reader that it is nobody's.
 _KEY = "foldb"
 _REGION = "us-east-1"
+_LAST_PORT = 65535
 
 
 def serve(
     ctx: typer.Context,
-    host: Annotated[str, typer.Option(help="A loopback address.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="A loopback address; with --keys any address.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     memory: Annotated[
         bool, typer.Option("--memory", help="Keep nothing: no folder, all is gone at the end.")
@@ -73,6 +74,32 @@ def serve(
             help="After so many, another process makes a snapshot: it needs the memory of the data again; 0: never.",
         ),
     ] = 1_000_000,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=256,
+            help="Into how many a new database is divided, for good; left out: one, or as many as it has.",
+        ),
+    ] = None,
+    index_lag: Annotated[
+        int,
+        typer.Option(
+            metavar="MS",
+            min=0,
+            help="How far global indexes stay behind their tables, where there are several partitions.",
+        ),
+    ] = 0,
+    transaction_conflicts: Annotated[
+        float,
+        typer.Option(
+            metavar="RATE",
+            min=0,
+            max=1,
+            help="The share of writes and transactions that meet a conflict by chance: to test an application.",
+        ),
+    ] = 0.0,
     connections: Annotated[
         int, typer.Option(min=1, help="Connections at a time; idle ones make room for more.")
     ] = 10_000,
@@ -91,10 +118,61 @@ def serve(
             metavar="ORIGIN", help="Whose pages may ask: http://localhost:3000, or * for any; repeat it."
         ),
     ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Let in only who signs with a key of this file; see `foldb key`."),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Speak TLS with this certificate, in PEM; read anew at SIGHUP."),
+    ] = None,
+    tls_key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Its private key; left out where it is in the same file."),
+    ] = None,
+    insecure_plaintext: Annotated[
+        bool,
+        typer.Option(
+            "--insecure-plaintext", help="Other machines may come without TLS: all that is sent can be read."
+        ),
+    ] = False,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="kafka://HOST:PORT/NAMESPACE",
+            help="Share this log in Kafka with other nodes; the folder then keeps what can be made anew.",
+        ),
+    ] = None,
+    kafka_settings: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="How the brokers are spoken to: TLS and SASL, in TOML."),
+    ] = None,
+    node_address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Where other nodes reach this one; without it a free port of 127.0.0.1. Any other address needs a "
+            "secret that all nodes have, in the file of --keys or in FOLDB_CLUSTER_SECRET.",
+        ),
+    ] = None,
+    session_timeout: Annotated[
+        int,
+        typer.Option(
+            metavar="MS", min=1000, help="After so long without a sign of life others take over from a node."
+        ),
+    ] = 6000,
+    strict_reads: Annotated[
+        bool,
+        typer.Option(
+            "--strict-reads",
+            help="Consistent reads write to the log: right even where a broker is cut off from the others.",
+        ),
+    ] = False,
 ) -> None:
     """Serve a database folder, made if it is not there, until SIGTERM or Ctrl-C.
 
-    --db names the folder; without it (or with an address) it is ./data.
+    --db names the folder; without it (or with an address) it is ./data. With --log the log is in Kafka, and nothing is
+    kept in a folder unless --db names one.
 
     Example: foldb serve --db ./data --port 8000
     """
@@ -104,11 +182,11 @@ def serve(
     except ValueError as error:
         raise CommandError(f"--limits: {error}", ExitCode.USAGE) from None
     _check_names(allowed_host or (), cors or ())
-    folder = Path("data") if is_address(session.settings.db) else Path(session.settings.db)
+    folder = _folder(session.settings.db, memory=memory, shared=log is not None)
     settings = ServerSettings(
         host=host,
         port=port,
-        path=None if memory else folder,
+        path=folder,
         limits=limits,
         fsync=fsync,
         table_delay_ms=table_delay,
@@ -119,10 +197,23 @@ def serve(
         memory_bytes=memory_limit,
         queue_bytes=queue_bytes,
         snapshot_every=snapshot_every,
+        partitions=partitions,
+        index_lag_ms=index_lag,
+        transaction_conflicts=transaction_conflicts,
         connections=connections,
         connections_per_address=connections_per_address,
         allowed_hosts=tuple(allowed_host or ()),
         cors=tuple(cors or ()),
+        keys=keys,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        insecure_plaintext=insecure_plaintext,
+        log=log,
+        kafka=kafka_settings,
+        node_address=None if node_address is None else _address(node_address),
+        session_timeout_ms=session_timeout,
+        strict_reads=strict_reads,
+        cluster_secret=cluster_secret(),
     )
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     try:
@@ -136,6 +227,24 @@ def serve(
         raise CommandError(
             f"cannot listen on {host}:{port}: {why}. Take another with --port.", ExitCode.UNREACHABLE
         ) from error
+
+
+def _folder(db: str, *, memory: bool, shared: bool) -> Path | None:
+    """Where this process keeps what it keeps, if anything."""
+    if memory and shared:
+        raise CommandError("--memory and --log: the log is either in memory or in Kafka.", ExitCode.USAGE)
+    if memory or (shared and is_address(db)):
+        return None
+    return Path("data") if is_address(db) else Path(db)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > _LAST_PORT:
+        raise CommandError(
+            f"--node-address {text}: an address and a port, like 10.0.0.1:7000.", ExitCode.USAGE
+        )
+    return host.strip("[]"), int(port)
 
 
 def _check_names(hosts: Sequence[str], origins: Sequence[str]) -> None:
@@ -194,4 +303,5 @@ boto3.resource(
 
 def _greeting(url: str, settings: ServerSettings) -> str:
     where = "in memory: nothing is kept" if settings.path is None else f"in {settings.path.resolve()}"
+    where = where if settings.log is None else f"in {settings.log}"
     return f"foldb serves {url}, {where}\n\n{_boto3(url)}\n\n# AWS CLI\naws dynamodb list-tables --endpoint-url {url}\n"

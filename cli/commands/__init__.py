@@ -49,6 +49,10 @@ COMMANDS = {
         "Make a table anew from the log, compare it with the live one, and put it in its place.",
     ),
     "sample": Place("commands.sample:app", "Sample data, and the queries that it answers."),
+    "wait": Place(
+        "admin.wait:wait",
+        "Wait until a position is folded, and the global indexes have what was written up to there.",
+    ),
     "key": Place("admin.key:app", "Make, list and revoke access keys."),
     "aws-config": Place(
         "admin.serve:aws_config",

@@ -4,9 +4,11 @@ from ..node import Handler
 from .digest import digest
 from .rebuild import rebuild
 from .status import status
+from .wait import wait
 
 ADMIN: dict[str, Handler] = {
     "Digest": digest,
     "Rebuild": rebuild,
     "Status": status,
+    "Wait": wait,
 }

@@ -9,8 +9,9 @@ from typing import Any
 
 from ...materializer.fold.state import Table
 from ...model.errors import ResourceNotFoundError, ValidationError
+from ...model.slots import data_partitions
 from ..node import Node
-from ..rebuilding import RebuildJob
+from ..partitions.rebuilding import RebuildJob
 from ..reply import Reply
 
 
@@ -25,7 +26,8 @@ def rebuild(node: Node, body: dict[str, Any], reply: Reply) -> None:
             raise ValidationError(f"The table {job.name} is being rebuilt: one at a time")
         _check(node.table_in_any_status(name), index)
         number = 1 if job is None else job.number + 1
-        job = RebuildJob(node.worker, node.log, node.loop, name, number, index)
+        parts = [node.partitions.hosted[part] for part in data_partitions(node.partitions.count)]
+        job = RebuildJob(parts, node.log, node.loop, name, number, index)
         node.rebuilding = job
         job.go_on()
     elif job is None or job.number != number or job.name != name:

@@ -1,45 +1,66 @@
-"""Status: where the node stands, for `foldb status` and for whoever looks after it."""
+"""Status: where the node stands, for `foldb status` and for whoever looks after it.
 
+What is counted is counted over the partitions within reach; `Unreachable` names the others.
+"""
+
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from ...log.commands import Position
 from ...log.local.disk import SystemDisk
-from ...materializer.snapshots import Snapshots
-from ..memory import bytes_in
+from ...materializer.snapshots import newest
+from ...model.errors import RequestError
 from ..reply import Reply
+from ..routing import joined
 
 if TYPE_CHECKING:
     from ..node import Node
 
 
 def status(node: "Node", body: dict[str, Any], reply: Reply) -> None:  # noqa: ARG001  # it takes no parameters
-    """Answer what the worker's statistics say, and what is served."""
-    statistics = node.worker.statistics()
-    genesis = node.state.genesis
-    assert genesis is not None, "every log begins with Genesis"
-    path = node.settings.path
-    snapshots = [] if path is None else Snapshots(path, SystemDisk()).offsets()
+    """Answer what the partitions say of themselves, and what is served."""
+    if node.router is None:
+        node.partition.status(lambda figures: _answer(node, reply, {"0": figures}))
+    else:
+        node.partition.status(partial(_answer, node, reply))
+
+
+def _answer(node: "Node", reply: Reply, figures: dict[str, Any] | RequestError) -> None:
+    assert not isinstance(figures, RequestError), "each partition tells its own trouble"
+    count = node.partitions.count
+    genesis, path = node.log.genesis(0), node.settings.path
+    known = {int(number): each for number, each in figures.items() if not isinstance(each, RequestError)}
+    position = joined(Position(number, each["position"]) for number, each in known.items())
+    snapshots = [] if path is None else newest(path, SystemDisk(), count)
     answer = {
-        "Position": statistics.position.text(node.partitions),
-        "LogTime": statistics.log_time,
+        "Position": position.text(count),
+        "LogTime": max(each["log_time"] for each in known.values()),
         "LogId": genesis.log_id.hex(),
         "Level": node.state.level,
         "Limits": node.limits.name,
-        "Snapshot": str(snapshots[0]) if snapshots else None,
+        "Snapshot": joined(snapshots).text(count) if snapshots else None,
         "Path": None if path is None else str(path.absolute()),
         "Fsync": node.settings.fsync,
-        "Tables": statistics.tables,
-        "Items": statistics.items,
-        "ItemBytes": statistics.item_bytes,
-        "MemoryBytes": bytes_in(node.state),
+        "Tables": len(node.state.tables),
+        "MemoryBytes": node.partitions.bytes(),
         "MemoryLimit": node.settings.memory_bytes or None,
-        "Refusing": node.full,
-        "Waiting": statistics.waiting,
-        "WaitingBytes": statistics.waiting_bytes,
-        "Entries": statistics.entries,
-        "Commands": statistics.commands,
-        "Refolded": statistics.refolded,
-        "Stopped": statistics.stopped,
+        "Refusing": node.partitions.memory.full,
+        "Stopped": any(each["stopped"] for each in known.values()),
+        **{name: sum(each[figure] for each in known.values()) for name, figure in _SUMS.items()},
     }
-    reply.ok(orjson.dumps(answer), statistics.position)
+    if node.router is not None:
+        answer |= {"Partitions": max(1, count - 1), "Unreachable": sorted({*range(count)} - known.keys())}
+    reply.ok(orjson.dumps(answer), position)
+
+
+_SUMS = {
+    "Items": "items",
+    "ItemBytes": "item_bytes",
+    "Waiting": "waiting",
+    "WaitingBytes": "waiting_bytes",
+    "Entries": "entries",
+    "Commands": "commands",
+    "Refolded": "refolded",
+}

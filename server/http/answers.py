@@ -33,8 +33,10 @@ _REASONS = {
 }
 
 
-def as_of(position: bytes, log_time_ms: int) -> bytes:
-    """The fields that say what an answer is true of: a place in the log, and log time there."""
+def as_of(position: bytes, log_time_ms: int | None) -> bytes:
+    """The fields that say what an answer is true of: a place in the log, and log time there where that is known."""
+    if log_time_ms is None:
+        return b"\r\nx-foldb-position: " + position
     return b"\r\nx-foldb-position: %b\r\nx-foldb-log-time: %d" % (position, log_time_ms)
 
 

@@ -16,13 +16,16 @@ from collections.abc import Callable
 from email.utils import formatdate
 from operator import itemgetter
 
-from ...log.commands import Position
+from ...materializer.partition import Place
 from ...model.errors import FoldbError
+from ..auth.guard import Guard
 from ..node import Node
+from ..settings import Settings
 from . import answers
 from .gate import Gate
 from .protocol import NEVER, Connection
 from .slow import Slow
+from .tls import Certificate, Tls
 from .turns import Turns
 
 _BACKLOG = 1024
@@ -34,7 +37,7 @@ _OTHER_DESCRIPTORS = 48
 
 
 class AddressRefusedError(FoldbError):
-    """The address to listen on can be reached from another machine, and nothing guards it yet."""
+    """The address to listen on can be reached from another machine, and nothing guards it."""
 
 
 class ListenError(OSError):
@@ -46,6 +49,7 @@ class Listener:
 
     Attributes:
         node: What requests are for.
+        guard: Whose signatures are good; None takes any.
         gate: Who may ask.
         slow: What is kept for slow clients.
         turns: When long requests are done.
@@ -54,16 +58,29 @@ class Listener:
         address: Host and port, once it listens.
     """
 
-    def __init__(self, node: Node, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        node: Node,
+        loop: asyncio.AbstractEventLoop,
+        guard: Guard | None = None,
+        certificate: Certificate | None = None,
+    ) -> None:
         settings = node.settings
         self.node = node
-        self.gate = Gate((settings.host, *settings.allowed_hosts), settings.cors)
+        self.guard = guard
+        self.gate = Gate(
+            (settings.host, *settings.allowed_hosts),
+            settings.cors,
+            scheme="http" if certificate is None else "https",
+            any_host=guard is not None,
+        )
         self.slow = Slow(settings.slow_bytes)
         self.turns = Turns(loop, settings.queue_bytes)
         self.tick = 0
         self.date = _date(node.clock())
         self.address: tuple[str, int] = ("", 0)
         self._loop = loop
+        self._certificate = certificate
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._connections: dict[Connection, None] = {}  # the oldest first
@@ -74,7 +91,7 @@ class Listener:
         self._spare: list[tuple[int, Connection]] = []  # who may make room, the next one last
         self._requests = 0
         self._id_prefix = node.random_bytes(18).hex().upper()
-        self._position: Position | None = None
+        self._position: Place | None = None
         self._position_fields = b""
 
     async def start(self, bound: socket.socket) -> None:
@@ -85,9 +102,7 @@ class Listener:
         """
         self._most = max(1, min(self.node.settings.connections, _descriptors() - _OTHER_DESCRIPTORS))
         try:
-            self._server = await self._loop.create_server(
-                lambda: Connection(self), sock=bound, backlog=_BACKLOG
-            )
+            self._server = await self._loop.create_server(self._accept, sock=bound, backlog=_BACKLOG)
         except OSError as error:
             raise ListenError(error.errno, error.strerror) from error
         self.address = self._server.sockets[0].getsockname()[:2]
@@ -107,6 +122,10 @@ class Listener:
             connection.expire()
         if self._timer is not None:
             self._timer.cancel()
+
+    def _accept(self) -> asyncio.Protocol:
+        connection = Connection(self)
+        return connection if self._certificate is None else Tls(connection, self._certificate.context, self)
 
     # What connections call
 
@@ -139,13 +158,13 @@ class Listener:
         self._requests += 1
         return f"{self._id_prefix}{self._requests:016X}"
 
-    def position_fields(self, position: Position) -> bytes:
+    def position_fields(self, position: Place) -> bytes:
         """The fields that say what an answer is as of; between two writes they are always the same."""
         if position is not self._position:
             self._position = position
-            place = position.text(self.node.partitions).encode()
+            place = position.text(self.node.partitions.count).encode()
             # An answer is given in the turn in which its entry was folded, so the time is that of its position.
-            self._position_fields = answers.as_of(place, self.node.state.log_time)
+            self._position_fields = answers.as_of(place, self.node.log_time(position))
         return self._position_fields
 
     def _make_room(self) -> bool:
@@ -167,45 +186,57 @@ class Listener:
         late = [connection for connection in self._connections if connection.deadline < self.tick]
         for connection in late:
             connection.expire()
+        if self.guard is not None:
+            self.guard.look()
         self._timer = self._loop.call_later(self.node.settings.tick_s, self._on_tick)
 
 
-def bind(host: str, port: int) -> socket.socket:
+def bind(settings: Settings) -> socket.socket:
     """Take an address without listening there yet: callers are turned away until there is somebody to answer them.
 
     Raises:
-        AddressRefusedError: It is no loopback address.
+        AddressRefusedError: Other machines could reach it, and nothing guards it.
         ListenError: The port is taken, or the address is not of this machine.
     """
-    address = loopback(host)
+    address = guarded(settings)
     bound = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     try:
         if sys.platform != "win32":  # where it would let two processes listen at one port
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
-        bound.bind((address, port))
+        bound.bind((address, settings.port))
     except OSError as error:
         bound.close()
         raise ListenError(error.errno, error.strerror) from error
     return bound
 
 
-def loopback(host: str) -> str:
-    """`host` as an address of this machine alone.
+def guarded(settings: Settings) -> str:
+    """The address to listen on, if only this machine can reach it, or keys and TLS guard it.
 
     Raises:
-        AddressRefusedError: It is any other address, or a name.
+        AddressRefusedError: They do not, or it is a name.
     """
+    host = settings.host
     if host == "localhost":
         return "127.0.0.1"
     try:
-        if ipaddress.ip_address(host).is_loopback:
-            return host
+        is_loopback = ipaddress.ip_address(host).is_loopback
     except ValueError:
-        pass
-    raise AddressRefusedError(
-        f"will not listen on {host}: nothing guards it against other machines yet. Use 127.0.0.1, ::1 or localhost."
-    )
+        raise AddressRefusedError(
+            f"will not listen on {host}: it is no address. Use 127.0.0.1, ::1 or localhost, or with keys any other."
+        ) from None
+    if not is_loopback and settings.keys is None:
+        raise AddressRefusedError(
+            f"will not listen on {host}: nothing guards it against other machines. Use 127.0.0.1, ::1 or localhost, "
+            "or make keys with `foldb key create` and name their file with --keys."
+        )
+    if not is_loopback and settings.tls_cert is None and not settings.insecure_plaintext:
+        raise AddressRefusedError(
+            f"will not listen on {host}: without TLS whoever is between can read and change what is sent. Name a "
+            "certificate with --tls-cert and --tls-key, or say --insecure-plaintext where something else keeps it."
+        )
+    return host
 
 
 def _descriptors() -> int:

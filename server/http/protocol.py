@@ -18,14 +18,15 @@ from typing import Protocol, cast
 
 import orjson
 
-from ...log.commands import Position
+from ...materializer.partition import Place
 from ...model.errors import (
     AccessDeniedError,
-    IncompleteSignatureError,
     MissingAuthenticationTokenError,
     RequestError,
     ThrottlingError,
 )
+from ..auth.guard import Guard
+from ..auth.verify import incomplete
 from ..dispatch import dispatch
 from ..node import Node
 from ..reply import Reply
@@ -61,6 +62,7 @@ class Shared(Protocol):
     """What the connections of a listener share; see `Listener`."""
 
     node: Node
+    guard: Guard | None
     gate: Gate
     slow: Slow
     turns: Turns
@@ -75,7 +77,7 @@ class Shared(Protocol):
 
     def request_id(self) -> str: ...
 
-    def position_fields(self, position: Position) -> bytes: ...
+    def position_fields(self, position: Place) -> bytes: ...
 
 
 class Connection(asyncio.Protocol):
@@ -306,14 +308,45 @@ class Connection(asyncio.Protocol):
         authorization = fields.get(b"authorization", b"")
         listener = self._listener
         self._reply = reply = Reply(
-            self, listener.request_id(), authorization, fields.get(b"amz-sdk-invocation-id")
+            self,
+            listener.request_id(),
+            authorization,
+            fields.get(b"amz-sdk-invocation-id"),
+            fields.get(b"x-foldb-position"),
         )
-        if not authorization.startswith(b"AWS4-"):
+        if listener.guard is not None:
+            self._verify(listener.guard, head, body, reply)
+        elif not authorization.startswith(b"AWS4-"):
             reply.error(MissingAuthenticationTokenError())
+        elif _lacks(authorization):
+            reply.error(incomplete(authorization))
+        else:
+            self._take_up(head, body, reply)
+
+    def _verify(self, guard: Guard, head: Head, body: bytes, reply: Reply) -> None:
+        """Find out who asks, before anything is made of the body. A large one takes as long to hash as it is."""
+        if len(body) <= LONG_BODY_BYTES:
+            self._admit(guard, head, body, reply)
+        else:
+            self._in_turn(len(body), partial(self._admit_later, guard, head, body, reply), reply)
+
+    def _admit(self, guard: Guard, head: Head, body: bytes, reply: Reply) -> None:
+        try:
+            reply.bearer = guard.admit(head, body)
+        except RequestError as error:
+            reply.error(error)
             return
-        if (lacking := _lacking(authorization)) is not None:
-            reply.error(lacking)
-            return
+        self._take_up(head, body, reply)
+
+    def _admit_later(self, guard: Guard, head: Head, body: bytes, reply: Reply) -> None:
+        if self._transport is not None:
+            try:
+                self._admit(guard, head, body, reply)
+            except BadRequestError as error:
+                self._refuse(error)
+
+    def _take_up(self, head: Head, body: bytes, reply: Reply) -> None:
+        fields, listener = head.fields, self._listener
         coding = fields.get(b"content-encoding")
         if coding is not None and coding != b"identity":
             if coding.lower() != b"gzip":
@@ -321,10 +354,13 @@ class Connection(asyncio.Protocol):
             body = inflate(body, listener.node.limits.body_bytes)
         target = fields.get(b"x-amz-target", b"")
         if target in LONG or len(body) > LONG_BODY_BYTES:
-            if not listener.turns.do(len(body), partial(self._do_long, target, body, reply)):
-                reply.error(ThrottlingError("Rate of requests exceeds the allowed throughput."))
+            self._in_turn(len(body), partial(self._do_long, target, body, reply), reply)
         else:
             dispatch(listener.node, target, body, reply)
+
+    def _in_turn(self, size: int, request: Callable[[], None], reply: Reply) -> None:
+        if not self._listener.turns.do(size, request):
+            reply.error(ThrottlingError("Rate of requests exceeds the allowed throughput."))
 
     def _do_long(self, target: bytes, body: bytes, reply: Reply) -> None:
         if self._transport is not None:  # else the client has gone, and nothing was done
@@ -356,7 +392,7 @@ class Connection(asyncio.Protocol):
 
     # Answers
 
-    def answer(self, reply: Reply, status: int, body: bytes, position: Position | None) -> None:
+    def answer(self, reply: Reply, status: int, body: bytes, position: Place | None) -> None:
         """Send the answer to the request under way."""
         if self._transport is None:
             return  # the client has gone
@@ -457,16 +493,8 @@ def _is_json(content_type: bytes) -> bool:
     return content_type.partition(b";")[0].rstrip(b" \t").lower() in answers.ECHOED
 
 
-def _lacking(authorization: bytes) -> RequestError | None:
-    """What a SigV4 Authorization header lacks, in AWS's words."""
+def _lacks(authorization: bytes) -> bool:
+    """Whether a SigV4 Authorization header has not all of its parts."""
     # `in` first takes what it looks for to be a number, and makes an exception of it: ten times slower.
     find = authorization.find
-    if find(b"Credential=") >= 0 and find(b"SignedHeaders=") >= 0 and find(b"Signature=") >= 0:
-        return None
-    lacking = [
-        f"Authorization header requires '{part}' parameter."
-        for part in ("Credential", "Signature", "SignedHeaders")
-        if f"{part}=".encode() not in authorization
-    ]
-    shown = authorization[:256].decode("latin-1")
-    return IncompleteSignatureError(f"{' '.join(lacking)} Authorization={shown}")
+    return find(b"Credential=") < 0 or find(b"SignedHeaders=") < 0 or find(b"Signature=") < 0

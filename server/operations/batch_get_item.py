@@ -1,6 +1,6 @@
 """BatchGetItem: up to a hundred items of several tables, each as GetItem would read it.
 
-All are read at one position. What does not fit in 16 MB comes back as UnprocessedKeys.
+All of one partition are read at one position. What does not fit in 16 MB comes back as UnprocessedKeys.
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ...expressions import Plan
-from ...log.commands import Position
 from ...materializer.fold.reads import looks_bytes
 from ...materializer.fold.storage import Stored
-from ...materializer.partition import Key
+from ...materializer.partition import Key, Place
 from ...model.capacity import read_half_units
-from ...model.errors import ValidationError
+from ...model.errors import RequestError, ValidationError
 from ...model.limits import Limits
 from ...model.tables import TableDefinition
 from ...model.values import check_item
@@ -89,9 +88,12 @@ def _answer(
     reply: Reply,
     tables: list[_Table],
     room: int,
-    found: list[Stored | None],
-    position: Position,
+    found: list[Stored | None] | RequestError,
+    position: Place,
 ) -> None:
+    if isinstance(found, RequestError):
+        reply.error(found, position)
+        return
     responses, unprocessed, consumed = [], [], []
     results, most = iter(found), room
     for table in tables:

@@ -12,6 +12,7 @@ import orjson
 
 from ...log.commands import Context, Delete, Position, Put
 from ...materializer.fold.outcomes import Applied, Outcome
+from ...materializer.partition import Place
 from ...model.errors import (
     ProvisionedThroughputExceededError,
     RequestError,
@@ -26,6 +27,7 @@ from ...model.tables import TableDefinition, index_key_error
 from ...model.values import check_item, dump
 from .. import writes
 from ..reply import Reply
+from ..routing import joined
 from ..wire import Consumed, array, collection_metrics, consumed_each, members, quoted
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ class _Batch:
     reply: Reply
     writes: list[_Write]
     waiting: int
-    position: Position | None = None
+    places: dict[int, Position] = field(default_factory=dict)  # where each partition stands
     keys: list[bytes] = field(default_factory=list)
 
 
@@ -113,16 +115,17 @@ def _command(write: _Write, context: Context, limits: Limits) -> Put | Delete:
     return Put(definition.id, pk, sk, dump(item), write.size, context, parsed=item)
 
 
-def _done(batch: _Batch, write: _Write, outcome: Outcome, position: Position) -> None:
+def _done(batch: _Batch, write: _Write, outcome: Outcome, place: Place) -> None:
     write.outcome = outcome
     batch.waiting -= 1
-    if batch.position is None or position > batch.position:
-        batch.position = position
+    assert isinstance(place, Position), "one item is in one partition"
+    batch.places[place.partition] = place  # a partition's answers come in its order
     if not batch.waiting:
         _answer(batch)
 
 
 def _answer(batch: _Batch) -> None:
+    position = joined(batch.places.values())
     unprocessed: dict[str, list[dict[str, Any]]] = {}
     last: RequestError | None = None
     for write in batch.writes:
@@ -132,17 +135,17 @@ def _answer(batch: _Batch) -> None:
             unprocessed.setdefault(write.name, []).append(write.request)
             last = error
         elif error is not None:
-            batch.reply.error(error, batch.position)
+            batch.reply.error(error, position)
             return
     if last is not None and sum(map(len, unprocessed.values())) == len(batch.writes):
-        batch.reply.error(last, batch.position)
+        batch.reply.error(last, position)
         return
     answer = members(
         b'"UnprocessedItems":' + orjson.dumps(unprocessed),
         consumed_each(batch.body, _consumed(batch)),
         _metrics(batch),
     )
-    batch.reply.ok(answer, batch.position)
+    batch.reply.ok(answer, position)
 
 
 def _consumed(batch: _Batch) -> list[Consumed]:

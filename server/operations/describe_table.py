@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from ...model.errors import ResourceNotFoundError
 from .. import table_commands
 from ..reply import Reply
@@ -18,4 +16,4 @@ def describe_table(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     definition = table.definition
     if node.clock() - definition.created_ms < node.settings.eventual_control_plane_ms:
         raise ResourceNotFoundError(f"Requested resource not found: Table: {definition.name} not found")
-    reply.ok(orjson.dumps({"Table": table_commands.description(node, table, definition)}))
+    table_commands.describe_to(node, reply, "Table", table, definition)

@@ -4,9 +4,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...expressions import Plan
-from ...log.commands import Position
 from ...materializer.fold.storage import Stored
+from ...materializer.partition import Place
 from ...model.capacity import read_half_units
+from ...model.errors import RequestError
 from ...model.values import check_item, dump, load
 from .. import parameters
 from ..reply import Reply
@@ -36,17 +37,25 @@ def get_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     node.partition.get(definition.id, pk, sk, body.get("ConsistentRead", False), done)
 
 
-def _answer_plain(reply: Reply, stored: Stored | None, position: Position) -> None:
-    reply.ok(EMPTY if stored is None else b'{"Item":%b}' % stored[0], position)
+def _answer_plain(reply: Reply, stored: Stored | RequestError | None, position: Place) -> None:
+    if stored is None:
+        reply.ok(EMPTY, position)
+    elif isinstance(stored, RequestError):
+        reply.error(stored, position)
+    else:
+        reply.ok(b'{"Item":%b}' % stored[0], position)
 
 
 def _answer(
     body: dict[str, Any],
     plan: Plan | None,
     reply: Reply,
-    stored: Stored | None,
-    position: Position,
+    stored: Stored | RequestError | None,
+    position: Place,
 ) -> None:
+    if isinstance(stored, RequestError):
+        reply.error(stored, position)
+        return
     size = 0 if stored is None else stored[1]
     consumed = Consumed(body["TableName"], read_half_units(size, body.get("ConsistentRead", False)))
     item = b"" if stored is None else b'"Item":' + projected(stored, plan)

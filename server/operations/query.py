@@ -50,6 +50,7 @@ def query(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         values=asked.values,
         count_only=body.get("Select") == "COUNT",
         all_attributes=fetches,
+        source=body,
     )
     node.partition.query(request, pages.answering(body, index, reply))
 

@@ -33,6 +33,7 @@ def scan(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         values=asked.values,
         count_only=body.get("Select") == "COUNT",
         all_attributes=pages.fetches(body, index, asked.plan),
+        source=body,
     )
     node.partition.scan(request, pages.answering(body, index, reply))
 

@@ -1,6 +1,6 @@
 """Several partitions' answers made one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ...log.commands import Cut, Position
@@ -32,7 +32,7 @@ def first_error(results: Sequence[Any]) -> RequestError | None:
     return next((result for result in results if isinstance(result, RequestError)), None)
 
 
-def joined(places: Sequence[Place]) -> Place:
+def joined(places: Iterable[Place]) -> Place:
     """The latest position of each partition; one alone where all are of one partition."""
     latest: dict[int, Position] = {}
     for place in places:

@@ -10,9 +10,10 @@ import pytest
 
 from foldb.log.commands import Command, Position
 from foldb.materializer.fold.outcomes import Failed, Outcome
+from foldb.materializer.partition import Place
 from foldb.model.errors import ThrottlingError
 from foldb.server.http import protocol
-from foldb.server.http.listener import AddressRefusedError, Listener, loopback
+from foldb.server.http.listener import AddressRefusedError, Listener, guarded
 from foldb.server.http.protocol import Connection
 from foldb.server.node import Node
 from foldb.server.settings import Settings
@@ -262,7 +263,7 @@ def test_a_client_that_has_gone_does_not_get_its_answer_and_harms_nobody(bench: 
     bench.loop.run()
 
     assert 0 == bench.answers()
-    assert 1 == bench.node.worker.statistics().items
+    assert 1 == bench.node.partitions.hosted[0].worker.statistics().items
 
 
 def test_where_there_are_too_many_the_one_nearest_to_its_end_makes_room(bench: Bench) -> None:
@@ -368,7 +369,7 @@ def test_batch_writes_that_are_turned_away_come_back(bench: Bench, monkeypatch: 
     submit = bench.node.partition.submit
     count = 0
 
-    def full_at_times(command: Command, size: int, done: Callable[[Outcome, Position], None]) -> None:
+    def full_at_times(command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:
         nonlocal count
         count += 1
         if count % 2:
@@ -383,15 +384,15 @@ def test_batch_writes_that_are_turned_away_come_back(bench: Bench, monkeypatch: 
     body = json.loads(bench.transport.sent.partition(b"\r\n\r\n")[2])
 
     assert {"UnprocessedItems": {"Cars": [puts[1], puts[3]]}} == body
-    assert 2 == bench.node.worker.statistics().items
+    assert 2 == bench.node.partitions.hosted[0].worker.statistics().items
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "localhost"])
 def test_loopback_addresses_are_served(host: str) -> None:
-    assert loopback(host) in (host, "127.0.0.1")
+    assert guarded(Settings(host=host)) in (host, "127.0.0.1")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.1", "example.com"])
 def test_any_other_address_is_refused_with_what_to_do(host: str) -> None:
     with pytest.raises(AddressRefusedError, match=r"Use 127\.0\.0\.1"):
-        loopback(host)
+        guarded(Settings(host=host))

@@ -13,7 +13,7 @@ from foldb.materializer.fold.outcomes import Failed, Outcome
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.key_schema import KeyAttribute, KeySchema
 from foldb.model.tables import TableDefinition
-from foldb.server.memory import ITEM_OVERHEAD, BoundedPartition, bytes_in
+from foldb.server.partitions.memory import ITEM_OVERHEAD, BoundedPartition, Memory, bytes_in
 from tests.materializer.fake_loop import FakeLoop
 from tests.tables import table_request
 
@@ -27,7 +27,7 @@ class Taken:
     def submit(self, command: object, size: int, done: object) -> None:
         self.commands.append(command)
 
-    get = get_all = query = scan = submit
+    get = get_all = get_isolated = query = scan = reach = status = submit
 
 
 def state_of(count: int) -> tuple[PartitionState, Table]:
@@ -39,15 +39,17 @@ def state_of(count: int) -> tuple[PartitionState, Table]:
 
 
 def test_items_and_entries_are_counted_with_what_they_take_besides_their_bytes() -> None:
-    state, _ = state_of(3)
+    states = [state_of(3)[0], state_of(2)[0]]
 
-    assert 3 * (100 + ITEM_OVERHEAD) == bytes_in(state)
+    assert 5 * (100 + ITEM_OVERHEAD) == bytes_in(states)
 
 
 def test_past_the_bound_puts_are_refused_and_deletes_make_room_again() -> None:
     state, table = state_of(3)
     loop, taken = FakeLoop(), Taken()
-    bounded = BoundedPartition(taken, state, 1000, loop, lambda: Position(0, 7))  # type: ignore[arg-type]
+    memory = Memory(1000, lambda: [state], loop)
+    bounded = BoundedPartition(taken, memory, lambda: Position(0, 7))  # type: ignore[arg-type]
+    memory.look()
     put = Put(1, b"x", b"", b"{}", 2, Context("R"))
     delete = Delete(1, b"0", b"", Context("R"))
     outcomes: list[Outcome] = []

@@ -1,0 +1,211 @@
+"""The partitions that this process folds; they come and go.
+
+    open ──► newest snapshot ──► its log ──► answers reads, takes writes ──► lead ──► ... ──► stand by ──► close
+
+Whoever leads a partition also does what an owner does besides folding: it sends on what the partition has told others,
+and proposes what time brings (materializer/owner.py). Two that lead one partition do no harm.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from ...log.local import LocalLog
+from ...log.local.disk import SystemDisk
+from ...log.log import Log, SharedLog
+from ...materializer.fold.state import PartitionState
+from ...materializer.local import LocalPartition
+from ...materializer.owner import Owner
+from ...materializer.partition import Partition
+from ...materializer.shared import SharedWorker
+from ...materializer.snapshots import Snapshots
+from ...materializer.waiting import WaitingPartition
+from ...materializer.worker import Worker
+from ..settings import Settings
+from .memory import BoundedPartition, Memory, bytes_in
+
+_ORIGIN_BYTES = 16
+
+# What may wait for the log is shared out among partitions, down to what one large batch needs.
+_LEAST_QUEUE_BYTES = 16 * 1024 * 1024
+
+
+class Hosted:
+    """One partition that this process folds.
+
+    Attributes:
+        number: Which one.
+        worker: Appends and folds.
+        partition: Where commands and reads go.
+        leading: Whether this process acts for it.
+    """
+
+    def __init__(
+        self, number: int, worker: Worker, partition: Partition, make_owner: Callable[[Worker], Owner]
+    ) -> None:
+        self.number = number
+        self.worker = worker
+        self.partition = partition
+        self._make_owner = make_owner
+        self._owner: Owner | None = None
+
+    @property
+    def state(self) -> PartitionState:
+        """What has been folded. Look, but never change it."""
+        return self.worker.state
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process acts for the partition."""
+        return self._owner is not None
+
+    def catch_up(self, done: Callable[[], None]) -> None:
+        """Call back when everything is folded that the log has now; where nobody else writes to it, that is so."""
+        if isinstance(self.worker, SharedWorker):
+            self.worker.catch_up(done)
+        else:
+            done()
+
+    def lead(self) -> None:
+        """Begin to act for it."""
+        if self._owner is None:
+            self._owner = self._make_owner(self.worker)
+            self._owner.start()
+
+    def stand_by(self) -> None:
+        """Only fold from now on."""
+        if self._owner is not None:
+            self._owner.close()
+            self._owner = None
+
+    async def close(self, *, witness: bool = False) -> None:
+        """Answer what was taken, and fold no more; with `witness` the log is left with a digest of what it made."""
+        self.stand_by()
+        drained = asyncio.Event()
+        self.worker.close(drained.set, witness=witness)
+        await drained.wait()
+
+
+class Partitions:
+    """All that this process folds.
+
+    Attributes:
+        count: How many partitions the log has.
+        hosted: Those of this process, by number.
+        memory: Whether there is room for more.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        settings: Settings,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], int],
+        random_bytes: Callable[[int], bytes],
+        on_fatal: Callable[[BaseException], None],
+        peers: list[Partition],
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """None are open yet. `peers` are the partitions as this process reaches them, wherever they are."""
+        self.count = log.genesis(0).partitions
+        self.hosted: dict[int, Hosted] = {}
+        self.memory = Memory(settings.memory_bytes, self.states, loop)
+        self._log = log
+        self._is_shared = settings.log is not None
+        self._settings = settings
+        self._loop = loop
+        self._clock = clock
+        self._random_bytes = random_bytes
+        self._on_fatal = on_fatal
+        self._peers = peers
+        self._progress = progress
+
+    def open(self, number: int) -> Hosted:
+        """Load the newest snapshot of a partition and fold what its log has since; on a shared log that comes later.
+
+        Raises:
+            CorruptionError, NewerVersionError, FoldError: There is no serving it.
+        """
+        assert number not in self.hosted, "it is open already"
+        worker = self._worker(number)
+        partition = self._reading(worker)
+        if self.memory.bound:
+            partition = BoundedPartition(partition, self.memory, lambda: worker.position)
+        hosted = self.hosted[number] = Hosted(number, worker, partition, self._owner)
+        return hosted
+
+    async def close(self, number: int) -> None:
+        """Let go of a partition, in memory too."""
+        await self.hosted[number].close()
+        del self.hosted[number]
+
+    async def close_all(self) -> None:
+        """Let go of all; a log that stays is left with a digest of each."""
+        self.memory.close()
+        for hosted in self.hosted.values():
+            hosted.stand_by()
+        for hosted in self.hosted.values():
+            await hosted.close(witness=self._settings.path is not None and not self._is_shared)
+
+    def states(self) -> list[PartitionState]:
+        """What has been folded, partition after partition."""
+        return [hosted.state for hosted in self.hosted.values()]
+
+    def bytes(self) -> int:
+        """About how much memory all this takes."""
+        return bytes_in(self.states())
+
+    def commands(self) -> int:
+        """How many commands have been folded in this process."""
+        statistics = [hosted.worker.statistics() for hosted in self.hosted.values()]
+        return sum(each.refolded + each.commands for each in statistics)
+
+    def _worker(self, number: int) -> Worker:
+        state, bound = self._newest(number), max(self._settings.queue_bytes // self.count, _LEAST_QUEUE_BYTES)
+        if self._is_shared:
+            return SharedWorker(
+                cast(SharedLog, self._log),
+                state,
+                new_origin=lambda: self._random_bytes(_ORIGIN_BYTES),
+                scheduler=self._loop,
+                partition=number,
+                waiting_bytes=bound,
+                on_fatal=self._on_fatal,
+            )
+        worker = Worker(
+            self._log,
+            state,
+            origin=self._random_bytes(_ORIGIN_BYTES),
+            scheduler=self._loop,
+            partition=number,
+            waiting_bytes=bound,
+            on_fatal=self._on_fatal,
+        )
+        worker.open(self._progress)
+        return worker
+
+    def _reading(self, worker: Worker) -> Partition:
+        """Where there is one partition that nobody else writes to, no read has to wait."""
+        if self.count == 1 and not self._is_shared:
+            return LocalPartition(worker)
+        strict = self._settings.strict_reads
+        return WaitingPartition(worker, clock=self._clock, scheduler=self._loop, strict=strict)
+
+    def _newest(self, number: int) -> PartitionState:
+        if self._settings.path is None or not isinstance(self._log, LocalLog):
+            return PartitionState()
+        snapshots = Snapshots(self._settings.path, SystemDisk(), number, self.count)
+        return snapshots.load_newest(self._log).state
+
+    def _owner(self, worker: Worker) -> Owner:
+        settings = self._settings
+        return Owner(
+            worker,
+            self._peers,
+            clock=self._clock,
+            scheduler=self._loop,
+            table_delay=settings.table_delay_ms / 1000,
+            sweep_interval=settings.ttl_interval_ms / 1000 if settings.ttl_interval_ms else None,
+            lag_ms=settings.index_lag_ms,
+        )

@@ -1,0 +1,89 @@
+"""A bound on memory: all items are in it, so a database can outgrow its machine.
+
+Past the bound whatever could make it grow further is refused, with an error that SDKs show to their callers once they
+have retried; reads go on, and deletes make room. It is looked at once a second, by adding up what the tables of all
+partitions in this process hold: close enough for a bound that somebody sets with room to spare. What one partition
+tells another is not refused: it was decided where it was sent.
+"""
+
+from collections.abc import Callable, Iterable
+
+from ...log.commands import Command, Position, Put, Transact, Update
+from ...materializer.fold.outcomes import Failed, Outcome
+from ...materializer.fold.state import PartitionState
+from ...materializer.partition import Partition, Place
+from ...materializer.worker import Cancellable, Scheduler
+from ...model.errors import RequestError, RequestLimitExceededError
+
+# What an item takes besides its own bytes: objects, its key, its place in dict or list. Measured; see README.
+ITEM_OVERHEAD = 250
+_EVERY_SECONDS = 1.0
+
+
+def bytes_in(states: Iterable[PartitionState]) -> int:
+    """About how much memory the items and index entries of these states take."""
+    total = 0
+    for state in states:
+        for table in state.tables.values():
+            for store in (table.items, *(index.store for index in table.indexes.values())):
+                total += store.size + ITEM_OVERHEAD * store.count
+    return total
+
+
+class Memory:
+    """Looks at how much memory states take.
+
+    Attributes:
+        full: Whether they take `bound` or more. 0 is no bound: then nobody looks.
+    """
+
+    def __init__(
+        self, bound: int, states: Callable[[], Iterable[PartitionState]], scheduler: Scheduler
+    ) -> None:
+        self.bound = bound
+        self.full = False
+        self._states = states
+        self._scheduler = scheduler
+        self._timer: Cancellable | None = None
+
+    def look(self) -> None:
+        """See how much there is now, and again in a second."""
+        if self.bound:
+            self.full = bytes_in(self._states()) >= self.bound
+            self._timer = self._scheduler.call_later(_EVERY_SECONDS, self.look)
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def refusal(self) -> RequestError:
+        """What is answered to whom there is no room for."""
+        return RequestLimitExceededError(
+            f"The database takes about {bytes_in(self._states())} bytes of memory, and {self.bound} is its limit: "
+            "delete items, or start it with a larger --memory-limit"
+        )
+
+
+class BoundedPartition:
+    """A partition that takes no more items while memory is full."""
+
+    def __init__(self, partition: Partition, memory: Memory, position: Callable[[], Position]) -> None:
+        self._partition = partition
+        self._memory = memory
+        self._position = position
+        # What a bound does not concern goes straight through.
+        self.get = partition.get
+        self.get_all = partition.get_all
+        self.get_isolated = partition.get_isolated
+        self.query = partition.query
+        self.scan = partition.scan
+        self.reach = partition.reach
+        self.status = partition.status
+
+    def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:
+        """Pass the command on, unless it could add to what is full."""
+        if self._memory.full and isinstance(command, (Put, Update, Transact)):
+            done(Failed(self._memory.refusal()), self._position())
+        else:
+            self._partition.submit(command, size, done)
