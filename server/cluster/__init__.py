@@ -8,3 +8,7 @@
 Ownership is a hint and never a lock. Whoever folds a partition may append to it and answer for it, because what an
 entry does is judged in the fold; so a node that is wrong about who owns what is slow, and not wrong about data.
 """
+
+from .cluster import Cluster
+
+__all__ = ["Cluster"]

@@ -136,7 +136,8 @@ class Cluster:
         self._group: Group | None = None
         self._joined = asyncio.Event()
         self._leaving = False
-        self._closing: set[asyncio.Task[None]] = set()
+        self._going: set[int] = set()  # partitions that are let go of
+        self._background: set[asyncio.Task[None]] = set()
         self._ticked = 0.0
         self._tick: asyncio.TimerHandle | None = None
 
@@ -176,7 +177,7 @@ class Cluster:
         await self._listener.close()
         for link in self._links.values():
             await link.close()
-        await asyncio.gather(*self._closing)
+        await asyncio.gather(*self._background)
         if self._group is not None:
             await asyncio.to_thread(self._group.close, self._place.patience.retry)
 
@@ -218,18 +219,25 @@ class Cluster:
     def _host(self, table: Table) -> None:
         """Fold what the table gives this node, and nothing else."""
         given = {number for number, route in enumerate(table.routes) if self.address in route[:2]}
-        for number in tuple(self._folds.hosted):
-            if number not in given and number != CATALOG:
-                self._warm.discard(number)
-                self._catching_up.pop(number, None)
-                self._routed[number] = self._remote[number]
-                self._in_background(self._folds.close(number))
-        for number in sorted(given):
+        for number in self._folds.hosted.keys() - given - self._going - {CATALOG}:
+            self._warm.discard(number)
+            self._catching_up.pop(number, None)
+            self._routed[number] = self._remote[number]
+            self._going.add(number)
+            self._in_background(self._let_go(number))
+        for number in sorted(given - self._going):
             if number not in self._folds.hosted:
                 self._folds.open(number)
                 self._catch_up(number)
             elif table.routes[number].owner == self.address and not self._folds.hosted[number].leading:
                 self._catch_up(number)
+
+    async def _let_go(self, number: int) -> None:
+        """Answer what was taken, and fold it no more, unless the table gives it back meanwhile."""
+        await self._folds.close(number)
+        self._going.discard(number)
+        if self.table is not None and not self._leaving:
+            self._host(self.table)
 
     def _catch_up(self, number: int) -> None:
         """Fold what the log has by now; until then others are asked, if they can be."""
@@ -261,6 +269,8 @@ class Cluster:
         """Lead what this node acts for, stand by for the rest, and let requests go the shortest way."""
         leading = []
         for number, hosted in self._folds.hosted.items():
+            if number in self._going:
+                continue
             ready = number in self._warm and number not in self._catching_up
             if ready and self._acts_for(number):
                 hosted.lead()
@@ -386,8 +396,8 @@ class Cluster:
 
     def _in_background(self, work: Any) -> None:
         task = self._loop.create_task(work)
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
 
 def _secret(place: Place) -> bytes:

@@ -6,6 +6,7 @@ it is read.
 
 import asyncio
 import logging
+from typing import cast
 
 from ...model.errors import FoldbError
 from .plain import Plain
@@ -65,8 +66,7 @@ class Frames(asyncio.Protocol):
             self.lost(None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one, and does not say so
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  whatever it was, it is over
         if self._transport is not None:

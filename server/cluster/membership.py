@@ -9,10 +9,9 @@ fetches. A node that is out of the group, or cannot reach it, goes on by the tab
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
-from kafka import KafkaConsumer
 from kafka.coordinator.assignors.abstract import (
     AbstractPartitionAssignor,
     ConsumerProtocolAssignment,
@@ -20,6 +19,7 @@ from kafka.coordinator.assignors.abstract import (
 )
 from kafka.errors import KafkaError
 
+from ...model.errors import LogError
 from .assignment import assign
 from .link import Address
 from .routes import Member, Table, decode_member, decode_table, encode_member, encode_table
@@ -75,7 +75,7 @@ class Membership:
     """This node's place in the group.
 
     Args:
-        connection: How to reach the broker, as kafka-python's clients take it.
+        consumer: Makes a consumer of the brokers with these settings besides those of the connection.
         topic: The log's.
         group: The name of the group.
         partitions: How many the log has.
@@ -87,7 +87,7 @@ class Membership:
 
     def __init__(
         self,
-        connection: Mapping[str, Any],
+        consumer: Callable[..., Any],
         topic: str,
         group: str,
         partitions: int,
@@ -97,16 +97,15 @@ class Membership:
         told: Callable[[Table], None],
         session_timeout_ms: int,
     ) -> None:
+        self._consumer = consumer
         self._topic = topic
         assignor = Assignor(partitions, lambda: encode_member(address, *folded()), told)
         self._options: dict[str, Any] = {
-            **connection,
             "group_id": group,
             "partition_assignment_strategy": [assignor],
             "session_timeout_ms": session_timeout_ms,
             "heartbeat_interval_ms": min(500, session_timeout_ms // 3),
             "max_poll_interval_ms": max(2 * session_timeout_ms, 10_000),
-            "enable_auto_commit": False,
         }
         self._stopped = threading.Event()
         self._rejoin = threading.Event()
@@ -133,8 +132,8 @@ class Membership:
         """Stay in the group, and join it again after whatever the broker says of it."""
         while not self._stopped.is_set():
             try:
-                consumer = KafkaConsumer(**self._options)
-            except KafkaError as error:
+                consumer = self._consumer(**self._options)
+            except (KafkaError, LogError) as error:
                 logger.warning("the group cannot be reached: %s", error)
                 self._stopped.wait(_PAUSE_S)
                 continue

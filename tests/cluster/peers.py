@@ -10,6 +10,7 @@ from typing import Any
 from foldb.log.commands import Position
 from foldb.materializer.partition import Partition
 from foldb.model.limits import MODERN
+from foldb.server.app import new_loop
 from foldb.server.cluster.link import Address, Link, Patience
 from foldb.server.cluster.listener import PeerListener, Served
 from foldb.server.cluster.proof import Identity
@@ -107,8 +108,14 @@ async def answered(ask: Callable[[Callable[..., None]], None]) -> Any:
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Have a scenario on a loop of its own."""
-    asyncio.run(scenario())
+    """Have a scenario on a loop of its own; all that it has left when it ends is ended."""
+
+    async def within_patience() -> None:
+        async with asyncio.timeout(20):
+            await scenario()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(within_patience())
 
 
 def nobody() -> Address:

@@ -1,6 +1,7 @@
 """A partition on another node behaves as one at hand, and requests find whoever serves it now."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from foldb.log.commands import Delete, Position, Transact
@@ -95,7 +96,7 @@ def test_a_request_waits_until_somebody_serves_the_partition() -> None:
             await until(lambda: not_here.is_up)
             ways.way = not_here
             await until(lambda: len(ways.asked) > 6)
-            ways.way = Told(APPLIED)  # type: ignore[assignment]
+            ways.way = Told(APPLIED)
 
             assert (APPLIED, AT) == await submitted
 
@@ -130,7 +131,7 @@ def test_a_write_whose_node_is_lost_is_not_made_twice_but_a_read_is() -> None:
             read = asyncio.create_task(answered(lambda done: remote.get(7, b"car", b"", True, done)))
             await until(lambda: len(told.waiting) == 2)
             standby = Told((b"{}", 2))
-            ways.way = standby  # type: ignore[assignment]
+            ways.way = standby
             await all_.listeners[0].close()
 
             [outcome, _] = await written
@@ -172,10 +173,10 @@ def test_reads_that_need_not_be_consistent_say_what_was_seen() -> None:
     """So that whoever asks a node twice never sees something older the second time."""
 
     async def scenario() -> None:
-        ways = Ways(Told())  # type: ignore[arg-type]
+        ways = Ways(Told())
         remote = ways.remote()
         for consistent in (False, True, False):
-            await answered(lambda done, c=consistent: remote.get(7, b"", b"", c, done))  # type: ignore[misc]
+            await answered(partial(remote.get, 7, b"", b"", consistent))
 
         assert [Position(3, -1), None, Position(3, 10)] == ways.asked
 
@@ -190,7 +191,7 @@ def test_a_link_that_cannot_connect_keeps_nobody_waiting_for_it() -> None:
             remote = ways.remote()
             asked = asyncio.create_task(answered(lambda done: remote.submit(COMMAND, 1, done)))
             await until(lambda: link.is_down)
-            ways.way = Told(APPLIED)  # type: ignore[assignment]
+            ways.way = Told(APPLIED)
 
             assert (APPLIED, AT) == await asked
 

@@ -1,0 +1,95 @@
+"""From a node's settings to its place in a cluster.
+
+The log and the group are the broker's; the address is by default any free port of this machine, where other machines
+cannot call; the secret is what the command line was given or, else, what stands in the key file.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from ...log.kafka import KafkaLog, Security
+from ...model.limits import limits_named
+from ..auth.keyfile import read_keys
+from ..settings import Settings
+from .cluster import Cluster, Place
+from .link import Address
+from .membership import Membership
+from .routes import Table
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+_ANY_PORT: Final = ("127.0.0.1", 0)
+
+
+def open_shared_log(
+    settings: Settings,
+    partitions: int,
+    loop: asyncio.AbstractEventLoop,
+    random_bytes: Callable[[int], bytes],
+) -> KafkaLog:
+    """Open the log that the settings name, or begin it with so many partitions.
+
+    Raises:
+        LogError, ForeignLogError, CorruptionError, NewerVersionError: There is no serving it.
+    """
+    assert settings.log is not None
+
+    def deliver(callback: Callable[[], None]) -> None:
+        loop.call_soon_threadsafe(callback)
+
+    return KafkaLog(
+        settings.log,
+        deliver=deliver,
+        random_bytes=random_bytes,
+        security=Security.read(settings.kafka, os.environ),
+        partitions=partitions,
+        limits=settings.limits,
+        memory=settings.path,
+    )
+
+
+def cluster_of(node: "Node") -> Cluster:
+    """This node among those that share its log.
+
+    Raises:
+        ClusterRefusedError: Other machines could call, and nothing would keep strangers out.
+        KeyFileError: The key file cannot be used.
+    """
+    assert isinstance(node.log, KafkaLog)
+    assert node.router is not None, "partitions move"
+    settings, log = node.settings, node.log
+    genesis = log.genesis(0)
+
+    def join(
+        address: Address,
+        folded: Callable[[], tuple[list[int], list[int]]],
+        told: Callable[[Table], None],
+    ) -> Membership:
+        return Membership(
+            log.clients.consumer,
+            log.clients.address.topic,
+            log.clients.address.group,
+            genesis.partitions,
+            address,
+            folded=folded,
+            told=told,
+            session_timeout_ms=settings.session_timeout_ms,
+        )
+
+    place = Place(
+        address=settings.node_address or _ANY_PORT,
+        join=join,
+        secret=_secret(settings),
+        log_id=genesis.log_id,
+        limits=limits_named(genesis.limits),
+    )
+    return Cluster(place, node.partitions, node.router.partitions, node.loop, node.random_bytes)
+
+
+def _secret(settings: Settings) -> bytes | None:
+    if settings.cluster_secret is not None or settings.keys is None:
+        return settings.cluster_secret
+    return read_keys(settings.keys).cluster_secret

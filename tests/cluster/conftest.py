@@ -1,0 +1,3 @@
+from tests.broker import kafka
+
+__all__ = ["kafka"]
