@@ -61,6 +61,12 @@ def default_ca() -> Path | None:
     return Path(name) if name else None
 
 
+def cluster_secret() -> bytes | None:
+    """What the nodes of a cluster know each other by, where no key file holds it."""
+    secret = os.environ.get("FOLDB_CLUSTER_SECRET")
+    return secret.encode() if secret else None
+
+
 def credentials(profile: str | None) -> Credentials:
     """The key of --profile, of FOLDB_ACCESS_KEY_ID, or of where AWS's tools find theirs; else nobody's."""
     if profile is None:
