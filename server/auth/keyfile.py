@@ -32,8 +32,7 @@ import orjson
 from ...model.errors import FoldbError
 from .rights import Rights, is_pattern
 
-SECRET_BYTES = 30
-
+_SECRET_BYTES = 30
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _SHORTEST_SECRET = 16
 _OTHERS = 0o077
@@ -75,7 +74,7 @@ class Keys:
 
     by_id: Mapping[str, Key]
     cluster_secret: bytes | None = field(default=None, repr=False)
-    decoy: bytes = field(default_factory=lambda: os.urandom(SECRET_BYTES), repr=False)
+    decoy: str = field(default_factory=lambda: _secret(), repr=False)
 
 
 def read_keys(path: Path) -> Keys:
@@ -127,7 +126,7 @@ def changed(path: Path) -> Iterator[dict[str, Key]]:
 
 
 def _secret() -> str:
-    return urlsafe_b64encode(os.urandom(SECRET_BYTES)).decode()
+    return urlsafe_b64encode(os.urandom(_SECRET_BYTES)).decode()
 
 
 def _check_owner(path: Path, status: os.stat_result) -> None:

@@ -76,8 +76,8 @@ class Claim:
             )
         self.scope = credential[len(key_id) + 1 :]
         self.key = keys.by_id.get(key_id.decode("latin-1"))
-        secret = keys.decoy if self.key is None else self.key.secret.encode()
-        self.signing_key = SigningKey(secret, self.day, region)
+        secret = keys.decoy if self.key is None else self.key.secret
+        self.signing_key = SigningKey(secret.encode(), self.day, region)
 
 
 class Verifier:
