@@ -12,29 +12,53 @@ became of an append of one's own whose acknowledgement was lost. It passes tests
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ..model.errors import LogError
+from .codec import CURRENT, decode_entry
 from .commands import Entry, Genesis, Record
 
 HASH: Final = "blake2b-64"
 """How a partition key finds its slot (model/keys.py)."""
-LEVEL: Final = 1
+LEVEL: Final = 2
 """The meaning of commands that a new log begins with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The entry is durable, at this place and with this log time in milliseconds."""
+    """The entry is durable, at this place and with this log time in milliseconds.
+
+    A shared log says as `body` which bytes it wrote, and as offset -1 that it does not know where.
+    """
 
     partition: int
     offset: int
     time_ms: int
+    body: bytes = field(default=b"", compare=False, repr=False)
+
+
+class Heard(NamedTuple):
+    """A record as it stands in a shared log. It is decoded when somebody asks: who wrote it need not."""
+
+    partition: int
+    offset: int
+    time: int
+    body: bytes
+    fingerprint: bytes = CURRENT
+
+    def record(self) -> Record:
+        """The record.
+
+        Raises:
+            NewerVersionError: A later release wrote it.
+            ValueError: It is no entry.
+        """
+        return Record(self.partition, self.offset, self.time, decode_entry(self.body, self.fingerprint))
 
 
 Done: TypeAlias = Callable[[Appended | LogError], None]
-OnRecords: TypeAlias = Callable[[Sequence[Record]], None]
+OnRecords: TypeAlias = Callable[[Sequence[Heard]], None]
 OnFailure: TypeAlias = Callable[[Exception], None]
 Stop: TypeAlias = Callable[[], None]
 Clock: TypeAlias = Callable[[], int]
@@ -93,10 +117,11 @@ class SharedLog(Log, Protocol):
     """
 
     def follow(self, partition: int, start: int, on_records: OnRecords, on_failure: OnFailure) -> Stop:
-        """Hear every durable record from offset `start` on, in order, a few at a time, on the owner's loop.
+        """Hear every durable record from offset `start` on, in order, on the owner's loop.
 
-        What waits to be heard takes a bounded amount of memory. What is called ends it: nothing is heard after that.
-        `on_failure` is called at most once, and ends it too: a record cannot be read, or is gone.
+        They come as many as make about a megabyte, and the next when those were taken: whoever is called blocks the
+        loop no longer than folding them takes, and what waits to be heard takes bounded memory. `Stop` ends it: then
+        nothing more is heard. `on_failure` is called at most once, and ends it too: a record is gone or is damaged.
         """
         ...
 
