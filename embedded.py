@@ -14,12 +14,15 @@ from typing import Any, Self
 from .server.app import Serving, new_loop
 from .server.settings import Settings
 
+_FILES = ("keys", "tls_cert", "tls_key")
+
 
 class Server:
     """A running server. Use it in a `with`, or call `stop` when done.
 
     Attributes:
         endpoint_url: Where it answers.
+        settings: How it was started.
     """
 
     def __init__(self, path: str | Path | None, **settings: Any) -> None:
@@ -28,7 +31,10 @@ class Server:
         Raises:
             FoldbError, OSError: It could not open the log or listen.
         """
-        self._settings = Settings(path=None if path is None else Path(path), **({"port": 0} | settings))
+        files = {name: Path(settings[name]) for name in _FILES if settings.get(name) is not None}
+        self.settings = Settings(
+            path=None if path is None else Path(path), **({"port": 0} | settings | files)
+        )
         self._started: Future[Serving] = Future()
         self._ended: Future[None] = Future()
         # A daemon: a server that nobody stopped must not keep the interpreter from ending.
@@ -39,13 +45,14 @@ class Server:
 
     @property
     def boto3(self) -> dict[str, str]:
-        """Keyword arguments for `boto3.client("dynamodb", ...)` and `boto3.resource`."""
-        return {
-            "endpoint_url": self.endpoint_url,
-            "region_name": "us-east-1",
-            "aws_access_key_id": "foldb",
-            "aws_secret_access_key": "foldb",
-        }
+        """Keyword arguments for `boto3.client("dynamodb", ...)` and `boto3.resource`.
+
+        Where the server has keys, boto3 looks for one of them where it always does.
+        """
+        where = {"endpoint_url": self.endpoint_url, "region_name": "us-east-1"}
+        if self.settings.keys is not None:
+            return where
+        return where | {"aws_access_key_id": "foldb", "aws_secret_access_key": "foldb"}
 
     def stop(self) -> None:
         """Answer what is in flight and stop. A second call does nothing.
@@ -77,7 +84,7 @@ class Server:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        serving = Serving(self._settings, self._loop)
+        serving = Serving(self.settings, self._loop)
         await serving.start()
         self._started.set_result(serving)
         await serving.stopped.wait()

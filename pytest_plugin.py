@@ -3,6 +3,8 @@
     def test_a_visit_is_counted(dynamodb):
         table = dynamodb.resource.create_table(...)
 
+`pytest --foldb-partitions 8` divides it, and global indexes follow their tables a moment later, as DynamoDB's do.
+
 pytest loads this module wherever foldb is installed, so boto3 and the server are imported when a test asks for them.
 """
 
@@ -49,12 +51,18 @@ class DynamoDB:
             self.resource.meta.client.close()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--foldb-partitions", type=int, metavar="N", help="divide the databases of `dynamodb` into so many"
+    )
+
+
 @pytest.fixture
-def dynamodb() -> Iterator[DynamoDB]:
+def dynamodb(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
     """An empty database for one test: `.client`, `.resource`, `.endpoint_url`."""
     from . import serve
 
-    with serve() as server:
+    with serve(partitions=request.config.getoption("--foldb-partitions")) as server:
         dynamodb = DynamoDB(server)
         yield dynamodb
         dynamodb.close()

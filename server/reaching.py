@@ -44,12 +44,18 @@ def read_place(text: str, partitions: int) -> Place:
     Raises:
         ValidationError: It is nothing of the kind.
     """
-    positions = tuple(_read(part, partitions) for part in text.strip().split(",", maxsplit=partitions))
+    positions = tuple(_read(part, partitions) for part in text.split(",", maxsplit=partitions))
+    if len({position.partition for position in positions}) < len(positions):
+        raise _no_position(text)
     return positions[0] if len(positions) == 1 else Cut(positions)
 
 
 def _read(text: str, partitions: int) -> Position:
     match = _position(text.strip())
     if match is None or (match[1] is None) != (partitions == 1) or int(match[1] or 0) >= partitions:
-        raise ValidationError(f"`{text[:100]}` is no position of this log, as x-foldb-position tells them")
+        raise _no_position(text)
     return Position(int(match[1] or 0), int(match[2]), None if match[3] is None else int(match[3]))
+
+
+def _no_position(text: str) -> ValidationError:
+    return ValidationError(f"`{text[:100]}` is no position of this log, as x-foldb-position tells them")

@@ -35,9 +35,12 @@ def test_loading_the_plugin_imports_neither_boto3_nor_the_server() -> None:
 def test_a_users_test_finds_the_fixture(tmp_path: Path) -> None:
     test = tmp_path / "test_users.py"
     test.write_text(
-        "def test_a_visit_is_counted(dynamodb):\n    assert dynamodb.client.list_tables()['TableNames'] == []\n"
+        "def test_a_visit_is_counted(dynamodb):\n"
+        "    assert dynamodb.client.list_tables()['TableNames'] == []\n"
+        "    assert dynamodb.server.settings.partitions == 8\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)]
+    options = ["-q", "-p", "no:cacheprovider", "--foldb-partitions", "8"]
+    command = [sys.executable, "-m", "pytest", *options, str(test)]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
 
     assert 0 == ran.returncode, ran.stdout
