@@ -4,13 +4,14 @@
                   ▲   └──► failed: there, or not? ──► the same entry again, until the owner knows ──┐
                   └─────────────────────────────────────────────────────────────────────────────────┘
 
-The library repeats a batch by itself, with numbers by which brokers drop a second copy. What fails here has outlived
-that; a further copy of it is dropped by the fold. Sending never blocks the owner's loop, and what the library's thread
-tells goes through `deliver`.
+The library repeats a batch by itself, with numbers by which brokers drop a second copy. It is not trusted to come to
+an end: whoever waits too long is sent again by another producer, and a copy that this leaves is dropped by the fold.
+Sending never blocks the owner's loop, and what the library's thread tells goes through `deliver`.
 """
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,9 +27,11 @@ from .beginning import begin
 from .client import Clients
 from .messages import HEAD
 
-# As long as the library repeats a batch. Then it, and with it whatever state its producer got into, is left.
-DELIVERY_TIMEOUT_MS: Final = 10_000
-ATTEMPTS_PER_PRODUCER: Final = 2
+# A producer that does not get an entry acknowledged for so long is left. Brokers need less to agree on a new leader.
+PATIENCE_SECONDS: Final = 5.0
+# Where nothing may be sent by a second producer, because what follows is on its way already.
+UNREPEATED_PATIENCE_SECONDS: Final = 120.0
+WATCH_SECONDS: Final = 0.25
 BACKOFF_SECONDS: Final = 0.02
 BACKOFF_MAX_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 5.0
@@ -45,7 +48,9 @@ class _Append:
     origin: bytes
     body: bytes
     done: Done
-    attempts: int = 0
+    producer: KafkaProducer = None
+    sent: float = 0.0
+    failures: int = 0
     settled: bool = False
 
 
@@ -71,12 +76,14 @@ class Appends:
         self._deliver = deliver
         self._on_acknowledged = on_acknowledged
         self._repeat = repeat
+        self._patience = PATIENCE_SECONDS if repeat else UNREPEATED_PATIENCE_SECONDS
         self._latest: dict[tuple[int, bytes], _Append] = {}
-        self._renewing = threading.Lock()
         self._pending: set[_Append] = set()  # sent, or to be sent again
         self._changed = threading.Condition()
         self._closed = False
-        self._producer = self._new_producer()
+        self._over = threading.Event()
+        self._producer = clients.producer()
+        threading.Thread(target=self._watch, name="kafka-appends", daemon=True).start()
 
     def begin(self, partitions: int, first: Sequence[Entry]) -> list[Genesis]:
         """Give those partitions a Genesis that have none; see `beginning`. It blocks."""
@@ -103,21 +110,25 @@ class Appends:
         with self._changed:
             self._changed.wait_for(lambda: not self._pending, CLOSE_SECONDS)
             left, self._pending = self._pending, set()
-        self._producer.close(timeout=0)
+        self._over.set()
+        _end(self._producer)
         for append in left:
             self._answer(append, AppendUnknownError("the log was closed before Kafka answered"))
 
     def _send(self, append: _Append) -> None:
-        producer = self._producer
+        append.producer, append.sent = self._producer, time.monotonic()
         try:
-            future = producer.send(
+            future = append.producer.send(
                 self._topic, HEAD + append.body, partition=append.partition, timestamp_ms=_NO_TIME
             )
-        except (KafkaError, ValueError) as error:  # the partition is not known, for now
-            self._failed(append, producer, error)
+        except (
+            KafkaError,
+            ValueError,
+        ) as error:  # the partition is not known for now, or the producer was left
+            self._failed(append, append.producer, error)
             return
         future.add_callback(self._acknowledged, append)
-        future.add_errback(self._failed, append, producer)
+        future.add_errback(self._failed, append, append.producer)
 
     def _acknowledged(self, append: _Append, written: Any) -> None:
         """In the library's thread."""
@@ -128,45 +139,42 @@ class Appends:
         self._settle(append, Appended(append.partition, offset, written.timestamp, append.body))
 
     def _failed(self, append: _Append, producer: KafkaProducer, error: Exception) -> None:
-        """In the library's thread, or in a timer's."""
+        """In the library's thread, or on the loop."""
+        if append not in self._pending or append.producer is not producer:
+            return
         if isinstance(error, MessageSizeTooLargeError):
             self._settle(append, LogFullError(f"the topic takes no entry of {len(append.body)} bytes"))
         elif append.settled or not self._repeat:
             self._settle(append, AppendUnknownError(f"Kafka did not acknowledge an entry: {error}"))
         else:
-            append.attempts += 1
-            logger.warning(
-                "partition %d: Kafka did not acknowledge an entry (%s), it is sent again",
-                append.partition,
-                type(error).__name__,
-            )
-            delay = min(BACKOFF_SECONDS * 2**append.attempts, BACKOFF_MAX_SECONDS)
-            timer = threading.Timer(delay, self._send_again, [append, producer])
-            timer.daemon = True
-            timer.start()
+            append.failures += 1
+            logger.warning("partition %d: an entry was not acknowledged: %s", append.partition, error)
+            delay = min(BACKOFF_SECONDS * 2**append.failures, BACKOFF_MAX_SECONDS)
+            append.sent = time.monotonic() - PATIENCE_SECONDS + delay
 
-    def _send_again(self, append: _Append, producer: KafkaProducer) -> None:
-        if append not in self._pending:
-            return
-        if append.attempts % ATTEMPTS_PER_PRODUCER == 0:
-            self._renew(producer)
-        self._send(append)
-
-    def _renew(self, used: KafkaProducer) -> None:
-        """Begin anew with another producer: one that failed so often may not come out of it."""
-        with self._renewing:
-            if self._producer is not used:
-                return
+    def _watch(self) -> None:
+        """In a thread: leave a producer that does not come to an end."""
+        while not self._over.wait(WATCH_SECONDS):
             try:
-                self._producer = self._new_producer()
+                late = time.monotonic() - self._patience
+                if any(append.sent < late for append in list(self._pending)):
+                    self._renew()
             except LogError as error:
                 logger.warning("%s", error)
-                return
-        used.close(timeout=0)
 
-    def _new_producer(self) -> KafkaProducer:
-        timeout = DELIVERY_TIMEOUT_MS if self._repeat else 12 * DELIVERY_TIMEOUT_MS
-        return self._clients.producer(delivery_timeout_ms=timeout)
+    def _renew(self) -> None:
+        """Send what is under way by another producer, in whatever state this one is."""
+        if not self._repeat:
+            for append in list(self._pending):
+                self._settle(append, AppendUnknownError("Kafka does not acknowledge an entry"))
+            return
+        left, self._producer = self._producer, self._clients.producer()
+        _end(left)
+        for append in list(self._pending):
+            if append.settled:
+                self._settle(append, AppendUnknownError("its owner went on"))
+            elif append.producer is left:
+                self._send(append)
 
     def _settle(self, append: _Append, result: Appended | LogError) -> None:
         """It needs no more repeating; tell its owner, who may know already."""
@@ -189,3 +197,11 @@ class Appends:
         append.settled = True
         if self._latest.get((append.partition, append.origin)) is append:
             del self._latest[append.partition, append.origin]
+
+
+def _end(producer: KafkaProducer) -> None:
+    """Close it at once; what is under way fails."""
+    try:
+        producer.close(timeout=0)
+    except KafkaError:  # it would wait for that, and goes on
+        producer._sender.force_close()

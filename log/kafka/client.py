@@ -18,6 +18,10 @@ MESSAGE_BYTES: Final = 20 << 20
 """The largest message: a request of 16 MiB, and room."""
 BATCH_BYTES: Final = 1 << 20
 REQUEST_TIMEOUT_MS: Final = 2_000
+NEVER_MS: Final = 24 * 3_600_000
+"""A producer that gives up a batch by itself may never send another (3.0.12): whoever waits for it must end it."""
+FETCH_MAX_WAIT_MS: Final = 100
+"""How long a fetch stays with the broker that finds nothing; so long may it take to begin to follow a partition."""
 BOOTSTRAP_TIMEOUT_MS: Final = 20_000
 
 # Its lines repeat what was asked for, and say "error" of what is tried again. What an operator needs to know the log
@@ -32,7 +36,7 @@ class Clients:
         self.address = address
         self._security = security
 
-    def producer(self, *, delivery_timeout_ms: int) -> KafkaProducer:
+    def producer(self) -> KafkaProducer:
         """One that knows the topic already, and therefore never waits when it is given something to send."""
         producer = self._make(
             KafkaProducer,
@@ -41,7 +45,7 @@ class Clients:
             batch_size=BATCH_BYTES,
             max_request_size=MESSAGE_BYTES,
             linger_ms=0,
-            delivery_timeout_ms=delivery_timeout_ms,
+            delivery_timeout_ms=NEVER_MS,
             max_block_ms=BOOTSTRAP_TIMEOUT_MS,
         )
         try:
@@ -62,6 +66,7 @@ class Clients:
                 "auto_offset_reset": "none",
                 "check_crcs": True,
                 "fetch_min_bytes": 1,
+                "fetch_max_wait_ms": FETCH_MAX_WAIT_MS,
                 "max_poll_records": 2_000,
                 **configuration,
             },

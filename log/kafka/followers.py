@@ -17,10 +17,9 @@ from kafka.errors import CorruptRecordError, KafkaError, LogTruncationError, Off
 
 from ...model.errors import CorruptionError, LogError
 from ..log import Deliver, Heard, OnFailure, OnRecords, Stop
-from .client import Clients
+from .client import FETCH_MAX_WAIT_MS, Clients
 from .messages import heard, in_order
 
-FETCH_MAX_WAIT_MS: Final = 100
 FETCH_BYTES: Final = 16 << 20
 PARTITION_FETCH_BYTES: Final = 4 << 20
 PORTION_BYTES: Final = 1 << 20
@@ -86,13 +85,12 @@ class Followers:
         return stop
 
     def acknowledged(self, partition: int, offset: int) -> None:
-        """An entry of this process was written there; from any thread."""
-        before, self._acknowledged[partition] = self._acknowledged.get(partition, -1), offset
-        if offset != before + 1:
-            self.expect(partition, offset)
+        """An entry of this process stands there; from any thread."""
+        self.expect(partition, offset)
+        self._acknowledged[partition] = offset
 
     def expect(self, partition: int, end: int) -> None:
-        """Somebody waits for what stands before this offset; from any thread."""
+        """The log has records before this offset; from any thread. Those that nobody here knows are fetched at once."""
         follower = self._followed.get(partition)
         if follower is not None and end > max(follower.next, self._acknowledged.get(partition, -1) + 1):
             self._awake.set()
@@ -122,9 +120,7 @@ class Followers:
 
     def _consumer(self) -> KafkaConsumer:
         return self._clients.consumer(
-            fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
-            fetch_max_bytes=FETCH_BYTES,
-            max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
+            fetch_max_bytes=FETCH_BYTES, max_partition_fetch_bytes=PARTITION_FETCH_BYTES
         )
 
     def _round(self, consumer: KafkaConsumer) -> None:
