@@ -160,7 +160,7 @@ def test_transactions_arrive_action_by_action(done: list[Any], replayed: bool) -
         st.builds(Done, st.booleans(), st.none() | changes),
         st.builds(Skipped, texts),
         st.builds(Begun, ids),
-        st.builds(Taken, st.integers(-1, 2**40)),
+        st.builds(Taken, st.integers(-1, 2**40), time=st.integers(0, 2**40)),
     )
 )
 def test_the_outcomes_of_owners_arrive(outcome: Any) -> None:

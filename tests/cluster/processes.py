@@ -1,0 +1,175 @@
+"""Nodes of a cluster as processes, and what happens to them and to their brokers."""
+
+import random
+import signal
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from foldb.log.kafka.client import Clients
+from foldb.log.kafka.settings import Address, Security
+from tests.broker import Brokers
+from tests.crash.process import Process
+
+PARTITIONS = 4
+
+
+class Nodes:
+    """Processes that share a log, from the start of the block to its end.
+
+    Attributes:
+        urls: Where those answer that run; changed in place.
+        awake: The same without those that are paused.
+    """
+
+    def __init__(self, folder: Path, kafka: str, count: int, *options: str) -> None:
+        self.address = Address.of(f"kafka://{kafka}/{uuid.uuid4().hex[:12]}")
+        self.urls: list[str] = []
+        self.awake: list[str] = []
+        self._folder = folder
+        self._options = options
+        self._processes: list[Process] = []
+        for number in range(count):
+            self._processes.append(self._start(number))
+            self._answers(number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._processes:
+            process.signal(signal.SIGCONT)
+            process.kill()
+
+    def __len__(self) -> int:
+        return len(self._processes)
+
+    def kill(self, number: int) -> None:
+        """Let one feel nothing."""
+        self._is_gone(number)
+        self._processes[number].kill()
+
+    def start(self, number: int) -> None:
+        """Start one that has ended."""
+        self._processes[number] = self._start(number)
+        self._answers(number)
+
+    def pause(self, number: int) -> None:
+        """Stop one without its knowing. Its clients go on asking it."""
+        self.awake.remove(self._processes[number].url)
+        self._processes[number].signal(signal.SIGSTOP)
+
+    def resume(self, number: int) -> None:
+        self._processes[number].signal(signal.SIGCONT)
+        self.awake.append(self._processes[number].url)
+
+    def terminate(self, number: int) -> float:
+        """Ask one to leave; the seconds that it took. Its clients go on asking it until it does not answer."""
+        seconds = self._processes[number].terminate()
+        self._is_gone(number)
+        return seconds
+
+    def said(self, number: int) -> str:
+        """What one has said, once it has ended."""
+        return self._processes[number].said
+
+    def _answers(self, number: int) -> None:
+        for urls in (self.urls, self.awake):
+            urls.append(self._processes[number].url)
+
+    def _is_gone(self, number: int) -> None:
+        for urls in (self.urls, self.awake):
+            urls.remove(self._processes[number].url)
+
+    def _start(self, number: int) -> Process:
+        return Process(
+            self._folder / f"node-{number}",
+            "--log",
+            str(self.address),
+            "--partitions",
+            str(PARTITIONS),
+            *self._options,
+        )
+
+
+class Faults:
+    """What may happen to a cluster, drawn by dice; each is over when it returns.
+
+    Args:
+        nodes: The nodes.
+        cluster: Their brokers.
+        dice: Decides who it is.
+        pause_s: How long processes are stopped.
+    """
+
+    def __init__(self, nodes: Nodes, cluster: Brokers, dice: random.Random, pause_s: float) -> None:
+        self._nodes = nodes
+        self._cluster = cluster
+        self._dice = dice
+        self._pause_s = pause_s
+        self.kinds: dict[str, Callable[[Callable[[], None]], None]] = {
+            "node killed": self.kill_node,
+            "node paused": self.pause_node,
+            "node left": self.leave,
+            "broker killed": self.kill_broker,
+            "broker paused": self.pause_broker,
+        }
+
+    def kill_node(self, meanwhile: Callable[[], None]) -> None:
+        number = self._dice.randrange(len(self._nodes))
+        self._nodes.kill(number)
+        meanwhile()
+        self._nodes.start(number)
+
+    def pause_node(self, meanwhile: Callable[[], None]) -> None:
+        number = self._dice.randrange(len(self._nodes))
+        begun = time.monotonic()
+        self._nodes.pause(number)
+        meanwhile()
+        self._wait_until(begun + self._pause_s)
+        self._nodes.resume(number)
+
+    def leave(self, meanwhile: Callable[[], None]) -> None:
+        number = self._dice.randrange(len(self._nodes))
+        self._nodes.terminate(number)
+        meanwhile()
+        self._nodes.start(number)
+
+    def kill_broker(self, meanwhile: Callable[[], None]) -> None:
+        self._cluster.kill(self._dice.randrange(1, 4))
+        meanwhile()
+        self._cluster.restart()
+        self._wait_for_replicas()
+
+    def pause_broker(self, meanwhile: Callable[[], None]) -> None:
+        number = self._dice.randrange(1, 4)
+        begun = time.monotonic()
+        self._cluster.pause(number)
+        meanwhile()
+        self._wait_until(begun + self._pause_s)
+        self._cluster.resume(number)
+        self._wait_for_replicas()
+
+    def _wait_until(self, moment: float) -> None:
+        while (rest := moment - time.monotonic()) > 0:
+            time.sleep(rest)  # the fault lasts so long: there is nothing to wait for
+
+    def _wait_for_replicas(self) -> None:
+        """Until every broker has again what is in the log: the next fault may take another."""
+        clients = Clients(self._nodes.address, Security())
+        until = time.monotonic() + 60
+        admin = clients.admin()
+        try:
+            while True:
+                [topic] = admin.describe_topics([clients.address.topic])
+                if all(len(one["isr_nodes"]) == 3 for one in topic["partitions"]):
+                    return
+                assert time.monotonic() < until, topic
+                time.sleep(0.1)  # asking a broker is no condition that somebody would tell
+        finally:
+            admin.close()
