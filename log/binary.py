@@ -521,7 +521,7 @@ _record(
     time="long",
     message="message",
 )
-_record(_READ, 12, RelayAck, receiver="long", through="long")
+_record(_READ, 12, RelayAck, receiver="long", through="long", time="long")
 _record(_READ, 13, Abandon, number="long", context="context")
 _record(_READ, 14, Barrier)
 _record(_READ, 15, Skip, offset="long", index="long?", context="context")

@@ -430,10 +430,14 @@ class Relay:
 
 @dataclass(slots=True)
 class RelayAck:
-    """The partition `receiver` has folded this partition's messages up to and including number `through`."""
+    """The partition `receiver` has folded this partition's messages up to and including number `through`.
+
+    `time` is log time there when it had: so no cut by time has an acknowledgement without what it acknowledges.
+    """
 
     receiver: int
     through: int
+    time: int
 
 
 @dataclass(slots=True)

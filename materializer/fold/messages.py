@@ -32,11 +32,10 @@ from .transactions.participant import decide, prepare
 def relay(state: PartitionState, command: Relay, sequence_number: int) -> Taken:
     """Fold a Relay."""
     if not receive(state, command):
-        return Taken(through=state.received.get(command.sender, 0) - 1)
-    # What a partition was told of, it was told of later.
-    state.log_time = max(state.log_time, command.time + 1)
+        return Taken(through=state.received.get(command.sender, 0) - 1, time=state.log_time)
     taken = take(state, command.sender, command.message, sequence_number)
     taken.through = command.number
+    taken.time = state.log_time
     return taken
 
 

@@ -207,12 +207,13 @@ class Taken:
     """What another partition told was folded, or a transaction was given up.
 
     `through` is the number of the last message of that sender that is folded now, `applied` what a commit wrote here,
-    `resolved` the outcomes of this partition's transactions that are known now, by number.
+    `resolved` the outcomes of this partition's transactions that are known now, by number; `time` is log time.
     """
 
     through: int = -1
     applied: Sequence[Applied] = ()
     resolved: Sequence[tuple[int, "Outcome"]] = ()
+    time: int = 0
 
 
 @dataclass(slots=True)

@@ -84,6 +84,8 @@ def fold(state: PartitionState, record: Record, void: Collection[Void] = ()) -> 
     state.voided += [(record.offset, index) for index in here]
     if not state.count_origin(entry.origin, entry.number):
         return _skipped(entry)
+    if state.partitions > 1:
+        state.log_time = max(state.log_time, _told_at(entry) + 1)
     outcomes: list[Outcome] = []
     base = 0 if state.genesis is None else state.genesis.base
     number = sequence_number(base + record.offset, 0, 0)
@@ -94,6 +96,16 @@ def fold(state: PartitionState, record: Record, void: Collection[Void] = ()) -> 
             outcomes.append(fold_command(state, command, number))
         number += NEXT_COMMAND
     return outcomes
+
+
+def _told_at(entry: Entry) -> int:
+    """Log time elsewhere of what the entry tells of. What a partition is told of, it is told of later.
+
+    It holds for the whole record: so a cut by time has no effect without its cause, whichever command that is.
+    """
+    return max(
+        (command.time for command in entry.commands if isinstance(command, Relay | RelayAck)), default=-1
+    )
 
 
 def voids(records: Iterable[Record]) -> list[Void]:

@@ -104,6 +104,7 @@ class Line:
         self._scheduler = scheduler
         self._lag_ms = lag_ms
         self._through = -1
+        self._time = 0
         self._next = 0  # the number of the next message to send
         self._on_its_way: deque[tuple[int, int]] = deque()  # number and size
         self._bytes = 0
@@ -174,7 +175,7 @@ class Line:
         if self._closed:
             return
         if isinstance(outcome, Taken):
-            self._learn(outcome.through)
+            self._learn(outcome.through, outcome.time)
             if outcome.through >= number:
                 self._pause = AGAIN_SECONDS
                 self.go_on()
@@ -182,9 +183,10 @@ class Line:
         if attempt == self._attempt:
             self._doubt()
 
-    def _learn(self, through: int) -> None:
-        """The receiver has folded all up to number `through`."""
+    def _learn(self, through: int, time: int) -> None:
+        """The receiver has folded all up to number `through`, and log time is `time` there."""
         self._through = max(self._through, through)
+        self._time = max(self._time, time)
         self._next = max(self._next, self._through + 1)
         while self._on_its_way and self._on_its_way[0][0] <= self._through:
             self._bytes -= self._on_its_way.popleft()[1]
@@ -213,7 +215,8 @@ class Line:
         if self._acknowledging or not waiting or waiting[0].number > self._through:
             return
         self._acknowledging = True
-        self._own.submit(RelayAck(self._receiver, self._through), _ACK_BYTES, self._acknowledged)
+        command = RelayAck(self._receiver, self._through, self._time)
+        self._own.submit(command, _ACK_BYTES, self._acknowledged)
 
     def _acknowledged(self, outcome: Outcome, _: Place) -> None:
         self._acknowledging = False

@@ -141,7 +141,7 @@ _KINDS: Final[list[tuple[type[Outcome], _Write, Callable[..., Outcome]]]] = [
     (Skipped, lambda value: [value.why], lambda _, why: Skipped(why)),
     (Failed, lambda value: [plain.error(value.error)], lambda _, error: Failed(plain.read_error(error))),
     (Begun, lambda value: [value.number], lambda _, number: Begun(number)),
-    (Taken, lambda value: [value.through], lambda _, through: Taken(through)),
+    (Taken, lambda value: [value.through, value.time], lambda _, through, time: Taken(through, time=time)),
 ]
 _WRITE: Final[dict[type[Outcome], tuple[int, _Write]]] = {
     kind: (number, write) for number, (kind, write, _) in enumerate(_KINDS)

@@ -102,7 +102,7 @@ class Cluster:
     def acknowledge(self, sender: int, receiver: int) -> Outcome:
         """Tell a sender what its receiver has folded so far."""
         through = self.states[receiver].received.get(sender, 0) - 1
-        return self.fold(sender, RelayAck(receiver, through))
+        return self.fold(sender, RelayAck(receiver, through, self.states[receiver].log_time))
 
     def settle(self) -> None:
         """Deliver and acknowledge until nobody has anything to tell."""
@@ -119,9 +119,11 @@ class Cluster:
         waiting = list(self.states[sender].outboxes[receiver].unacknowledged)
         for relay in waiting:
             self.deliver(relay, receiver)
-        if waiting:
-            self.acknowledge(sender, receiver)
-        return bool(waiting)
+        if not waiting:
+            return False
+        assert self.states[receiver].received[sender] > waiting[-1].number, "a message does not get through"
+        self.acknowledge(sender, receiver)
+        return True
 
     def disturb(self, dice: random.Random) -> None:
         """Do one thing that a network, an owner or a restart may do."""

@@ -94,7 +94,7 @@ class Partitions:
 
     def acknowledge(self, sender: int, receiver: int) -> None:
         through = self.states[receiver].received.get(sender, 0) - 1
-        self.fold(sender, RelayAck(receiver, through))
+        self.fold(sender, RelayAck(receiver, through, self.states[receiver].log_time))
 
     def deliver_all(self) -> None:
         """Until nobody has anything to tell any more."""
