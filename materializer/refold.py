@@ -4,9 +4,9 @@ import gc
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from typing import Protocol
 
 from ..log.commands import Entry, Position, Record
-from ..log.log import Log
 from ..model.errors import FoldbError, NewerVersionError
 from .fold import fold
 from .fold.outcomes import Outcome
@@ -15,6 +15,12 @@ from .fold.state import PartitionState
 
 # Progress is told every so many commands. From as many on, what was folded is put out of the collector's sight.
 _STRETCH = 100_000
+
+
+class Recorded(Protocol):
+    """The part of a log that a refold needs; whoever reads beside its writer has it too."""
+
+    def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...
 
 
 class FoldError(FoldbError):
@@ -31,7 +37,7 @@ class FoldError(FoldbError):
 
 def refold_log(
     state: PartitionState,
-    log: Log,
+    log: Recorded,
     partition: int,
     progress: Callable[[int], None] | None = None,
     note: Callable[[Entry], None] = lambda _: None,
@@ -62,7 +68,9 @@ def refold_log(
             _begin_again(state)
 
 
-def refold_past(state: PartitionState, log: Log, partition: int, error: FoldError | LateSkipError) -> None:
+def refold_past(
+    state: PartitionState, log: Recorded, partition: int, error: FoldError | LateSkipError
+) -> None:
     """Bring a state to which `error` happened up to the log all the same, if an operator has said how.
 
     Raises:
@@ -74,7 +82,7 @@ def refold_past(state: PartitionState, log: Log, partition: int, error: FoldErro
 
 
 def _more_void(
-    void: frozenset[Void], error: FoldError | LateSkipError, log: Log, partition: int
+    void: frozenset[Void], error: FoldError | LateSkipError, log: Recorded, partition: int
 ) -> frozenset[Void]:
     """What is void, with what is learnt from an error; raises it if that is nothing."""
     if isinstance(error, LateSkipError):

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from ..log.commands import Position, Record
+from ..log.commands import Position
 from ..log.local.disk import Disk, File, read_all
 from ..log.local.recovery import LOCK_NAME
 from ..model.errors import LogLockedError
 from .fold.state import PartitionState
-from .refold import no_collections, refold
+from .refold import Recorded, no_collections, refold_log
 from .snapshot import Head, Judged, UnusableError, judge, load_state, read_dump, write_snapshot
 
 FOLDER: Final = "snapshots"
@@ -36,7 +36,7 @@ _FILE_NAME: Final = re.compile(r"(?:([0-9]+)-)?([0-9]{20})\.snapshot")
 logger = logging.getLogger(__name__)
 
 
-class Chained(Protocol):
+class Chained(Recorded, Protocol):
     """The part of a log that snapshots need; the log itself has it, and whoever reads beside its writer."""
 
     @property
@@ -45,8 +45,6 @@ class Chained(Protocol):
     def end(self, partition: int) -> int: ...
 
     def hash_of(self, partition: int, offset: int) -> bytes: ...
-
-    def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...
 
 
 @dataclass(slots=True)
@@ -131,7 +129,7 @@ class Snapshots:
             self._remove_unfinished()
             start = self.load_newest(log)
             state = start.state
-            refold(state, log.read(self._partition, state.next_offset), progress)
+            refold_log(state, log, self._partition, progress)
             head = Head.of(state, log.hash_of(self._partition, state.next_offset - 1))
             is_new = head != start.head
             if is_new:

@@ -166,8 +166,9 @@ class Router:
         self.partitions[self._home(command)].submit(command, size, answered)
 
     def _may_come(self, command: Command) -> bool:
-        table = self._catalog.tables.get(getattr(command, "table", 0))
-        return table is not None and table.definition.status != "DELETING"
+        actions = command.actions if isinstance(command, Transact) else (command,)
+        tables = [self._catalog.tables.get(getattr(action, "table", 0)) for action in actions]
+        return all(table is not None and table.definition.status != "DELETING" for table in tables)
 
     def _defined(self, done: Answered, looks: int, outcome: Outcome, place: Place) -> None:
         """Answer a table command when it holds everywhere: who sent it may go on at once, as with one partition."""

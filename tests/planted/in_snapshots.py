@@ -63,10 +63,10 @@ BUGS = [
         "a snapshot's position is not that of its state",
         """
 @ materializer/snapshots.py
--            refold(state, log.read(self._partition, state.next_offset), progress)
+-            refold_log(state, log, self._partition, progress)
 -            head = Head.of(state, log.hash_of(self._partition, state.next_offset - 1))
 +            end = log.end(self._partition) - 1
-+            refold(state, log.read(self._partition, state.next_offset), progress)
++            refold_log(state, log, self._partition, progress)
 +            state.next_offset = end
 +            head = Head.of(state, log.hash_of(self._partition, state.next_offset - 1))
 """,

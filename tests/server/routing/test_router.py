@@ -224,6 +224,17 @@ def test_a_write_that_comes_before_its_table_is_sent_again(database: Database) -
     assert isinstance(answer.value, Done)
 
 
+def test_so_is_a_transaction(database: Database) -> None:
+    command = Transact(
+        [put(database.table, {"pk": {"S": name}}) for name in database.names_of(3, 4)], CONTEXT
+    )
+    database.fakes[3].outcomes = [Skipped("no such table")]
+    database.router.submit(command, 100, Answer())
+    database.loop.advance(1)
+
+    assert [command] * 2 == database.fakes[3].submitted
+
+
 def test_a_write_to_a_table_that_the_catalog_does_not_have_is_not_sent_again(database: Database) -> None:
     answer = Answer()
     command = put(database.table, {"pk": {"S": "item 3"}})
