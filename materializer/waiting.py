@@ -86,6 +86,9 @@ class WaitingPartition(LocalPartition):
         done: Callable[[Stored | RequestError | None, Position], None],
     ) -> None:
         """Read an item."""
+        if self._read_index is None and not self._held:
+            super().get(table, pk, sk, consistent, done)
+            return
         serve = partial(super().get, table, pk, sk, consistent, done)
         self._read(consistent, lambda: self._holders([(table, pk, sk)]), serve, done)
 

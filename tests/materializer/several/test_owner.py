@@ -7,8 +7,9 @@ import pytest
 from foldb.log.commands import Barrier, Entry, Put
 from foldb.materializer import worker as worker_module
 from foldb.materializer.fold.dump import digest
-from foldb.materializer.fold.outcomes import Applied, Failed, Transacted, TransactionRefused
+from foldb.materializer.fold.outcomes import Applied, Failed, Outcome, Transacted, TransactionRefused
 from foldb.materializer.fold.state import Table
+from foldb.materializer.owner import timers as timers_module
 from foldb.model.errors import ThrottlingError
 from foldb.model.values import Value
 
@@ -16,6 +17,15 @@ from ..ledger import define, index_request, put, table_request
 from .database import Database, Nowhere, transact
 
 BY_COLOUR: Any = {"GlobalSecondaryIndexes": [index_request("by-colour", "colour")]}
+
+ADD_BY_COLOUR: Any = {
+    "TableName": "Orders",
+    "AttributeDefinitions": [
+        {"AttributeName": "pk", "AttributeType": "S"},
+        {"AttributeName": "colour", "AttributeType": "S"},
+    ],
+    "GlobalSecondaryIndexUpdates": [{"Create": index_request("by-colour", "colour")}],
+}
 
 
 def put_in(database: Database, number: int, table: Table, nth: int = 0, **attributes: Value) -> Put:
@@ -78,15 +88,7 @@ def test_a_new_index_is_filled_by_everybody_and_then_active() -> None:
         for nth in range(50):
             database.do(number, put_in(database, number, table, nth, colour={"S": f"c{nth}"}))
 
-    request = {
-        "TableName": "Orders",
-        "AttributeDefinitions": [
-            {"AttributeName": "pk", "AttributeType": "S"},
-            {"AttributeName": "colour", "AttributeType": "S"},
-        ],
-        "GlobalSecondaryIndexUpdates": [{"Create": index_request("by-colour", "colour")}],
-    }
-    database.do(0, define("UpdateTable", table.definition.id, request))
+    database.do(0, define("UpdateTable", table.definition.id, ADD_BY_COLOUR))
 
     definition = database.catalog.tables[table.definition.id].definition
     assert [False] == [index.backfilling for index in definition.indexes]
@@ -94,6 +96,45 @@ def test_a_new_index_is_filled_by_everybody_and_then_active() -> None:
         database.state(number).tables[table.definition.id].indexes["by-colour"].store for number in (1, 2, 3)
     ]
     assert sum(store.count for store in stores) == 150
+
+
+def test_a_new_index_is_filled_no_faster_than_others_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the store of messages would grow with the table, and throttle its clients."""
+    monkeypatch.setattr(timers_module, "HELD_BACK_BYTES", 1000)
+    monkeypatch.setattr(timers_module, "BACKFILL_ITEMS", 10)
+    database = Database()
+    table = database.create()
+    for nth in range(100):
+        database.do(1, put_in(database, 1, table, nth, colour={"S": f"c{nth}"}))
+    longest = 0
+
+    def watch(outcomes: list[Outcome]) -> None:
+        nonlocal longest
+        longest = max(longest, database.state(1).unacknowledged_bytes)
+
+    database.workers[1].on_outcomes = watch
+    database.do(0, define("UpdateTable", table.definition.id, ADD_BY_COLOUR))
+
+    assert [False] == [index.backfilling for index in table.definition.indexes]
+    assert 1000 < longest < 3000, "what one step adds, and no more"
+
+
+def test_what_has_expired_goes_wherever_it_is() -> None:
+    database = Database(sweep_interval=60.0)
+    table = database.create(**BY_COLOUR)
+    specification = {"Enabled": True, "AttributeName": "ttl"}
+    request = {"TableName": "Orders", "TimeToLiveSpecification": specification}
+    database.do(0, define("UpdateTimeToLive", table.definition.id, request))
+    now = {"N": str(database.loop.clock() // 1000)}
+    for number in (1, 2):
+        for nth in range(5):
+            item = put_in(database, number, table, nth, colour={"S": f"c{nth}"}, ttl=now)
+            database.do(number, item)
+
+    database.loop.advance(70)
+
+    tables = [database.state(number).tables[table.definition.id] for number in (1, 2)]
+    assert [(0, 0)] * 2 == [(each.items.count, each.indexes["by-colour"].store.count) for each in tables]
 
 
 def test_an_index_can_be_held_back() -> None:
