@@ -1,0 +1,137 @@
+"""A whole node without sockets: workers, owners and a router on a process of the timeline.
+
+Every node folds the catalog. It leads the partitions that it believes are its own, stands by for some others, and
+asks other nodes for the rest. What it believes it is told (`learn`), sooner or later; so two may lead one
+partition, and none.
+
+A crash takes all of it; a start builds it anew from the log, or from a snapshot that anybody made at any time.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from foldb.materializer.fold.load import load
+from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.owner import Owner
+from foldb.materializer.partition import Partition
+from foldb.materializer.shared import SharedWorker
+from foldb.materializer.waiting import WaitingPartition
+from foldb.server.routing import Router
+
+from .log import LogSeen
+from .network import Remote
+from .timeline import Process
+
+if TYPE_CHECKING:
+    from .world import World
+
+
+class Node:
+    """One node over all its lives."""
+
+    def __init__(self, world: "World", number: int) -> None:
+        self.number = number
+        self.lives = 0
+        self._world = world
+        self._skew_ms = world.dice.choice((0, 0, world.dice.randint(-60_000, 60_000)))
+        self.start()
+
+    def __repr__(self) -> str:
+        return f"node {self.number}"
+
+    def start(self) -> None:
+        """Begin a life."""
+        world = self._world
+        self.lives += 1
+        self.process = Process(world.timeline, f"node {self.number}", skew_ms=self._skew_ms)
+        self.workers: dict[int, SharedWorker] = {}
+        self._here: dict[int, Partition] = {}
+        self._owners: dict[int, Owner] = {}
+        self._leaders: dict[int, Node] = {}
+        self._heard: dict[int, int] = {}  # by partition, the newest assignment that it knows of
+        self._log = LogSeen(world.log, self.process)
+        self._there: list[Partition] = [
+            Remote(world.network, self.process, number, self._leaders.get)
+            for number in range(world.partitions)
+        ]
+        self._partitions = list(self._there)
+        catalog = self._fold(0)
+        self.router = Router(self._partitions, catalog.state, self.process, catch_up=catalog.catch_up)
+
+    def crash(self) -> None:
+        """End this life, with everything in memory."""
+        self.process.kill()
+
+    def learn(self, number: int, generation: int, leader: "Node") -> None:
+        """Hear who leads a partition now."""
+        if generation <= self._heard.get(number, 0):
+            return
+        self._heard[number] = generation
+        self._leaders[number] = leader
+        if leader is self:
+            self.lead(number)
+        else:
+            self.stand_by(number)
+
+    def lead(self, number: int) -> None:
+        """Act for a partition."""
+        if number in self._owners:
+            return
+        worker = self._fold(number)
+        owner = self._owners[number] = Owner(
+            worker,
+            self._partitions,
+            clock=self.process.clock,
+            scheduler=self.process,
+            sweep_interval=None,
+        )
+        self._partitions[number] = self._here[number]
+        owner.start()
+
+    def stand_by(self, number: int) -> None:
+        """Act for a partition no more; go on folding it, or forget it."""
+        owner = self._owners.pop(number, None)
+        if owner is not None:
+            owner.close()
+            if number and self._world.dice.random() < 0.7:
+                self.workers.pop(number).close(lambda: None)
+                del self._here[number]
+        self._partitions[number] = self._there[number]
+
+    def leads(self, number: int) -> bool:
+        """Whether it believes so."""
+        return number in self._owners
+
+    def serve(
+        self,
+        number: int,
+        name: str,
+        args: tuple[Any, ...],
+        silence: tuple[Any, ...],
+        reply: Callable[..., None],
+    ) -> None:
+        """Answer another node."""
+        here = self._here.get(number)
+        if here is None:
+            reply(*silence)
+        else:
+            getattr(here, name)(*args, reply)
+
+    def _fold(self, number: int) -> SharedWorker:
+        """Begin to fold a partition, if it is not folded here yet."""
+        if number in self.workers:
+            return self.workers[number]
+        world = self._world
+        snapshot = world.any_snapshot(number)
+        state = PartitionState() if snapshot is None else load([snapshot])
+        worker = self.workers[number] = SharedWorker(
+            self._log,
+            state,
+            new_origin=lambda: world.dice.randbytes(16),
+            scheduler=self.process,
+            partition=number,
+            on_fatal=world.fatal,
+        )
+        self._here[number] = WaitingPartition(worker, clock=self.process.clock, scheduler=self.process)
+        worker.catch_up(lambda: None)
+        return worker

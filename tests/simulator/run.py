@@ -1,0 +1,142 @@
+"""One history, from its seed to its judgement.
+
+tables ──► clients and faults ──► no more faults ──► all comes to rest ──► idle ──► folded once more, and judged
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from foldb.materializer.fold.dump import digest, dump
+from foldb.materializer.fold.load import load
+from foldb.materializer.fold.state import PartitionState
+from tests.histories.linearizable import linearizable
+from tests.histories.serializable import serializable
+
+from .checks import check_at_rest, check_indexes, check_whole, contents, keys_of, look
+from .cuts import Rest, check_causes, folded, until
+from .faults import Faults
+from .world import World
+
+OPERATIONS = 24
+PATIENCE_S = 180.0
+"""Virtual seconds, after the last fault, in which everything must have come to an end."""
+FAULTS_S = 120.0
+"""Virtual seconds that clients get for what they want to ask."""
+QUIET_S = 20.0
+"""Virtual seconds until a copy of an entry that is still under way in the log is there too."""
+IDLE_S = 60.0
+"""Virtual seconds in which nobody asks anything, and nothing may be written."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What a history was like; `digest` is that of all that stands in its log."""
+
+    seed: int
+    faults: Counter[str]
+    operations: int
+    acknowledged: int
+    transactions: int
+    index_reads: int
+    digest: str
+    records: int
+    seconds: float
+    steps: int
+
+
+def simulate(seed: int, operations: int = OPERATIONS) -> Report:
+    """Make the history of a seed and judge it.
+
+    Raises:
+        AssertionError: Something is wrong with it. A ViolationError is one.
+    """
+    world = World(seed)
+    world.prepare()
+    _wait(world, lambda: world.is_ready, PATIENCE_S, "the tables are there")
+    faults = Faults(world)
+    faults.start()
+    world.ask(operations)
+    _wait(world, lambda: world.is_idle, FAULTS_S)
+    faults.end()
+    world.ask_no_more()
+    _wait(world, lambda: world.is_idle, PATIENCE_S, "all clients have their answers")
+    _wait(world, lambda: world.is_at_rest, PATIENCE_S, "nothing is under way")
+    world.wait(QUIET_S)
+    ends = world.ends
+    world.wait(IDLE_S)
+    assert ends == world.ends, f"somebody writes to an idle log: {ends} became {world.ends}"
+    _judge(world)
+    return _report(world)
+
+
+def _wait(world: World, is_so: Callable[[], bool], seconds: float, what: str = "") -> None:
+    """Let time pass until something is so."""
+    end = world.timeline.now + seconds
+    while not is_so():
+        if world.timeline.now >= end:
+            assert not what, (
+                f"{seconds} seconds without a fault, and it is not so that {what}: {world.situation()}"
+            )
+            return
+        world.wait(0.25)
+
+
+def _judge(world: World) -> None:
+    states, times = _refolded(world)
+    for node in world.nodes:
+        for number, worker in node.workers.items():
+            assert digest(worker.state) == digest(states[number]), f"{node} folded {number} to another state"
+    check_causes(states)
+    check_at_rest(states)
+    _judge_contents(world, states)
+    _judge_cut(world, times)
+    world.history.begin(1, world.now_us)
+    world.history.operations += look(contents(states, world.table, keys_of(world.history)), world.now_us + 1)
+    linearizable(world.history)
+    serializable(world.history)
+
+
+def _refolded(world: World) -> tuple[list[PartitionState], list[list[int]]]:
+    pairs = [folded(world.log, number) for number in range(world.partitions)]
+    return [state for state, _ in pairs], [times for _, times in pairs]
+
+
+def _judge_contents(world: World, states: list[PartitionState]) -> None:
+    check_indexes(states)
+    check_whole(world.history, contents(states, world.table, keys_of(world.history)))
+
+
+def _judge_cut(world: World, times: list[list[int]]) -> None:
+    """What stood there at some moment comes to rest as a database like any other, from its dump too."""
+    moment = world.dice.choice([time for each in times for time in each if time >= world.ready_ms])
+    states = [until(world.log, number, times[number], moment) for number in range(world.partitions)]
+    try:
+        check_causes(states)
+    except AssertionError as error:
+        if "knows of" in str(error):
+            return
+        raise
+    loaded = [load(dump(state)) for state in states]
+    assert [digest(state) for state in loaded] == [digest(state) for state in states], (
+        "a dump is loaded as another"
+    )
+    Rest(loaded).come()
+    check_at_rest(loaded)
+    _judge_contents(world, loaded)
+
+
+def _report(world: World) -> Report:
+    history = world.history.counts()
+    return Report(
+        seed=world.seed,
+        faults=world.faults,
+        operations=history["operations"],
+        acknowledged=world.acknowledged,
+        transactions=history["transactions"],
+        index_reads=world.index_reads,
+        digest=world.log.digest,
+        records=sum(world.ends),
+        seconds=world.timeline.now,
+        steps=world.timeline.steps,
+    )

@@ -1,0 +1,182 @@
+"""Everything of one history: time, log, network, nodes, clients, and what came of it all."""
+
+import random
+from collections import Counter
+
+from foldb.materializer.fold.dump import dump
+from foldb.materializer.fold.outcomes import Defined, Outcome
+from foldb.materializer.partition import Place
+from tests.histories.history import History
+from tests.histories.workload import Workload
+
+from . import requests
+from .clients import Client
+from .log import SharedLog, Weather
+from .network import Network
+from .node import Node
+from .readers import IndexReader
+from .tables import TableClient
+from .timeline import Process, Timeline
+
+
+class World:
+    """See the module.
+
+    Attributes:
+        dice: All chance there is.
+        faults: How often what happened, by name.
+        think: Seconds that a client waits at most between two requests.
+        table: The id of the table that the history is about.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.seed = seed
+        self.partitions = self.dice.choice((1, 3, 3, 3, 4, 5))
+        self.timeline = Timeline(self.dice)
+        self.weather = Weather()
+        self.faults: Counter[str] = Counter()
+        self.log = SharedLog(self.timeline, self.dice, self.weather, self.count, self.partitions)
+        self.network = Network(self.timeline, self.dice, self.weather, self.count)
+        self.clients = Process(self.timeline, "clients")
+        self.history = History()
+        self.acknowledged = self.index_reads = 0
+        self.think = self.dice.choice((0.02, 0.2, 2.0))
+        self.table = 0
+        self.ready_ms = 0
+        self._askers: list[Client | TableClient | IndexReader] = []
+        self._snapshots: dict[int, list[bytes]] = {}
+        self._generation = 0
+        self._leaders: dict[int, Node] = {}
+        self.nodes = [Node(self, number) for number in range(self.dice.choice((1, 2, 2, 3)))]
+        for number in range(self.partitions):
+            self.assign(number, self.dice.choice(self.nodes))
+
+    def prepare(self) -> None:
+        """Create the table that all is about."""
+
+        def created(outcome: Outcome, _: Place) -> None:
+            assert isinstance(outcome, Defined), outcome
+            self.table = outcome.definition.id
+
+        request = requests.define("CreateTable", 0, requests.new_table("T", requests.INDEX), "uuid")
+        self.nodes[0].process.call_later(1.0, self.nodes[0].router.submit, request, 300, created)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the table is there."""
+        self.ready_ms = max(node.workers[0].state.log_time for node in self.nodes)
+        return bool(self.table) and self.is_at_rest
+
+    def ask(self, operations: int) -> None:
+        """Have clients ask so much together."""
+        workload = Workload(self.history, self.dice, keys=6, transactions=self.dice.choice((0.2, 0.5, 0.9)))
+        count = self.dice.choice((1, 3, 6))
+        self._askers += [Client(self, number, workload, operations // count) for number in range(count)]
+        self._askers += [TableClient(self, number, 2) for number in range(self.dice.choice((0, 0, 1)))]
+        self._askers += [IndexReader(self, number, 4) for number in range(self.dice.choice((0, 0, 1)))]
+        for client in self._askers:
+            client.start()
+
+    def ask_no_more(self) -> None:
+        """Have clients end with what they are at, and little more."""
+        for client in self._askers:
+            client.left = min(client.left, 2)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no client waits for anything."""
+        return all(client.idle for client in self._askers)
+
+    @property
+    def ends(self) -> list[int]:
+        """How many records each partition has."""
+        return [self.log.end(number) for number in range(self.partitions)]
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether every partition's leader has folded all, and nothing is under way there; and all others have too."""
+        ends = self.ends
+        for node in self.nodes:
+            for number, worker in node.workers.items():
+                state = worker.state
+                if (
+                    state.next_offset < ends[number]
+                    or state.unacknowledged_bytes
+                    or not state.transactions.idle
+                ):
+                    return False
+                if any(
+                    index.definition.backfilling
+                    for table in state.tables.values()
+                    for index in table.indexes.values()
+                ):
+                    return False
+                if any(table.definition.status != "ACTIVE" for table in state.tables.values()):
+                    return False
+        return all(self._leaders[number].leads(number) for number in range(self.partitions))
+
+    def situation(self) -> str:
+        """Where everybody is, for whoever looks for the reason."""
+        lines = [f"ends {self.ends}; clients have {[client.left for client in self._askers]} left"]
+        for node in self.nodes:
+            for number, worker in sorted(node.workers.items()):
+                state = worker.state
+                lines.append(
+                    f"{node} {'leads' if node.leads(number) else 'follows'} {number} at {state.next_offset}: "
+                    f"{state.unacknowledged_bytes} bytes unacknowledged, {state.transactions}"
+                )
+        return "\n  ".join(lines)
+
+    @property
+    def now_us(self) -> int:
+        """Microseconds since the history began."""
+        return int(self.timeline.now * 1_000_000)
+
+    def count(self, fault: str) -> None:
+        """Note that something happened."""
+        self.faults[fault] += 1
+
+    def fatal(self, error: BaseException) -> None:
+        """A worker stopped: nothing in a simulation may make it."""
+        raise error
+
+    def any_node(self) -> Node:
+        """One of them, dead or alive: a client does not know."""
+        return self.dice.choice(self.nodes)
+
+    def living(self) -> list[Node]:
+        """Those that run, or could if they were not paused."""
+        return [node for node in self.nodes if not node.process.dead]
+
+    def assign(self, number: int, leader: Node, slowness: float = 0.0) -> None:
+        """Have a node lead a partition; who lives will hear of it, each in its own time."""
+        self._generation += 1
+        self._leaders[number] = leader
+        for node in self.living():
+            self.tell(node, number, slowness)
+
+    def tell(self, node: Node, number: int, slowness: float = 0.0) -> None:
+        """Have a node hear who leads a partition."""
+        delay = self.dice.random() * (0.01 + slowness)
+        self.timeline.after(delay, node.process, node.learn, number, self._generation, self._leaders[number])
+
+    def leader(self, number: int) -> Node:
+        """Who leads it, as far as the cluster goes."""
+        return self._leaders[number]
+
+    def snapshot(self, node: Node, number: int) -> None:
+        """Make a snapshot of what a node has folded of a partition, if it has."""
+        worker = node.workers.get(number)
+        if worker is not None:
+            self.count("snapshot")
+            self._snapshots.setdefault(number, []).append(b"".join(dump(worker.state)))
+
+    def any_snapshot(self, number: int) -> bytes | None:
+        """One of those made of a partition, or none."""
+        made = self._snapshots.get(number, [])
+        return self.dice.choice([None, *made]) if made else None
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.timeline.run(self.timeline.now + seconds)
