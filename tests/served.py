@@ -46,7 +46,7 @@ def _address(process: subprocess.Popen[str]) -> str:
     said = ""
     for line in process.stderr:
         said += line
-        if match := re.search(r"http://\S+:\d+", line):
+        if match := re.search(r"https?://\S+:\d+", line):
             return match[0]
     raise AssertionError(f"foldb serve ended: {said}")
 

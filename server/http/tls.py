@@ -112,7 +112,10 @@ class Tls(asyncio.Protocol, asyncio.Transport):
         self._connection.resume_writing()
 
     def eof_received(self) -> bool:
-        return self._is_open and self._ended_by_client()
+        stays = self._is_open and self._ended_by_client()
+        if not stays:
+            self._end()
+        return stays
 
     def data_received(self, data: bytes) -> None:
         self._incoming.write(data)
