@@ -4,11 +4,11 @@ A read of several partitions is isolated if nothing that it reads changed betwee
 back that is known is bounded by count; what was forgotten counts as changed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from ..log.commands import Check
-from .fold.outcomes import Applied, Done, Outcome, Taken, Transacted
+from ..log.commands import Action, Check
+from .fold.outcomes import Applied, Change, Done, Outcome, Taken, Transacted
 
 CHANGES_KEPT: Final = 100_000
 
@@ -32,7 +32,8 @@ class RecentChanges:
         """Remember what the entry at `offset` changed."""
         offsets = self._offsets
         for outcome in outcomes:
-            for key in _changed(outcome):
+            for action in _writes(outcome):
+                key = action.table, action.pk, action.sk
                 offsets.pop(key, None)
                 offsets[key] = offset
         while len(offsets) > self._kept:
@@ -43,16 +44,18 @@ class RecentChanges:
         return after < self._known_after or self._offsets.get(key, -1) > after
 
 
-def _changed(outcome: Outcome) -> Iterator[Key]:
-    match outcome:
-        case Applied(action=action) if not isinstance(action, Check):
-            yield action.table, action.pk, action.sk
-        case Transacted(actions=actions):
-            for each in actions:
-                if isinstance(each, Applied):
-                    yield from _changed(each)
-        case Taken(applied=applied):
-            for each in applied:
-                yield from _changed(each)
-        case Done(change=change) if change is not None:
-            yield change.table, change.pk, change.sk
+def _writes(outcome: Outcome) -> Iterable[Action | Change]:
+    """What an outcome may have written."""
+    if isinstance(outcome, Applied):
+        return (outcome.action,)
+    if isinstance(outcome, Transacted):
+        return [each.action for each in outcome.actions if isinstance(each, Applied) and not _looks(each)]
+    if isinstance(outcome, Taken):
+        return [each.action for each in outcome.applied if not _looks(each)]
+    if isinstance(outcome, Done) and outcome.change is not None:
+        return (outcome.change,)
+    return ()
+
+
+def _looks(applied: Applied) -> bool:
+    return isinstance(applied.action, Check)

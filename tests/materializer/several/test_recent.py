@@ -33,7 +33,7 @@ def test_whatever_writes_an_item_is_a_change() -> None:
 
 def test_what_writes_nothing_is_none() -> None:
     assert not changed_by(Refused(ConditionalCheckFailedError()))
-    assert not changed_by(Applied(Check(*KEY, CONTEXT), None, None, 0, 0))
+    assert not changed_by(Taken(0, [Applied(Check(*KEY, CONTEXT), None, None, 0, 0)]))
     assert not changed_by(put(b"other"), Taken(0), Done(progressed=False))
 
 
