@@ -1,7 +1,7 @@
 """The canonical form of a partition's state.
 
-    dump   ::= state origin* token* transactions talk table* end   for transactions see transactions/frames.py
-    talk   ::= spreading? received* (outbox message*)* early* voided*    by partition; only of several partitions
+    dump   ::= state origin* token* transactions talk voided* table* end    for transactions see transactions/frames.py
+    talk   ::= spreading? received* (outbox message*)* early*    by partition; where there are several
     table  ::= definition item* (index entry*)*       tables and indexes by id, items and entries in scan order
     frame  ::= kind (1 byte)  length (4)  payload
 

@@ -45,6 +45,12 @@ class Index:
         self.heard: list[int] = []
         self.kept = _kept(definition, table)
 
+    def define(self, definition: IndexDefinition) -> None:
+        """Take over a new definition of the same index; one that is filled everywhere has nothing more to tell."""
+        self.definition = definition
+        if not definition.backfilling:
+            self.is_sent, self.heard = False, []
+
     @property
     def is_filling(self) -> bool:
         """Whether items of this partition may still be without their entries."""
@@ -70,7 +76,7 @@ class Table:
             here = self.indexes.get(index.name)
             if here is None or here.definition.id != index.id:
                 here = Index(index, definition)
-            here.definition = index
+            here.define(index)
             kept[index.name] = here
         self.indexes = kept
 

@@ -1,8 +1,15 @@
 """Every bug that is planted, and those of the study that cannot be yet."""
 
-from . import at_the_gate, in_snapshots, in_the_fold, in_the_log, in_transactions
+from . import at_the_gate, in_partitions, in_snapshots, in_the_fold, in_the_log, in_transactions
 
-BUGS = [*in_the_log.BUGS, *in_snapshots.BUGS, *in_the_fold.BUGS, *in_transactions.BUGS, *at_the_gate.BUGS]
+BUGS = [
+    *in_the_log.BUGS,
+    *in_snapshots.BUGS,
+    *in_the_fold.BUGS,
+    *in_transactions.BUGS,
+    *in_partitions.BUGS,
+    *at_the_gate.BUGS,
+]
 
 # Known to be dangerous, but of parts that do not exist: nothing could be broken.
 NOT_YET = {

@@ -152,11 +152,11 @@ BUGS = [
         "an index follows one write late",
         """
 @ materializer/fold/writes.py
-     if decision.moves:
--        apply_moves(decision.moves)
-+        _late.append(decision.moves)
-+        if len(_late) > 1:
-+            apply_moves(_late.pop(0))
+         if state.partitions == 1:
+-            apply_moves(decision.moves)
++            _late.append(decision.moves)
++            if len(_late) > 1:
++                apply_moves(_late.pop(0))
 @ materializer/fold/writes.py
 +_late: list = []
 +

@@ -1,0 +1,199 @@
+"""Bugs of what partitions tell each other: messages, definitions, global indexes."""
+
+from .bug import bug
+
+RANDOM = "tests/partitions/test_random.py"
+MESSAGES = "tests/partitions/test_messages.py"
+DEFINITIONS, INDEXES = "tests/partitions/test_definitions.py", "tests/partitions/test_indexes.py"
+
+
+BUGS = [
+    # Messages: each once, in order
+    bug(
+        "a message that was folded is folded again",
+        """
+@ materializer/fold/messages.py
+-    if state.received.get(command.sender, 0) != command.number:
++    if state.received.get(command.sender, 0) < command.number:
+         return False
+-    state.received[command.sender] = command.number + 1
++    state.received[command.sender] = max(state.received.get(command.sender, 0), command.number + 1)
+""",
+        RANDOM,
+    ),
+    bug(
+        "a gap in the numbers is skipped",
+        """
+@ materializer/fold/messages.py
+-    if state.received.get(command.sender, 0) != command.number:
++    if state.received.get(command.sender, 0) > command.number:
+""",
+        RANDOM,
+    ),
+    bug(
+        "messages are taken in whatever order they come",
+        """
+@ materializer/fold/messages.py
+-    if state.received.get(command.sender, 0) != command.number:
++    if state.received.get(command.sender, 0) > command.number + 2:
+         return False
+-    state.received[command.sender] = command.number + 1
++    state.received[command.sender] = max(state.received.get(command.sender, 0), command.number + 1)
+""",
+        RANDOM,
+    ),
+    bug(
+        "unacknowledged messages are missing from a dump",
+        """
+@ materializer/fold/dump.py
+-        yield _json(OUTBOX, [receiver, outbox.next_number - len(outbox.unacknowledged)])
+-        for one in outbox.unacknowledged:
+-            yield _frame(
+-                MESSAGE, _MESSAGE.pack(one.offset, one.index, one.time) + encode_message(one.message)
+-            )
++        yield _json(OUTBOX, [receiver, outbox.next_number])
+""",
+        RANDOM,
+    ),
+    bug(
+        "what was received is missing from a dump",
+        """
+@ materializer/fold/dump.py
+-        yield _json(RECEIVED, [sender, state.received[sender]])
++        pass
+""",
+        RANDOM,
+    ),
+    bug(
+        "an acknowledgement empties the whole outbox",
+        """
+@ materializer/fold/outbox.py
+-    while waiting and waiting[0].number <= through:
++    while waiting:
+""",
+        RANDOM,
+    ),
+    bug(
+        "what is acknowledged stays in the count of what is not",
+        """
+@ materializer/fold/outbox.py
+-        state.unacknowledged_bytes -= size_of(waiting.popleft().message)
++        waiting.popleft()
+""",
+        RANDOM,
+    ),
+    bug(
+        "an effect may be earlier than its cause",
+        """
+@ materializer/fold/record.py
+-        state.log_time = max(state.log_time, _told_at(entry) + 1)
++        pass
+""",
+        MESSAGES,
+    ),
+    # Definitions
+    bug(
+        "a table is ACTIVE before all have heard of it",
+        """
+@ materializer/fold/definitions.py
+-        if pending.delayed or pending.version > everywhere:
++        if pending.delayed:
+""",
+        DEFINITIONS,
+    ),
+    bug(
+        "a delay is over when all have applied the definition",
+        """
+@ materializer/fold/definitions.py
+-        if pending.delayed or pending.version > everywhere:
++        if pending.version > everywhere:
+""",
+        DEFINITIONS,
+    ),
+    bug(
+        "a partition takes writes of slots that others own",
+        """
+@ materializer/fold/record.py
+-    if state.partitions > 1 and table.items.slot_of(command.pk) not in state.slots:
+-        return Skipped("not of this partition")
+""",
+        DEFINITIONS,
+    ),
+    # Global indexes
+    bug(
+        "an index entry that comes before its index is dropped",
+        """
+@ materializer/fold/messages.py
+-        state.early.append((sender, message))
++        pass
+""",
+        RANDOM,
+    ),
+    bug(
+        "an index entry that came early is forgotten in a dump",
+        """
+@ materializer/fold/dump.py
+-    for sender, message in state.early:
++    for sender, message in ():
+""",
+        RANDOM,
+    ),
+    bug(
+        "an entry whose key moved stays where it was",
+        """
+@ materializer/fold/indexes.py
+-            _tell(state, table, move.index, move.source, None, sequence_number)
++            pass
+""",
+        RANDOM,
+    ),
+    bug(
+        "a part of an index is called whole before all have sent their entries",
+        """
+@ materializer/fold/indexes.py
+-    if index.heard == list(data_partitions(state.partitions)):
++    if len(index.heard) == state.partitions - 2:
+""",
+        INDEXES,
+    ),
+    bug(
+        "an index is ACTIVE when its first part is whole",
+        """
+@ materializer/fold/definitions.py
+-    return state.spreading.filled.get(index_id) == list(data_partitions(state.partitions))
++    return bool(state.spreading.filled.get(index_id))
+""",
+        INDEXES,
+    ),
+    bug(
+        "a backfill that was dumped begins anew as if it were done",
+        """
+@ materializer/fold/dump.py
+-    if index.is_sent or index.heard:
+-        frame |= {"is_sent": index.is_sent, "heard": index.heard}
++    frame |= {"is_sent": True, "heard": index.heard}
+""",
+        RANDOM,
+    ),
+    bug(
+        "a backfill passes over what belongs to others",
+        """
+@ materializer/fold/indexes.py
+-        entered = _entry(index, pk, sk, stored, state.limits)
+-        if entered is not None:
++        entered = _entry(index, pk, sk, stored, state.limits)
++        if entered is not None and index.store.slot_of(entered[0][0]) in state.slots:
+""",
+        RANDOM,
+    ),
+    # Void by decision
+    bug(
+        "a void message is not counted",
+        """
+@ materializer/fold/record.py
+-        messages.receive(state, command)
++        pass
+""",
+        MESSAGES,
+    ),
+]
