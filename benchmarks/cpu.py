@@ -5,13 +5,21 @@ load. The least of many turns is what it takes when nothing else is in the way.
 """
 
 import os
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, cast
 
 import orjson
 
+from foldb.server.auth.guard import Guard
+from foldb.server.auth.keyfile import Key, changed, new_key
+from foldb.server.auth.rights import Rights
+from foldb.server.auth.signature import sign
+from foldb.server.http.heads import read_head
 from foldb.server.http.listener import Listener
 from foldb.server.http.protocol import Connection
 from foldb.server.node import Node
@@ -22,6 +30,7 @@ from .requests import PER_COLLECTION, TABLE, item, orders
 from .tables import show
 
 CONNECTIONS = 32
+NOW_MS = 1_800_000_000_000
 _TURNS = 200
 
 
@@ -70,7 +79,7 @@ def measure(options: Options) -> None:
     node = Node(
         Settings(path=None),
         loop=cast(Any, loop),
-        clock=lambda: 1_800_000_000_000,
+        clock=lambda: NOW_MS,
         random_bytes=os.urandom,
         on_fatal=_fail,
     )
@@ -83,10 +92,39 @@ def measure(options: Options) -> None:
     for key in keys:
         _turn(loop, connections, [_request("PutItem", {"TableName": "orders", "Item": item(*key)})])
     rows = []
-    for name, make in _KINDS.items():
-        requests = [make(*keys[place * 7919 % len(keys)]) for place in range(_TURNS * CONNECTIONS)]
-        rows.append([name, f"{1e6 * _least(loop, connections, requests, options.rounds) / CONNECTIONS:.1f}"])
-    show("processor time in a node, without sockets and disk", ["", "microseconds a request"], rows)
+    with tempfile.TemporaryDirectory() as folder:
+        key, guard = _guard(Path(folder) / "keys.toml")
+        for name, make in _KINDS.items():
+            requests = [make(*keys[place * 7919 % len(keys)]) for place in range(_TURNS * CONNECTIONS)]
+            listener.guard = None
+            any_key = _least(loop, connections, requests, options.rounds)
+            listener.guard = guard
+            signed = [_signed(request, key) for request in requests]
+            one_key = _least(loop, connections, signed, options.rounds)
+            rows.append([name, *(f"{1e6 * seconds / CONNECTIONS:.1f}" for seconds in (any_key, one_key))])
+    columns = ["", "microseconds a request", "with its signature verified"]
+    show("processor time in a node, without sockets and disk", columns, rows)
+
+
+def _guard(path: Path) -> tuple[Key, Guard]:
+    """A key that may do all, and a guard that knows it."""
+    key = new_key(datetime.now(UTC), Rights(admin=["*"]))
+    with changed(path) as keys:
+        keys[key.id] = key
+    return key, Guard(path, lambda: NOW_MS)
+
+
+def _signed(request: bytes, key: Key) -> bytes:
+    """The same request as that key signs it."""
+    end = request.index(b"\r\n\r\n") + 4
+    fields = {
+        name.decode(): value.decode()
+        for name, value in read_head(request[:end]).fields.items()
+        if name not in (b"authorization", b"x-amz-date")
+    }
+    lines = sign(key.id, key.secret, fields, request[end:], seconds=NOW_MS // 1000)
+    head = "\r\n".join(("POST / HTTP/1.1", *(f"{name}: {value}" for name, value in lines.items()), "", ""))
+    return head.encode() + request[end:]
 
 
 def _least(loop: Loop, connections: list[Connection], requests: list[bytes], rounds: int) -> float:

@@ -147,6 +147,9 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="How the brokers are spoken to: TLS and SASL, in TOML."),
     ] = None,
+    allow_unsafe_kafka: Annotated[
+        bool, typer.Option("--allow-unsafe-kafka", help="Serve a topic too that may lose records.")
+    ] = False,
     node_address: Annotated[
         str | None,
         typer.Option(
@@ -210,6 +213,7 @@ def serve(
         insecure_plaintext=insecure_plaintext,
         log=log,
         kafka=kafka_settings,
+        allow_unsafe_kafka=allow_unsafe_kafka,
         node_address=None if node_address is None else _address(node_address),
         session_timeout_ms=session_timeout,
         strict_reads=strict_reads,
@@ -292,16 +296,17 @@ provider "aws" {{
 }}"""
 
 
-def _boto3(url: str) -> str:
+def _boto3(url: str, key: str = _KEY, secret: str = _KEY) -> str:
     return f"""\
 # boto3
 boto3.resource(
     "dynamodb", endpoint_url="{url}", region_name="{_REGION}",
-    aws_access_key_id="{_KEY}", aws_secret_access_key="{_KEY}",
+    aws_access_key_id="{key}", aws_secret_access_key="{secret}",
 )"""
 
 
 def _greeting(url: str, settings: ServerSettings) -> str:
     where = "in memory: nothing is kept" if settings.path is None else f"in {settings.path.resolve()}"
     where = where if settings.log is None else f"in {settings.log}"
-    return f"foldb serves {url}, {where}\n\n{_boto3(url)}\n\n# AWS CLI\naws dynamodb list-tables --endpoint-url {url}\n"
+    boto3 = _boto3(url) if settings.keys is None else _boto3(url, "a key of `foldb key create`", "its secret")
+    return f"foldb serves {url}, {where}\n\n{boto3}\n\n# AWS CLI\naws dynamodb list-tables --endpoint-url {url}\n"

@@ -92,17 +92,21 @@ def check(bearer: Bearer, demands: Iterable[Demand]) -> None:
             )
 
 
-def _on_table(action: str, right: Right, member: str = "TableName") -> Demands:
-    def demands(body: dict[str, Any]) -> Iterator[Demand]:
-        yield f"dynamodb:{action}", right, body[member]
+def _on_table(operation: str, right: Right, member: str = "TableName") -> Demands:
+    action = f"dynamodb:{operation}"
+
+    def demands(body: dict[str, Any]) -> tuple[Demand]:
+        return ((action, right, body[member]),)
 
     return demands
 
 
-def _on_each_table(action: str, right: Right) -> Demands:
+def _on_each_table(operation: str, right: Right) -> Demands:
+    action = f"dynamodb:{operation}"
+
     def demands(body: dict[str, Any]) -> Iterator[Demand]:
         for table in body["RequestItems"]:
-            yield f"dynamodb:{action}", right, table
+            yield action, right, table
 
     return demands
 
