@@ -35,6 +35,7 @@ class Settings:
         transaction_conflicts: The share of writes and transactions, from 0 to 1, that meet a conflict by chance.
         log: `kafka://HOST:PORT/NAMESPACE`; None is the local log in `path`.
         kafka: The file that says how brokers are spoken to (log/kafka/settings.py).
+        allow_unsafe_kafka: Serve a topic that may lose records too; a new one is made as it should be.
         node_address: Where other nodes reach this one.
         strict_reads: A consistent read goes by an entry of its own in the log, not by what a broker says is the end.
         cluster_secret: What nodes prove to each other that they belong together by.
@@ -70,6 +71,7 @@ class Settings:
     transaction_conflicts: float = 0.0
     log: str | None = None
     kafka: Path | None = None
+    allow_unsafe_kafka: bool = False
     node_address: tuple[str, int] | None = None
     strict_reads: bool = False
     cluster_secret: bytes | None = None

@@ -35,7 +35,7 @@ COMMANDS = {
     ),
     "explain": Place("commands.explain:app", "Say what a request reads or would write, and what it costs."),
     "capacity": Place("commands.capacity:app", "Plan capacity."),
-    "log": Place("admin.log:app", "Read the log of a database folder, also while a server writes it."),
+    "log": Place("admin.log:app", "Read the log of a database, also while a server writes it, or copy it."),
     "verify": Place(
         "admin.verify:verify",
         "Read the whole log, check its chain of hashes, refold it from zero and compare digests.",
@@ -54,6 +54,7 @@ COMMANDS = {
         "Wait until a position is folded, and the global indexes have what was written up to there.",
     ),
     "key": Place("admin.key:app", "Make, list and revoke access keys."),
+    "cluster": Place("admin.cluster:app", "Say which nodes share a log, who serves what, and what lags behind."),
     "aws-config": Place(
         "admin.serve:aws_config",
         "Print settings that point boto3, the AWS CLI and Terraform at the database.",

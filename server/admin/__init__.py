@@ -1,12 +1,14 @@
 """foldb's own operations, under the target prefix `Foldb_20261121.`, one a file."""
 
 from ..node import Handler
+from .cluster import cluster
 from .digest import digest
 from .rebuild import rebuild
 from .status import status
 from .wait import wait
 
 ADMIN: dict[str, Handler] = {
+    "Cluster": cluster,
     "Digest": digest,
     "Rebuild": rebuild,
     "Status": status,

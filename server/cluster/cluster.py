@@ -11,7 +11,7 @@ yet that it lost something.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from ssl import SSLContext
@@ -214,7 +214,7 @@ class Cluster:
 
     def _forget(self, address: Address) -> None:
         if self.table is not None and address not in self.table.nodes and address in self._links:
-            self._in_background(self._links.pop(address).close())
+            self.in_background(self._links.pop(address).close())
 
     def _host(self, table: Table) -> None:
         """Fold what the table gives this node, and nothing else."""
@@ -224,7 +224,7 @@ class Cluster:
             self._catching_up.pop(number, None)
             self._routed[number] = self._remote[number]
             self._going.add(number)
-            self._in_background(self._let_go(number))
+            self.in_background(self._let_go(number))
         for number in sorted(given - self._going):
             if number not in self._folds.hosted:
                 self._folds.open(number)
@@ -394,7 +394,8 @@ class Cluster:
             self._catch_up(number)
         self.settle()
 
-    def _in_background(self, work: Any) -> None:
+    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have something done that nobody waits for, before this node ends."""
         task = self._loop.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)

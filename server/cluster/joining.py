@@ -48,6 +48,7 @@ def open_shared_log(
         partitions=partitions,
         limits=settings.limits,
         memory=settings.path,
+        allow_unsafe=settings.allow_unsafe_kafka,
     )
 
 

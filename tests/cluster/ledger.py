@@ -140,6 +140,7 @@ class Writers:
         self._seed = seed
         self._stopped = threading.Event()
         self._answered = threading.Condition()
+        self._doubted: Counter[int] = Counter()
         self._threads = [threading.Thread(target=self._write, args=(n,)) for n in range(writers)]
 
     def __enter__(self) -> Self:
@@ -206,10 +207,6 @@ class Writers:
     def _rising(self, writer: int) -> str:
         """A key whose last overwrite is not in doubt."""
         return f"rising {self._seed}-{writer}-{self._doubted[writer]}"
-
-    @property
-    def _doubted(self) -> Counter[int]:
-        return self.__dict__.setdefault("doubts", Counter())
 
 
 class Probes:

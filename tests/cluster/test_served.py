@@ -1,0 +1,192 @@
+"""Two nodes as processes on a real broker, asked by an SDK that nobody here wrote."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from tests.cluster.processes import PARTITIONS, Nodes
+from tests.raw import ask
+from tests.served import foldb
+from tests.tables import table_request
+
+KEYS = 40
+SIGNS = {"region_name": "us-east-1", "aws_access_key_id": "key", "aws_secret_access_key": "secret"}
+
+
+@pytest.fixture(scope="module")
+def nodes(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    with Nodes(tmp_path_factory.mktemp("nodes"), kafka, 2) as nodes:
+        request = table_request("Cars", "pk:S")
+        request["AttributeDefinitions"].append({"AttributeName": "colour", "AttributeType": "S"})
+        request["GlobalSecondaryIndexes"] = [
+            {
+                "IndexName": "by-colour",
+                "KeySchema": [{"AttributeName": "colour", "KeyType": "HASH"}],
+                "Projection": {"ProjectionType": "ALL"},
+            }
+        ]
+        client(nodes.urls[0]).create_table(**request)
+        yield nodes
+
+
+def client(url: str) -> Any:
+    """An SDK as it comes, but for its patience with one connection."""
+    return boto3.client("dynamodb", endpoint_url=url, config=Config(read_timeout=20), **SIGNS)
+
+
+def item(key: str, colour: str = "red") -> dict[str, Any]:
+    return {"pk": {"S": key}, "colour": {"S": colour}}
+
+
+def test_either_node_answers_for_every_key(nodes: Nodes) -> None:
+    one, two = map(client, nodes.urls)
+    for n in range(KEYS):
+        (one, two)[n % 2].put_item(TableName="Cars", Item=item(f"{n}"))
+    for n in range(KEYS):
+        got = (two, one)[n % 2].get_item(TableName="Cars", Key={"pk": {"S": f"{n}"}}, ConsistentRead=True)
+        assert item(f"{n}") == got["Item"]
+
+    for each in (one, two):
+        scanned = each.scan(TableName="Cars", ConsistentRead=True)["Items"]
+        assert {f"{n}" for n in range(KEYS)} <= {found["pk"]["S"] for found in scanned}
+
+
+def test_a_transaction_over_partitions_is_read_whole_at_the_other_node(nodes: Nodes) -> None:
+    one, two = map(client, nodes.urls)
+    keys = [f"transaction {n}" for n in range(10)]
+    one.transact_write_items(
+        TransactItems=[{"Put": {"TableName": "Cars", "Item": item(key)}} for key in keys]
+    )
+
+    read = two.transact_get_items(
+        TransactItems=[{"Get": {"TableName": "Cars", "Key": {"pk": {"S": key}}}} for key in keys]
+    )
+    assert [item(key) for key in keys] == [response["Item"] for response in read["Responses"]]
+
+
+def test_whoever_waits_for_its_write_finds_it_in_the_index_at_the_other_node(nodes: Nodes) -> None:
+    one, two = nodes.urls
+    written = ask(one, "PutItem", {"TableName": "Cars", "Item": item("blue one", "blue")})
+    query = {
+        "TableName": "Cars",
+        "IndexName": "by-colour",
+        "KeyConditionExpression": "colour = :c",
+        "ExpressionAttributeValues": {":c": {"S": "blue"}},
+    }
+
+    read = ask(two, "Query", query, x_foldb_position=written.headers["x-foldb-position"])
+
+    assert [item("blue one", "blue")] == read.body["Items"]
+
+
+def test_a_condition_and_its_error_cross_between_nodes(nodes: Nodes) -> None:
+    for n, url in enumerate(nodes.urls * 2):
+        each = client(url)
+        put = {
+            "TableName": "Cars",
+            "Item": item(f"once {n}"),
+            "ConditionExpression": "attribute_not_exists(pk)",
+        }
+        each.put_item(**put)
+        with pytest.raises(each.exceptions.ConditionalCheckFailedException) as refused:
+            each.put_item(**put, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+        assert item(f"once {n}") == refused.value.response["Item"]
+
+
+def test_each_node_says_who_serves_what(nodes: Nodes) -> None:
+    for url in nodes.urls:
+        status = foldb("--db", url, "cluster", "status")
+        assert 0 == status.returncode, status.stderr
+        assert "one replica" in status.stderr
+        told = ask(url, "Foldb_20261121.Cluster", {}).body
+        addresses = {node["Address"] for node in told["Nodes"]}
+        assert 2 == len(addresses)
+        assert list(range(PARTITIONS + 1)) == [one["Partition"] for one in told["Partitions"]]
+        for partition in told["Partitions"]:
+            assert addresses == {partition["Owner"], partition["Standby"]}
+        assert list(range(PARTITIONS + 1)) == sorted(n for node in told["Nodes"] for n in node["Leads"])
+        assert all(node["Answers"] for node in told["Nodes"])
+
+    listed = foldb("--db", nodes.urls[0], "cluster", "nodes")
+    assert 0 == listed.returncode, listed.stderr
+
+
+def test_a_node_that_is_alone_has_no_cluster_to_tell_of(endpoint: str) -> None:
+    answer = ask(endpoint, "Foldb_20261121.Cluster", {})
+
+    assert (400, "com.amazon.coral.validate#ValidationException") == (answer.status, answer.body["__type"])
+
+
+def test_a_node_leaves_and_comes_back_and_no_sdk_notices(nodes: Nodes) -> None:
+    """The clients of the other node see no error; those of the one that leaves are told when it is gone."""
+    stays, leaves = nodes.urls
+    errors: list[Exception] = []
+    done = [0]
+    stopped = threading.Event()
+
+    def write(n: int) -> None:
+        each = client(stays)
+        while not stopped.is_set():
+            try:
+                each.put_item(TableName="Cars", Item=item(f"meanwhile {n}"))
+                each.get_item(TableName="Cars", Key={"pk": {"S": f"meanwhile {n + 1}"}}, ConsistentRead=True)
+                done[0] += 1
+            except Exception as error:
+                errors.append(error)
+
+    crowd = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+    for thread in crowd:
+        thread.start()
+    try:
+        wait_for(lambda: done[0] > 50)
+        seconds = nodes.terminate(nodes.urls.index(leaves))
+        more = done[0] + 50
+        wait_for(lambda: done[0] > more)
+        nodes.start(1)
+        more = done[0] + 50
+        wait_for(lambda: done[0] > more)
+    finally:
+        stopped.set()
+        for thread in crowd:
+            thread.join(30)
+
+    assert [] == errors
+    assert seconds < 10
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    condition = threading.Condition()
+    with condition:
+        for _ in range(3000):
+            if holds():
+                return
+            condition.wait(0.01)
+    raise AssertionError("it took too long")
+
+
+def test_a_node_that_was_paused_does_no_harm(nodes: Nodes) -> None:
+    """Others have what it had; on waking it answers what was asked of it, and sees what they wrote."""
+    one, two = nodes.urls
+    sleeper, awake = client(two), client(one)
+    sleeper.put_item(TableName="Cars", Item=item("sleeper", "red"))
+    process = nodes._processes[1]
+    process.signal(signal.SIGSTOP)
+    try:
+        for n in range(KEYS):
+            awake.put_item(TableName="Cars", Item=item(f"{n}", "green"))
+        awake.put_item(TableName="Cars", Item=item("sleeper", "green"))
+    finally:
+        process.signal(signal.SIGCONT)
+
+    got = sleeper.get_item(TableName="Cars", Key={"pk": {"S": "sleeper"}}, ConsistentRead=True)
+    assert item("sleeper", "green") == got["Item"]
+    for n in range(KEYS):
+        assert (
+            item(f"{n}", "green")
+            == sleeper.get_item(TableName="Cars", Key={"pk": {"S": f"{n}"}}, ConsistentRead=True)["Item"]
+        )
