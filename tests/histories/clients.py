@@ -10,6 +10,7 @@ import asyncio
 import random
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from tests.histories import wire
-from tests.histories.history import History, Operation, Step, position
+from tests.histories.history import History, Operation, Step, apart, position
 from tests.histories.workload import Workload
 from tests.raw import SIGNED, ask
 from tests.tables import table_request
@@ -49,6 +50,7 @@ class Clients:
             by further clients, one after the other, while that server lives.
         keys: How many registers they share; lists and accounts come on top.
         transactions: The share of requests that are transactions.
+        draw: What they ask for.
         seed: For the dice; what was concurrent is another matter, so a seed repeats the requests alone.
     """
 
@@ -62,11 +64,13 @@ class Clients:
         keys: int = 1000,
         seed: int = 0,
         transactions: float = 0.12,
+        draw: Callable[[Workload], tuple[Step, ...]] = Workload.draw,
     ) -> None:
         self.history = history
         self.host = urlsplit(url).netloc
         self.dice = random.Random(f"{seed} {run}")
         self.workload = Workload(history, self.dice, keys, transactions)
+        self.draw = draw
         self.stopped = False
         self._run = run
         self._clients = clients
@@ -104,7 +108,7 @@ class Clients:
 
     def answered(self, operation: Operation) -> None:
         """Called by a connection, with an operation that ended."""
-        self.history.operations.append(operation)
+        self.history.operations += apart(operation) if self.history.several else [operation]
         self.workload.saw(operation)
         if operation.answered is not None:
             with self._changed:
@@ -181,8 +185,11 @@ class _Connection(asyncio.Protocol):
         if self._clients.stopped or self._transport.is_closing():
             self._transport.abort()
             return
-        self._steps = self._clients.workload.draw()
-        operation, request = wire.request(self._steps, self._clients.dice.random() < 0.5)
+        self._steps = self._clients.draw(self._clients.workload)
+        consistent = self._clients.dice.random() < 0.5
+        if self._clients.history.several and self._steps[0].key[0] != "r":
+            consistent = True
+        operation, request = wire.request(self._steps, consistent)
         body = orjson.dumps(request)
         head = _HEAD.format(host=self._clients.host, operation=operation, length=len(body))
         self._called = time.monotonic_ns()

@@ -17,6 +17,7 @@ from .model import LOOKS, Refused
 # A read's position is an entry: it has seen all of that, so it comes after whatever index is in there.
 INDEX_BITS = 20
 WHOLE_ENTRY = (1 << INDEX_BITS) - 1
+PARTITION_BITS = 54  # and up
 NEVER = 1 << 62
 
 
@@ -90,9 +91,13 @@ class History:
         runs: When each run began. A run begins with a server that has been started anew: what was in doubt
             before has happened by then, or never will.
         appends: How many transactions that append were drawn; it says which lists are in use.
+        several: Whether several partitions were asked. Then positions of different ones say nothing of each other, a
+            transaction that a crash left in doubt may yet be done in a later run, and reads without ConsistentRead
+            are not for judges who know of transactions.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, several: bool = False) -> None:
+        self.several = several
         self.operations: list[Operation] = []
         self.runs: list[int] = []
         self.appends = 0
@@ -112,12 +117,31 @@ class History:
 
     def deadline(self, operation: Operation) -> int:
         """When an operation in doubt has happened, if it ever does."""
+        if self.several and is_transaction(operation):
+            return NEVER
         following = bisect_right(self.runs, operation.called)
         return self.runs[following] if following < len(self.runs) else NEVER
 
     def told(self) -> list[Operation]:
         """Those whose result is known."""
         return [operation for operation in self.operations if operation.told is not None]
+
+    def by_partition(self) -> "list[History]":
+        """What the positions of each partition are to explain; all, where there is one.
+
+        Where there are several it is the registers, which no transaction writes: a transaction has a place in each.
+        """
+        if not self.several:
+            return [self]
+        singles = [one for one in self.operations if not is_transaction(one) and one.steps[0].key[0] == "r"]
+        homes = {one.steps[0].key: one.position >> PARTITION_BITS for one in singles if one.told is not None}
+        parts = []
+        for partition in sorted(set(homes.values())):
+            part = History()
+            part.runs = self.runs
+            part.operations = [one for one in singles if homes.get(one.steps[0].key) == partition]
+            parts.append(part)
+        return parts
 
     def doubts(self) -> Iterator[Operation]:
         """Those in doubt that may have changed something."""
@@ -141,17 +165,37 @@ def is_transaction(operation: Operation) -> bool:
     return len(operation.steps) > 1 or operation.steps[0].verb == "append"
 
 
-def position(text: str) -> int:
-    """The header `x-foldb-position` as a number that sorts like it.
+def apart(operation: Operation) -> list[Operation]:
+    """What several partitions told of a transaction that they refused: each of a moment of its own.
 
-    >>> position("17.0") < position("17.3") < position("17") < position("18.0")
+    Who refuses holds no key, so before another refuses, somebody may write there.
+    """
+    if not operation.refused or len(operation.steps) == 1:
+        return [operation]
+    told = zip(operation.steps, operation.told or (), strict=True)
+    return [
+        operation._replace(steps=(step,), told=(result,)) for step, result in told if type(result) is Refused
+    ]
+
+
+def position(text: str) -> int:
+    """The header `x-foldb-position` as a number that sorts like it, partition by partition; of a cut, its first.
+
+    >>> position("17.0") < position("17.3") < position("17") < position("18.0") < position("1:3")
     True
     """
-    offset, _, index = text.partition(".")
-    return int(offset) << INDEX_BITS | (int(index) if index else WHOLE_ENTRY)
+    partition, _, place = text.partition(",")[0].rpartition(":")
+    offset, _, index = place.partition(".")
+    return (
+        int(partition or 0) << PARTITION_BITS
+        | int(offset) << INDEX_BITS
+        | (int(index) if index else WHOLE_ENTRY)
+    )
 
 
 def spelt(place: int) -> str:
     """The header again."""
+    partition, place = place >> PARTITION_BITS, place & (1 << PARTITION_BITS) - 1
     offset, index = place >> INDEX_BITS, place & WHOLE_ENTRY
-    return f"{offset}" if index == WHOLE_ENTRY else f"{offset}.{index}"
+    within = f"{offset}" if index == WHOLE_ENTRY else f"{offset}.{index}"
+    return f"{partition}:{within}" if partition else within

@@ -189,14 +189,14 @@ def halve(body):
         values |= {{name: {{"L": []}} for name in values if name == ":one"}}
 
 turns = count(1)
-name, handler = dispatch._ROUTES[b"DynamoDB_20120810.{operation}"]
+name, handler, *others = dispatch._ROUTES[b"DynamoDB_20120810.{operation}"]
 
 def wrong(node, body, reply):
     if next(turns) % 5 == 0:
         {instead}
     handler(node, body, reply)
 
-dispatch._ROUTES[b"DynamoDB_20120810.{operation}"] = name, wrong
+dispatch._ROUTES[b"DynamoDB_20120810.{operation}"] = name, wrong, *others
 from foldb.cli.main import run
 run()
 """

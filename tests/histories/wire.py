@@ -61,6 +61,8 @@ def told(steps: tuple[Step, ...], status: int, body: Any) -> tuple[Any, ...] | N
         codes = {reason["Code"] for reason in reasons}
         if codes == {"None", "ConditionalCheckFailed"} or codes == {"ConditionalCheckFailed"}:
             return tuple(_reason(step, reason) for step, reason in zip(steps, reasons, strict=True))
+        if "TransactionConflict" in codes:
+            return None
     if status == 503 or error in _NOT_TAKEN:
         return None
     raise UnexpectedError(f"{steps}: {status} {body}")

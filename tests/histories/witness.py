@@ -5,6 +5,8 @@ Each answer claims a place in the log at which it is true. So there is no order 
     1. real time    what was answered before something was called has not the later position of the two
     2. replay       in the order of positions, each step tells what the client was told
 
+Positions of different partitions say nothing of each other: there each partition's are checked by themselves.
+
 An operation in doubt has no position: from the last one known before its call to the end of its run it may happen
 at any. Items that one touches are replayed as sets of possibilities (doubts.py) until what is seen leaves one.
 """
@@ -27,6 +29,11 @@ def witness(history: History) -> None:
     Raises:
         ViolationError: One is wrong there.
     """
+    for part in history.by_partition():
+        _witness(part)
+
+
+def _witness(history: History) -> None:
     told = history.told()
     called = sorted([*told, *history.doubts()], key=_by_call)
     doubts = _check_real_time(history, called, sorted(told, key=_by_answer))
