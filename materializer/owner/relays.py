@@ -117,11 +117,10 @@ class Line:
 
     def go_on(self) -> None:
         """Send what there is, as far as the window reaches."""
-        if self._timer is not None or self._closed:
+        if self._next >= self._outbox.next_number or self._timer is not None or self._closed:
             return
         attempt = self._attempt
-        for relay in self._ready():
-            size = size_of(relay.message) + _RELAY_BYTES
+        for relay, size in self._ready():
             self._next = relay.number + 1
             self._on_its_way.append((relay.number, size))
             self._bytes += size
@@ -138,20 +137,21 @@ class Line:
             if timer is not None:
                 timer.cancel()
 
-    def _ready(self) -> list[Relay]:
-        """The next messages for which there is room, and which need not be held back."""
+    def _ready(self) -> list[tuple[Relay, int]]:
+        """The next messages for which there is room, and which need not be held back, with their sizes."""
         waiting = self._outbox.unacknowledged
         if not waiting:
             return []
         self._next = max(self._next, waiting[0].number)
         room, size = WINDOW_MESSAGES - len(self._on_its_way), self._bytes
         start = self._next - waiting[0].number
-        ready: list[Relay] = []
+        ready: list[tuple[Relay, int]] = []
         for relay in islice(waiting, start, start + max(0, room)):
             if size >= WINDOW_BYTES or self._is_early(relay):
                 break
-            size += size_of(relay.message) + _RELAY_BYTES
-            ready.append(relay)
+            relay_size = size_of(relay.message) + _RELAY_BYTES
+            size += relay_size
+            ready.append((relay, relay_size))
         return ready
 
     def _is_early(self, relay: Relay) -> bool:
