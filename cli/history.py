@@ -2,43 +2,63 @@
 
 The log itself holds only what was asked. So whoever tells its story folds it along, and gets the
 changes with both images, the refusals with their units, and every sequence number as a stream
-would give it.
+would give it. Where there are several partitions their records come in the order of log time: what
+one partition told another stands before what came of it.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from heapq import merge
 from typing import Any
 
 import orjson
 
 from ..log.commands import (
+    Abandon,
     Action,
     Backfill,
+    Barrier,
     Command,
+    Cut,
+    Decide,
+    Defined,
     DefineTable,
+    DefinitionApplied,
     Delete,
     Digest,
     Expire,
     Genesis,
+    IndexEntry,
+    IndexFilled,
+    IndexSent,
     Level,
+    Message,
     Position,
+    Prepare,
     Put,
     Record,
+    Relay,
+    RelayAck,
     Settle,
+    Skip,
     Transact,
     Update,
+    Vote,
 )
-from ..log.local import LocalLog
-from ..log.local.reader import LogReader
+from ..log.log import Log
 from ..materializer.fold.outcomes import (
     Applied,
+    Begun,
     Change,
+    Counted,
     Done,
     Outcome,
     Refused,
     Skipped,
+    Taken,
     Transacted,
     TransactionRefused,
+    Units,
 )
 from ..materializer.fold.state import PartitionState
 from ..materializer.refold import fold_record
@@ -46,31 +66,60 @@ from ..model.errors import RequestError, TransactionCanceledError
 from ..model.key_schema import KeySchema
 from ..model.values import Item, load
 from .failures import CommandError, ExitCode
+from .logs import Readable
 from .output import time_text
 from .values import plain_item
-
-PARTITION = 0  # a log has one for now
 
 _DIGITS = 18  # sequence numbers have no room for more
 
 Told = dict[str, Any]
 
 
-def open_log(folder: Path) -> LogReader:
-    """The log of a database folder, to read beside whoever writes it."""
-    return LocalLog.open_reader(folder)
+def in_order(log: Readable, starts: dict[int, int]) -> Iterator[Record]:
+    """The records of these partitions from these offsets on, in the order of log time."""
+    if len(starts) == 1:
+        ((partition, start),) = starts.items()
+        return log.read(partition, start)
+    timed = [_timed(log.read(partition, start)) for partition, start in starts.items()]
+    return (record for _, _, record in merge(*timed, key=lambda one: one[:2]))
 
 
-def read_position(text: str) -> Position:
-    """Read a position as it is printed: `10482`, `10482.3`, with or without an @.
+def _timed(records: Iterator[Record]) -> Iterator[tuple[int, int, Record]]:
+    """Each with its log time, or less where the fold before `records` had come further, and its partition."""
+    time = 0
+    for record in records:
+        told = (command.time + 1 for command in record.entry.commands if isinstance(command, Relay))
+        time = max(time, _time(record), *told)
+        yield time, record.partition, record
+
+
+def end_of(log: Readable | Log, partitions: int) -> str:
+    """The last position, of each partition if there are several."""
+    ends = (Position(partition, log.end(partition) - 1) for partition in range(partitions))
+    return Cut(tuple(ends)).text(partitions)
+
+
+def _time(record: Record) -> int:
+    return record.time if record.entry.time is None else record.entry.time
+
+
+def read_position(text: str, partitions: int = 1) -> Position:
+    """Read a position as it is printed: `10482`, `10482.3` or `2:10482.3`, with or without an @.
 
     >>> read_position("@10482.3")
     Position(partition=0, offset=10482, index=3)
     """
-    offset, dot, index = text.removeprefix("@").partition(".")
-    if not _is_number(offset) or (dot and not _is_number(index)):
-        raise CommandError(f"`{text}` is not a position such as 10482 or 10482.3", ExitCode.USAGE)
-    return Position(PARTITION, int(offset), int(index) if dot else None)
+    partition, colon, place = text.removeprefix("@").rpartition(":")
+    offset, dot, index = place.partition(".")
+    if not _is_number(offset) or (dot and not _is_number(index)) or (colon and not _is_number(partition)):
+        raise CommandError(f"`{text}` is not a position such as 10482, 10482.3 or 2:10482.3", ExitCode.USAGE)
+    if bool(colon) is (partitions == 1) or (colon and int(partition) >= partitions):
+        example = "10482.3" if partitions == 1 else f"{partitions - 1}:10482.3"
+        raise CommandError(
+            f"`{text}` is no position of this log, which has {partitions} partitions: write {example}",
+            ExitCode.USAGE,
+        )
+    return Position(int(partition or 0), int(offset), int(index) if dot else None)
 
 
 def _is_number(text: str) -> bool:
@@ -80,8 +129,9 @@ def _is_number(text: str) -> bool:
 class Story:
     """Folds records and tells of each command; items are plain, or DynamoDB JSON if `typed`."""
 
-    def __init__(self, *, typed: bool = False) -> None:
-        self.state = PartitionState()
+    def __init__(self, partitions: int = 1, *, typed: bool = False) -> None:
+        self.partitions = partitions
+        self.states: dict[int, PartitionState] = defaultdict(PartitionState)
         self._show = (lambda item: item) if typed else plain_item
         self._tables: dict[int, tuple[str, KeySchema]] = {}
 
@@ -90,16 +140,17 @@ class Story:
         for record in records:
             for index, (command, outcome) in enumerate(self._fold(record)):
                 place = {
-                    "position": Position(record.partition, record.offset, index).text(),
-                    "time": time_text(record.time if record.entry.time is None else record.entry.time),
+                    "position": Position(record.partition, record.offset, index).text(self.partitions),
+                    "time": time_text(_time(record)),
                 }
                 yield from (place | told for told in self._told(command, outcome))
 
     def _fold(self, record: Record) -> list[tuple[Command, Outcome]]:
-        outcomes = fold_record(self.state, record)
+        state = self.states[record.partition]
+        outcomes = fold_record(state, record)
         commands = record.entry.commands
-        if any(isinstance(command, DefineTable) for command in commands):
-            for table_id, table in self.state.tables.items():  # a deleted table keeps its name here
+        if any(isinstance(command, DefineTable) or _defines(command) for command in commands):
+            for table_id, table in state.tables.items():  # a deleted table keeps its name here
                 self._tables[table_id] = (table.definition.name, table.definition.key)
         return list(zip(commands, outcomes, strict=True))
 
@@ -108,6 +159,10 @@ class Story:
             yield from self._transaction(command, outcome)
         elif isinstance(command, Put | Update | Delete):
             yield self._asked(command) | self._became(outcome) | _who(command)
+        elif isinstance(outcome, Taken):
+            yield self._of_owner(command) | self._became(outcome) | _who(command)
+            for applied in outcome.applied:
+                yield self._asked(applied.action) | self._became(applied)
         else:
             yield self._of_owner(command) | self._became(outcome) | _who(command)
 
@@ -157,23 +212,67 @@ class Story:
                 return told | {"level": level}
             case Digest(offset=offset, digest=digest):
                 return told | {"of": str(offset), "digest": digest}
+            case Relay(message=message):
+                place = Position(command.sender, command.offset, command.index).text(self.partitions)
+                told |= {"message": type(message).__name__, "number": command.number, "of": place}
+                return told | self._of_message(message)
+            case RelayAck(receiver=receiver, through=through):
+                return told | {"receiver": receiver, "through": through}
+            case Abandon(number=number):
+                return told | {"transaction": str(number)}
+            case Skip(offset=offset, index=index):
+                return told | {"of": Position(0, offset, index).text()}
         return told
 
-    def _became(self, outcome: Outcome) -> Told:
+    def _of_message(self, message: Message) -> Told:
+        match message:
+            case Defined(table=table, definition=definition):
+                return {"table": self._name(table), "request": definition and orjson.loads(definition)}
+            case DefinitionApplied(table=table) | IndexSent(table=table) | IndexFilled(table=table):
+                return {"table": self._name(table)}
+            case IndexEntry(table=table, item=item):
+                return {"table": self._name(table), "entry": None if item is None else self._show(load(item))}
+            case Prepare(number=number, actions=actions):
+                return {"transaction": str(number), "actions": [self._asked(action) for action in actions]}
+        told = {"transaction": str(message.number)}
+        match message:
+            case Vote(holds=holds, verdicts=verdicts):
+                return told | {"holds": holds, "verdicts": orjson.loads(verdicts)}
+            case Decide(commit=commit):
+                return told | {"commit": commit}
+        return told
+
+    def _became(self, outcome: Outcome | Counted) -> Told:
         match outcome:
             case Applied(units=units, change=change):
                 indexes = (units.local or {}) | (units.glob or {})
-                told: Told = {"outcome": "applied", "units": units.table + sum((units.glob or {}).values())}
+                told: Told = {"outcome": "applied", "units": _total(units)}
                 return (
                     told | ({"index_units": indexes} if any(indexes.values()) else {}) | self._change(change)
                 )
             case Refused(error=error, units=cost):
                 return {"outcome": "refused", "units": cost, "error": _error(error)}
+            case Counted(units=units):
+                return {"outcome": "applied", "units": _total(units)}
+            case Begun(number=number):
+                return {"outcome": "begun", "transaction": str(number)}
+            case Taken(resolved=resolved) if resolved:
+                became = [{"transaction": str(number)} | self._resolved(each) for number, each in resolved]
+                return {"outcome": "done", "resolved": became}
             case Done(progressed=progressed, change=change):
                 return {"outcome": "done" if progressed else "no effect"} | self._change(change)
             case Skipped(why=why):
                 return {"outcome": "skipped", "error": why}
         return {"outcome": "done"}
+
+    def _resolved(self, outcome: Outcome) -> Told:
+        """What became of a transaction over partitions."""
+        match outcome:
+            case Transacted():
+                return {"outcome": "applied"}
+            case TransactionRefused(error=error):
+                return {"outcome": "refused", "error": _error(error)}
+        return self._became(outcome)
 
     def _change(self, change: Change | None) -> Told:
         if change is None:
@@ -193,10 +292,18 @@ class Story:
 
 
 def _who(command: Command) -> Told:
-    if isinstance(command, Genesis | Digest):
+    if isinstance(command, Genesis | Digest | Relay | RelayAck | Barrier):
         return {}
     context = command.context
     return {"source": context.source, "request_id": context.request_id}
+
+
+def _defines(command: Command) -> bool:
+    return isinstance(command, Relay) and isinstance(command.message, Defined)
+
+
+def _total(units: Units) -> int:
+    return units.table + sum((units.glob or {}).values())
 
 
 def _error(error: RequestError) -> str:

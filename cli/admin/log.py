@@ -4,24 +4,30 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ...log.commands import Record
+from ...log.commands import Position, Record
 from ...log.local.reader import LogReader
-from ..history import PARTITION, Story, Told, open_log, read_position
+from ..failures import CommandError, ExitCode
+from ..history import Story, Told, end_of, in_order, read_position
+from ..logs import Readable, log_of
 from ..output import Output
 from ..progress import progress
-from ..session import Session, existing
+from ..session import Session
+from .copy import copy
 
 app = typer.Typer(
-    no_args_is_help=True, help="Read the log of a database folder, also while a server writes it."
+    no_args_is_help=True, help="Read the log of a database, also while a server writes it, or copy it."
 )
+app.command()(copy)
 
-Folder = Annotated[
-    Path | None, typer.Argument(metavar="[PATH]", help="The database folder, if not that of --db.")
+Place = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[PATH]", help="The database folder, or kafka://HOST:PORT/NAMESPACE, if not that of --db."
+    ),
 ]
 OnlyTable = Annotated[
     str | None, typer.Option("--table", metavar="TABLE", help="Only commands about this table.")
@@ -34,7 +40,7 @@ _FOLLOW_EVERY_S = 0.2
 @app.command()
 def cat(
     ctx: typer.Context,
-    path: Folder = None,
+    path: Place = None,
     first: Annotated[str | None, typer.Option("--from", metavar="POSITION", help="Begin here.")] = None,
     last: Annotated[str | None, typer.Option("--to", metavar="POSITION", help="End here.")] = None,
     table: OnlyTable = None,
@@ -44,32 +50,29 @@ def cat(
     Example: foldb log cat ./data --table Goods -o json
     """
     session: Session = ctx.obj
-    log = _log(session, path)
-    story = Story(typed=session.settings.typed)
-    end = log.end(PARTITION)
-    records: Iterable[Record] = log.read(PARTITION)
-    if last is not None:
-        limit = read_position(last)
+    log = log_of(session, path)
+    story = Story(log.partitions, typed=session.settings.typed)
+    begin = read_position(first, log.partitions) if first is not None else None
+    limit = read_position(last, log.partitions) if last is not None else None
+    asked = {position.partition for position in (begin, limit) if position is not None}
+    if len(asked) > 1:
+        raise CommandError("--from and --to are of two partitions: name one", ExitCode.USAGE)
+    partitions = sorted(asked) or range(log.partitions)
+    records: Iterable[Record] = in_order(log, dict.fromkeys(partitions, 0))
+    if limit is not None:
         records = takewhile(lambda record: record.offset <= limit.offset, records)
-    begin = read_position(first) if first is not None else None
-    with progress(session.settings, session.output.stderr, "log", end) as advance:
+    with progress(session.settings, session.output.stderr, "log", sum(map(log.end, partitions))) as advance:
         told = _wanted(story.tell(_counted(records, advance)), table)
-        if begin is not None:
-            told = (
-                row
-                for row in told
-                if read_position(row["position"]) >= (PARTITION, begin.offset, begin.index or 0)
-            )
-        if last is not None and limit.index is not None:
-            told = (row for row in told if read_position(row["position"]) <= limit)
+        if begin is not None or limit is not None:
+            told = _between(told, begin, limit, log.partitions)
         count = session.output.rows(told, first=_COLUMNS)
-    session.output.say(f"{count:,} commands · the log ends at @{end - 1}")
+    session.output.say(f"{count:,} commands · the log ends at @{end_of(log, log.partitions)}")
 
 
 @app.command()
 def tail(
     ctx: typer.Context,
-    path: Folder = None,
+    path: Place = None,
     count: Annotated[int, typer.Option("-n", min=0, help="How many commands.")] = 10,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on as the log grows; Ctrl-C ends it.")
@@ -81,51 +84,57 @@ def tail(
     Example: foldb log tail ./data -n 5 -f
     """
     session: Session = ctx.obj
-    log = _log(session, path)
-    story = Story(typed=session.settings.typed)
-    with progress(session.settings, session.output.stderr, "log", log.end(PARTITION)) as advance:
-        last = deque(_wanted(story.tell(_counted(log.read(PARTITION), advance)), table), maxlen=count)
+    log = log_of(session, path)
+    story = Story(log.partitions, typed=session.settings.typed)
+    with progress(session.settings, session.output.stderr, "log", _records(log)) as advance:
+        last = deque(_wanted(story.tell(_counted(_all(log), advance)), table), maxlen=count)
     session.output.rows(last, first=_COLUMNS)
     if follow:
         _follow(session.output, log, story, table)
 
 
 @app.command()
-def stats(ctx: typer.Context, path: Folder = None) -> None:
+def stats(ctx: typer.Context, path: Place = None) -> None:
     """Print how long the log is, what it holds, and how often each command was applied or refused.
 
     Example: foldb log stats ./data
     """
     session: Session = ctx.obj
-    log = _log(session, path)
-    story = Story()
-    end = log.end(PARTITION)
+    log = log_of(session, path)
+    story = Story(log.partitions)
     kinds: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()
     first = last = None
-    with progress(session.settings, session.output.stderr, "log", end) as advance:
-        for row in story.tell(_counted(log.read(PARTITION), advance)):
+    with progress(session.settings, session.output.stderr, "log", _records(log)) as advance:
+        for row in story.tell(_counted(_all(log), advance)):
             kinds[row["command"]] += 1
             outcomes[row["outcome"]] += 1
             first, last = first or row["time"], row["time"]
+    items: Counter[str] = Counter()
+    for state in story.states.values():
+        for each in state.tables.values():
+            items[each.definition.name] += each.items.count
     session.output.row(
         {
             "log_id": log.log_id.hex(),
-            "segments": log.statistics().segments,
-            "bytes": log.statistics().bytes,
-            "entries": end,
+            **_on_disk(log),
+            "partitions": log.partitions,
+            "entries": sum(state.next_offset for state in story.states.values()),
             "commands": sum(kinds.values()),
             "first": first,
             "last": last,
             "kinds": dict(kinds),
             "outcomes": dict(outcomes),
-            "tables": {table.definition.name: table.items.count for table in story.state.tables.values()},
+            "tables": dict(items),
         }
     )
 
 
-def _log(session: Session, path: Path | None) -> LogReader:
-    return open_log(session.folder if path is None else existing(path))
+def _on_disk(log: Readable) -> dict[str, int]:
+    if not isinstance(log, LogReader):
+        return {}
+    statistics = log.statistics()
+    return {"segments": statistics.segments, "bytes": statistics.bytes}
 
 
 def _counted(records: Iterable[Record], advance: Any) -> Iterator[Record]:
@@ -137,14 +146,37 @@ def _counted(records: Iterable[Record], advance: Any) -> Iterator[Record]:
 def _wanted(told: Iterator[Told], table: str | None) -> Iterator[Told]:
     if table is None:
         return told
-    return (row for row in told if table in (row.get("table"), row.get("request", {}).get("TableName")))
+    return (row for row in told if table in (row.get("table"), (row.get("request") or {}).get("TableName")))
 
 
-def _follow(output: Output, log: LogReader, story: Story, table: str | None) -> None:
+def _follow(output: Output, log: Readable, story: Story, table: str | None) -> None:
     while True:
-        if log.end(PARTITION) > story.state.next_offset:
-            output.rows(
-                _wanted(story.tell(log.read(PARTITION, story.state.next_offset)), table), first=_COLUMNS
-            )
+        behind = {
+            partition: story.states[partition].next_offset
+            for partition in range(log.partitions)
+            if log.end(partition) > story.states[partition].next_offset
+        }
+        if behind:
+            output.rows(_wanted(story.tell(in_order(log, behind)), table), first=_COLUMNS)
         else:
             time.sleep(_FOLLOW_EVERY_S)
+
+
+def _between(
+    told: Iterator[Told], first: Position | None, last: Position | None, partitions: int
+) -> Iterator[Told]:
+    """The rows from one position to another, of one partition."""
+    for row in told:
+        place = read_position(row["position"], partitions)
+        if first is not None and place < (place.partition, first.offset, first.index or 0):
+            continue
+        if last is None or last.index is None or place <= last:
+            yield row
+
+
+def _all(log: Readable) -> Iterator[Record]:
+    return in_order(log, dict.fromkeys(range(log.partitions), 0))
+
+
+def _records(log: Readable) -> int:
+    return sum(map(log.end, range(log.partitions)))

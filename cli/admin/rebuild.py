@@ -1,23 +1,26 @@
 """`foldb rebuild`: a table, or one index of it, made anew from the log, in its place or as another table."""
 
+from collections.abc import Iterator
 from hashlib import blake2b
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import typer
 
-from ...log.commands import Position
+from ...log.commands import Cut, Position, Record
 from ...materializer.fold.state import Table
 from ...materializer.rebuild import Rebuild
 from ...model.descriptions import describe
+from ...model.slots import data_partitions
 from ...model.tables import TableDefinition
 from ...model.values import Item, dump, load
 from ..commands.options import TableName
 from ..commands.table import until_settled
 from ..definitions import request_like
 from ..failures import CommandError, ExitCode, ServerError
-from ..history import PARTITION, open_log, read_position
+from ..history import read_position
 from ..loading import Loader
+from ..logs import Readable, open_log
 from ..output import counted
 from ..progress import progress
 from ..reading import Reading
@@ -88,43 +91,76 @@ def _in_place(session: Session, table: str, index: str | None) -> None:
 
 
 def _into(session: Session, name: str, to: str | None, new: str) -> None:
-    position, table = _refold(session, name, to)
-    _create(session, table.definition, new, f"{name}@{position.text()}")
+    past = _refold(session, name, to)
+    _create(session, past.definition, new, f"{name}@{past.place}")
     loader = Loader(session.client, session.shape(new))
-    with progress(session.settings, session.output.stderr, new, table.items.count) as advance:
-        items = (load(stored[0]) for _, _, _, stored in table.items.scan())
+    with progress(session.settings, session.output.stderr, new, past.items) as advance:
+        items = (load(stored[0]) for part in past.parts for _, _, _, stored in part.items.scan())
         while batch := list(islice(items, loader.BATCH)):
             loader.put(batch)
             advance(len(batch))
     loader.check()
-    _compare(session, table, session.shape(new))
+    _compare(session, past, session.shape(new))
     arn = session.shape(new).description["TableArn"]
     session.client.call("UntagResource", {"ResourceArn": arn, "TagKeys": [TAG]})
-    session.output.row({"table": new, "from": name, "position": position.text(), "items": table.items.count})
-    session.output.say(f"{new}: {counted(table.items.count, 'item')} as of @{position.text()}")
+    session.output.row({"table": new, "from": name, "position": past.place, "items": past.items})
+    session.output.say(f"{new}: {counted(past.items, 'item')} as of @{past.place}")
 
 
-def _refold(session: Session, name: str, to: str | None) -> tuple[Position, Table]:
+class _Past(NamedTuple):
+    """A table as it was, in each partition that has a part of it; `place` is the cut."""
+
+    place: str
+    parts: list[Table]
+
+    @property
+    def definition(self) -> TableDefinition:
+        return self.parts[0].definition
+
+    @property
+    def items(self) -> int:
+        return sum(part.items.count for part in self.parts)
+
+
+def _refold(session: Session, name: str, to: str | None) -> _Past:
     log = open_log(session.folder)
-    end = log.end(PARTITION)
-    position = Position(PARTITION, end - 1) if to is None else read_position(to)
-    if position.offset >= end:
-        raise CommandError(f"the log ends at @{end - 1}, before @{position.text()}", ExitCode.USAGE)
-    work = Rebuild()
-    with progress(session.settings, session.output.stderr, "refold", position.offset + 1) as advance:
+    cut = _cut(log, to)
+    parts = []
+    with progress(
+        session.settings, session.output.stderr, "refold", sum(position.offset + 1 for position in cut)
+    ) as advance:
 
-        def counted_records() -> Any:
-            for record in log.read(PARTITION):
+        def counted_records(partition: int) -> Iterator[Record]:
+            for record in log.read(partition):
                 yield record
                 advance(1)
 
-        work.fold_to(counted_records(), position)
-    table = work.state.table_named(name)
-    if table is None:
-        dropped = work.dropped.get(name)
-        hint = "" if dropped is None else f"; it was there until @{dropped}: say --to {dropped}"
-        raise CommandError(f"there is no table {name} at @{position.text()}{hint}", ExitCode.NOT_FOUND)
-    return position, table
+        for position in cut:
+            work = Rebuild()
+            work.fold_to(counted_records(position.partition), position)
+            table = work.state.table_named(name)
+            if table is None:
+                dropped = work.dropped.get(name)
+                place = position.text(log.partitions)
+                last = None if dropped is None else Position(position.partition, dropped).text(log.partitions)
+                hint = "" if last is None else f"; it was there until @{last}: say --to {last}"
+                raise CommandError(f"there is no table {name} at @{place}{hint}", ExitCode.NOT_FOUND)
+            parts.append(table)
+    return _Past(Cut(tuple(cut)).text(log.partitions), parts)
+
+
+def _cut(log: Readable, to: str | None) -> list[Position]:
+    """One position for each partition that has items: those that were named, else where the partition ends."""
+    named = {}
+    for text in to.split(",") if to is not None else ():
+        position = read_position(text, log.partitions)
+        end = log.end(position.partition)
+        if position.offset >= end:
+            last = Position(position.partition, end - 1).text(log.partitions)
+            place = position.text(log.partitions)
+            raise CommandError(f"the log ends at @{last}, before @{place}", ExitCode.USAGE)
+        named[position.partition] = position
+    return [named.get(each) or Position(each, log.end(each) - 1) for each in data_partitions(log.partitions)]
 
 
 def _create(session: Session, definition: TableDefinition, new: str, origin: str) -> None:
@@ -144,7 +180,7 @@ def _create(session: Session, definition: TableDefinition, new: str, origin: str
     until_settled(session, new)
 
 
-def _compare(session: Session, table: Table, shape: Shape) -> None:
+def _compare(session: Session, past: _Past, shape: Shape) -> None:
     """Read the new table back: it must hold the same items, to the byte."""
     reading = Reading(
         session.client,
@@ -153,7 +189,8 @@ def _compare(session: Session, table: Table, shape: Shape) -> None:
         everything=True,
     )
     written = {_digest(item) for item in reading.items()}
-    if written != {blake2b(stored[0], digest_size=16).digest() for _, _, _, stored in table.items.scan()}:
+    stored = (stored[0] for part in past.parts for _, _, _, stored in part.items.scan())
+    if written != {blake2b(item, digest_size=16).digest() for item in stored}:
         raise CommandError(
             f"{shape.name} does not hold what was written: did somebody else write to it meanwhile?",
             ExitCode.DIFFERENT,

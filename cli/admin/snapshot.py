@@ -5,12 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
+from ...log.commands import Position
 from ...log.local.disk import SystemDisk
+from ...materializer.snapshot import Head
 from ...materializer.snapshots import KEPT, Examined, Made, Snapshots
 from ..failures import CommandError, ExitCode
-from ..history import PARTITION, open_log
+from ..history import end_of
+from ..logs import Readable, open_log
 from ..output import counted, time_text
-from ..progress import progress
+from ..progress import Advance, progress
 from ..session import Session, existing
 
 app = typer.Typer(
@@ -42,24 +45,31 @@ def make(
     folder = session.folder if path is None else existing(path)
     log = open_log(folder)
     with progress(session.settings, session.output.stderr, "fold", None) as advance:
-        done = 0
+        for partition in range(log.partitions):
+            snapshots = Snapshots(folder, SystemDisk(), partition, log.partitions)
+            made = _make(snapshots, log, keep, advance, folder)
+            session.output.row(_made(made, log.partitions))
+            what = "a new snapshot" if made.is_new else "nothing has happened since the snapshot"
+            place = _place(made.head, log.partitions)
+            session.output.say(f"{what} @{place} · {counted(made.head.items, 'item')}")
 
-        def folded(commands: int) -> None:
-            nonlocal done
-            advance(commands - done)
-            done = commands
 
-        try:
-            made = Snapshots(folder, SystemDisk()).make(log, keep=keep, progress=folded)
-        except OSError as error:
-            raise CommandError(
-                f"no snapshot could be made in {folder}: {error.strerror}. The older ones are as they were, "
-                "and nothing of the database depends on it.",
-                ExitCode.UNREACHABLE,
-            ) from error
-    session.output.row(_made(made))
-    what = "a new snapshot" if made.is_new else "nothing has happened since the snapshot"
-    session.output.say(f"{what} @{made.head.offset} · {counted(made.head.items, 'item')}")
+def _make(snapshots: Snapshots, log: Readable, keep: int, advance: Advance, folder: Path) -> Made:
+    done = 0
+
+    def folded(commands: int) -> None:
+        nonlocal done
+        advance(commands - done)
+        done = commands
+
+    try:
+        return snapshots.make(log, keep=keep, progress=folded)
+    except OSError as error:
+        raise CommandError(
+            f"no snapshot could be made in {folder}: {error.strerror}. The older ones are as they were, "
+            "and nothing of the database depends on it.",
+            ExitCode.UNREACHABLE,
+        ) from error
 
 
 @app.command(name="list")
@@ -73,15 +83,19 @@ def list_(ctx: typer.Context, path: Folder = None) -> None:
     session: Session = ctx.obj
     folder = session.folder if path is None else existing(path)
     log = open_log(folder)
-    snapshots = Snapshots(folder, SystemDisk())
-    rows = (_row(snapshots.examine(offset, log)) for offset in snapshots.offsets())
+    rows = (
+        _row(snapshots.examine(offset, log), partition, log.partitions)
+        for partition in range(log.partitions)
+        for snapshots in (Snapshots(folder, SystemDisk(), partition, log.partitions),)
+        for offset in snapshots.offsets()
+    )
     count = session.output.rows(rows, first=_COLUMNS)
-    session.output.say(f"{counted(count, 'snapshot')} · the log ends at @{log.end(PARTITION) - 1}")
+    session.output.say(f"{counted(count, 'snapshot')} · the log ends at @{end_of(log, log.partitions)}")
 
 
-def _made(made: Made) -> dict[str, Any]:
+def _made(made: Made, partitions: int) -> dict[str, Any]:
     return {
-        "position": str(made.head.offset),
+        "position": _place(made.head, partitions),
         "time": time_text(made.head.time_ms),
         "items": made.head.items,
         "bytes": made.bytes,
@@ -90,13 +104,17 @@ def _made(made: Made) -> dict[str, Any]:
     }
 
 
-def _row(snapshot: Examined) -> dict[str, Any]:
+def _row(snapshot: Examined, partition: int, partitions: int) -> dict[str, Any]:
     head = snapshot.head
     said = {} if head is None else {"time": time_text(head.time_ms), "items": head.items}
     return {
-        "position": str(snapshot.offset),
+        "position": Position(partition, snapshot.offset).text(partitions),
         **said,
         "bytes": snapshot.bytes,
         "digest": snapshot.digest,
         "state": snapshot.fault or WHOLE,
     }
+
+
+def _place(head: Head, partitions: int) -> str:
+    return Position(head.partition, head.offset).text(partitions)

@@ -6,24 +6,26 @@ from typing import Annotated
 
 import typer
 
-from ...log.commands import Digest, Record
+from ...log.commands import Digest, Position
 from ...log.local.disk import SystemDisk
-from ...log.local.reader import LogReader
 from ...materializer.fold.dump import digest
 from ...materializer.fold.state import PartitionState
 from ...materializer.refold import fold_record
 from ...materializer.snapshots import Snapshots
 from ..failures import CommandError, ExitCode
-from ..history import PARTITION, open_log
+from ..logs import KAFKA, Readable, log_of
 from ..output import counted
 from ..progress import Advance, progress
-from ..session import Session, existing
+from ..session import Session
 
 
 def verify(
     ctx: typer.Context,
     path: Annotated[
-        Path | None, typer.Argument(metavar="[PATH]", help="The database folder, if not that of --db.")
+        str | None,
+        typer.Argument(
+            metavar="[PATH]", help="The database folder, or kafka://HOST:PORT/NAMESPACE, if not that of --db."
+        ),
     ] = None,
 ) -> None:
     """Read the whole log, check its chain of hashes, refold it from zero and compare digests.
@@ -34,38 +36,35 @@ def verify(
     Example: foldb verify --db ./data
     """
     session: Session = ctx.obj
-    expected = _live_digest(session) if path is None else {}
-    folder = session.folder if path is None else existing(path)
-    log = open_log(folder)
-    end = log.end(PARTITION)
-    snapshots, unusable = _snapshots(session, folder, log)
-    with progress(session.settings, session.output.stderr, "verify", 2 * end) as advance:
-        recorded = _recorded(log, advance)
-        state = PartitionState()
-        for record in log.read(PARTITION):
-            fold_record(state, record)
-            _compare(state, record, recorded.get(record.offset, ()), "the log records")
-            _compare(state, record, expected.get(record.offset, ()), "the server has")
-            _compare(state, record, snapshots.get(record.offset, ()), "the snapshot has")
-            advance(1)
-    compared = sum(len(digests) for digests in recorded.values()) + len(snapshots)
-    for offset in expected:
-        if offset < state.next_offset:
-            compared += 1
-        else:
-            session.output.warn(
-                f"the server is at @{offset}, the log can be read to @{state.next_offset - 1} only"
-            )
-    session.output.row(
-        {
-            "log_id": log.log_id.hex(),
-            "position": str(state.next_offset - 1),
-            "digest": digest(state),
-            "compared": compared,
-            "differences": 0,
-        }
+    expected = _live_digests(session) if path is None else {}
+    log = log_of(session, path)
+    folder = None if path is not None and path.startswith(KAFKA) else Path(path or session.folder)
+    ends = [log.end(partition) for partition in range(log.partitions)]
+    unusable: list[str] = []
+    compared = 0
+    digests = []
+    with progress(session.settings, session.output.stderr, "verify", 2 * sum(ends)) as advance:
+        for partition in range(log.partitions):
+            live = expected.get(partition, {})
+            snapshots, faults = _snapshots(session, folder, log, partition)
+            state, met = _refold(log, partition, live, snapshots, advance)
+            compared += met + len(snapshots)
+            compared += _met(session, state, live, log.partitions)
+            unusable += faults
+            digests.append((_place(state, log.partitions), digest(state)))
+    for place, made in digests:
+        session.output.row(
+            {
+                "log_id": log.log_id.hex(),
+                "position": place,
+                "digest": made,
+                "compared": compared,
+                "differences": 0,
+            }
+        )
+    session.output.say(
+        f"{counted(sum(ends), 'record')} · {counted(compared, 'digest')} compared · no difference"
     )
-    session.output.say(f"{counted(end, 'record')} · {counted(compared, 'digest')} compared · no difference")
     if unusable:
         raise CommandError(
             f"the log is whole, but not its snapshots: {'; '.join(unusable)}. Delete them: a start passes over them, "
@@ -74,9 +73,47 @@ def verify(
         )
 
 
-def _snapshots(session: Session, folder: Path, log: LogReader) -> tuple[dict[int, list[str]], list[str]]:
+def _refold(
+    log: Readable,
+    partition: int,
+    live: dict[int, list[str]],
+    snapshots: dict[int, list[str]],
+    advance: Advance,
+) -> tuple[PartitionState, int]:
+    """One partition folded from zero and compared on the way; its state, and how many digests the log records."""
+    recorded = _recorded(log, partition, advance)
+    state = PartitionState()
+    for record in log.read(partition):
+        fold_record(state, record)
+        _compare(state, recorded.get(record.offset, ()), "the log records", log.partitions)
+        _compare(state, live.get(record.offset, ()), "the server has", log.partitions)
+        _compare(state, snapshots.get(record.offset, ()), "the snapshot has", log.partitions)
+        advance(1)
+    return state, sum(map(len, recorded.values()))
+
+
+def _met(session: Session, state: PartitionState, live: dict[int, list[str]], partitions: int) -> int:
+    """How many of the server's digests the log reaches; of the others the operator is told."""
+    met = [offset for offset in live if offset < state.next_offset]
+    for offset in live.keys() - set(met):
+        session.output.warn(
+            f"the server is at @{offset}, the log can be read to @{_place(state, partitions)} only"
+        )
+    return len(met)
+
+
+def _place(state: PartitionState, partitions: int) -> str:
+    assert state.genesis is not None, "every log begins with Genesis"
+    return Position(state.genesis.partition, state.next_offset - 1).text(partitions)
+
+
+def _snapshots(
+    session: Session, folder: Path | None, log: Readable, partition: int
+) -> tuple[dict[int, list[str]], list[str]]:
     """The digests of the snapshots that a start would believe, by their offset, and what is wrong with the others."""
-    snapshots, end = Snapshots(folder, SystemDisk()), log.end(PARTITION)
+    if folder is None:
+        return {}, []
+    snapshots, end = Snapshots(folder, SystemDisk(), partition, log.partitions), log.end(partition)
     digests: dict[int, list[str]] = {}
     unusable = []
     for offset in snapshots.offsets():
@@ -90,22 +127,26 @@ def _snapshots(session: Session, folder: Path, log: LogReader) -> tuple[dict[int
     return digests, unusable
 
 
-def _live_digest(session: Session) -> dict[int, list[str]]:
-    """What the running server has, by the offset at which it had it."""
+def _live_digests(session: Session) -> dict[int, dict[int, list[str]]]:
+    """What the running server has: of each partition, by the offset at which it had it."""
     if session.server is None:
         return {}
     answer = session.server.admin("Digest")
-    return {int(answer["Position"].rpartition(":")[2]): [answer["Digest"]]}
+    found: dict[int, dict[int, list[str]]] = {}
+    for one in answer.get("Digests", [answer]):
+        partition, _, offset = one["Position"].rpartition(":")
+        found[int(partition or 0)] = {int(offset): [one["Digest"]]}
+    return found
 
 
-def _recorded(log: LogReader, advance: Advance) -> dict[int, list[str]]:
+def _recorded(log: Readable, partition: int, advance: Advance) -> dict[int, list[str]]:
     """Read everything once: this alone finds a flipped byte, a missing block, a swapped segment.
 
     Returns:
         Digests to compare with, by the offset of the entry after which the state had them.
     """
     found: dict[int, list[str]] = {}
-    for record in log.read(PARTITION):
+    for record in log.read(partition):
         for command in record.entry.commands:
             if isinstance(command, Digest):
                 found.setdefault(command.offset, []).append(command.digest)
@@ -125,7 +166,7 @@ def _worth_comparing(found: dict[int, list[str]]) -> dict[int, list[str]]:
     return kept
 
 
-def _compare(state: PartitionState, record: Record, digests: Sequence[str], whose: str) -> None:
+def _compare(state: PartitionState, digests: Sequence[str], whose: str, partitions: int) -> None:
     """Hold the state against digests that somebody else came to at the same position."""
     if not digests:
         return
@@ -133,6 +174,7 @@ def _compare(state: PartitionState, record: Record, digests: Sequence[str], whos
     for other in digests:
         if other != ours:
             raise CommandError(
-                f"position {record.offset}: {whose} the digest {other[:16]}..., the log folds to {ours[:16]}...",
+                f"position {_place(state, partitions)}: {whose} the digest {other[:16]}..., "
+                f"the log folds to {ours[:16]}...",
                 ExitCode.INTEGRITY,
             )
