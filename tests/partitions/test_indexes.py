@@ -107,6 +107,29 @@ def test_an_index_is_active_when_every_part_of_it_is_whole_and_everybody_knows()
     assert 30 == projection.check(cluster)
 
 
+def test_one_whole_part_does_not_make_an_index_active() -> None:
+    """Everything has been sent. Partition 1 has had it all, and the others nothing from each other."""
+    cluster, table = filled()
+    cluster.define(define("UpdateTable", table.definition.id, ADD_INDEX))
+    cluster.settle()
+    for partition in cluster.data:
+        fill(cluster, partition)
+
+    between_data = [(2, 3), (3, 2), (1, 2), (1, 3)]
+    for _ in range(5):
+        for sender, receiver in cluster.pairs():
+            if (sender, receiver) not in between_data:
+                for relay in list(cluster.states[sender].outboxes[receiver].unacknowledged):
+                    cluster.deliver(relay, receiver)
+    index = index_at(cluster)
+    whole = dict(cluster.catalog.spreading.filled)
+    cluster.settle()
+
+    assert index is not None
+    assert (True, {index.id: [1]}) == (index.backfilling, whole)
+    assert 30 == projection.check(cluster)
+
+
 def test_nobody_calls_an_index_active_while_a_partition_still_calls_it_backfilling() -> None:
     cluster, table = filled()
     cluster.define(define("UpdateTable", table.definition.id, ADD_INDEX))
