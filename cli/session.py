@@ -119,9 +119,10 @@ class Session:
         try:
             server = self._stack.enter_context(serve(existing(Path(self.settings.db))))
         except LogLockedError:
-            # A server that has the folder may only now have written down where it is.
-            url = _url(self.settings.db, self._connect)
-            if url is None:
+            # A server that has the folder may only now have written down where it is, or wants another key.
+            folder = Path(self.settings.db)
+            url = _written(folder)
+            if url is None or not _is_open(self._connect(url), folder):
                 raise
             return url
         return server.endpoint_url
@@ -165,22 +166,28 @@ def _url(db: str, connect: "Callable[[str], Client]") -> str | None:
         from .client import address
 
         return address(db)[0]
+    url = _written(Path(db))
+    try:
+        return url if url is not None and _is_open(connect(url), Path(db)) else None
+    except (CommandError, OSError):
+        return None
+
+
+def _written(folder: Path) -> str | None:
+    """The address that a server has left in the folder."""
     # A command that talks to an address does without a server's modules: they take longer to load than it runs.
     from ..server.app import ADDRESS_FILE
 
     try:
-        url = str(orjson.loads((Path(db) / ADDRESS_FILE).read_bytes())["endpoint_url"])
+        return str(orjson.loads((folder / ADDRESS_FILE).read_bytes())["endpoint_url"])
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
         return None
-    return url if _serves(connect(url), Path(db)) else None
 
 
-def _serves(client: "Client", folder: Path) -> bool:
+def _is_open(client: "Client", folder: Path) -> bool:
     """Whether that server has the folder open: one that was killed leaves its file, and its port may be another's."""
     try:
         path = client.admin("Status").get("Path")
         return path is not None and folder.samefile(path)
-    except (CommandError, OSError):
-        return False
     finally:
         client.close()

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -191,7 +192,12 @@ def test_a_server_takes_up_what_has_changed_and_nothing_that_is_wrong(
     guard.look()
     assert guard.keys is first
 
-    for wrong in (lambda: write(path, "[keys"), lambda: path.chmod(0o644), path.unlink):
+    wrongs: list[Callable[[], None]] = [
+        lambda: write(path, "[keys"),
+        lambda: path.chmod(0o644),
+        lambda: path.unlink(),
+    ]
+    for wrong in wrongs:
         wrong()
         guard.look()
         guard.look()

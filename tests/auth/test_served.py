@@ -19,8 +19,9 @@ from botocore.exceptions import ClientError, SSLError
 from pynamodb.attributes import UnicodeAttribute
 from pynamodb.models import Model
 
+import foldb as embedded
 from tests.raw import ask
-from tests.served import foldb, served
+from tests.served import FOLDB, foldb, served
 from tests.tables import table_request
 
 from .certificates import Files, make_certificates
@@ -210,7 +211,7 @@ def test_the_command_line_finds_its_key_where_it_is_told(server: Server, tmp_pat
     where = ("table", "list", "--db", server.url, "--ca", str(server.files.ca), "-o", "raw")
 
     def run(*options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        command = [Path(sys.executable).with_name("foldb"), *where, *options]
+        command = [str(FOLDB), *where, *options]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ | variables)
 
     own = {"FOLDB_ACCESS_KEY_ID": server.admin.id, "FOLDB_SECRET_ACCESS_KEY": server.admin.secret}
@@ -259,6 +260,25 @@ def test_with_keys_it_serves_other_machines_by_whatever_name(
         client.close()
         if not tls:
             assert 400 == ask(there, "ListTables", {}, Host="db.example.com", Authorization="").status
+
+
+def test_a_folder_whose_server_wants_another_key_is_not_said_to_be_locked(server: Server) -> None:
+    folder = server.keys.with_name("data")
+    ran = foldb("table", "list", "--db", folder, "--ca", server.files.ca)
+
+    assert 7 == ran.returncode
+    assert "UnrecognizedClientException" in ran.stderr
+
+
+def test_boto3_finds_the_key_of_a_server_in_its_own_process(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.admin.id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", server.admin.secret)
+    with embedded.serve(keys=str(server.keys)) as here:
+        client = boto3.Session().client("dynamodb", **here.boto3)
+        assert [] == client.list_tables()["TableNames"]
+        client.close()
 
 
 def test_what_is_wrong_with_keys_or_certificate_is_said_before_anything_is_made(

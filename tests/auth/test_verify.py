@@ -33,7 +33,7 @@ def refusal(request: Request, now_ms: int | None = None, verifier: Verifier | No
 def by_hand(names: str, **fields: str) -> Request:
     """A request on which these fields are signed and no others, whatever SDKs would say to it."""
     request = signed()
-    lower = {name.lower().encode(): value.encode() for name, value in (request.fields | fields).items()}
+    lower = {name.lower().encode(): value.encode() for name, value in {**request.fields, **fields}.items()}
     time, listed = lower[b"x-amz-date"], names.encode()
     scope = b"%b/us-east-1/dynamodb/aws4_request" % time[:8]
     text = string_to_sign(

@@ -1,6 +1,15 @@
 """Every bug that is planted, and those of the study that cannot be yet."""
 
-from . import at_the_gate, in_partitions, in_snapshots, in_the_fold, in_the_log, in_transactions
+from . import (
+    at_the_gate,
+    in_auth,
+    in_partitions,
+    in_snapshots,
+    in_the_fold,
+    in_the_log,
+    in_transactions,
+    under_faults,
+)
 
 BUGS = [
     *in_the_log.BUGS,
@@ -9,6 +18,8 @@ BUGS = [
     *in_transactions.BUGS,
     *in_partitions.BUGS,
     *at_the_gate.BUGS,
+    *in_auth.BUGS,
+    *under_faults.BUGS,
 ]
 
 # Known to be dangerous, but of parts that do not exist: nothing could be broken.
