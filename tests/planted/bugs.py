@@ -8,6 +8,7 @@ from . import (
     in_the_fold,
     in_the_log,
     in_transactions,
+    in_workers,
     under_faults,
 )
 
@@ -16,6 +17,7 @@ BUGS = [
     *in_snapshots.BUGS,
     *in_the_fold.BUGS,
     *in_transactions.BUGS,
+    *in_workers.BUGS,
     *in_partitions.BUGS,
     *at_the_gate.BUGS,
     *in_auth.BUGS,
@@ -24,9 +26,7 @@ BUGS = [
 
 # Known to be dangerous, but of parts that do not exist: nothing could be broken.
 NOT_YET = {
-    "a read with ConsistentRead from a worker that lags": "one process folds and reads, at one position",
     "an index that is written outside the partition's own step": "each index is written with its item",
     "a record that a stream shows before it is committed, or loses when it is rolled back": "there are no streams",
     "a stream iterator by time and not by place": "there are no streams",
-    "an append of a process that was thought dead": "one log on one machine is guarded by a lock on its folder",
 }

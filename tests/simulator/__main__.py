@@ -1,7 +1,9 @@
 """`python -m tests.simulator`: histories from their seeds. Exit code 1 if one is wrong.
 
---seed N one history, and what it was like --seeds A:B all from A on, before B --jobs J so many processes
---operations K what the clients of a history ask for
+--seed N            one history, and what it was like; with --verbose, all that happens in it
+--seeds A:B         all from A on, before B
+--jobs J            so many processes
+--operations K      what the clients of a history ask for
 """
 
 import argparse
@@ -24,6 +26,7 @@ def main(words: list[str]) -> int:
         prog="python -m tests.simulator", description="Histories from their seeds."
     )
     parser.add_argument("--seed", type=int, help="one history")
+    parser.add_argument("--verbose", action="store_true", help="of one history, say all that happens")
     parser.add_argument("--seeds", help="A:B, all from A on, before B")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument(
@@ -32,7 +35,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--most", type=int, default=10, help="stop after so many that are wrong")
     choices = parser.parse_args(words)
     if choices.seed is not None:
-        say(str(simulate(choices.seed, choices.operations)))
+        say(str(simulate(choices.seed, choices.operations, say if choices.verbose else None)))
         return 0
     first, _, end = (choices.seeds or "0:100").partition(":")
     totals = many(range(int(first), int(end)), choices.operations, choices.jobs, choices.most)

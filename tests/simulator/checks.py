@@ -13,7 +13,7 @@ from foldb.model.values import load
 from tests.histories.history import History, Operation, Step
 from tests.histories.model import ACCOUNTS, OPENING_BALANCE
 
-from . import requests
+from .clients import requests
 
 
 def check_at_rest(states: list[PartitionState]) -> None:

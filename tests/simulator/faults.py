@@ -59,6 +59,7 @@ class Faults:
         if self._on and self._left:
             self._left -= 1
             kind = self._dice.choice(self._kinds)
+            self._world.say(f"-- {kind}")
             _KINDS[kind](self)
             self._later(self._next, 2 * self._interval)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
+from typing import Protocol
 
 from foldb.log.codec import encode_entry
 from foldb.log.commands import Entry, Genesis, Record
@@ -46,11 +47,24 @@ class _Written(Heard):
 
     decoded: Record | None = None
 
+    def __str__(self) -> str:
+        entry = self.record().entry
+        what = ", ".join(f"{command}"[:300] for command in entry.commands)
+        return f"{self.partition}:{self.offset} at {self.time} of {entry.origin.hex()[:6]} {entry.number}: {what}"
+
     def record(self) -> Record:
         """The record."""
         if self.decoded is None:
             self.decoded = super().record()
         return self.decoded
+
+
+class Witness(Protocol):
+    """Who wants to know what happens."""
+
+    def count(self, fault: str) -> None: ...
+
+    def say(self, what: object) -> None: ...
 
 
 @dataclass(slots=True)
@@ -65,17 +79,18 @@ class _Partition:
 
 
 class SharedLog:
-    """The log itself. `faults` counts what happened to appends, by name."""
+    """The log itself."""
 
     def __init__(
         self,
         timeline: Timeline,
         dice: random.Random,
         weather: Weather,
-        count: Callable[[str], None],
+        witness: Witness,
         partitions: int,
     ) -> None:
-        self.timeline, self.dice, self.weather, self.count = timeline, dice, weather, count
+        self.timeline, self.dice, self.weather = timeline, dice, weather
+        self.count, self._say = witness.count, witness.say
         self.broker = Process(timeline, "the log")
         self.partitions = [_Partition(number, dice.randint(-2000, 2000)) for number in range(partitions)]
         for number, entry in enumerate(genesis_entries(LOG_ID, partitions)):
@@ -118,7 +133,8 @@ class SharedLog:
         record = self._write(partition, body)
         if dice.random() < weather.duplicated:
             self.count("append that stands twice")
-            self.later(partition, weather.delay(dice), lambda: _ignore(self._write(partition, body)))
+            late = dice.choice((0.0, 0.0, 20.0 * dice.random()))
+            self.later(partition, weather.delay(dice) + late, lambda: _ignore(self._write(partition, body)))
         if dice.random() < weather.unacknowledged:
             self.count("acknowledgement lost")
             return
@@ -131,6 +147,7 @@ class SharedLog:
         time = START_MS + int(self.timeline.now * 1000) + there.skew_ms
         record = _Written(partition, len(there.records), time, body)
         there.records.append(record)
+        self._say(record)
         for follower in there.followers:
             follower.wake()
         return record

@@ -16,6 +16,8 @@ from foldb.materializer.owner import Owner
 from foldb.materializer.partition import Partition
 from foldb.materializer.shared import SharedWorker
 from foldb.materializer.waiting import WaitingPartition
+from foldb.materializer.worker import Worker
+from foldb.server.partitions.hosted import Hosted
 from foldb.server.routing import Router
 
 from .log import LogSeen
@@ -44,9 +46,7 @@ class Node:
         world = self._world
         self.lives += 1
         self.process = Process(world.timeline, f"node {self.number}", skew_ms=self._skew_ms)
-        self.workers: dict[int, SharedWorker] = {}
-        self._here: dict[int, Partition] = {}
-        self._owners: dict[int, Owner] = {}
+        self.hosted: dict[int, Hosted] = {}
         self._leaders: dict[int, Node] = {}
         self._heard: dict[int, int] = {}  # by partition, the newest assignment that it knows of
         self._log = LogSeen(world.log, self.process)
@@ -75,32 +75,24 @@ class Node:
 
     def lead(self, number: int) -> None:
         """Act for a partition."""
-        if number in self._owners:
-            return
-        worker = self._fold(number)
-        owner = self._owners[number] = Owner(
-            worker,
-            self._partitions,
-            clock=self.process.clock,
-            scheduler=self.process,
-            sweep_interval=None,
-        )
-        self._partitions[number] = self._here[number]
-        owner.start()
+        hosted = self._fold(number)
+        self._partitions[number] = hosted.partition
+        hosted.lead()
 
     def stand_by(self, number: int) -> None:
         """Act for a partition no more; go on folding it, or forget it."""
-        owner = self._owners.pop(number, None)
-        if owner is not None:
-            owner.close()
-            if number and self._world.dice.random() < 0.7:
-                self.workers.pop(number).close(lambda: None)
-                del self._here[number]
         self._partitions[number] = self._there[number]
+        hosted = self.hosted.get(number)
+        if hosted is not None and hosted.leading:
+            hosted.stand_by()
+            if number and self._world.dice.random() < 0.7:
+                del self.hosted[number]
+                hosted.worker.close(_nothing)
 
     def leads(self, number: int) -> bool:
         """Whether it believes so."""
-        return number in self._owners
+        hosted = self.hosted.get(number)
+        return hosted is not None and hosted.leading
 
     def serve(
         self,
@@ -111,27 +103,35 @@ class Node:
         reply: Callable[..., None],
     ) -> None:
         """Answer another node."""
-        here = self._here.get(number)
-        if here is None:
+        hosted = self.hosted.get(number)
+        if hosted is None:
             reply(*silence)
         else:
-            getattr(here, name)(*args, reply)
+            getattr(hosted.partition, name)(*args, reply)
 
-    def _fold(self, number: int) -> SharedWorker:
+    def _fold(self, number: int) -> Hosted:
         """Begin to fold a partition, if it is not folded here yet."""
-        if number in self.workers:
-            return self.workers[number]
-        world = self._world
+        if number in self.hosted:
+            return self.hosted[number]
+        world, process = self._world, self.process
         snapshot = world.any_snapshot(number)
-        state = PartitionState() if snapshot is None else load([snapshot])
-        worker = self.workers[number] = SharedWorker(
+        worker = SharedWorker(
             self._log,
-            state,
+            PartitionState() if snapshot is None else load([snapshot]),
             new_origin=lambda: world.dice.randbytes(16),
-            scheduler=self.process,
+            scheduler=process,
             partition=number,
             on_fatal=world.fatal,
         )
-        self._here[number] = WaitingPartition(worker, clock=self.process.clock, scheduler=self.process)
-        worker.catch_up(lambda: None)
-        return worker
+        partition = WaitingPartition(worker, clock=process.clock, scheduler=process)
+        hosted = self.hosted[number] = Hosted(number, worker, partition, self._owner)
+        hosted.catch_up(_nothing)
+        return hosted
+
+    def _owner(self, worker: Worker) -> Owner:
+        process = self.process
+        return Owner(worker, self._partitions, clock=process.clock, scheduler=process, sweep_interval=None)
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""

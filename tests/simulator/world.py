@@ -2,20 +2,18 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable
 
 from foldb.materializer.fold.dump import dump
 from foldb.materializer.fold.outcomes import Defined, Outcome
 from foldb.materializer.partition import Place
-from tests.histories.history import History
+from tests.histories.history import History, Operation
 from tests.histories.workload import Workload
 
-from . import requests
-from .clients import Client
+from .clients import Client, IndexReader, TableClient, requests
 from .log import SharedLog, Weather
 from .network import Network
 from .node import Node
-from .readers import IndexReader
-from .tables import TableClient
 from .timeline import Process, Timeline
 
 
@@ -29,14 +27,15 @@ class World:
         table: The id of the table that the history is about.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, say: Callable[[str], None] | None = None) -> None:
         self.dice = random.Random(seed)
         self.seed = seed
+        self._say = say
         self.partitions = self.dice.choice((1, 3, 3, 3, 4, 5))
         self.timeline = Timeline(self.dice)
         self.weather = Weather()
         self.faults: Counter[str] = Counter()
-        self.log = SharedLog(self.timeline, self.dice, self.weather, self.count, self.partitions)
+        self.log = SharedLog(self.timeline, self.dice, self.weather, self, self.partitions)
         self.network = Network(self.timeline, self.dice, self.weather, self.count)
         self.clients = Process(self.timeline, "clients")
         self.history = History()
@@ -65,7 +64,7 @@ class World:
     @property
     def is_ready(self) -> bool:
         """Whether the table is there."""
-        self.ready_ms = max(node.workers[0].state.log_time for node in self.nodes)
+        self.ready_ms = max(node.hosted[0].state.log_time for node in self.nodes)
         return bool(self.table) and self.is_at_rest
 
     def ask(self, operations: int) -> None:
@@ -98,8 +97,8 @@ class World:
         """Whether every partition's leader has folded all, and nothing is under way there; and all others have too."""
         ends = self.ends
         for node in self.nodes:
-            for number, worker in node.workers.items():
-                state = worker.state
+            for number, hosted in node.hosted.items():
+                state = hosted.state
                 if (
                     state.next_offset < ends[number]
                     or state.unacknowledged_bytes
@@ -120,8 +119,8 @@ class World:
         """Where everybody is, for whoever looks for the reason."""
         lines = [f"ends {self.ends}; clients have {[client.left for client in self._askers]} left"]
         for node in self.nodes:
-            for number, worker in sorted(node.workers.items()):
-                state = worker.state
+            for number, hosted in sorted(node.hosted.items()):
+                state = hosted.state
                 lines.append(
                     f"{node} {'leads' if node.leads(number) else 'follows'} {number} at {state.next_offset}: "
                     f"{state.unacknowledged_bytes} bytes unacknowledged, {state.transactions}"
@@ -134,8 +133,19 @@ class World:
         return int(self.timeline.now * 1_000_000)
 
     def count(self, fault: str) -> None:
-        """Note that something happened."""
+        """Note that something went wrong."""
         self.faults[fault] += 1
+        self.say(fault)
+
+    def say(self, what: object) -> None:
+        """Say what happens, if anybody wants to know."""
+        if self._say is not None:
+            self._say(f"{self.timeline.now:10.4f}  {what}")
+
+    def ended(self, operation: Operation) -> None:
+        """Note what came of an operation."""
+        self.history.operations.append(operation)
+        self.say(operation)
 
     def fatal(self, error: BaseException) -> None:
         """A worker stopped: nothing in a simulation may make it."""
@@ -167,10 +177,10 @@ class World:
 
     def snapshot(self, node: Node, number: int) -> None:
         """Make a snapshot of what a node has folded of a partition, if it has."""
-        worker = node.workers.get(number)
-        if worker is not None:
+        hosted = node.hosted.get(number)
+        if hosted is not None:
             self.count("snapshot")
-            self._snapshots.setdefault(number, []).append(b"".join(dump(worker.state)))
+            self._snapshots.setdefault(number, []).append(b"".join(dump(hosted.state)))
 
     def any_snapshot(self, number: int) -> bytes | None:
         """One of those made of a partition, or none."""

@@ -19,13 +19,13 @@ from tests.histories.history import History, Operation, Step
 from tests.histories.model import Refused
 from tests.histories.workload import Workload
 
+from ..network import Asking
 from . import requests
-from .network import Asking
 from .requests import NotDoneError, UnclearError
 
 if TYPE_CHECKING:
-    from .node import Node
-    from .world import World
+    from ..node import Node
+    from ..world import World
 
 ATTEMPTS = 8
 _SIZE = 300  # of a command, roughly
@@ -174,7 +174,7 @@ class Request:
         if operation.refused and len(self._steps) > 1:
             self._record_refusal(operation)
         else:
-            self._world.history.operations.append(operation)
+            self._world.ended(operation)
         self._world.acknowledged += not operation.refused and not self._reads
         self._client.ended(operation)
 
@@ -183,10 +183,10 @@ class Request:
         assert operation.told is not None
         for step, told in zip(operation.steps, operation.told, strict=True):
             if type(told) is Refused or step.verb == "size":
-                self._world.history.operations.append(operation._replace(steps=(step,), told=(told,)))
+                self._world.ended(operation._replace(steps=(step,), told=(told,)))
 
     def _record(self, *, rejected: bool) -> None:
         """Nothing was told: the operation is known not to have happened, or it is in doubt."""
         answered = self._world.now_us if rejected else None
         operation = Operation(self._client.number, self._called, answered, self._steps, None)
-        self._world.history.operations.append(operation)
+        self._world.ended(operation)

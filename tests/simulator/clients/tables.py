@@ -12,12 +12,12 @@ from foldb.log.commands import Command
 from foldb.materializer.fold.outcomes import Defined, Outcome
 from foldb.materializer.partition import Place
 
+from ..network import Asking
 from . import requests
-from .network import Asking
 
 if TYPE_CHECKING:
-    from .node import Node
-    from .world import World
+    from ..node import Node
+    from ..world import World
 
 _SIZE = 300
 _TRIES = 6

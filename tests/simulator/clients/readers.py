@@ -14,11 +14,11 @@ from foldb.materializer.partition import Place
 from foldb.model.errors import RequestError
 from foldb.model.values import load
 
+from ..network import Asking
 from . import requests
-from .network import Asking
 
 if TYPE_CHECKING:
-    from .world import World
+    from ..world import World
 
 _SIZE = 300
 

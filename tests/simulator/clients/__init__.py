@@ -1,0 +1,13 @@
+"""Those who ask: for what they ask and how they judge an answer, nodes are any other network away.
+
+operations.py   requests of a history, asked again as SDKs do
+tables.py       tables and indexes that come and go
+readers.py      what was written, looked for in an index
+requests.py     all of it as commands and outcomes of the database
+"""
+
+from .operations import Client
+from .readers import IndexReader
+from .tables import TableClient
+
+__all__ = ["Client", "IndexReader", "TableClient"]
