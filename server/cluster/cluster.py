@@ -134,7 +134,7 @@ class Cluster:
             tls=None if place.tls is None else place.tls[1],
         )
         self._group: Group | None = None
-        self._joined = asyncio.Event()
+        self._joined, self._knows_tables = asyncio.Event(), asyncio.Event()
         self._leaving = False
         self._going: set[int] = set()  # partitions that are let go of
         self._background: set[asyncio.Task[None]] = set()
@@ -144,7 +144,7 @@ class Cluster:
     # From start to stop
 
     async def start(self) -> None:
-        """Listen to other nodes, join, and return when the group has said who serves what.
+        """Listen to other nodes, join, and return when this node knows who serves what, and which tables there are.
 
         Raises:
             OSError: It cannot listen there.
@@ -158,6 +158,7 @@ class Cluster:
         self._ticked = self._loop.time()
         self._look()
         await self._joined.wait()
+        await self._knows_tables.wait()
 
     async def leave(self) -> None:
         """Hand over: go on serving until the others know that this node is gone, and have taken what it had."""
@@ -188,7 +189,7 @@ class Cluster:
 
     def told(self, table: Table) -> None:
         """The group has decided."""
-        logger.info("generation %d: %d nodes", table.generation, len(table.nodes))
+        logger.info("generation %d: %s", table.generation, table.routes)
         self.table = table
         self._connect(table)
         if not self._leaving:
@@ -247,8 +248,11 @@ class Cluster:
 
     def _caught_up(self, number: int, which: int) -> None:
         if self._catching_up.get(number) == which:
+            logger.info("partition %d is folded", number)
             del self._catching_up[number]
             self._warm.add(number)
+            if number == CATALOG:
+                self._knows_tables.set()
             self.settle()
             self._ask_for_more()
 
@@ -279,6 +283,8 @@ class Cluster:
             else:
                 hosted.stand_by()
                 self._routed[number] = self._remote[number]
+        if leading != self._folded[0]:
+            logger.info("leads %s", leading)
         self._folded = leading, sorted(self._warm)
 
     def _acts_for(self, number: int) -> bool:

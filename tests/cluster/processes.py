@@ -1,7 +1,9 @@
 """Nodes of a cluster as processes, and what happens to them and to their brokers."""
 
 import random
+import re
 import signal
+import subprocess
 import time
 import uuid
 from collections.abc import Callable
@@ -12,9 +14,53 @@ from typing import Self
 from foldb.log.kafka.client import Clients
 from foldb.log.kafka.settings import Address, Security
 from tests.broker import Brokers
-from tests.crash.process import Process
+from tests.served import FOLDB
 
 PARTITIONS = 4
+_PATIENCE_S = 60
+
+
+class Process:
+    """A node. What it says goes to a file: nobody reads along, and it must not wait for a reader.
+
+    Attributes:
+        url: Where it answers.
+    """
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        folder.mkdir(exist_ok=True)
+        self._said = folder / "said"
+        with self._said.open("a") as said:
+            begun = said.tell()
+            self._process = subprocess.Popen(
+                [FOLDB, "serve", "--db", folder, "--port", "0", *options], stdout=said, stderr=said
+            )
+        self.url = self._address(begun)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Let it feel nothing."""
+        self._process.kill()
+        self._process.wait()
+
+    def terminate(self) -> float:
+        """Ask it to stop, and return the seconds that it took."""
+        begun = time.monotonic()
+        self.signal(signal.SIGTERM)
+        assert self._process.wait(_PATIENCE_S) == 0, self._said.read_text()
+        return time.monotonic() - begun
+
+    def _address(self, begun: int) -> str:
+        until = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < until and self._process.poll() is None:
+            if match := re.search(r"foldb serves (http://\S+:\d+)", self._said.read_text()[begun:]):
+                return match[1]
+            time.sleep(0.02)  # a file tells nobody that it has grown
+        self._process.kill()
+        raise AssertionError(f"foldb serve has not begun: {self._said.read_text()[begun:]}")
 
 
 class Nodes:
@@ -73,10 +119,6 @@ class Nodes:
         seconds = self._processes[number].terminate()
         self._is_gone(number)
         return seconds
-
-    def said(self, number: int) -> str:
-        """What one has said, once it has ended."""
-        return self._processes[number].said
 
     def _answers(self, number: int) -> None:
         for urls in (self.urls, self.awake):

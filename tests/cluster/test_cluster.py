@@ -155,16 +155,18 @@ def test_one_that_joins_is_asked_for_nothing_before_it_has_folded_it() -> None:
         async with cluster("one") as (group, [one]):
             two = Node(group, "two", PARTITIONS)
             two.folds.slow = two.folds.hosted[0].slow = True
-            await two.cluster.start()
+            starting = asyncio.create_task(two.cluster.start())
             await until(lambda: len(two.folds.hosted) > 4)
 
             assert {b"one"} == {(await two.ask(n))[0] for n in range(PARTITIONS)}
             assert [] == two.leading
+            assert not starting.done(), "it does not know which tables there are"
 
             for hosted in two.folds.hosted.values():
                 hosted.slow = False
                 for done in hosted.catching_up:
                     done()
+            await starting
             await until(lambda: len(two.leading) == PARTITIONS // 2)
             assert {b"one", b"two"} == {(await one.ask(n))[0] for n in range(PARTITIONS)}
             await two.cluster.stop()
