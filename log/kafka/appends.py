@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ WATCH_SECONDS: Final = 0.25
 BACKOFF_SECONDS: Final = 0.02
 BACKOFF_MAX_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 5.0
+END_SECONDS: Final = 1.0
 
 # No client's clock comes so low: with this as its time, a record was not given one by the broker.
 _NO_TIME: Final = 0
@@ -51,7 +53,7 @@ class _Append:
     producer: KafkaProducer = None
     sent: float = 0.0
     failures: int = 0
-    settled: bool = False
+    passed: bool = False  # its owner went on, and it is not sent again
 
 
 class Appends:
@@ -59,8 +61,8 @@ class Appends:
 
     Args:
         on_acknowledged: Told in the library's thread which offset of which partition was written.
-        repeat: Whether an append whose fate is unknown is repeated, and a later one of its origin settles it. Without,
-            it is answered with an AppendUnknownError, and many may be under way in order.
+        repeat: Whether an append whose fate is unknown is repeated, until it is known or a later one of its origin
+            says so. Without, it is answered with an AppendUnknownError, and no copy ever gets behind a later one.
     """
 
     def __init__(
@@ -97,8 +99,8 @@ class Appends:
             return
         if self._repeat:
             before = self._latest.get((partition, entry.origin))
-            if before is not None and not before.settled:
-                self._forget(before)
+            if before is not None:
+                before.passed = True
             self._latest[partition, entry.origin] = append
         with self._changed:
             self._pending.add(append)
@@ -144,7 +146,7 @@ class Appends:
             return
         if isinstance(error, MessageSizeTooLargeError):
             self._settle(append, LogFullError(f"the topic takes no entry of {len(append.body)} bytes"))
-        elif append.settled or not self._repeat:
+        elif append.passed or not self._repeat:
             self._settle(append, AppendUnknownError(f"Kafka did not acknowledge an entry: {error}"))
         else:
             append.failures += 1
@@ -171,7 +173,7 @@ class Appends:
         left, self._producer = self._producer, self._clients.producer()
         _end(left)
         for append in list(self._pending):
-            if append.settled:
+            if append.passed:
                 self._settle(append, AppendUnknownError("its owner went on"))
             elif append.producer is left:
                 self._send(append)
@@ -187,21 +189,21 @@ class Appends:
 
     def _answer(self, append: _Append, result: Appended | LogError) -> None:
         def answer() -> None:
-            if not append.settled:
-                self._forget(append)
+            if self._latest.get((append.partition, append.origin)) is append:
+                del self._latest[append.partition, append.origin]
+            if not append.passed or isinstance(result, Appended):
                 append.done(result)
 
         self._deliver(answer)
 
-    def _forget(self, append: _Append) -> None:
-        append.settled = True
-        if self._latest.get((append.partition, append.origin)) is append:
-            del self._latest[append.partition, append.origin]
-
 
 def _end(producer: KafkaProducer) -> None:
     """Close it at once; what is under way fails."""
-    try:
+    with suppress(KafkaError):
         producer.close(timeout=0)
-    except KafkaError:  # it would wait for that, and goes on
-        producer._sender.force_close()
+        return
+    # It wants to wait for what is under way, and goes on. So its thread is told to drop that first.
+    producer._sender.force_close()
+    producer._sender.join(END_SECONDS)
+    with suppress(KafkaError):
+        producer.close(timeout=0)

@@ -43,6 +43,11 @@ def begin(
     A log that is there already keeps its name, and what it was made with.
     """
     found = _first_commands(clients, range(partitions))
+    if 0 not in found and partitions != len(first):
+        raise LogError(
+            f"the topic {clients.address.topic} has {partitions} partitions, and a log with {len(first)} was to begin "
+            "there: delete it if nobody needs it, and it is made anew"
+        )
     if 0 not in found:
         _append(clients, producer, {0: first[0]})
         found |= _first_commands(clients, [0])

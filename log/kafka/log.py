@@ -81,13 +81,8 @@ class KafkaLog:
         except BaseException:
             self._appends.close()
             raise
-        if found.partitions > self.partitions:
-            logger.warning(
-                "the topic %s has %d partitions and the log %d: the others are never used",
-                found.name,
-                found.partitions,
-                self.partitions,
-            )
+        for text in self._unused(found):
+            logger.warning("%s", text)
         self._ends = Ends(self.clients, deliver, self._followers.expect)
         self._closed = False
 
@@ -151,7 +146,15 @@ class KafkaLog:
             found = topic.find(admin, self.clients.address.topic)
         if found is None:
             return [f"the topic {self.clients.address.topic} is gone"]
-        return [*found.problems(), *found.warnings()]
+        return [*found.problems(), *found.warnings(), *self._unused(found)]
+
+    def _unused(self, found: topic.Topic) -> list[str]:
+        if found.partitions == self.partitions:
+            return []
+        return [
+            f"the topic {found.name} has {found.partitions} partitions and the log {self.partitions}: somebody added "
+            "some, and they are never used"
+        ]
 
     def close(self) -> None:
         """Wait for what was appended, for a while; then nothing more is appended or told."""
@@ -195,7 +198,10 @@ def _fit_topic(clients: Clients, partitions: int | None, allow_unsafe: bool) -> 
         raise LogError(
             f"there is no topic {name} at {clients.address}: name one that `foldb serve` has served"
         )
-    if (problems := found.problems()) and not allow_unsafe:
+    problems = found.problems()
+    if not found.has_log_time:
+        raise LogError(problems[0])
+    if problems and not allow_unsafe:
         raise LogError(f"{problems[0]}, or start with --allow-unsafe-kafka")
     for text in (*problems, *found.warnings()):
         logger.warning("%s", text)

@@ -16,11 +16,12 @@ from .client import MESSAGE_BYTES
 
 REPLICAS: Final = 3
 
+_TIME: Final = "message.timestamp.type"
 _SETTINGS: Final = {
+    _TIME: "LogAppendTime",
     "cleanup.policy": "delete",
     "retention.ms": "-1",
     "retention.bytes": "-1",
-    "message.timestamp.type": "LogAppendTime",
     "unclean.leader.election.enable": "false",
     "compression.type": "producer",
 }
@@ -28,7 +29,7 @@ _WHY: Final = {
     "cleanup.policy": "compaction removes records",
     "retention.ms": "records are removed when they are old",
     "retention.bytes": "records are removed when there are many",
-    "message.timestamp.type": "log time is the broker's, and the same for all",
+    _TIME: "log time is the broker's, and the same for all",
     "unclean.leader.election.enable": "a broker that lacks acknowledged records may come to lead",
     "compression.type": "brokers would compress every batch anew",
     "max.message.bytes": "a request may have 16 MiB",
@@ -51,8 +52,13 @@ class Topic:
     replicas: int
     settings: Mapping[str, str]
 
+    @property
+    def has_log_time(self) -> bool:
+        """Whether brokers give records their time. Nothing makes up for that: it is log time."""
+        return self.settings[_TIME] == "LogAppendTime"
+
     def problems(self) -> list[str]:
-        """What keeps it from being a log, each with the next step."""
+        """What keeps it from being a log, each with the next step; the one that nothing makes up for first."""
         wanted = dict(_SETTINGS)
         if self.replicas >= REPLICAS:
             wanted["min.insync.replicas"] = "2"

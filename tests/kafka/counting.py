@@ -8,13 +8,13 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from foldb.log.commands import Command, Entry, Expression, Update
+from foldb.log.commands import Command, Expression, Update
 from foldb.log.kafka import KafkaLog
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.outcomes import Applied, Failed, Outcome
@@ -103,20 +103,16 @@ class Told:
         return self.done.total()
 
 
-async def count(node: Node, told: Told, while_: Callable[[], Awaitable[None]]) -> None:
-    """Let callers count for as long as something takes, and until they have counted once more after it."""
-    over = False
+async def count(node: Node, told: Told, until: Callable[[], bool]) -> None:
+    """Let callers count until something holds, and then each two times more."""
 
     async def caller(number: int) -> None:
         key, after = f"counter-{number}", 0
         while after < 2 and not node.fatal:
             told.note(key, await node.do(add_one(key)))
-            after += over
+            after += until()
 
-    callers = [asyncio.ensure_future(caller(number)) for number in range(CALLERS)]
-    await while_()
-    over = True
-    await asyncio.gather(*callers)
+    await asyncio.gather(*(caller(number) for number in range(CALLERS)))
 
 
 def copies(log: KafkaLog) -> int:
@@ -139,7 +135,3 @@ def check(node: Node, told: Told) -> None:
 def value_of(state: PartitionState, key: str) -> int:
     stored = state.tables[TABLE].items.get(key.encode(), b"")
     return 0 if stored is None else int(orjson.loads(stored[0])["n"]["N"])
-
-
-def entries_of(log: KafkaLog) -> list[Entry]:
-    return [record.entry for record in log.read(0)]

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from foldb.log.kafka import KafkaLog
-from foldb.log.log import Log
-from tests.contracts.log_contract import LogContract, Loop, entry
+from foldb.log.log import SharedLog
+from tests.contracts.log_contract import Logs, Loop, Ticking, entry
+from tests.contracts.shared_log_contract import Another, SharedLogContract
 
 
 def anywhere(kafka: str) -> str:
@@ -17,23 +18,33 @@ def anywhere(kafka: str) -> str:
     return f"kafka://{kafka}/t-{uuid.uuid4().hex[:12]}"
 
 
-class TestKafkaLog(LogContract):
+def open_log(url: str, loop: Loop, **options: Any) -> KafkaLog:
+    return KafkaLog(url, deliver=loop.deliver, random_bytes=os.urandom, **options)
+
+
+class TestKafkaLog(SharedLogContract):
     @pytest.fixture
-    def logs(self, loop: Loop, kafka: str) -> Iterator[Callable[[int, Callable[[], int]], Log]]:
+    def logs(self, loop: Loop, kafka: str) -> Iterator[Logs]:
         opened: list[KafkaLog] = []
 
         def make(partitions: int, clock: Callable[[], int]) -> KafkaLog:
-            log = KafkaLog(
-                anywhere(kafka),
-                deliver=loop.deliver,
-                random_bytes=os.urandom,
-                partitions=partitions,
-                repeat=False,
-            )
-            opened.append(log)
-            return log
+            opened.append(open_log(anywhere(kafka), loop, partitions=partitions))
+            return opened[-1]
 
         yield make
+        for log in opened:
+            log.close()
+
+    @pytest.fixture
+    def another(self, loop: Loop) -> Iterator[Another]:
+        opened: list[KafkaLog] = []
+
+        def connect(log: SharedLog) -> KafkaLog:
+            assert isinstance(log, KafkaLog)
+            opened.append(open_log(str(log.clients.address), loop))
+            return opened[-1]
+
+        yield connect
         for log in opened:
             log.close()
 
@@ -41,9 +52,9 @@ class TestKafkaLog(LogContract):
         """The broker's clock tells it."""
         return 1000
 
-    def test_log_time_never_goes_back(self, loop: Loop, logs: Callable[..., Log]) -> None:
+    def test_log_time_never_goes_back(self, loop: Loop, logs: Logs) -> None:
         """The clock is the broker's, and an acknowledgement tells the time that stands in the log."""
-        log = logs(1, None)
+        log = logs(1, Ticking(1000))
         told: list[Any] = []
         for n in range(4):
             log.append(0, entry(n), told.append)

@@ -1,0 +1,91 @@
+"""Brokers that die and that fall silent, while callers count."""
+
+import asyncio
+import gc
+import os
+import random
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.broker import Brokers, brokers
+from tests.kafka.counting import Node, Told, check, copies, count
+from tests.reliability import record
+
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+pytestmark = [
+    # kafka-python leaves the socket of a connection that was not made to the collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    *([pytest.mark.soak] if SOAK else []),
+]
+
+ROUNDS = 12 if SOAK else 1
+# Longer than the time after which brokers miss one of theirs.
+PAUSE_SECONDS = 6.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Brokers]:
+    with brokers(3) as started:
+        yield started
+
+
+def kill_one(cluster: Brokers, number: int) -> None:
+    cluster.kill(number)
+    cluster.restart()
+
+
+def pause_one(cluster: Brokers, number: int) -> None:
+    cluster.pause(number)
+    threading.Event().wait(PAUSE_SECONDS)
+    cluster.resume(number)
+
+
+@pytest.mark.parametrize("fault", [kill_one, pause_one])
+def test_a_broker_that_dies_or_falls_silent_takes_no_write_with_it(
+    cluster: Brokers, fault: Callable[[Brokers, int], None]
+) -> None:
+    """Each broker in turn, so that the leader of the log is among them."""
+
+    async def run() -> None:
+        node, told = await Node.start(f"kafka://{cluster.address}/t-{uuid.uuid4().hex[:12]}"), Told()
+        await node.create_table()
+        order = [number for _ in range(ROUNDS) for number in random.Random(1).sample((1, 2, 3), 3)]
+        silences = []
+        for number in order if SOAK else [leader(node)]:
+            done, told.longest_silence = threading.Event(), 0.0
+
+            def harm(number: int = number, done: threading.Event = done) -> None:
+                fault(cluster, number)
+                done.set()
+
+            threading.Thread(target=harm, daemon=True).start()
+            await count(node, told, until=done.is_set)
+            silences.append(told.longest_silence)
+        await node.folded()
+        assert not node.fatal
+        check(node, told)
+        record(
+            test=f"kafka: {fault.__name__.replace('_', ' ')} broker of three",
+            cycles=len(silences),
+            faults={fault.__name__: len(silences)},
+            acknowledged=told.total,
+            checked=told.total,
+            figures={"longest silence s": round(max(silences), 2), "copies": copies(node.log)},
+        )
+        node.log.close()
+
+    asyncio.run(run())
+    gc.collect()
+
+
+def leader(node: Node) -> int:
+    """Who leads the log's partition."""
+    admin = node.log.clients.admin()
+    try:
+        [topic] = admin.describe_topics([node.log.clients.address.topic])
+        return int(topic["partitions"][0]["leader_id"])
+    finally:
+        admin.close()
