@@ -1,0 +1,31 @@
+"""compose.yaml starts nodes with options that there are, and brokers with the settings that the tests' brokers have."""
+
+import re
+import shutil
+import subprocess
+
+from foldb.cli.admin.serve import serve
+from tests.house.source import ROOT
+
+COMPOSE = ROOT / "compose" / "compose.yaml"
+
+
+def test_every_option_of_a_node_is_one_of_serve() -> None:
+    options = set(re.findall(r"^ +- --([a-z-]+)", COMPOSE.read_text(), re.MULTILINE))
+    known = {name.replace("_", "-") for name in serve.__annotations__} | {"db"}
+
+    assert options
+    assert options <= known
+
+
+def test_brokers_share_their_settings_with_those_of_the_tests() -> None:
+    assert COMPOSE.read_text().count("./broker.properties:") == 3
+    assert (ROOT / "compose" / "broker.properties").exists()
+    assert '"broker.properties"' in (ROOT / "compose" / "kafka-local").read_text()
+
+
+def test_docker_reads_it_where_there_is_docker() -> None:
+    docker = shutil.which("docker")
+    if docker is not None and not subprocess.run([docker, "compose", "version"], capture_output=True).returncode:
+        done = subprocess.run([docker, "compose", "-f", COMPOSE, "config", "--quiet"], capture_output=True)
+        assert (done.returncode, done.stderr) == (0, b"")
