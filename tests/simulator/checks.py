@@ -30,6 +30,9 @@ def check_at_rest(states: list[PartitionState]) -> None:
         assert state.unacknowledged_bytes == 0, (
             f"{number} counts {state.unacknowledged_bytes} bytes of messages"
         )
+        assert not state.early, f"{number} has messages about indexes that never came: {state.early}"
+        assert not state.spreading.pending, f"{number} has tables on their way: {state.spreading}"
+        assert not state.spreading.filled, f"{number} has indexes that are filled in part: {state.spreading}"
         assert state.transactions.idle, f"{number} has transactions under way: {state.transactions}"
 
 
@@ -37,10 +40,16 @@ def check_indexes(states: list[PartitionState]) -> None:
     """Every index is the projection of its table, everything is where it belongs, all know the same tables."""
     catalog = states[0].tables
     for number, state in enumerate(states):
-        known = {table.definition.id: table.definition for table in state.tables.values()}
-        assert known == {table.definition.id: table.definition for table in catalog.values()}, (
-            f"{number} and the catalog know different tables: {known}"
-        )
+        for table_id in sorted({*state.tables, *catalog}):
+            known, told = (tables.get(table_id) for tables in (state.tables, catalog))
+            assert known is not None, f"{number} does not know table {table_id}"
+            assert told is not None, f"{number} knows table {table_id}, which is gone"
+            assert known.definition == told.definition, (
+                f"{number} knows table {table_id} as {known.definition}"
+            )
+            assert known.definition.status == "ACTIVE", (
+                f"table {table_id} is {known.definition.status} for ever"
+            )
     for table_id, table in catalog.items():
         items = _everything(states, table_id, None)
         for name, index in table.indexes.items():

@@ -9,7 +9,7 @@ like any other.
 
 from collections.abc import Iterator, Sequence
 
-from foldb.log.commands import Abandon, Backfill, Command, Context, Entry, Record, RelayAck
+from foldb.log.commands import Abandon, Backfill, Command, Context, Entry, Record, RelayAck, Settle
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.fold.transactions.coordinator import ABANDON_AFTER_MS
@@ -109,6 +109,9 @@ class Rest:
 def _proposals(state: PartitionState) -> Iterator[Command]:
     for number, _ in state.transactions.undecided():
         yield Abandon(number, _OWNER)
+    for table_id, pending in state.spreading.pending.items():
+        if pending.delayed:
+            yield Settle(table_id, _OWNER)
     for table in state.tables.values():
         for index in table.indexes.values():
             if index.is_filling and state.slots:

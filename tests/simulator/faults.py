@@ -25,6 +25,7 @@ class Faults:
     def __init__(self, world: "World") -> None:
         self._world = world
         self._dice = world.dice
+        self._usual = Weather(slow=self._dice.choice((0.0, 0.0, 0.2)), slow_for=0.3)
         every = list(_KINDS)
         self._kinds = self._dice.sample(every, self._dice.randint(0, 6))
         self._interval = self._dice.choice((0.2, 0.7, 2.0))
@@ -33,6 +34,7 @@ class Faults:
 
     def start(self) -> None:
         """Let the first come."""
+        self._calm()
         if self._kinds:
             self._later(self._next, self._interval)
 
@@ -95,7 +97,7 @@ class Faults:
         self._while_on(self._calm, 4.0)
 
     def _calm(self) -> None:
-        _copy(Weather(), self._world.weather)
+        _copy(self._usual, self._world.weather)
 
     # Nodes
 

@@ -123,14 +123,23 @@ class Node:
             partition=number,
             on_fatal=world.fatal,
         )
-        partition = WaitingPartition(worker, clock=process.clock, scheduler=process)
+        partition = WaitingPartition(
+            worker, clock=process.clock, scheduler=process, strict=world.strict_reads
+        )
         hosted = self.hosted[number] = Hosted(number, worker, partition, self._owner)
         hosted.catch_up(_nothing)
         return hosted
 
     def _owner(self, worker: Worker) -> Owner:
-        process = self.process
-        return Owner(worker, self._partitions, clock=process.clock, scheduler=process, sweep_interval=None)
+        return Owner(
+            worker,
+            self._partitions,
+            clock=self.process.clock,
+            scheduler=self.process,
+            table_delay=0.5,
+            sweep_interval=None,
+            lag_ms=self._world.index_lag_ms,
+        )
 
 
 def _nothing() -> None:

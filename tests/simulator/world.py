@@ -24,6 +24,8 @@ class World:
         dice: All chance there is.
         faults: How often what happened, by name.
         think: Seconds that a client waits at most between two requests.
+        strict_reads: Whether nodes find the log's end by entries of their own.
+        index_lag_ms: How long owners hold back what is about indexes.
         table: The id of the table that the history is about.
     """
 
@@ -41,6 +43,8 @@ class World:
         self.history = History()
         self.acknowledged = self.index_reads = 0
         self.think = self.dice.choice((0.02, 0.2, 2.0))
+        self.strict_reads = self.dice.random() < 0.2
+        self.index_lag_ms = self.dice.choice((0, 0, 0, 800))
         self.table = 0
         self.ready_ms = 0
         self._askers: list[Client | TableClient | IndexReader] = []

@@ -126,9 +126,12 @@ def pk_of(key: str) -> bytes:
     return key.encode()
 
 
-def define(operation: str, table: int, request: dict[str, Any], uuid: str) -> DefineTable:
-    """A table command."""
-    return DefineTable(operation, table, orjson.dumps(request, option=orjson.OPT_SORT_KEYS), uuid, _CONTEXT)
+def define(
+    operation: str, table: int, request: dict[str, Any], uuid: str, *, settle: bool = False
+) -> DefineTable:
+    """A table command; with `settle` the owner's timer settles it."""
+    body = orjson.dumps(request, option=orjson.OPT_SORT_KEYS)
+    return DefineTable(operation, table, body, uuid, _CONTEXT, settle)
 
 
 def new_table(name: str, *indexes: str) -> dict[str, Any]:

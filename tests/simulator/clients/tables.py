@@ -48,12 +48,12 @@ class TableClient:
             for step in dice.sample(self._script, dice.randint(0, 4)):
                 self._script.remove(step)
             indexes = dice.choice(((), ("first",)))
-            self._ask(
-                requests.define("CreateTable", 0, requests.new_table(self._name, *indexes), self._uuid())
-            )
+            self._define("CreateTable", requests.new_table(self._name, *indexes))
 
-    def _uuid(self) -> str:
-        return f"{self._world.dice.getrandbits(64):x}"
+    def _define(self, operation: str, request: dict[str, Any]) -> None:
+        dice = self._world.dice
+        uuid, settle = f"{dice.getrandbits(64):x}", dice.random() < 0.3
+        self._ask(requests.define(operation, self._table, request, uuid, settle=settle))
 
     def _next(self) -> None:
         if not self._table or not self._script:
@@ -61,22 +61,15 @@ class TableClient:
             self._later(self.start)
             return
         step = self._script.pop(0)
-        name, table = self._name, self._table
         match step:
             case "write":
                 self._write(12)
             case "add":
-                self._ask(
-                    requests.define("UpdateTable", table, requests.new_index(name, "second"), self._uuid())
-                )
+                self._define("UpdateTable", requests.new_index(self._name, "second"))
             case "drop":
-                self._ask(
-                    requests.define(
-                        "UpdateTable", table, requests.without_index(name, "second"), self._uuid()
-                    )
-                )
+                self._define("UpdateTable", requests.without_index(self._name, "second"))
             case _:
-                self._ask(requests.define("DeleteTable", table, {"TableName": name}, self._uuid()))
+                self._define("DeleteTable", {"TableName": self._name})
 
     def _later(self, call: Any) -> None:
         self._world.clients.call_later(self._world.think * 3 * self._world.dice.random(), call)
