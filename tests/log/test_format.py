@@ -1,14 +1,19 @@
-"""FORMAT.md's example is what the code writes."""
+"""FORMAT.md's example is what the code writes, and every log that a release wrote is read by this version."""
 
 import json
 import re
+import shutil
 from pathlib import Path
 
+import pytest
+
 from foldb.log import codec
-from foldb.log.codec import CURRENT, encode_entry, fingerprint_of
+from foldb.log.codec import CURRENT, encode_entry, fingerprint_of, schema_files
 from foldb.log.commands import Context, Entry, Put
-from foldb.log.local import segment
+from foldb.log.local import LocalLog, segment
 from foldb.log.log import genesis_entry
+
+from .generate_golden import GOLDEN, number, text
 
 TEXT = Path(codec.__file__).with_name("FORMAT.md").read_text()
 LOG_ID = b"an example's log"
@@ -53,3 +58,29 @@ def test_a_header_names_the_schema_that_its_fingerprint_names() -> None:
 
     assert CURRENT == fingerprint_of(fields["entry"])
     assert CURRENT == segment.read_header(header).fingerprint
+
+
+# Golden logs
+
+
+def test_every_released_schema_has_a_golden_log() -> None:
+    assert [number(known) for known in schema_files()] == sorted(path.name for path in GOLDEN.iterdir())
+
+
+@pytest.mark.parametrize("folder", sorted(GOLDEN.iterdir()), ids=lambda folder: folder.name)
+def test_a_golden_log_reads_as_it_did_when_it_was_written(folder: Path) -> None:
+    reader = LocalLog.open_reader(folder)
+
+    assert (folder / "expected.json").read_text() == text([*reader.read(0), *reader.read(1)])
+
+
+@pytest.mark.parametrize("folder", sorted(GOLDEN.iterdir()), ids=lambda folder: folder.name)
+def test_a_golden_log_can_be_gone_on_with(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    shutil.copytree(folder, path, ignore=shutil.ignore_patterns("expected.json"))
+
+    log = LocalLog(path, clock=lambda: 0, deliver=print, random_bytes=bytes, on_fatal=print, create=False)
+    records = [*log.read(0), *log.read(1)]
+    log.close()
+
+    assert (folder / "expected.json").read_text() == text(records)
