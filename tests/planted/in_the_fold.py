@@ -257,10 +257,8 @@ BUGS = [
          try:
              self._log.append(self._partition, entry, lambda result: self._appended(entry, result))
 @ materializer/worker.py
--                outcomes = fold_record(
-+                outcomes = self._early
--                    self.state, Record(self._partition, result.offset, result.time_ms, entry)
--                )
+-            outcomes = fold_record(self.state, record)
++            outcomes = self._early
 """,
         WORKED,
     ),
@@ -279,7 +277,7 @@ BUGS = [
         "what waits has no bound",
         """
 @ materializer/worker.py
--        if self._waiting_bytes and self._waiting_bytes + size > self._bound:
+-        if self._waiting_bytes and self._waiting_bytes + size > self._bound and type(command) in _REFUSABLE:
 +        if False:
 """,
         WORKED,
@@ -296,10 +294,11 @@ BUGS = [
         "a worker goes on after an append of unknown fate",
         """
 @ materializer/worker.py
-         elif isinstance(result, LogError):
 +            self._answer_failed(self._settle(), InternalServerError())
--            self._stop(result)
--            return
++            self._go_on()
+-            self._stop(error)
+
+     def _fold(self, record: Record, *, own: bool) -> bool:
 """,
         WORKED,
     ),
@@ -308,8 +307,8 @@ BUGS = [
         """
 @ materializer/refold.py
 +            try:
--            fold_record(state, record)
-+                fold_record(state, record)
+-            fold_record(state, record, void)
++                fold_record(state, record, void)
 +            except FoldError:
 +                state.next_offset = record.offset + 1
              folded += len(record.entry.commands)
