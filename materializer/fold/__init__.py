@@ -4,6 +4,7 @@
                  │
                  ├── decide, then apply             writes.py, entries.py (indexes), transactions/
                  ├── which tables exist             definitions.py
+                 ├── what partitions tell others    outbox.py, messages.py; indexes.py where an index is spread
                  └── state                          state.py, storage.py; reads.py looks at it, dump.py writes it down
 
 Everything in this folder is pure: no clock, no chance, no float, no file, no thread, no order of a hash. What
