@@ -109,10 +109,10 @@ class Rest:
 def _proposals(state: PartitionState) -> Iterator[Command]:
     for number, _ in state.transactions.undecided():
         yield Abandon(number, _OWNER)
-    for table_id, pending in state.spreading.pending.items():
-        if pending.delayed:
-            yield Settle(table_id, _OWNER)
     for table in state.tables.values():
+        pending = state.spreading.pending.get(table.definition.id)
+        if table.definition.status != "ACTIVE" and (state.partitions == 1 or (pending and pending.delayed)):
+            yield Settle(table.definition.id, _OWNER)
         for index in table.indexes.values():
             if index.is_filling and state.slots:
                 yield Backfill(table.definition.id, index.definition.id, 1000, _OWNER)
