@@ -257,7 +257,7 @@ class Story:
             case Begun(number=number):
                 return {"outcome": "begun", "transaction": str(number)}
             case Taken(resolved=resolved) if resolved:
-                became = [{"transaction": str(number)} | self._resolved(each) for number, each in resolved]
+                became = [{"transaction": str(number)} | self._resolved(each) for number, each, _ in resolved]
                 return {"outcome": "done", "resolved": became}
             case Done(progressed=progressed, change=change):
                 return {"outcome": "done" if progressed else "no effect"} | self._change(change)

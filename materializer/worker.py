@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..log.commands import (
     Command,
+    Cut,
     DefineTable,
     Delete,
     Digest,
@@ -43,7 +44,7 @@ from .fold.state import PartitionState
 from .refold import fold_record, refold_log
 from .witness import witness
 
-Done: TypeAlias = Callable[[Outcome, Position], None]
+Done: TypeAlias = Callable[[Outcome, Position | Cut], None]
 
 # One entry. More commands would not be faster, and the first of them would wait longer.
 ENTRY_COMMANDS = 512
@@ -305,16 +306,17 @@ class Worker:
         """Answer the transactions that have come to their end."""
         for index, taken in enumerate(outcomes):
             if type(taken) is Taken:
-                for number, outcome in taken.resolved:
+                for number, outcome, places in taken.resolved:
                     done = self._begun.pop(number, None)
                     if done is not None:
-                        self._reply(done, outcome, Position(self._partition, offset, index))
+                        own = Position(self._partition, offset, index)
+                        self._reply(done, outcome, Cut(tuple(sorted((own, *places)))) if places else own)
 
     def _answer_failed(self, senders: list[_Waiting], error: RequestError) -> None:
         for one in senders:
             self._reply(one.done, Failed(error), self.position)
 
-    def _reply(self, done: Done, outcome: Outcome, position: Position) -> None:
+    def _reply(self, done: Done, outcome: Outcome, position: Position | Cut) -> None:
         try:
             done(outcome, position)
         except Exception as error:

@@ -33,7 +33,8 @@ def relay(state: PartitionState, command: Relay, sequence_number: int) -> Taken:
     """Fold a Relay."""
     if not receive(state, command):
         return Taken(through=state.received.get(command.sender, 0) - 1, time=state.log_time)
-    taken = take(state, command.sender, command.message, sequence_number)
+    place = command.offset, command.index
+    taken = take(state, command.sender, place, command.message, sequence_number)
     taken.through = command.number
     taken.time = state.log_time
     return taken
@@ -53,19 +54,21 @@ def relay_ack(state: PartitionState, command: RelayAck) -> Outcome:
     return Done(progressed=acknowledge(state, command.receiver, command.through))
 
 
-def take(state: PartitionState, sender: int, message: Message, sequence_number: int) -> Taken:
-    """Do what a message says."""
+def take(
+    state: PartitionState, sender: int, place: tuple[int, int], message: Message, sequence_number: int
+) -> Taken:
+    """Do what a message says, which was sent at that place, offset and index, of the sender's log."""
     match message:
         case IndexEntry() | IndexSent():
             _take_index_message(state, sender, message, sequence_number)
         case Prepare():
             return prepare(state, sender, message, sequence_number)
         case Vote():
-            return vote(state, sender, message, sequence_number)
+            return vote(state, sender, message, place, sequence_number)
         case Decide():
             return decide(state, sender, message, sequence_number)
         case Decided():
-            return decided(state, sender, message, sequence_number)
+            return decided(state, sender, message, place)
         case Defined():
             definitions.take_definition(state, message, sequence_number)
             _take_early(state, sequence_number)

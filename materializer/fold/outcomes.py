@@ -8,9 +8,9 @@ sender is told why. Outcomes are plain data, because the sender may sit on anoth
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from ...log.commands import Action, Context
+from ...log.commands import Action, Context, Position
 from ...model.capacity import write_units
 from ...model.errors import RequestError
 from ...model.tables import TableDefinition
@@ -202,6 +202,14 @@ class Begun:
     number: int
 
 
+class Resolved(NamedTuple):
+    """A transaction over partitions that has come to its end; `places` is where other participants did their part."""
+
+    number: int
+    outcome: "Outcome"
+    places: tuple[Position, ...] = ()
+
+
 @dataclass(slots=True)
 class Taken:
     """What another partition told was folded, or a transaction was given up.
@@ -212,7 +220,7 @@ class Taken:
 
     through: int = -1
     applied: Sequence[Applied] = ()
-    resolved: Sequence[tuple[int, "Outcome"]] = ()
+    resolved: Sequence["Resolved"] = ()
     time: int = 0
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from foldb.log.commands import Command, Position, Settle
+from foldb.log.commands import Command, Cut, Position, Settle
 from foldb.log.memory import MemoryLog
 from foldb.materializer import refold as refold_module
 from foldb.materializer.fold.dump import digest
@@ -44,9 +44,9 @@ class Bench:
         )
         self.worker.open()
 
-    def submit(self, command: Command, size: int = 100) -> list[tuple[Outcome, Position]]:
+    def submit(self, command: Command, size: int = 100) -> list[tuple[Outcome, Position | Cut]]:
         """Submit, and return the list that the answer will be in."""
-        answers: list[tuple[Outcome, Position]] = []
+        answers: list[tuple[Outcome, Position | Cut]] = []
         self.worker.submit(command, size, lambda outcome, position: answers.append((outcome, position)))
         return answers
 
@@ -67,7 +67,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def error_of(answers: list[tuple[Outcome, Position]]) -> RequestError:
+def error_of(answers: list[tuple[Outcome, Position | Cut]]) -> RequestError:
     [(outcome, _)] = answers
     assert isinstance(outcome, Failed)
     return outcome.error
@@ -114,7 +114,7 @@ def test_what_arrives_while_an_entry_is_under_way_is_the_next(bench: Bench) -> N
 
 def test_what_clients_send_on_getting_their_replies_is_in_the_next_entry(bench: Bench) -> None:
     table = bench.table()
-    again: list[list[tuple[Outcome, Position]]] = []
+    again: list[list[tuple[Outcome, Position | Cut]]] = []
 
     def send_again(*_: object) -> None:
         again.append(bench.submit(put(table, order(9))))
@@ -413,7 +413,7 @@ class TestLocalPartition:
 
     def test_a_refused_write_has_a_position_too(self, bench: Bench) -> None:
         table = bench.table()
-        seen: list[tuple[Outcome, Position]] = []
+        seen: list[tuple[Outcome, Position | Cut]] = []
 
         command = put(table, order(1), when="attribute_exists(pk)")
         LocalPartition(bench.worker).submit(command, 10, lambda *answer: seen.append(answer))

@@ -68,8 +68,8 @@ BUGS = [
         "a commit before all votes are in",
         """
 @ materializer/fold/transactions/coordinator.py
--    if len(transaction.votes) < len(transaction.parts):
--        return Taken()
+-    if transaction.commit is not None or len(transaction.votes) < len(transaction.parts):
++    if transaction.commit is not None:
 """,
         ANY_ORDER,
     ),

@@ -36,7 +36,7 @@ BUGS = [
 @ materializer/fold/messages.py
      if not receive(state, command):
 +        if type(command.message) is IndexEntry and command.number < state.received.get(command.sender, 0):
-+            take(state, command.sender, command.message, sequence_number)
++            take(state, command.sender, (0, 0), command.message, sequence_number)
 """,
         HISTORIES,
     ),

@@ -4,14 +4,17 @@ It may be a participant too. Its own part it judges and concludes in the step in
 
 The first decision in its log is the one that counts: the last vote, or an Abandon that is folded before it. A vote
 that comes later, and whatever else is said of a transaction that has ended, changes nothing.
+
+Where all keys live in one partition, and only the token lives here, nobody has to be waited for: that partition is told
+to commit in the same breath, which it does if it found nothing to refuse.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ....log.commands import Abandon, Decide, Decided, Prepare, Transact, Vote
+from ....log.commands import Abandon, Decide, Decided, Position, Prepare, Transact, Vote
 from ..outbox import send
-from ..outcomes import Applied, Begun, Counted, Outcome, Taken, Transacted
+from ..outcomes import Applied, Begun, Counted, Outcome, Resolved, Taken, Transacted
 from ..state import PartitionState, Token
 from .participant import conclude, judge_part
 from .state import UnderWay
@@ -34,28 +37,34 @@ def begin(
             transaction.votes[me] = judge_part(state, (me, number), nths, actions)
         else:
             send(state, partition, Prepare(number, nths, actions), sequence_number)
+    if len(parts) == 1:
+        _decide(state, number, transaction, True, sequence_number)
     return Begun(number)
 
 
-def vote(state: PartitionState, sender: int, message: Vote, sequence_number: int) -> Taken:
+def vote(
+    state: PartitionState, sender: int, message: Vote, place: tuple[int, int], sequence_number: int
+) -> Taken:
     """Fold a Vote: with the last one it is decided."""
     transaction = state.transactions.under_way.get(message.number)
-    if transaction is None or transaction.commit is not None or sender not in transaction.parts:
+    if transaction is None or sender not in transaction.parts:
         return Taken()
     transaction.votes.setdefault(sender, message)
-    if len(transaction.votes) < len(transaction.parts):
+    transaction.places[sender] = place
+    if transaction.commit is not None or len(transaction.votes) < len(transaction.parts):
         return Taken()
     commit = all(one.holds for one in transaction.votes.values())
     applied = _decide(state, message.number, transaction, commit, sequence_number)
     return Taken(applied=applied, resolved=_ended(state, message.number, transaction))
 
 
-def decided(state: PartitionState, sender: int, message: Decided, sequence_number: int) -> Taken:  # noqa: ARG001  it sends nothing
+def decided(state: PartitionState, sender: int, message: Decided, place: tuple[int, int]) -> Taken:
     """Fold a Decided: with the last one the client is answered."""
     transaction = state.transactions.under_way.get(message.number)
     if transaction is None or sender not in transaction.awaited:
         return Taken()
     transaction.awaited.remove(sender)
+    transaction.places[sender] = place
     return Taken(resolved=_ended(state, message.number, transaction))
 
 
@@ -67,7 +76,7 @@ def abandon(state: PartitionState, command: Abandon, sequence_number: int) -> Ta
     if state.log_time - transaction.begun < ABANDON_AFTER_MS:
         return Taken()
     _decide(state, command.number, transaction, False, sequence_number)
-    resolved = [(command.number, _outcome(transaction))]
+    resolved = [_resolved(command.number, transaction)]
     state.transactions.free_token(transaction)
     transaction.answered = True
     _ended(state, command.number, transaction)
@@ -92,7 +101,7 @@ def _decide(
     return applied
 
 
-def _ended(state: PartitionState, number: int, transaction: UnderWay) -> list[tuple[int, Outcome]]:
+def _ended(state: PartitionState, number: int, transaction: UnderWay) -> list[Resolved]:
     """Forget a transaction that nobody has anything to do with any more; returns what its client is told."""
     if transaction.awaited:
         return []
@@ -100,9 +109,14 @@ def _ended(state: PartitionState, number: int, transaction: UnderWay) -> list[tu
     if transaction.answered:
         return []
     state.transactions.free_token(transaction)
-    if transaction.commit and transaction.token is not None:
+    if transaction.token is not None and _is_done(transaction):
         state.tokens[transaction.token] = Token(transaction.fingerprint, state.log_time)
-    return [(number, _outcome(transaction))]
+    return [_resolved(number, transaction)]
+
+
+def _resolved(number: int, transaction: UnderWay) -> Resolved:
+    places = (Position(partition, *place) for partition, place in sorted(transaction.places.items()))
+    return Resolved(number, _outcome(transaction), tuple(places))
 
 
 def _outcome(transaction: UnderWay) -> Outcome:
@@ -113,6 +127,11 @@ def _outcome(transaction: UnderWay) -> Outcome:
         each = [unheard() for _ in nths] if said is None else read(said.verdicts)
         verdicts.update(zip(nths, each, strict=True))
     ordered = [verdicts[nth] for nth in sorted(verdicts)]
-    if transaction.commit:
+    if _is_done(transaction):
         return Transacted([Counted(one.units, one.collection_size) for one in ordered])
     return refusal(ordered)
+
+
+def _is_done(transaction: UnderWay) -> bool:
+    """Whether a transaction that is decided went through: told to commit, nobody had refused."""
+    return bool(transaction.commit) and all(vote.holds for vote in transaction.votes.values())

@@ -62,11 +62,12 @@ def _under_way(number: int, transaction: UnderWay) -> list[Any]:
         transaction.commit,
         transaction.awaited,
         transaction.answered,
+        sorted([partition, *place] for partition, place in transaction.places.items()),
     ]
 
 
 def _take_under_way(transactions: Transactions, number: int, *fields: Any) -> None:
-    begun, token, fingerprint, parts, commit, awaited, answered = fields
+    begun, token, fingerprint, parts, commit, awaited, answered, places = fields
     transaction = UnderWay(
         begun,
         token,
@@ -75,6 +76,7 @@ def _take_under_way(transactions: Transactions, number: int, *fields: Any) -> No
         commit=commit,
         awaited=awaited,
         answered=answered,
+        places={partition: (offset, index) for partition, offset, index in places},
     )
     transactions.go_on(number, transaction)
 

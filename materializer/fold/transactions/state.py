@@ -31,6 +31,7 @@ class UnderWay:
         votes: What participants said of their actions.
         commit: The decision; None before it.
         awaited: The participants that have yet to say that they folded the decision.
+        places: Where in its log each of the others did what it has told of last: offset and index.
         answered: Its client knows already, for it was given up.
     """
 
@@ -41,6 +42,7 @@ class UnderWay:
     votes: dict[int, Vote] = field(default_factory=dict)
     commit: bool | None = None
     awaited: list[int] = field(default_factory=list)
+    places: dict[int, tuple[int, int]] = field(default_factory=dict)
     answered: bool = False
 
 

@@ -142,7 +142,7 @@ class Partitions:
                 self.answers[partition, number] = []
             case Taken(applied=applied, resolved=resolved):
                 self.applied.extend(applied)
-                for number, answer in resolved:
+                for number, answer, _ in resolved:
                     self.answers[partition, number].append(answer)
                     self.held_at_answer[partition, number] = any(
                         (partition, number) in state.transactions.prepared for state in self.states

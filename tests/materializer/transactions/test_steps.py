@@ -46,6 +46,7 @@ from .partitions import Partitions
 
 CONFLICT = Reason("TransactionConflict", "Transaction is ongoing for the item")
 TEN_SECONDS = 10_000
+HERE = (0, 0)
 
 
 class Pair:
@@ -111,8 +112,10 @@ def test_nothing_is_done_before_all_have_voted_and_the_client_knows_when_all_hav
     assert 1 == len(decided.applied)
     told = pair.hear(pair.first)
 
-    ((named, answer),) = told.resolved
+    ((named, answer, places),) = told.resolved
     assert number == named
+    assert [pair.second] == [place.partition for place in places]
+    assert [len(pair.partitions.records[pair.second]) - 1] == [place.offset for place in places]
     assert isinstance(answer, Transacted)
     assert [2, 2] == [action.units.table for action in answer.actions]
     assert None not in (pair.at(pair.first, pair.a), pair.at(pair.second, pair.b))
@@ -158,7 +161,7 @@ def test_who_refuses_holds_nothing_and_is_not_told_of_the_end() -> None:
     pair.hear(pair.second)
     assert pair.partitions.states[pair.second].transactions.idle
 
-    ((_, answer),) = pair.hear(pair.first).resolved
+    ((_, answer, _),) = pair.hear(pair.first).resolved
 
     assert [Reason("None"), Reason("ConditionalCheckFailed", "The conditional request failed")] == reasons(
         answer
@@ -191,7 +194,7 @@ def test_what_is_undecided_for_ten_seconds_can_be_given_up_and_a_late_vote_chang
     pair.wait(1)
     given_up = pair.partitions.abandon(pair.first, number)
     assert isinstance(given_up, Taken)
-    ((_, answer),) = given_up.resolved
+    ((_, answer, _),) = given_up.resolved
     assert [Reason("None"), CONFLICT] == reasons(answer)
     assert isinstance(pair.partitions.fold(pair.first, put(pair.table, pair.a)), Applied)
 
@@ -211,6 +214,25 @@ def test_what_is_decided_cannot_be_given_up() -> None:
     assert is_nothing(pair.partitions.abandon(pair.first, number))
     pair.partitions.deliver_all()
     assert pair.at(pair.second, pair.b) is not None
+
+
+@pytest.mark.parametrize("when", [None, "attribute_exists(pk)"])
+def test_one_that_lives_in_another_partition_alone_is_decided_there(when: str | None) -> None:
+    """Its token lives here. Nobody else has to be waited for, so it takes one exchange and cannot be given up."""
+    pair = Pair()
+    tokens = (f"token{number}" for number in range(100))
+    token = next(one for one in tokens if pair.partitions.where(0, one.encode()) == pair.first)
+    number = pair.begin(Transact([put(pair.table, pair.b, when=when)], CONTEXT, token, b"payload"))
+    pair.wait(TEN_SECONDS)
+    assert is_nothing(pair.partitions.abandon(pair.first, number))
+
+    for at in (pair.second, pair.second, pair.first):
+        assert not pair.hear(at).resolved
+    ((_, answer, _),) = pair.hear(pair.first).resolved
+
+    assert isinstance(answer, Transacted if when is None else TransactionRefused)
+    assert (when is None) == (pair.at(pair.second, pair.b) is not None)
+    assert (when is None) == (token in pair.partitions.states[pair.first].tokens)
 
 
 def test_a_token_is_in_progress_until_the_client_could_know_and_then_it_is_used() -> None:
@@ -278,10 +300,10 @@ def test_what_is_said_of_an_unknown_transaction_changes_nothing() -> None:
     before = digest(state)
     number = sequence_number(0, 0, 0)
     for message in (Vote(7, True, b"[]"), Decided(7)):
-        assert is_nothing(take(state, pair.first, message, number))
+        assert is_nothing(take(state, pair.first, HERE, message, number))
     assert before == digest(state)
 
-    assert is_nothing(take(state, pair.first, Decide(7, True), number))
+    assert is_nothing(take(state, pair.first, HERE, Decide(7, True), number))
     assert [Decided(7)] == [relay.message for relay in state.outboxes[pair.first].unacknowledged]
 
 
@@ -295,7 +317,7 @@ def test_a_vote_shows_no_more_of_the_items_in_the_way_than_a_transaction_may_be_
             pair.partitions.fold(pair.second, put(pair.table, {"pk": {"S": name}, "x": {"S": large}}))
             checks.append(Check(pair.table.definition.id, pk, b"", CONTEXT, absent, show_refused=True))
     state = pair.partitions.states[pair.second]
-    take(state, pair.first, Prepare(0, range(len(checks)), checks), sequence_number(0, 0, 0))
+    take(state, pair.first, HERE, Prepare(0, range(len(checks)), checks), sequence_number(0, 0, 0))
 
     vote = state.outboxes[pair.first].unacknowledged[-1].message
     assert isinstance(vote, Vote)
