@@ -17,11 +17,13 @@ from ..output import Output
 from ..progress import progress
 from ..session import Session
 from .copy import copy
+from .skip import skip
 
 app = typer.Typer(
     no_args_is_help=True, help="Read the log of a database, also while a server writes it, or copy it."
 )
 app.command()(copy)
+app.command()(skip)
 
 Place = Annotated[
     str | None,

@@ -9,6 +9,7 @@ import typer
 from ...log.commands import Digest, Position
 from ...log.local.disk import SystemDisk
 from ...materializer.fold.dump import digest
+from ...materializer.fold.record import Void, voids
 from ...materializer.fold.state import PartitionState
 from ...materializer.refold import fold_record
 from ...materializer.snapshots import Snapshots
@@ -81,10 +82,10 @@ def _refold(
     advance: Advance,
 ) -> tuple[PartitionState, int]:
     """One partition folded from zero and compared on the way; its state, and how many digests the log records."""
-    recorded = _recorded(log, partition, advance)
+    recorded, void = _recorded(log, partition, advance)
     state = PartitionState()
     for record in log.read(partition):
-        fold_record(state, record)
+        fold_record(state, record, void)
         _compare(state, recorded.get(record.offset, ()), "the log records", log.partitions)
         _compare(state, live.get(record.offset, ()), "the server has", log.partitions)
         _compare(state, snapshots.get(record.offset, ()), "the snapshot has", log.partitions)
@@ -139,19 +140,26 @@ def _live_digests(session: Session) -> dict[int, dict[int, list[str]]]:
     return found
 
 
-def _recorded(log: Readable, partition: int, advance: Advance) -> dict[int, list[str]]:
+def _recorded(
+    log: Readable, partition: int, advance: Advance
+) -> tuple[dict[int, list[str]], frozenset[Void]]:
     """Read everything once: this alone finds a flipped byte, a missing block, a swapped segment.
 
     Returns:
-        Digests to compare with, by the offset of the entry after which the state had them.
+        Digests to compare with, by the offset of the entry after which the state had them; and what is void.
     """
     found: dict[int, list[str]] = {}
+    void: set[Void] = set()
     for record in log.read(partition):
         for command in record.entry.commands:
             if isinstance(command, Digest):
                 found.setdefault(command.offset, []).append(command.digest)
+        for one in voids((record,)):
+            void.add(one)
+            # Who recorded these had folded what has been void since.
+            found = {offset: digests for offset, digests in found.items() if offset < one[0]}
         advance(1)
-    return _worth_comparing(found)
+    return _worth_comparing(found), frozenset(void)
 
 
 def _worth_comparing(found: dict[int, list[str]]) -> dict[int, list[str]]:

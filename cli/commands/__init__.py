@@ -53,6 +53,7 @@ COMMANDS = {
         "admin.wait:wait",
         "Wait until a position is folded, and the global indexes have what was written up to there.",
     ),
+    "partition": Place("admin.partition:app", "Say where keys live."),
     "key": Place("admin.key:app", "Make, list and revoke access keys."),
     "cluster": Place("admin.cluster:app", "Say which nodes share a log, who serves what, and what lags behind."),
     "aws-config": Place(

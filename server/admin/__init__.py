@@ -3,6 +3,7 @@
 from ..node import Handler
 from .cluster import cluster
 from .digest import digest
+from .partition import partition
 from .rebuild import rebuild
 from .status import status
 from .wait import wait
@@ -10,6 +11,7 @@ from .wait import wait
 ADMIN: dict[str, Handler] = {
     "Cluster": cluster,
     "Digest": digest,
+    "Partition": partition,
     "Rebuild": rebuild,
     "Status": status,
     "Wait": wait,
