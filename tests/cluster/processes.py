@@ -14,10 +14,13 @@ from typing import Self
 from foldb.log.kafka.client import Clients
 from foldb.log.kafka.settings import Address, Security
 from tests.broker import Brokers
+from tests.raw import ask
 from tests.served import FOLDB
 
 PARTITIONS = 4
 _PATIENCE_S = 60
+_CLUSTER = "Foldb_20261121.Cluster"
+_LAG = 100  # entries: some are always on their way
 
 
 class Process:
@@ -120,6 +123,28 @@ class Nodes:
         self._is_gone(number)
         return seconds
 
+    def settle(self) -> None:
+        """Wait until every partition is owned by one node, and folded by another that stands by."""
+        until = time.monotonic() + _PATIENCE_S
+        while not self._is_settled():
+            assert time.monotonic() < until, ask(self.urls[0], _CLUSTER, {}).body
+            time.sleep(0.05)  # nobody tells; everybody can be asked
+
+    def _is_settled(self) -> bool:
+        """Whether all have the same table, and nobody lags behind."""
+        told = [ask(url, _CLUSTER, {}) for url in self.urls]
+        if any(answer.status != 200 for answer in told):
+            return False
+        nodes = [node for answer in told for node in answer.body["Nodes"] if node["Answers"]]
+        partitions = [partition for answer in told for partition in answer.body["Partitions"]]
+        return (
+            len(nodes) == len(self.urls) ** 2
+            and len({node["Generation"] for node in nodes}) == 1
+            and all(not one["Moving"] and one["OwnerLag"] is not None for one in partitions)
+            and all((one["StandbyLag"] or 0) < _LAG for one in partitions if one["Standby"])
+            and all(one["StandbyLag"] is not None for one in partitions if one["Standby"])
+        )
+
     def _answers(self, number: int) -> None:
         for urls in (self.urls, self.awake):
             urls.append(self._processes[number].url)
@@ -146,20 +171,24 @@ class Faults:
         nodes: The nodes.
         cluster: Their brokers.
         dice: Decides who it is.
-        pause_s: How long processes are stopped.
+        node_s: How long a node is paused.
+        broker_s: How long a broker is.
     """
 
-    def __init__(self, nodes: Nodes, cluster: Brokers, dice: random.Random, pause_s: float) -> None:
+    def __init__(
+        self, nodes: Nodes, cluster: Brokers, dice: random.Random, *, node_s: float, broker_s: float
+    ) -> None:
         self._nodes = nodes
         self._cluster = cluster
         self._dice = dice
-        self._pause_s = pause_s
+        self._node_s = node_s
+        self._broker_s = broker_s
         self.kinds: dict[str, Callable[[Callable[[], None]], None]] = {
             "node killed": self.kill_node,
             "node paused": self.pause_node,
-            "node left": self.leave,
             "broker killed": self.kill_broker,
             "broker paused": self.pause_broker,
+            "node left": self.leave,
         }
 
     def kill_node(self, meanwhile: Callable[[], None]) -> None:
@@ -173,7 +202,7 @@ class Faults:
         begun = time.monotonic()
         self._nodes.pause(number)
         meanwhile()
-        self._wait_until(begun + self._pause_s)
+        self._wait_until(begun + self._node_s)
         self._nodes.resume(number)
 
     def leave(self, meanwhile: Callable[[], None]) -> None:
@@ -193,7 +222,7 @@ class Faults:
         begun = time.monotonic()
         self._cluster.pause(number)
         meanwhile()
-        self._wait_until(begun + self._pause_s)
+        self._wait_until(begun + self._broker_s)
         self._cluster.resume(number)
         self._wait_for_replicas()
 
