@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from . import cpu, flat, memory, paging, rates, refold, start
+from . import cpu, flat, kafka, memory, paging, rates, refold, start
 from .load import require_wrk
 from .options import QUICK, Options
 
@@ -28,6 +28,7 @@ PARTS: dict[str, Callable[[Options], None]] = {
     "flat": flat.measure,
     "paging": paging.measure,
     "cpu": cpu.measure,
+    "kafka": kafka.measure,
 }
 _WITH_WRK = ("rates", "batches", "flat")
 
