@@ -37,6 +37,8 @@ class Settings:
         kafka: The file that says how brokers are spoken to (log/kafka/settings.py).
         allow_unsafe_kafka: Serve a topic that may lose records too; a new one is made as it should be.
         node_address: Where other nodes reach this one.
+        node_ca: The authority of all nodes' certificates, in PEM: nodes then call each other by TLS, and each shows its
+            `tls_cert`.
         strict_reads: A consistent read goes by an entry of its own in the log, not by what a broker says is the end.
         cluster_secret: What nodes prove to each other that they belong together by.
         session_timeout_ms: After so long without a sign of life a node's partitions are given to others.
@@ -73,6 +75,7 @@ class Settings:
     kafka: Path | None = None
     allow_unsafe_kafka: bool = False
     node_address: tuple[str, int] | None = None
+    node_ca: Path | None = None
     strict_reads: bool = False
     cluster_secret: bytes | None = None
     session_timeout_ms: int = 6000

@@ -158,6 +158,13 @@ def serve(
             "secret that all nodes have, in the file of --keys or in FOLDB_CLUSTER_SECRET.",
         ),
     ] = None,
+    node_ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Nodes call each other by TLS; each shows its --tls-cert, which this authority signed.",
+        ),
+    ] = None,
     session_timeout: Annotated[
         int,
         typer.Option(
@@ -215,6 +222,7 @@ def serve(
         kafka=kafka_settings,
         allow_unsafe_kafka=allow_unsafe_kafka,
         node_address=None if node_address is None else _address(node_address),
+        node_ca=node_ca,
         session_timeout_ms=session_timeout,
         strict_reads=strict_reads,
         cluster_secret=cluster_secret(),

@@ -192,8 +192,7 @@ def _fit_topic(clients: Clients, partitions: int | None, allow_unsafe: bool) -> 
     with closing(clients.admin()) as admin:
         found = topic.find(admin, name)
         if found is None and partitions is not None:
-            topic.create(admin, name, partitions)
-            found = topic.find(admin, name)
+            found = topic.create(admin, name, partitions)
     if found is None:
         raise LogError(
             f"there is no topic {name} at {clients.address}: name one that `foldb serve` has served"

@@ -3,6 +3,7 @@
 A topic that forgets is no log. So what somebody set to make it forget is named and refused, unless it is let pass.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,8 @@ from ...model.errors import LogError
 from .client import MESSAGE_BYTES
 
 REPLICAS: Final = 3
+_KNOWN_S: Final = 20.0
+_AGAIN_S: Final = 0.05
 
 _TIME: Final = "message.timestamp.type"
 _SETTINGS: Final = {
@@ -102,7 +105,7 @@ def find(admin: KafkaAdminClient, name: str) -> Topic | None:
     )
 
 
-def create(admin: KafkaAdminClient, name: str, partitions: int) -> None:
+def create(admin: KafkaAdminClient, name: str, partitions: int) -> Topic:
     """Make the topic, with as many replicas as there are brokers and at most three; another may be quicker.
 
     Raises:
@@ -122,3 +125,9 @@ def create(admin: KafkaAdminClient, name: str, partitions: int) -> None:
     except KafkaError as error:
         raise LogError(f"Kafka did not make the topic {name}: {error}") from None
     admin.wait_for_topics([name])
+    until = time.monotonic() + _KNOWN_S
+    while (found := find(admin, name)) is None:  # not every broker knows it at once, and any may be asked
+        if time.monotonic() > until:
+            raise LogError(f"Kafka made the topic {name}, and does not find it")
+        time.sleep(_AGAIN_S)
+    return found

@@ -6,12 +6,14 @@ cannot call; the secret is what the command line was given or, else, what stands
 
 import asyncio
 import os
+import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ...log.kafka import KafkaLog, Security
 from ...model.limits import limits_named
 from ..auth.keyfile import read_keys
+from ..http.tls import CertificateError
 from ..settings import Settings
 from .cluster import Cluster, Place
 from .link import Address
@@ -86,8 +88,32 @@ def cluster_of(node: "Node") -> Cluster:
         secret=_secret(settings),
         log_id=genesis.log_id,
         limits=limits_named(genesis.limits),
+        tls=_tls(settings),
     )
     return Cluster(place, node.partitions, node.router.partitions, node.loop, node.random_bytes)
+
+
+def _tls(settings: Settings) -> tuple[ssl.SSLContext, ssl.SSLContext] | None:
+    """How nodes call and how they are called, where that is by TLS: both ends show a certificate of one authority.
+
+    Raises:
+        CertificateError: The files cannot be used.
+    """
+    if settings.node_ca is None:
+        return None
+    if settings.tls_cert is None:
+        raise CertificateError(
+            "nodes that call each other by TLS (--node-ca) show a certificate: name it with --tls-cert"
+        )
+    try:
+        calling = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=settings.node_ca)
+        called = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=settings.node_ca)
+        called.verify_mode = ssl.CERT_REQUIRED
+        for context in (calling, called):
+            context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")
+    except (OSError, ValueError) as error:
+        raise CertificateError(f"nodes cannot call each other by TLS: {error}") from error
+    return calling, called
 
 
 def _secret(settings: Settings) -> bytes | None:

@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from ssl import SSLContext
 from typing import Any
 
 from foldb.log.commands import Position
@@ -63,18 +64,27 @@ class Peers:
         identity: Identity = IDENTITY,
         address: Address = ("127.0.0.1", 0),
         number: int = 3,
+        tls: SSLContext | None = None,
     ) -> Address:
         """Serve one partition, or none."""
         here: dict[int, Partition] = {number: partitions[0]} if partitions else {}
         served = Served(here.get, lambda: {"here": sorted(here)}, lambda: dict.fromkeys(here, 11), MODERN)
-        listener = PeerListener(served, identity, asyncio.get_running_loop(), random_bytes=os.urandom)
+        listener = PeerListener(
+            served, identity, asyncio.get_running_loop(), random_bytes=os.urandom, tls=tls
+        )
         self.listeners.append(listener)
         return await listener.start(address)
 
-    def link(self, address: Address, identity: Identity = IDENTITY, patience: Patience = QUICK) -> Link:
+    def link(
+        self,
+        address: Address,
+        identity: Identity = IDENTITY,
+        patience: Patience = QUICK,
+        tls: SSLContext | None = None,
+    ) -> Link:
         """Call somebody."""
         loop = asyncio.get_running_loop()
-        link = Link(address, identity, loop, random_bytes=os.urandom, patience=patience)
+        link = Link(address, identity, loop, random_bytes=os.urandom, patience=patience, tls=tls)
         self.links.append(link)
         return link
 

@@ -3,13 +3,19 @@
 import asyncio
 import hmac
 import logging
+import ssl
+from pathlib import Path
 
 import pytest
 
 from foldb.log.commands import Position
+from foldb.server.cluster.joining import _tls
 from foldb.server.cluster.link import Answer, Lost, NotHere, Unsent
 from foldb.server.cluster.proof import NONCE_BYTES, Identity, hello, proof
 from foldb.server.cluster.wire import GET, NODE, REACH, STATUS, frame
+from foldb.server.http.tls import CertificateError
+from foldb.server.settings import Settings
+from tests.auth.certificates import Files, make_certificates
 from tests.cluster.peers import AT, IDENTITY, LOG_ID, Told, answered, nobody, peers, run, until
 
 KEY = (7, b"car", b"", True)
@@ -103,6 +109,35 @@ def test_who_is_of_no_cluster_or_another_is_neither_answered_nor_asked(
 
     with caplog.at_level(logging.WARNING):
         run(scenario)
+
+
+def test_with_tls_only_who_has_a_certificate_of_the_same_authority_is_talked_to(tmp_path: Path) -> None:
+    ours, theirs = make_certificates(tmp_path, "ours"), make_certificates(tmp_path, "theirs")
+
+    def contexts(shown: Files, believed: Files) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+        found = _tls(Settings(node_ca=believed.ca, tls_cert=shown.cert, tls_key=shown.key))
+        assert found is not None
+        return found
+
+    async def scenario() -> None:
+        async with peers() as all_:
+            calling, called = contexts(ours, ours)
+            strange, _ = contexts(theirs, ours)
+            told = Told((b"{}", 2))
+            address = await all_.listen(told, tls=called)
+            link = all_.link(address, tls=calling)
+            stranger, plain = all_.link(address, tls=strange), all_.link(address)
+            await until(lambda: link.is_up and stranger.is_down and plain.is_down)
+
+            assert (Answer((b"{}", 2), AT),) == await answered(lambda done: link.ask(GET, 3, KEY, done))
+            assert [] == [link for link in (stranger, plain) if link.is_up]
+
+    run(scenario)
+
+
+def test_tls_without_a_certificate_to_show_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CertificateError, match="--tls-cert"):
+        _tls(Settings(node_ca=tmp_path / "ca.pem"))
 
 
 def test_what_the_listener_proves_does_not_prove_the_caller() -> None:
