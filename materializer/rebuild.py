@@ -8,10 +8,11 @@ on a state of its own, and touches the live state once, at the end, in one step.
 nothing. Where a table is spread over several partitions, each part is made anew by itself.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from ..log.commands import Defined, DefineTable, Position, Record, Relay, Settle
+from .fold.record import Void
 from .fold.state import PartitionState, Table
 from .refold import fold_record
 
@@ -25,8 +26,10 @@ class Rebuild:
         dropped: For the name of each table that was deleted, the last position at which it was there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, void: Collection[Void] = ()) -> None:
+        """Begin one; `void` is what an operator has declared void."""
         self.state = PartitionState()
+        self._void = void
         self.commands = 0
         self.dropped: dict[str, int] = {}
 
@@ -88,7 +91,7 @@ class Rebuild:
 
     def _fold(self, record: Record) -> None:
         names = set(self.state.names) if _defines(record) else None
-        fold_record(self.state, record)
+        fold_record(self.state, record, self._void)
         self.commands += len(record.entry.commands)
         if names is not None:
             self.dropped |= dict.fromkeys(sorted(names - self.state.names.keys()), record.offset - 1)

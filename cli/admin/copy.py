@@ -7,8 +7,8 @@ import typer
 from ...log.copy import copy as copy_log
 from ...log.copy import first_entries
 from ..failures import CommandError, ExitCode
-from ..history import end_of
-from ..logs import open_log, opened_for_copy
+from ..logs.places import open_log, opened_for_copy
+from ..logs.story import end_of
 from ..output import counted
 from ..progress import progress
 from ..session import Session

@@ -11,8 +11,8 @@ import typer
 from ...log.commands import Position, Record
 from ...log.local.reader import LogReader
 from ..failures import CommandError, ExitCode
-from ..history import Story, Told, end_of, in_order, read_position
-from ..logs import Readable, log_of
+from ..logs.places import Readable, log_of
+from ..logs.story import Story, Told, end_of, in_order, read_position
 from ..output import Output
 from ..progress import progress
 from ..session import Session
@@ -53,7 +53,7 @@ def cat(
     """
     session: Session = ctx.obj
     log = log_of(session, path)
-    story = Story(log.partitions, typed=session.settings.typed)
+    story = Story(log, typed=session.settings.typed)
     begin = read_position(first, log.partitions) if first is not None else None
     limit = read_position(last, log.partitions) if last is not None else None
     asked = {position.partition for position in (begin, limit) if position is not None}
@@ -87,7 +87,7 @@ def tail(
     """
     session: Session = ctx.obj
     log = log_of(session, path)
-    story = Story(log.partitions, typed=session.settings.typed)
+    story = Story(log, typed=session.settings.typed)
     with progress(session.settings, session.output.stderr, "log", _records(log)) as advance:
         last = deque(_wanted(story.tell(_counted(_all(log), advance)), table), maxlen=count)
     session.output.rows(last, first=_COLUMNS)
@@ -103,7 +103,7 @@ def stats(ctx: typer.Context, path: Place = None) -> None:
     """
     session: Session = ctx.obj
     log = log_of(session, path)
-    story = Story(log.partitions)
+    story = Story(log)
     kinds: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()
     first = last = None

@@ -18,9 +18,9 @@ from ..commands.options import TableName
 from ..commands.table import until_settled
 from ..definitions import request_like
 from ..failures import CommandError, ExitCode, ServerError
-from ..history import read_position
 from ..loading import Loader
-from ..logs import Readable, open_log
+from ..logs.places import Readable, open_log
+from ..logs.story import read_position, void_in
 from ..output import counted
 from ..progress import progress
 from ..reading import Reading
@@ -136,7 +136,7 @@ def _refold(session: Session, name: str, to: str | None) -> _Past:
                 advance(1)
 
         for position in cut:
-            work = Rebuild()
+            work = Rebuild(void_in(log, position.partition))
             work.fold_to(counted_records(position.partition), position)
             table = work.state.table_named(name)
             if table is None:

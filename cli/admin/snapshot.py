@@ -10,8 +10,8 @@ from ...log.local.disk import SystemDisk
 from ...materializer.snapshot import Head
 from ...materializer.snapshots import KEPT, Examined, Made, Snapshots
 from ..failures import CommandError, ExitCode
-from ..history import end_of
-from ..logs import Readable, open_log
+from ..logs.places import Readable, open_log
+from ..logs.story import end_of
 from ..output import counted, time_text
 from ..progress import Advance, progress
 from ..session import Session, existing

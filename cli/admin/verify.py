@@ -14,7 +14,7 @@ from ...materializer.fold.state import PartitionState
 from ...materializer.refold import fold_record
 from ...materializer.snapshots import Snapshots
 from ..failures import CommandError, ExitCode
-from ..logs import KAFKA, Readable, log_of
+from ..logs.places import KAFKA, Readable, log_of
 from ..output import counted
 from ..progress import Advance, progress
 from ..session import Session

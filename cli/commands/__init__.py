@@ -55,7 +55,9 @@ COMMANDS = {
     ),
     "partition": Place("admin.partition:app", "Say where keys live."),
     "key": Place("admin.key:app", "Make, list and revoke access keys."),
-    "cluster": Place("admin.cluster:app", "Say which nodes share a log, who serves what, and what lags behind."),
+    "cluster": Place(
+        "admin.cluster:app", "Say which nodes share a log, who serves what, and what lags behind."
+    ),
     "aws-config": Place(
         "admin.serve:aws_config",
         "Print settings that point boto3, the AWS CLI and Terraform at the database.",

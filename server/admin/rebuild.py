@@ -26,7 +26,10 @@ def rebuild(node: Node, body: dict[str, Any], reply: Reply) -> None:
             raise ValidationError(f"The table {job.name} is being rebuilt: one at a time")
         _check(node.table_in_any_status(name), index)
         number = 1 if job is None else job.number + 1
-        parts = [node.partitions.hosted[part] for part in data_partitions(node.partitions.count)]
+        wanted, hosted = data_partitions(node.partitions.count), node.partitions.hosted
+        if not all(partition in hosted for partition in wanted):
+            raise ValidationError("A table is rebuilt by a node that has all of it: other nodes own parts of this one")
+        parts = [hosted[partition] for partition in wanted]
         job = RebuildJob(parts, node.log, node.loop, name, number, index)
         node.rebuilding = job
         job.go_on()

@@ -52,7 +52,7 @@ class RebuildJob:
         self._nth = 0  # the partition that is under way
         self._log = log
         self._loop = loop
-        self._work = Rebuild()
+        self._work = Rebuild(self._live.voided)
         self._records: Iterator[Record] = iter(())
         self._items = 0
         self._same = True
@@ -66,9 +66,10 @@ class RebuildJob:
                 self._loop.call_soon(self.go_on)
                 return
             self._install()
-            self._work, self._records = Rebuild(), iter(())  # the rebuilt state was as large as the live one
             if self._nth + 1 < len(self._parts):
                 self._nth += 1
+                # The rebuilt state was as large as the live one.
+                self._work, self._records = Rebuild(self._live.voided), iter(())
                 self._loop.call_soon(self.go_on)
             else:
                 self._finish({"Position": self._text(), "Items": self._items, "Same": self._same})

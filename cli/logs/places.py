@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from ..log.commands import Entry, Genesis, Record
-from ..log.copy import Deliveries
-from ..log.local import LocalLog
-from ..log.log import Log
-from .failures import CommandError, ExitCode
-from .session import Session, existing
+from ...log.commands import Entry, Genesis, Record
+from ...log.copy import Deliveries
+from ...log.local import LocalLog
+from ...log.log import Log
+from ..failures import CommandError, ExitCode
+from ..session import Session, existing
 
 KAFKA = "kafka://"
 
@@ -43,8 +43,8 @@ def open_log(place: str | Path) -> Readable:
     text = str(place)
     if not text.startswith(KAFKA):
         return LocalLog.open_reader(existing(Path(place)))
-    from ..log.kafka.log import KafkaLog  # the client of Kafka takes as long to load as all the rest
-    from ..log.kafka.settings import Security
+    from ...log.kafka.log import KafkaLog  # the client of Kafka takes as long to load as all the rest
+    from ...log.kafka.settings import Security
 
     return KafkaLog.open_reader(text, Security.read(None, os.environ))
 
@@ -60,8 +60,8 @@ def opened_for_copy(place: str, first: Sequence[Entry]) -> Iterator[tuple[Log, D
     deliveries: Deliveries = queue.SimpleQueue()
     log: Log
     if place.startswith(KAFKA):
-        from ..log.kafka.log import KafkaLog
-        from ..log.kafka.settings import Security
+        from ...log.kafka.log import KafkaLog
+        from ...log.kafka.settings import Security
 
         log = KafkaLog(
             place,

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from ..log.commands import (
+from ...log.commands import (
     Abandon,
     Action,
     Backfill,
@@ -45,8 +45,8 @@ from ..log.commands import (
     Update,
     Vote,
 )
-from ..log.log import Log
-from ..materializer.fold.outcomes import (
+from ...log.log import Log
+from ...materializer.fold.outcomes import (
     Applied,
     Begun,
     Change,
@@ -60,15 +60,16 @@ from ..materializer.fold.outcomes import (
     TransactionRefused,
     Units,
 )
-from ..materializer.fold.state import PartitionState
-from ..materializer.refold import fold_record
-from ..model.errors import RequestError, TransactionCanceledError
-from ..model.key_schema import KeySchema
-from ..model.values import Item, load
-from .failures import CommandError, ExitCode
-from .logs import Readable
-from .output import time_text
-from .values import plain_item
+from ...materializer.fold.record import Void, voids
+from ...materializer.fold.state import PartitionState
+from ...materializer.refold import fold_record
+from ...model.errors import RequestError, TransactionCanceledError
+from ...model.key_schema import KeySchema
+from ...model.values import Item, load
+from ..failures import CommandError, ExitCode
+from ..output import time_text
+from ..values import plain_item
+from .places import Readable
 
 _DIGITS = 18  # sequence numbers have no room for more
 
@@ -91,6 +92,11 @@ def _timed(records: Iterator[Record]) -> Iterator[tuple[int, int, Record]]:
         told = (command.time + 1 for command in record.entry.commands if isinstance(command, Relay))
         time = max(time, _time(record), *told)
         yield time, record.partition, record
+
+
+def void_in(log: Readable, partition: int) -> list[Void]:
+    """What an operator has declared void: it stands behind what it is about, so all is looked through."""
+    return voids(log.read(partition))
 
 
 def end_of(log: Readable | Log, partitions: int) -> str:
@@ -127,10 +133,11 @@ def _is_number(text: str) -> bool:
 
 
 class Story:
-    """Folds records and tells of each command; items are plain, or DynamoDB JSON if `typed`."""
+    """Folds the records of a log and tells of each command; items are plain, or DynamoDB JSON if `typed`."""
 
-    def __init__(self, partitions: int = 1, *, typed: bool = False) -> None:
-        self.partitions = partitions
+    def __init__(self, log: Readable, *, typed: bool = False) -> None:
+        self.partitions = log.partitions
+        self._void = {partition: void_in(log, partition) for partition in range(log.partitions)}
         self.states: dict[int, PartitionState] = defaultdict(PartitionState)
         self._show = (lambda item: item) if typed else plain_item
         self._tables: dict[int, tuple[str, KeySchema]] = {}
@@ -147,7 +154,7 @@ class Story:
 
     def _fold(self, record: Record) -> list[tuple[Command, Outcome]]:
         state = self.states[record.partition]
-        outcomes = fold_record(state, record)
+        outcomes = fold_record(state, record, self._void[record.partition])
         commands = record.entry.commands
         if any(isinstance(command, DefineTable) or _defines(command) for command in commands):
             for table_id, table in state.tables.items():  # a deleted table keeps its name here
