@@ -8,10 +8,13 @@ DEV := .venv
 RUN := .venv-run
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint soak bench clean
+.PHONY: run cluster test lint soak bench clean
 
 run: $(RUN)/installed   ## Serve ./data on 127.0.0.1:8000.
 	@$(RUN)/bin/foldb serve --db $(DATA) --port $(PORT)
+
+cluster: $(RUN)/installed ## Three brokers of Kafka and two nodes, on 127.0.0.1:8001 and 8002.
+	@$(RUN)/bin/python compose/cluster-local
 
 test: lint              ## Every check and every test.
 	$(DEV)/bin/pytest -n 2 --dist loadfile
