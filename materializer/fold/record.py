@@ -154,10 +154,11 @@ def _write(state: PartitionState, command: Put | Update | Delete, sequence_numbe
     if table is None:
         return Skipped("no such table")
     assert state.genesis is not None, "the log does not begin with a Genesis"
-    if state.partitions > 1 and table.items.slot_of(command.pk) not in state.slots:
-        return Skipped("not of this partition")
-    if state.transactions.held and (command.table, command.pk, command.sk) in state.transactions.held:
-        return Refused(TransactionConflictError())
+    if state.partitions > 1:
+        if table.items.slot_of(command.pk) not in state.slots:
+            return Skipped("not of this partition")
+        if (command.table, command.pk, command.sk) in state.transactions.held:
+            return Refused(TransactionConflictError())
     if type(command) is Put and command.expression is None and not table.indexes:
         return replace(table, command, sequence_number, state.log_time)
     decision = decide(table, command, state.limits)

@@ -114,8 +114,8 @@ BUGS = [
         "a partition takes writes of slots that others own",
         """
 @ materializer/fold/record.py
--    if state.partitions > 1 and table.items.slot_of(command.pk) not in state.slots:
--        return Skipped("not of this partition")
+-        if table.items.slot_of(command.pk) not in state.slots:
+-            return Skipped("not of this partition")
 """,
         DEFINITIONS,
     ),

@@ -98,8 +98,8 @@ BUGS = [
         "a write does not look whether its key is held",
         """
 @ materializer/fold/record.py
--    if state.transactions.held and (command.table, command.pk, command.sk) in state.transactions.held:
--        return Refused(TransactionConflictError())
+-        if (command.table, command.pk, command.sk) in state.transactions.held:
+-            return Refused(TransactionConflictError())
 """,
         STEPS,
     ),
@@ -163,6 +163,33 @@ BUGS = [
 @ materializer/fold/transactions/transact.py
 -    number = state.transactions.tokens.get(token)
 +    number = None
+""",
+        STEPS,
+    ),
+    bug(
+        "the token of a transaction over partitions is forgotten",
+        """
+@ materializer/fold/transactions/coordinator.py
+-        state.tokens[transaction.token] = Token(transaction.fingerprint, state.log_time)
++        pass
+""",
+        STEPS,
+    ),
+    bug(
+        "who is told to commit does so although he refused",
+        """
+@ materializer/fold/transactions/participant.py
+-    if len(decisions) < len(judged):
++    if not decisions:
+""",
+        STEPS,
+    ),
+    bug(
+        "an answer names the coordinator's place alone",
+        """
+@ materializer/fold/transactions/coordinator.py
+-    return Resolved(number, _outcome(transaction), tuple(places))
++    return Resolved(number, _outcome(transaction))
 """,
         STEPS,
     ),
