@@ -36,8 +36,8 @@ def folded(log: SharedLog, partition: int) -> tuple[PartitionState, list[int]]:
 def until(log: SharedLog, partition: int, times: list[int], moment: int) -> PartitionState:
     """A partition's state at a moment of log time."""
     state = PartitionState()
-    for record in log.read(partition, 0, sum(time <= moment for time in times)):
-        fold(state, record)
+    for heard in log.partitions[partition].records[: sum(time <= moment for time in times)]:
+        fold(state, heard.record())
     return state
 
 

@@ -18,7 +18,9 @@ from .cuts import Rest, check_causes, folded, until
 from .faults import Faults
 from .world import World
 
-OPERATIONS = 24
+OPERATIONS = 20
+CUTS = 0.4
+"""The share of histories that are judged at a moment before their end too."""
 PATIENCE_S = 180.0
 """Virtual seconds, after the last fault, in which everything must have come to an end."""
 FAULTS_S = 120.0
@@ -90,7 +92,7 @@ def _judge(world: World) -> None:
     check_causes(states)
     check_at_rest(states)
     _judge_contents(world, states)
-    if world.dice.random() < 0.5:
+    if world.dice.random() < CUTS:
         _judge_cut(world, times)
     world.history.begin(1, world.now_us)
     world.history.operations += look(contents(states, world.table, keys_of(world.history)), world.now_us + 1)

@@ -63,7 +63,7 @@ class IndexReader:
             self._again()
             return
         group = requests.group(self._value)["S"].encode()
-        query = QueryRequest(self._world.table, requests.INDEX, group, b"", None)
+        query = QueryRequest(self._world.table, requests.INDEX, group, b"", None, fresh=True)
         self._send(lambda node, reply: node.router.query(query, reply), self._read)
 
     def _read(self, page: Page | RequestError | None, place: Place | None = None) -> None:
