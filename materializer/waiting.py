@@ -121,6 +121,7 @@ class WaitingPartition(LocalPartition):
             ),
             serve,
             done,
+            fresh=request.fresh,
         )
 
     def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
@@ -131,6 +132,7 @@ class WaitingPartition(LocalPartition):
             lambda: self._holders(key for key in self._held if key[0] == request.table),
             serve,
             done,
+            fresh=request.fresh,
         )
 
     def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:
@@ -139,7 +141,13 @@ class WaitingPartition(LocalPartition):
         self._wait(lambda: self._has_reached(offset), lambda: done(None), done)
 
     def _read(
-        self, consistent: bool, holders: Callable[[], set[Name]], serve: Callable[[], None], done: Answer
+        self,
+        consistent: bool,
+        holders: Callable[[], set[Name]],
+        serve: Callable[[], None],
+        done: Answer,
+        *,
+        fresh: bool = False,
     ) -> None:
         def refuse(error: RequestError) -> None:
             done(error, self.position)
@@ -153,7 +161,7 @@ class WaitingPartition(LocalPartition):
                 serve()
 
         index = self._read_index
-        if index is None or not (consistent or not index.is_fresh(self._stale_ms)):
+        if index is None or (not consistent and not fresh and index.is_fresh(self._stale_ms)):
             fold_is_there(None)
         else:
             index.wait(fold_is_there)

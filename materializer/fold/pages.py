@@ -13,7 +13,8 @@ class QueryRequest:
 
     `low` and `high` are a half-open range of sort-key bytes as the store orders them (composite for an index);
     `start` is exclusive: the sort-key bytes after which to begin, in the direction of travel. `source` is the request
-    body that `plan` was compiled from: plans do not travel, another node compiles it again.
+    body that `plan` was compiled from: plans do not travel, another node compiles it again. `fresh` means that the
+    state must be no older than the request, as for `consistent`, which costs twice as much and no global index has.
     """
 
     table: int
@@ -30,6 +31,7 @@ class QueryRequest:
     count_only: bool = False
     all_attributes: bool = False  # Select=ALL_ATTRIBUTES: an LSI fetches what it does not project
     source: dict[str, Any] | None = None
+    fresh: bool = False
 
 
 @dataclass(slots=True)
@@ -37,7 +39,7 @@ class ScanRequest:
     """One page of a table or index by hash; `start` is exclusive: (partition key, sort key as the store orders it).
 
     `room` is what a page that goes on from another partition may still take, in bytes; None for a page of its own,
-    which takes its first entry whatever its size. For `source` see QueryRequest.
+    which takes its first entry whatever its size. For `source` and `fresh` see QueryRequest.
     """
 
     table: int
@@ -52,6 +54,7 @@ class ScanRequest:
     count_only: bool = False
     all_attributes: bool = False
     source: dict[str, Any] | None = None
+    fresh: bool = False
     room: int | None = None
 
 

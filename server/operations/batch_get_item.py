@@ -72,7 +72,7 @@ def _plan(request: dict[str, Any], limits: Limits) -> Plan | None:
 
 
 def _read(node: "Node", body: dict[str, Any], reply: Reply, tables: list[_Table], keys: list[Key]) -> None:
-    consistent = any(table.consistent for table in tables)
+    consistent = reply.after is not None or any(table.consistent for table in tables)
     node.partition.get_all(
         keys, consistent, partial(_answer, body, reply, tables, node.limits.batch_get_bytes)
     )

@@ -34,16 +34,18 @@ def get_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         parameters.check_key_paths(plan, definition)
         done = partial(_answer, body, plan, reply)
     pk, sk = definition.key.read_key(key, limits)
-    node.partition.get(definition.id, pk, sk, body.get("ConsistentRead", False), done)
+    # Who names a position is not to be answered by a state from before it.
+    consistent = body.get("ConsistentRead", False) or reply.after is not None
+    node.partition.get(definition.id, pk, sk, consistent, done)
 
 
 def _answer_plain(reply: Reply, stored: Stored | RequestError | None, position: Place) -> None:
-    if stored is None:
-        reply.ok(EMPTY, position)
-    elif isinstance(stored, RequestError):
-        reply.error(stored, position)
-    else:
+    if isinstance(stored, tuple):
         reply.ok(b'{"Item":%b}' % stored[0], position)
+    elif stored is None:
+        reply.ok(EMPTY, position)
+    else:
+        reply.error(stored, position)
 
 
 def _answer(

@@ -51,6 +51,7 @@ def query(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         count_only=body.get("Select") == "COUNT",
         all_attributes=fetches,
         source=body,
+        fresh=reply.after is not None,
     )
     node.partition.query(request, pages.answering(body, index, reply))
 

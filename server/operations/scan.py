@@ -34,6 +34,7 @@ def scan(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         count_only=body.get("Select") == "COUNT",
         all_attributes=pages.fetches(body, index, asked.plan),
         source=body,
+        fresh=reply.after is not None,
     )
     node.partition.scan(request, pages.answering(body, index, reply))
 

@@ -162,7 +162,7 @@ BUGS = [
         "a read with ConsistentRead from a worker that lags",
         """
 @ materializer/waiting.py
--        if index is None or not (consistent or not index.is_fresh(self._stale_ms)):
+-        if index is None or (not consistent and not fresh and index.is_fresh(self._stale_ms)):
 +        if index is None or index.is_fresh(self._stale_ms):
 """,
         WAITING,

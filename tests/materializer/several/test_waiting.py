@@ -382,6 +382,30 @@ def test_a_read_that_need_not_be_consistent_is_answered_by_a_state_that_was_the_
     assert b"o-1" in late[0][0]
 
 
+@pytest.mark.parametrize("how", ["query", "scan"])
+def test_a_page_that_must_be_fresh_is_no_older_than_the_request(how: str) -> None:
+    """Who waited for a position to arrive in an index reads the index next."""
+    node = Shared()
+    node.get(consistent=True)
+    node.write(put(node.table, ITEM))
+    table, pages = node.table.definition.id, []
+
+    def done(page: Any, _: object) -> None:
+        pages.append(page)
+
+    if how == "query":
+        node.partition.query(QueryRequest(table, None, b"o-1", b"", None, fresh=True), done)
+    else:
+        node.partition.scan(ScanRequest(table, None, fresh=True), done)
+    node.loop.settle()
+    assert [] == pages
+    node.hear()
+
+    [page] = pages
+    assert page.count == 1
+    assert page.table_half_units == 1, "at the price of any read"
+
+
 def test_a_partition_that_is_read_from_stays_fresh() -> None:
     node = Shared()
     node.get(consistent=True)
