@@ -11,7 +11,7 @@ nothing. Where a table is spread over several partitions, each part is made anew
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from ..log.commands import Defined, DefineTable, Position, Record, Relay, Settle
+from ..log.commands import Defined, DefineTable, DefinitionApplied, Position, Record, Relay, Settle
 from .fold.record import Void
 from .fold.state import PartitionState, Table
 from .refold import fold_record
@@ -75,7 +75,7 @@ class Rebuild:
         here, rebuilt = live.indexes[name], self.state.tables[live.definition.id].indexes[name]
         return (
             here.definition == rebuilt.definition
-            and here.cursor == rebuilt.cursor
+            and (here.cursor, here.is_sent, here.heard) == (rebuilt.cursor, rebuilt.is_sent, rebuilt.heard)
             and here.store.holds_the_same_as(rebuilt.store)
         )
 
@@ -100,6 +100,6 @@ class Rebuild:
 def _defines(record: Record) -> bool:
     return any(
         isinstance(command, (DefineTable, Settle))
-        or (isinstance(command, Relay) and isinstance(command.message, Defined))
+        or (isinstance(command, Relay) and isinstance(command.message, (Defined, DefinitionApplied)))
         for command in record.entry.commands
     )
