@@ -17,7 +17,6 @@ from foldb.materializer.fold.transactions.coordinator import ABANDON_AFTER_MS
 from .log import SharedLog
 
 _OWNER = Context("")
-_ORIGIN = b"brought to rest "
 
 
 class NeverAtRestError(AssertionError):
@@ -62,7 +61,7 @@ class Rest:
     def __init__(self, states: list[PartitionState], steps: int = 500) -> None:
         self._states = states
         self._steps = steps
-        self._numbers = [0] * len(states)
+        self._entries = 0
 
     def come(self) -> None:
         """Go on until nothing is left to do.
@@ -101,8 +100,8 @@ class Rest:
 
     def _fold(self, number: int, commands: Sequence[Command], passed_ms: int = 0) -> None:
         state = self._states[number]
-        entry = Entry(_ORIGIN, self._numbers[number], commands)
-        self._numbers[number] += 1
+        self._entries += 1
+        entry = Entry(self._entries.to_bytes(16, "big"), 0, commands)
         fold(state, Record(number, state.next_offset, state.log_time + passed_ms, entry))
 
 
