@@ -44,13 +44,13 @@ class Claim:
         key: None where nobody has it.
         day: As times begin.
         scope: The credential without the key.
-        signing_key: What makes the signature.
+        signing_key: What makes the signature, once one was asked for.
         listed: The names of the fields that are signed, as they were said.
         names: The same, in order.
         signed: The same, as a set.
     """
 
-    __slots__ = ("day", "key", "listed", "names", "scope", "signed", "signing_key")
+    __slots__ = ("_region", "_secret", "day", "key", "listed", "names", "scope", "signed", "signing_key")
 
     def __init__(self, authorization: bytes, keys: Keys) -> None:
         """Read a header.
@@ -67,7 +67,7 @@ class Claim:
                 "Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, "
                 f"got '{_text(credential)}'"
             )
-        key_id, self.day, region, service, terminator = parts
+        key_id, self.day, self._region, service, terminator = parts
         if service != SERVICE:
             raise InvalidSignatureError("Credential should be scoped to correct service: 'dynamodb'. ")
         if terminator != TERMINATOR:
@@ -76,8 +76,13 @@ class Claim:
             )
         self.scope = credential[len(key_id) + 1 :]
         self.key = keys.by_id.get(key_id.decode("latin-1"))
-        secret = keys.decoy if self.key is None else self.key.secret
-        self.signing_key = SigningKey(secret.encode(), self.day, region)
+        self._secret = keys.decoy if self.key is None else self.key.secret
+        self.signing_key: SigningKey | None = None
+
+    def derive(self) -> SigningKey:
+        """Make the signing key, and keep it."""
+        self.signing_key = SigningKey(self._secret.encode(), self.day, self._region)
+        return self.signing_key
 
 
 class Verifier:
@@ -111,7 +116,8 @@ class Verifier:
             request = canonical_request(fields, claim.names, claim.listed, body)
         except KeyError:  # a field that is said to be signed and did not come
             raise InvalidSignatureError from None
-        expected = claim.signing_key.sign(string_to_sign(iso_time, claim.scope, request))
+        signing_key = claim.signing_key or claim.derive()
+        expected = signing_key.sign(string_to_sign(iso_time, claim.scope, request))
         is_right = hmac.compare_digest(expected, authorization[-_SIGNATURE:])
         key = claim.key
         # Ours are keys for long: what comes with a session token was not made with one of them.

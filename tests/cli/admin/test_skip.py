@@ -71,15 +71,32 @@ def test_a_log_at_which_the_fold_stops_is_served_without_what_is_void(folder: Pa
 
 def test_a_release_without_the_bug_passes_over_it_too(folder: Path) -> None:
     """Whether a node could fold it must not decide what a table holds."""
-    assert 0 == at(folder)("log", "skip", str(where_is(folder, b"second")), "--yes").exit_code
+    assert 0 == at(folder)("log", "skip", str(where_is(folder, b"second")), "--force", "--yes").exit_code
 
     assert ["first"] == keys(at(folder))
     assert 0 == at(folder)("verify").exit_code  # although the log records a digest from before
 
 
+def test_what_the_fold_passes_is_not_declared_void_by_mistake(folder: Path) -> None:
+    refused = at(folder)("log", "skip", str(where_is(folder, b"second")), "--yes")
+
+    assert 2 == refused.exit_code
+    assert "the log folds to its end" in refused.stderr
+    assert ["first", "second"] == keys(at(folder))
+
+
+def test_another_place_than_where_the_fold_stops_is_refused(folder: Path, broken: str) -> None:
+    for position in ("3", "3.0"):
+        refused = at(folder)("log", "skip", position, "--yes")
+        assert 2 == refused.exit_code
+        assert (
+            f"the log stops at @{broken.partition('.')[0]}: @{position} is not in its way" in refused.stderr
+        )
+
+
 def test_it_is_asked_before_and_nothing_is_done_without_a_yes(folder: Path) -> None:
     before = LocalLog.open_reader(folder).end(0)
-    refused = at(folder)("log", "skip", "3", stdin="n\n")
+    refused = at(folder)("log", "skip", "3", "--force", stdin="n\n")
 
     assert 130 == refused.exit_code
     assert "Declare void what stands at @3 (" in refused.stderr
@@ -105,7 +122,7 @@ def test_what_is_not_there_cannot_be_void(folder: Path, position: str, code: int
 
 def test_a_folder_that_is_served_is_refused(folder: Path) -> None:
     with foldb.serve(folder):
-        result = at(folder)("log", "skip", "3", "--yes")
+        result = at(folder)("log", "skip", "3", "--force", "--yes")
 
     assert 8 == result.exit_code
     assert "another process" in result.stderr
