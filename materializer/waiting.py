@@ -215,9 +215,9 @@ class WaitingPartition(LocalPartition):
     def _folded(self, outcomes: list[Outcome]) -> None:
         self._recent.note(self._state.next_offset - 1, outcomes)
         if self._waits:
-            # Those who are answered may ask again at once; they are not to be found half way through this.
+            # Not at once: a reader's trouble is not the fold's.
             over = [wait for wait in self._waits if wait.is_over()]
             self._waits = [wait for wait in self._waits if wait not in over]
             for wait in over:
                 wait.timer.cancel()
-                wait.go_on()
+                self._scheduler.call_soon(wait.go_on)

@@ -270,6 +270,15 @@ class Worker:
         except (FoldbError, LateSkipError) as error:
             self._raised(error)
             return False
+        try:
+            self._tell(record, outcomes, own=own)
+        except Exception as error:
+            # A bug, and half of those who should know do not: who went on would leave the other half waiting for ever.
+            self._stop(error)
+            return False
+        return True
+
+    def _tell(self, record: Record, outcomes: list[Outcome], *, own: bool) -> None:
         if self.on_outcomes is not None:
             self.on_outcomes(outcomes)
         self._note(record.entry)
@@ -283,7 +292,6 @@ class Worker:
             self._resolve(record.offset, outcomes)
         if self.on_folded is not None:
             self.on_folded(record.entry)
-        return True
 
     def _raised(self, error: FoldbError | LateSkipError) -> None:
         self._stop(error)

@@ -234,7 +234,7 @@ class SharedWorker(Worker):
         ready = [waiter for waiter in self._waiters if waiter.offset <= folded]
         self._waiters = [waiter for waiter in self._waiters if waiter.offset > folded]
         for waiter in ready:
-            waiter.done()
+            self._scheduler.call_soon(waiter.done)  # their trouble is not the fold's
 
     def _fell_silent(self) -> None:
         """Answer everybody; the entry stays under way, and so does its place in the order."""

@@ -134,8 +134,8 @@ def test_an_entry_has_a_bounded_number_of_commands(bench: Bench) -> None:
     answers = [bench.submit(put(table, order(number)), size=1) for number in range(ENTRY_COMMANDS + 1)]
     bench.run()
 
-    assert answers[ENTRY_COMMANDS - 1][0][1].offset == 2
-    assert answers[ENTRY_COMMANDS][0][1].offset == 3
+    assert Position(0, 2, ENTRY_COMMANDS - 1) == answers[ENTRY_COMMANDS - 1][0][1]
+    assert Position(0, 3, 0) == answers[ENTRY_COMMANDS][0][1]
 
 
 def test_an_entry_has_a_bounded_size_or_is_one_larger_command(bench: Bench) -> None:
@@ -145,7 +145,8 @@ def test_an_entry_has_a_bounded_size_or_is_one_larger_command(bench: Bench) -> N
     answers = [bench.submit(put(table, order(number)), size) for number, size in enumerate(sizes)]
     bench.run()
 
-    assert [2, 2, 3, 4, 5] == [here.offset for [(_, here)] in answers]
+    places = [(2, 0), (2, 1), (3, 0), (4, 0), (5, 0)]
+    assert [Position(0, *place) for place in places] == [here for [(_, here)] in answers]
 
 
 def test_past_the_bound_a_command_is_throttled_and_leaves_no_trace() -> None:
@@ -356,6 +357,20 @@ def test_a_worker_says_how_it_is(bench: Bench) -> None:
     assert (statistics.entries, statistics.commands, statistics.refolded) == (2, 2, 1)
     assert (statistics.tables, statistics.items, statistics.item_bytes) == (1, 1, 5)
     assert not statistics.stopped
+
+
+def test_a_bug_behind_the_fold_stops_the_worker(bench: Bench) -> None:
+    """Whoever waits is told, and so is the process; a worker that hangs tells nobody."""
+    table = bench.table()
+    bench.worker.on_folded = lambda _: _break()
+
+    first, second = bench.submit(put(table, order(1))), bench.submit(put(table, order(2)))
+    bench.run()
+
+    assert isinstance(first[0][0], Applied)
+    assert isinstance(second[0][0], Applied)
+    assert isinstance(bench.fatal[0], KeyError)
+    assert isinstance(error_of(bench.submit(put(table, order(3)))), ServiceUnavailableError)
 
 
 def test_timers_are_told_of_an_entry_after_its_senders(bench: Bench) -> None:
