@@ -16,6 +16,18 @@ from tests.histories.model import ACCOUNTS, OPENING_BALANCE
 from .clients import requests
 
 
+def is_at_rest(state: PartitionState) -> bool:
+    """Whether a partition waits for nobody, and nobody for it."""
+    return (
+        not state.unacknowledged_bytes
+        and state.transactions.idle
+        and all(table.definition.status == "ACTIVE" for table in state.tables.values())
+        and not any(
+            index.backfilling for table in state.tables.values() for index in table.definition.indexes
+        )
+    )
+
+
 def check_at_rest(states: list[PartitionState]) -> None:
     """Every message is heard and acknowledged, no transaction is under way, no key held, every table settled."""
     for number, state in enumerate(states):

@@ -10,6 +10,7 @@ from foldb.materializer.partition import Place
 from tests.histories.history import History, Operation
 from tests.histories.workload import Workload
 
+from .checks import is_at_rest
 from .clients import Client, IndexReader, TableClient, requests
 from .log import SharedLog, Weather
 from .network import Network
@@ -98,26 +99,13 @@ class World:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether every partition's leader has folded all, and nothing is under way there; and all others have too."""
+        """Whether everybody has folded all there is, nothing is under way, and all partitions have their leaders."""
         ends = self.ends
-        for node in self.nodes:
-            for number, hosted in node.hosted.items():
-                state = hosted.state
-                if (
-                    state.next_offset < ends[number]
-                    or state.unacknowledged_bytes
-                    or not state.transactions.idle
-                ):
-                    return False
-                if any(
-                    index.definition.backfilling
-                    for table in state.tables.values()
-                    for index in table.indexes.values()
-                ):
-                    return False
-                if any(table.definition.status != "ACTIVE" for table in state.tables.values()):
-                    return False
-        return all(self._leaders[number].leads(number) for number in range(self.partitions))
+        return all(self._leaders[number].leads(number) for number in range(self.partitions)) and all(
+            hosted.state.next_offset == ends[number] and is_at_rest(hosted.state)
+            for node in self.nodes
+            for number, hosted in node.hosted.items()
+        )
 
     def situation(self) -> str:
         """Where everybody is, for whoever looks for the reason."""
