@@ -23,7 +23,7 @@ from .messages import heard, in_order
 FETCH_BYTES: Final = 16 << 20
 PARTITION_FETCH_BYTES: Final = 4 << 20
 PORTION_BYTES: Final = 1 << 20
-OWN_PAUSE_SECONDS: Final = 0.02
+OWN_PAUSE_SECONDS: Final = 0.1
 ERROR_PAUSE_SECONDS: Final = 0.5
 
 logger = logging.getLogger(__name__)
