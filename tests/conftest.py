@@ -5,7 +5,8 @@
     resource     boto3's resource for it: attribute values as in Python
     make_table   a table for one test, named by chance, so that tests never meet
 
-`--endpoint URL` runs the tests that use these against anything else that speaks DynamoDB.
+`--endpoint URL` runs the tests that use these against anything else that speaks DynamoDB, `--partitions N` against a
+database that is divided. A module that is marked `divided` is run against both, whatever is said.
 """
 
 import os
@@ -20,6 +21,7 @@ import pytest
 from botocore.config import Config
 from hypothesis import HealthCheck, settings
 
+from tests.positions import Positions
 from tests.served import served
 from tests.tables import MakeTable, table_request
 
@@ -44,6 +46,15 @@ if not os.environ.get("CI"):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--endpoint", help="test this endpoint instead of a server of our own")
+    parser.addoption("--partitions", type=int, default=1, help="divide the database of our own into so many")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "endpoint" in metafunc.fixturenames:
+        given: int = metafunc.config.getoption("--partitions")
+        several = [1, 8] if metafunc.definition.get_closest_marker("divided") else [given]
+        names = [f"{count} partitions" if count > 1 else pytest.HIDDEN_PARAM for count in several]
+        metafunc.parametrize("endpoint", several, ids=names, indirect=True, scope="session")
 
 
 @pytest.hookimpl(trylast=True)
@@ -59,7 +70,8 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
     if given := request.config.getoption("--endpoint"):
         yield str(given)
         return
-    with tempfile.TemporaryDirectory(prefix="foldb-") as directory, served(Path(directory)) as url:
+    options = ["--partitions", str(request.param)]
+    with tempfile.TemporaryDirectory(prefix="foldb-") as directory, served(Path(directory), *options) as url:
         yield url
 
 
@@ -83,14 +95,16 @@ def connect() -> Iterator[Callable[[str], Any]]:
 
 @pytest.fixture(scope="session")
 def resource(connect: Callable[[str], Any], endpoint: str) -> Any:
-    return connect(endpoint)
+    resource = connect(endpoint)
+    Positions().follow(resource.meta.client)
+    return resource
 
 
 @pytest.fixture(scope="session")
 def client(endpoint: str) -> Iterator[Any]:
     config = Config(retries={"total_max_attempts": 1}, parameter_validation=False, max_pool_connections=40)
     client = boto3.client("dynamodb", endpoint_url=endpoint, region_name=REGION, config=config)
-    yield client
+    yield Positions().follow(client)
     client.close()
 
 

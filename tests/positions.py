@@ -1,6 +1,7 @@
 """A client that reads what it has written, in global indexes too, wherever partitions make them follow later.
 
-It remembers how far each partition was when its requests were answered, and asks every read to be no older.
+It remembers how far each partition was when its requests were answered, and asks every read to be no older. Where there
+is one partition nothing follows, and nothing is asked.
 """
 
 from typing import Any
@@ -27,8 +28,8 @@ class Positions:
 
     def note(self, position: str) -> None:
         """Take the positions of an answer; a partition's later one stays."""
-        for text in position.split(","):
-            partition, _, place = text.rpartition(":")
+        for text in position.split(",") if ":" in position else ():
+            partition, _, place = text.partition(":")
             offset = int(place.partition(".")[0])
             if offset >= self._known.get(partition, (-1, ""))[0]:
                 self._known[partition] = offset, text

@@ -11,7 +11,7 @@ import orjson
 from ...log.commands import Position
 from ...log.local.disk import SystemDisk
 from ...materializer.snapshots import newest
-from ...model.errors import RequestError
+from ...model.errors import RequestError, ServiceUnavailableError
 from ..reply import Reply
 from ..routing import joined
 
@@ -32,6 +32,9 @@ def _answer(node: "Node", reply: Reply, figures: dict[str, Any] | RequestError) 
     count = node.partitions.count
     genesis, path = node.log.genesis(0), node.settings.path
     known = {int(number): each for number, each in figures.items() if not isinstance(each, RequestError)}
+    if not known:
+        reply.error(ServiceUnavailableError())
+        return
     position = joined(Position(number, each["position"]) for number, each in known.items())
     snapshots = [] if path is None else newest(path, SystemDisk(), count)
     answer = {

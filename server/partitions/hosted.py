@@ -20,6 +20,7 @@ from ...materializer.partition import Partition
 from ...materializer.shared import SharedWorker
 from ...materializer.snapshots import Snapshots
 from ...materializer.waiting import WaitingPartition
+from ...materializer.witness import WITNESSED_ITEMS
 from ...materializer.worker import Worker
 from ..settings import Settings
 from .memory import BoundedPartition, Memory, bytes_in
@@ -141,12 +142,14 @@ class Partitions:
         del self.hosted[number]
 
     async def close_all(self) -> None:
-        """Let go of all; a log that stays is left with a digest of each."""
+        """Let go of all; a log that stays is left with a digest of each, if that does not take long."""
         self.memory.close()
         for hosted in self.hosted.values():
             hosted.stand_by()
+        items = sum(hosted.worker.statistics().items for hosted in self.hosted.values())
+        witness = self._settings.path is not None and not self._is_shared and items <= WITNESSED_ITEMS
         for hosted in self.hosted.values():
-            await hosted.close(witness=self._settings.path is not None and not self._is_shared)
+            await hosted.close(witness=witness)
 
     def states(self) -> list[PartitionState]:
         """What has been folded, partition after partition."""
@@ -162,7 +165,8 @@ class Partitions:
         return sum(each.refolded + each.commands for each in statistics)
 
     def _worker(self, number: int) -> Worker:
-        state, bound = self._newest(number), max(self._settings.queue_bytes // self.count, _LEAST_QUEUE_BYTES)
+        state, queue = self._newest(number), self._settings.queue_bytes
+        bound = min(queue, max(queue // self.count, _LEAST_QUEUE_BYTES))
         if self._is_shared:
             return SharedWorker(
                 cast(SharedLog, self._log),

@@ -9,6 +9,8 @@ import boto3
 import pytest
 from boto3.dynamodb.conditions import Attr, Key
 
+pytestmark = pytest.mark.divided
+
 REGION = "us-east-1"
 
 

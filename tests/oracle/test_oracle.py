@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import foldb
 from foldb.cli.client import Client
+from tests.positions import Positions
 from tests.tables import table_request
 
 from .language import (
@@ -129,6 +130,8 @@ updates = st.lists(attributes, min_size=1, max_size=3, unique=True).flatmap(
 class Database(RuleBasedStateMachine):
     """`bare` has one key attribute and no index, `full` a sort key and two indexes."""
 
+    divided_into = 1
+
     def __init__(self) -> None:
         super().__init__()
         self.stack = ExitStack()
@@ -152,10 +155,11 @@ class Database(RuleBasedStateMachine):
         )
 
     def open(self) -> None:
-        self.server = foldb.serve(self.path)
+        self.server = foldb.serve(self.path, partitions=self.divided_into)
         self.server.__enter__()
         config = Config(retries={"total_max_attempts": 1}, parameter_validation=False)
         self.resource: Any = boto3.resource("dynamodb", **self.server.boto3, config=config)
+        Positions().follow(self.resource.meta.client)
 
     def close(self) -> None:
         self.resource.meta.client.close()
@@ -469,10 +473,22 @@ def in_some_order(items: Any) -> list[PlainItem]:
     return sorted(items, key=lambda item: (item["p"], order(item["n0"])))
 
 
+class DividedDatabase(Database):
+    """The same; its client says what it has seen, and so finds in a global index what it has written."""
+
+    divided_into = 8
+
+
+def explored(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=STEPS,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
 TestDatabase = Database.TestCase
-TestDatabase.settings = settings(
-    max_examples=EXAMPLES,
-    stateful_step_count=STEPS,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+TestDatabase.settings = explored(EXAMPLES)
+TestDividedDatabase = DividedDatabase.TestCase
+TestDividedDatabase.settings = explored(EXAMPLES // 8)

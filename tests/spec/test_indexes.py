@@ -9,6 +9,8 @@ from tests.claims import add_index, everything, invalid, refused, sized
 from tests.raw import ask
 from tests.tables import MakeTable, table_request
 
+pytestmark = pytest.mark.divided
+
 REPLIES = [
     {"Id": "S3#Thread 1", "ReplyDateTime": "2015-09-15T19:58:22", "PostedBy": "User A", "Message": "one"},
     {"Id": "S3#Thread 1", "ReplyDateTime": "2015-09-22T19:58:22", "PostedBy": "User B", "Message": "two"},

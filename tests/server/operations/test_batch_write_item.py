@@ -7,6 +7,8 @@ from botocore.exceptions import ClientError
 
 from tests.tables import MakeTable
 
+pytestmark = pytest.mark.divided
+
 
 def key(text: object) -> dict[str, Any]:
     return {"pk": {"S": str(text)}}

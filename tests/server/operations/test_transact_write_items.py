@@ -8,6 +8,8 @@ from botocore.exceptions import ClientError
 
 from tests.tables import MakeTable
 
+pytestmark = pytest.mark.divided
+
 ABSENT = "attribute_not_exists(pk)"
 
 
