@@ -4,13 +4,14 @@ import os
 
 import pytest
 
+from tests import reliability
+
 from . import projection
 from .cluster import Cluster
 from .life import Life
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
-pytestmark = [pytest.mark.soak] if SOAK else []
-SEEDS = 5000 if SOAK else 40
+SEEDS, SEEDS_OF_A_SOAK = 40, 5000
 
 
 def stored(cluster: Cluster) -> dict[tuple[int, bytes, bytes], bytes]:
@@ -42,12 +43,30 @@ def assert_at_rest(cluster: Cluster) -> None:
             assert not any(one.backfilling for one in table.definition.indexes)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_partitions_come_to_agree_whatever_happens_on_the_way(seed: int) -> None:
+def live(seed: int) -> int:
+    """Live one life and judge where it ends; how many entries of indexes were compared."""
     life = Life(seed)
     life.live(steps=150)
     life.cluster.rest()
 
     assert_at_rest(life.cluster)
-    projection.check(life.cluster)
     assert life.feed() == stored(life.cluster)
+    return projection.check(life.cluster)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_partitions_come_to_agree_whatever_happens_on_the_way(seed: int) -> None:
+    live(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SOAK, reason="long")
+def test_partitions_come_to_agree_in_many_lives() -> None:
+    checked = sum(live(seed) for seed in range(SEEDS_OF_A_SOAK))
+
+    reliability.record(
+        test="folds of several partitions, their messages in any order",
+        seeds=f"0-{SEEDS_OF_A_SOAK - 1}",
+        cycles=SEEDS_OF_A_SOAK,
+        checked=checked,
+    )
