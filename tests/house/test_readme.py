@@ -63,7 +63,8 @@ def test_every_make_target_that_is_named_is_there() -> None:
 
 def test_every_option_of_serve_that_is_named_is_there() -> None:
     program = [str(Path(sys.executable).with_name("foldb")), "serve", "--help"]
-    said = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    wide = {**os.environ, "COLUMNS": "200"}
+    said = subprocess.run(program, capture_output=True, text=True, check=True, env=wide).stdout
     for option in re.findall(r"`(--[\w-]+)`", README):
         assert option in said
 
