@@ -14,6 +14,7 @@ from pathlib import Path
 from foldb.log.codec import CURRENT
 from foldb.log.commands import Record
 from foldb.log.local import LocalLog
+from foldb.log.local.reader import LogReader
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -28,7 +29,7 @@ GOLDEN = Path(__file__).parent / "golden"
 SEED, STEPS = 16, 400
 
 
-def digests(log: LocalLog, reloads: int = 0) -> str:
+def digests(log: LocalLog | LogReader, reloads: int = 0) -> str:
     """The digest of each partition's state, line by line."""
     partitions = range(log.genesis(0).partitions)
     return "".join(fold_all(list(log.read(partition)), reloads)[0] + "\n" for partition in partitions)

@@ -141,7 +141,7 @@ class Life:
 
 def _value(dice: random.Random) -> Value:
     """What may be a key of an index, mostly."""
-    return dice.choice([{"S": dice.choice("xyzuvw")}] * 8 + [{"N": "1"}, {"S": ""}])  # type: ignore[no-any-return]
+    return dice.choice([{"S": dice.choice("xyzuvw")}] * 8 + [{"N": "1"}, {"S": ""}])
 
 
 def _index(dice: random.Random, name: str) -> dict[str, Any]:
@@ -151,7 +151,8 @@ def _index(dice: random.Random, name: str) -> dict[str, Any]:
 
 def _table(dice: random.Random, name: str) -> dict[str, Any]:
     indexes = [_index(dice, f"first{n}") for n in range(dice.randrange(3))]
-    return table_request(name, **({"GlobalSecondaryIndexes": indexes} if indexes else {}))
+    settings: dict[str, Any] = {"GlobalSecondaryIndexes": indexes} if indexes else {}
+    return table_request(name, **settings)
 
 
 def _update(**change: Any) -> dict[str, Any]:

@@ -266,4 +266,5 @@ def test_a_table_may_be_deleted_while_its_index_is_filled() -> None:
     cluster.rest()
 
     assert [{}] * 4 == [state.tables for state in cluster.states]
-    assert {} == cluster.catalog.spreading.filled == cluster.catalog.spreading.pending
+    assert {} == cluster.catalog.spreading.filled
+    assert {} == cluster.catalog.spreading.pending

@@ -35,7 +35,8 @@ def assert_at_rest(cluster: Cluster) -> None:
         assert 0 == state.unacknowledged_bytes
         assert [] == state.early
         assert state.transactions.idle
-        assert {} == state.spreading.pending == state.spreading.filled
+        assert {} == state.spreading.pending
+        assert {} == state.spreading.filled
         assert cluster.catalog.names == state.names
         for table_id, table in cluster.catalog.tables.items():
             assert table.definition == state.tables[table_id].definition
