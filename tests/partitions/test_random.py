@@ -11,7 +11,7 @@ from .cluster import Cluster
 from .life import Life
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
-SEEDS, SEEDS_OF_A_SOAK = 40, 5000
+SEEDS, SEEDS_OF_A_SOAK = 40, 2000
 
 
 def stored(cluster: Cluster) -> dict[tuple[int, bytes, bytes], bytes]:
