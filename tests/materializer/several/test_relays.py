@@ -202,6 +202,25 @@ def test_a_new_owner_learns_from_the_receiver_how_far_it_is(sender: Sender) -> N
     assert [4] == [ack.through for ack, _ in sender.acks]
 
 
+def test_what_another_owner_had_sent_is_acknowledged_when_its_message_comes_to_be_known(
+    sender: Sender,
+) -> None:
+    """
+    Who begins from a snapshot may hear from the receiver of messages that its own state has yet to send. When they are
+    folded nothing is to be sent, and nothing else may happen for hours. Found by tests/simulator.
+    """
+    sender.send(1)
+    sender.receiver.through = 2
+    sender.receiver.take()
+    sender.fold_acks()
+
+    sender.send(2)
+    assert ([], [2]) == (sender.receiver.numbers, [ack.through for ack, _ in sender.acks])
+    sender.fold_acks()
+
+    assert not sender.state.unacknowledged_bytes
+
+
 def test_an_acknowledgement_that_failed_is_made_again(sender: Sender) -> None:
     sender.send(1)
     sender.receiver.take()

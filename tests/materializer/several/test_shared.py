@@ -146,6 +146,21 @@ def test_an_entry_behind_others_waits_until_they_are_heard(bench: Bench) -> None
     assert bench.folded() == [3, 4]
 
 
+def test_an_entry_of_another_is_not_taken_for_ones_own(bench: Bench) -> None:
+    bench.two.submit(put(bench.two.table, order(0)))
+    bench.settle()  # both have written one entry now: the next of either has the same number
+
+    mine = bench.two.submit(put(bench.two.table, order(2)))
+    bench.one.submit(put(bench.one.table, order(1)))
+    bench.commit(1, place=1)
+    bench.two.hear()
+    assert [] == mine
+
+    bench.settle()
+    assert isinstance(mine[0][0], Applied)
+    assert digest(bench.one.state) == digest(bench.two.state)
+
+
 def test_an_acknowledgement_that_is_lost_is_made_good_by_what_is_heard(bench: Bench) -> None:
     answers = bench.one.submit(put(bench.one.table, order(1)))
     bench.log.lose()
