@@ -117,6 +117,8 @@ class Line:
 
     def go_on(self) -> None:
         """Send what there is, as far as the window reaches."""
+        if self._timer is None and not self._closed:
+            self._acknowledge()  # what another owner had sent may only now have come into this state
         if self._next >= self._outbox.next_number or self._timer is not None or self._closed:
             return
         attempt = self._attempt
@@ -205,9 +207,7 @@ class Line:
 
     def _resume(self) -> None:
         self._timer = None
-        if not self._closed:
-            self._acknowledge()
-            self.go_on()
+        self.go_on()
 
     def _acknowledge(self) -> None:
         """Have the own log learn how far the receiver has come; one such command is under way, no more."""
