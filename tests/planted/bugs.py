@@ -3,6 +3,7 @@
 from . import (
     at_the_gate,
     in_auth,
+    in_clusters,
     in_partitions,
     in_snapshots,
     in_the_fold,
@@ -19,6 +20,7 @@ BUGS = [
     *in_transactions.BUGS,
     *in_workers.BUGS,
     *in_partitions.BUGS,
+    *in_clusters.BUGS,
     *at_the_gate.BUGS,
     *in_auth.BUGS,
     *under_faults.BUGS,
