@@ -238,6 +238,7 @@ def test_one_that_shows_no_sign_of_life_is_taken_for_lost() -> None:
                 caller._transport.pause_reading()
 
             assert (Lost(),) == await lost
+            await until(lambda: not link.is_up)
 
     run(scenario)
 

@@ -3,6 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -190,3 +191,17 @@ def test_a_node_that_was_paused_does_no_harm(nodes: Nodes) -> None:
             item(f"{n}", "green")
             == sleeper.get_item(TableName="Cars", Key={"pk": {"S": f"{n}"}}, ConsistentRead=True)["Item"]
         )
+
+
+def test_a_log_of_one_partition_may_be_shared_too(kafka: str, tmp_path: Path) -> None:
+    """Catalog and data are one then, and every node folds all of it."""
+    with Nodes(tmp_path, kafka, 2, "--partitions", "1") as nodes:
+        one, two = map(client, nodes.urls)
+        one.create_table(**table_request("Cars", "pk:S"))
+        for n in range(10):
+            (two, one)[n % 2].put_item(TableName="Cars", Item=item(f"{n}"))
+
+        assert 10 == one.scan(TableName="Cars", ConsistentRead=True)["Count"]
+        nodes.kill(0)
+        assert 10 == two.scan(TableName="Cars", ConsistentRead=True)["Count"]
+        two.put_item(TableName="Cars", Item=item("after"))
