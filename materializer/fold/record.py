@@ -16,6 +16,7 @@ from ...log.commands import (
     Backfill,
     Barrier,
     Command,
+    Decide,
     DefineTable,
     Delete,
     Digest,
@@ -91,7 +92,7 @@ def fold(state: PartitionState, record: Record, void: Collection[Void] = ()) -> 
     number = sequence_number(base + record.offset, 0, 0)
     for command in entry.commands:
         if here and (None in here or len(outcomes) in here):
-            outcomes.append(_pass_over(state, command))
+            outcomes.append(_pass_over(state, command, number))
         else:
             outcomes.append(fold_command(state, command, number))
         number += NEXT_COMMAND
@@ -200,10 +201,14 @@ def _expire(state: PartitionState, command: Expire, sequence_number: int) -> Out
     )
 
 
-def _pass_over(state: PartitionState, command: Command) -> Outcome:
-    """Leave out what is void. A message counts all the same, or its sender would tell it for ever."""
-    if type(command) is Relay:
-        messages.receive(state, command)
+def _pass_over(state: PartitionState, command: Command, sequence_number: int) -> Outcome:
+    """Leave out what is void. A message counts all the same, or its sender would tell it for ever.
+
+    So does the end of a transaction, though not what it would have written: its keys would be held for ever.
+    """
+    if type(command) is Relay and messages.receive(state, command) and type(command.message) is Decide:
+        place, forgotten = (command.offset, command.index), Decide(command.message.number, commit=False)
+        messages.take(state, command.sender, place, forgotten, sequence_number)
     return Skipped("an operator declared it void")
 
 

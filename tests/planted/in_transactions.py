@@ -194,6 +194,15 @@ BUGS = [
         STEPS,
     ),
     bug(
+        "a void decision leaves its keys held",
+        """
+@ materializer/fold/record.py
+-        messages.take(state, command.sender, place, forgotten, sequence_number)
++        pass
+""",
+        STEPS,
+    ),
+    bug(
         "what is prepared is missing from a snapshot",
         """
 @ materializer/fold/transactions/frames.py

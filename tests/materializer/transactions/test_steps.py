@@ -16,6 +16,7 @@ from foldb.log.commands import (
     Transact,
     Vote,
 )
+from foldb.materializer.fold import fold
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.messages import take
 from foldb.materializer.fold.outcomes import (
@@ -31,7 +32,7 @@ from foldb.materializer.fold.outcomes import (
     TransactionRefused,
     sequence_number,
 )
-from foldb.materializer.fold.state import Table
+from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.errors import (
     IdempotentParameterMismatchError,
     Reason,
@@ -278,6 +279,25 @@ def test_a_commit_finds_a_table_gone_and_does_nothing_there() -> None:
     ((answer,),) = pair.partitions.answers.values()
     assert isinstance(answer, Transacted)
     assert all(state.transactions.idle for state in pair.partitions.states)
+
+
+def test_a_decision_that_an_operator_declares_void_lets_the_keys_go() -> None:
+    """What it would have written is not written; but nobody is to find the keys held for ever."""
+    pair = Pair()
+    pair.begin(pair.both())
+    pair.hear(pair.second)
+    pair.hear(pair.first)
+    records = pair.partitions.records[pair.second]
+    pair.hear(pair.second)
+
+    void = [(len(records) - 1, None)]
+    state = PartitionState()
+    for record in records:
+        fold(state, record, void)
+
+    assert state.transactions.idle
+    assert 0 == state.tables[pair.table.definition.id].items.count
+    assert Decided(0) == state.outboxes[pair.first].unacknowledged[-1].message
 
 
 def test_a_table_that_somebody_has_not_heard_of_skips_the_whole() -> None:
