@@ -26,7 +26,7 @@ class Faults:
         self._world = world
         self._dice = world.dice
         self._usual = Weather(slow=self._dice.choice((0.0, 0.0, 0.2)), slow_for=0.3)
-        every = list(_KINDS)
+        every = [kind for kind in _KINDS if kind != "repeat" or not world.few_origins]
         self._kinds = self._dice.sample(every, self._dice.randint(0, 6))
         self._interval = self._dice.choice((0.2, 0.7, 2.0))
         self._left = self._dice.choice((2, 5, 12))

@@ -4,9 +4,12 @@ tables ──► clients and faults ──► no more faults ──► all comes
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from foldb.materializer import worker
+from foldb.materializer.fold import state as fold_state
 from foldb.materializer.fold.dump import digest, dump
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.state import PartitionState
@@ -54,6 +57,27 @@ def simulate(seed: int, operations: int = OPERATIONS, say: Callable[[str], None]
         AssertionError: Something is wrong with it. A ViolationError is one.
     """
     world = World(seed, say)
+    with _bounds(world):
+        _live(world, operations)
+        _judge(world)
+    return _report(world)
+
+
+@contextmanager
+def _bounds(world: World) -> Iterator[None]:
+    """Bounds that so small a history would never meet are smaller in some."""
+    origins, untold = fold_state.ORIGINS_KEPT, worker.UNACKNOWLEDGED_BYTES
+    if world.few_origins:
+        fold_state.ORIGINS_KEPT = 3
+    if world.few_messages:
+        worker.UNACKNOWLEDGED_BYTES = 300
+    try:
+        yield
+    finally:
+        fold_state.ORIGINS_KEPT, worker.UNACKNOWLEDGED_BYTES = origins, untold
+
+
+def _live(world: World, operations: int) -> None:
     world.prepare()
     _wait(world, lambda: world.is_ready, PATIENCE_S, "the tables are there")
     faults = Faults(world)
@@ -68,8 +92,6 @@ def simulate(seed: int, operations: int = OPERATIONS, say: Callable[[str], None]
     ends = world.ends
     world.wait(IDLE_S)
     assert ends == world.ends, f"somebody writes to an idle log: {ends} became {world.ends}"
-    _judge(world)
-    return _report(world)
 
 
 def _wait(world: World, is_so: Callable[[], bool], seconds: float, what: str = "") -> None:

@@ -27,6 +27,8 @@ class World:
         think: Seconds that a client waits at most between two requests.
         strict_reads: Whether nodes find the log's end by entries of their own.
         index_lag_ms: How long owners hold back what is about indexes.
+        few_origins: Whether origins are soon forgotten. No entry stands twice then, or it might be folded twice.
+        few_messages: Whether writes are refused as soon as a few messages are not acknowledged.
         table: The id of the table that the history is about.
     """
 
@@ -46,6 +48,7 @@ class World:
         self.think = self.dice.choice((0.02, 0.2, 2.0))
         self.strict_reads = self.dice.random() < 0.2
         self.index_lag_ms = self.dice.choice((0, 0, 0, 800))
+        self.few_origins, self.few_messages = self.dice.random() < 0.15, self.dice.random() < 0.15
         self.table = 0
         self.ready_ms = 0
         self._askers: list[Client | TableClient | IndexReader] = []
