@@ -198,7 +198,8 @@ class _Connection(asyncio.Protocol):
     def _take(self, now: int, status: int, head: bytes, body: bytes) -> None:
         assert self._steps is not None, "an answer to no request"
         if status == 500:
-            self._transport.abort()  # nobody knows whether it was done
+            self._end(None, None)  # nobody knows whether it was done
+            self._loop.call_later(_PAUSE_S, self._ask)
             return
         told = wire.told(self._steps, status, orjson.loads(body))
         if told is None:

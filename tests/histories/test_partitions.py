@@ -23,7 +23,7 @@ from tests.histories.workload import Workload
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
 SEEDS = range(25 if SOAK else 1)
-RUNS, ANSWERS = (10, 4000) if SOAK else (2, 2000)
+RUNS, ANSWERS = (20, 2000) if SOAK else (2, 2000)
 SEVERAL = ("--partitions", "4")
 
 
