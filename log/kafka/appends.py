@@ -170,6 +170,7 @@ class Appends:
             for append in list(self._pending):
                 self._settle(append, AppendUnknownError("Kafka does not acknowledge an entry"))
             return
+        logger.warning("%s: an entry is not acknowledged, it is sent again by another producer", self._topic)
         left, self._producer = self._producer, self._clients.producer()
         _end(left)
         for append in list(self._pending):
@@ -194,7 +195,8 @@ class Appends:
             if not append.passed or isinstance(result, Appended):
                 append.done(result)
 
-        self._deliver(answer)
+        with suppress(RuntimeError):  # the owner's loop is closed
+            self._deliver(answer)
 
 
 def _end(producer: KafkaProducer) -> None:

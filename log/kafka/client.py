@@ -100,10 +100,12 @@ class Clients:
 
     def unreachable(self, error: Exception) -> LogError:
         """What is told where no broker answers, or answers with a no."""
-        return LogError(
-            f"cannot reach Kafka at {','.join(self.address.servers)} ({type(error).__name__}). "
-            "`compose/kafka-local start` starts one on this machine."
-        )
+        servers = ",".join(self.address.servers)
+        if self._security.uses_sasl or self._security.uses_tls:
+            step = "Do its brokers take this name, password and certificate?"
+        else:
+            step = "`compose/kafka-local start` starts one on this machine."
+        return LogError(f"cannot reach Kafka at {servers} ({type(error).__name__}). {step}")
 
 
 def _net_client(**configuration: Any) -> KafkaNetClient:

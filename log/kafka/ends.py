@@ -3,16 +3,17 @@
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TypeAlias
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
 
 from ...model.errors import LogError
 from ..log import Deliver
 from .client import Clients
 
 TIMEOUT_MS: Final = 3_000
+CLOSE_SECONDS: Final = 1.0
 
 EndDone: TypeAlias = Callable[[int | LogError], None]
 
@@ -49,7 +50,7 @@ class Ends:
         self._closed = True
         self._asked.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(CLOSE_SECONDS)
 
     # What follows runs in the thread.
 
@@ -67,9 +68,12 @@ class Ends:
                 places = [TopicPartition(self._topic, partition) for partition in waiting]
                 ends = consumer.end_offsets(places, timeout_ms=TIMEOUT_MS)
                 answers: dict[int, int | LogError] = {place.partition: end for place, end in ends.items()}
-            except (KafkaError, LogError, KeyError) as error:
+            except Exception as error:
                 refusal = LogError(f"Kafka does not say where the log ends ({type(error).__name__})")
                 answers = dict.fromkeys(waiting, refusal)
+                if consumer is not None:
+                    consumer.close()
+                    consumer = None
             self._tell(waiting, answers)
         if consumer is not None:
             consumer.close()
@@ -85,4 +89,5 @@ class Ends:
                 for done in all_done:
                     done(answers[partition])
 
-        self._deliver(tell)
+        with suppress(RuntimeError):  # the owner's loop is closed
+            self._deliver(tell)

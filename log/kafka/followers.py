@@ -9,7 +9,9 @@ costs as much as a hundred commands.
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import Any, Final
 
 from kafka import KafkaConsumer, TopicPartition
@@ -25,6 +27,9 @@ PARTITION_FETCH_BYTES: Final = 4 << 20
 PORTION_BYTES: Final = 1 << 20
 OWN_PAUSE_SECONDS: Final = 0.1
 ERROR_PAUSE_SECONDS: Final = 0.5
+# A consumer that finds nothing for so long where there is something is left.
+PATIENCE_SECONDS: Final = 5.0
+CLOSE_SECONDS: Final = 1.0
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +64,8 @@ class Followers:
         self._wanted: dict[int, _Follower] = {}
         self._followed: dict[int, _Follower] = {}
         self._acknowledged: dict[int, int] = {}
+        self._expected: dict[int, int] = {}
+        self._progress = 0.0
         self._lock = threading.Lock()
         self._awake = threading.Event()
         self._closed = False
@@ -88,35 +95,37 @@ class Followers:
         """An entry of this process stands there; from any thread."""
         self.expect(partition, offset)
         self._acknowledged[partition] = offset
+        self._expected[partition] = offset + 1
 
     def expect(self, partition: int, end: int) -> None:
         """The log has records before this offset; from any thread. Those that nobody here knows are fetched at once."""
         follower = self._followed.get(partition)
         if follower is not None and end > max(follower.next, self._acknowledged.get(partition, -1) + 1):
+            self._expected[partition] = end
             self._awake.set()
 
     def close(self) -> None:
         """Tell nothing more."""
         self._closed = True
+        with self._lock:
+            for follower in self._wanted.values():
+                follower.ended = True
         self._awake.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(CLOSE_SECONDS)
 
     # What follows runs in the thread.
 
     def _run(self) -> None:
-        consumer: KafkaConsumer | None = None
         while not self._closed:
             try:
-                consumer = consumer or self._consumer()
-                self._round(consumer)
-            except (KafkaError, LogError) as error:
-                logger.warning("following %s: %s", self._topic, error)
+                with closing(self._consumer()) as consumer:
+                    self._followed, self._progress = {}, time.monotonic()
+                    while not self._closed:
+                        self._round(consumer)
+            except Exception as error:  # whatever it is, another consumer begins where each follower stands
+                logger.warning("%s is followed anew: %s", self._topic, error or type(error).__name__)
                 self._awake.wait(ERROR_PAUSE_SECONDS)
-            except RuntimeError:  # the owner's loop is closed, and so is all that could be told
-                break
-        if consumer is not None:
-            consumer.close()
 
     def _consumer(self) -> KafkaConsumer:
         return self._clients.consumer(
@@ -134,6 +143,7 @@ class Followers:
         except (OffsetOutOfRangeError, LogTruncationError, CorruptRecordError) as error:
             self._fail_broken(error)
             return
+        self._look_for_progress(bool(fetched))
         own = bool(fetched)
         for place, messages in fetched.items():
             own &= messages[-1].offset <= self._acknowledged.get(place.partition, -1)
@@ -142,6 +152,14 @@ class Followers:
                 self._tell(follower, messages)
         if own:
             self._awake.wait(OWN_PAUSE_SECONDS)
+
+    def _look_for_progress(self, fetched: bool) -> None:
+        now = time.monotonic()
+        behind = any(self._expected.get(each.partition, 0) > each.next for each in self._followed.values())
+        if fetched or not behind:
+            self._progress = now
+        elif now - self._progress > PATIENCE_SECONDS:
+            raise LogError("the consumer finds nothing where there is something")
 
     def _assign(self, consumer: KafkaConsumer) -> None:
         with self._lock:
@@ -171,7 +189,7 @@ class Followers:
             finally:
                 taken.set()
 
-        self._deliver(take)
+        self._call(take)
         while not taken.wait(0.5):
             if self._closed:
                 return
@@ -190,7 +208,13 @@ class Followers:
         with self._lock:
             if self._wanted.get(follower.partition) is follower:
                 del self._wanted[follower.partition]
-        self._deliver(lambda: follower.fail(error))
+        self._call(lambda: follower.fail(error))
+
+    def _call(self, callback: Callable[[], None]) -> None:
+        try:
+            self._deliver(callback)
+        except RuntimeError:  # the owner's loop is closed
+            self._closed = True
 
 
 def _portions(messages: Sequence[Any], start: int) -> Iterator[list[Heard]]:

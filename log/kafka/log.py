@@ -114,6 +114,7 @@ class KafkaLog:
 
     def follow(self, partition: int, start: int, on_records: OnRecords, on_failure: OnFailure) -> Stop:
         """Hear every durable record from offset `start` on, in order, on the owner's loop."""
+        assert 0 <= partition < self.partitions, "no such partition"
         return self._followers.follow(partition, start, on_records, on_failure)
 
     def ask_end(self, partition: int, done: EndDone) -> None:
