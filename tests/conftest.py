@@ -52,7 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "endpoint" in metafunc.fixturenames:
         given: int = metafunc.config.getoption("--partitions")
-        several = [1, 8] if metafunc.definition.get_closest_marker("divided") else [given]
+        is_ours = not metafunc.config.getoption("--endpoint")
+        several = [1, 8] if is_ours and metafunc.definition.get_closest_marker("divided") else [given]
         names = [f"{count} partitions" if count > 1 else pytest.HIDDEN_PARAM for count in several]
         metafunc.parametrize("endpoint", several, ids=names, indirect=True, scope="session")
 
