@@ -62,8 +62,11 @@ def _before(state: PartitionState, command: Transact, token: str) -> Outcome | N
 
 
 def _replayed(state: PartitionState, action: Action) -> Applied:
-    """An action that was done before. Its item is looked at if it is here; of one that lives elsewhere the size is that
-    of the item put, or the smallest."""
+    """An action that was done before, and what looking at its item costs.
+
+    An item that lives in another partition is not looked at: it counts as what the request brings, so a put as its
+    item and everything else as the smallest.
+    """
     table = state.tables.get(action.table)
     stored = None if table is None else table.items.get(action.pk, action.sk)
     size = stored[1] if stored is not None else action.size if isinstance(action, Put) else 0

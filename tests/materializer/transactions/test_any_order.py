@@ -22,7 +22,7 @@ from .partitions import Partitions
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
-SEEDS, STEPS = (range(20_000), 400) if SOAK else (range(60), 400)
+SEEDS, STEPS = (range(20_000), 400) if SOAK else (range(40), 400)
 
 _KEYS = 10
 _CODES = {"None", "ConditionalCheckFailed", "TransactionConflict", "ValidationError"}
