@@ -27,18 +27,19 @@ class Process:
     """A node. What it says goes to a file: nobody reads along, and it must not wait for a reader.
 
     Attributes:
-        url: Where it answers.
+        url: Where it answers, once it does.
     """
 
     def __init__(self, folder: Path, *options: str) -> None:
+        """Start it; `wait` until it answers."""
         folder.mkdir(exist_ok=True)
         self._said = folder / "said"
         with self._said.open("a") as said:
-            begun = said.tell()
+            self._begun = said.tell()
             self._process = subprocess.Popen(
                 [FOLDB, "serve", "--db", folder, "--port", "0", *options], stdout=said, stderr=said
             )
-        self.url = self._address(begun)
+        self.url = ""
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
@@ -56,14 +57,17 @@ class Process:
         assert self._process.wait(_PATIENCE_S) == 0, self._said.read_text()
         return time.monotonic() - begun
 
-    def _address(self, begun: int) -> str:
+    def wait(self) -> None:
+        """Return when it answers."""
         until = time.monotonic() + _PATIENCE_S
         while time.monotonic() < until and self._process.poll() is None:
-            if match := re.search(r"foldb serves (http://\S+:\d+)", self._said.read_text()[begun:]):
-                return match[1]
+            said = self._said.read_bytes()[self._begun :].decode()
+            if match := re.search(r"foldb serves (http://\S+:\d+)", said):
+                self.url = match[1]
+                return
             time.sleep(0.02)  # a file tells nobody that it has grown
         self._process.kill()
-        raise AssertionError(f"foldb serve has not begun: {self._said.read_text()[begun:]}")
+        raise AssertionError(f"foldb serve has not begun: {self._said.read_text()}")
 
 
 class Nodes:
@@ -80,9 +84,8 @@ class Nodes:
         self.awake: list[str] = []
         self._folder = folder
         self._options = options
-        self._processes: list[Process] = []
+        self._processes = [self._start(number) for number in range(count)]
         for number in range(count):
-            self._processes.append(self._start(number))
             self._answers(number)
 
     def __enter__(self) -> Self:
@@ -146,6 +149,7 @@ class Nodes:
         )
 
     def _answers(self, number: int) -> None:
+        self._processes[number].wait()
         for urls in (self.urls, self.awake):
             urls.append(self._processes[number].url)
 

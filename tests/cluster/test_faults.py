@@ -16,7 +16,7 @@ SOAK = bool(os.environ.get("FOLDB_SOAK"))
 SEEDS = range(5 if SOAK else 1)
 # A short run takes one of each kind, but no node that leaves (test_served.py).
 ROUNDS, KINDS = (4, 5) if SOAK else (1, 4)
-NODE_PAUSE_S, BROKER_PAUSE_S = (30.0, 12.0) if SOAK else (5.0, 5.0)
+NODE_PAUSE_S, BROKER_PAUSE_S = (30.0, 12.0) if SOAK else (4.0, 4.0)
 WRITERS = 16
 # Without an operator; what is measured is in the ledger of long runs.
 GOAL_S = 10.0
