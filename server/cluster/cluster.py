@@ -122,6 +122,7 @@ class Cluster:
         self._links: dict[Address, Link] = {}
         self._warm: set[int] = set()
         self._catching_up: dict[int, int] = {}  # which try it is: an answer to an older one means nothing
+        self._tries = 0
         self._folded: tuple[list[int], list[int]] = ([], [])
         self._remote = [
             RemotePartition(number, self._way, loop, place.patience) for number in range(folds.count)
@@ -178,7 +179,7 @@ class Cluster:
         await self._listener.close()
         for link in self._links.values():
             await link.close()
-        await asyncio.gather(*self._background)
+        await asyncio.gather(*self._background, return_exceptions=True)
         if self._group is not None:
             await asyncio.to_thread(self._group.close, self._place.patience.retry)
 
@@ -195,6 +196,7 @@ class Cluster:
         if not self._leaving:
             self._host(table)
         self.settle()
+        self._ask_for_more()  # it may have folded that while the group decided
         self._joined.set()
 
     def _connect(self, table: Table) -> None:
@@ -242,8 +244,8 @@ class Cluster:
 
     def _catch_up(self, number: int) -> None:
         """Fold what the log has by now; until then others are asked, if they can be."""
-        this = self._catching_up.get(number, 0) + 1
-        self._catching_up[number] = this
+        self._tries += 1
+        this = self._catching_up[number] = self._tries
         self._folds.hosted[number].catch_up(lambda: self._caught_up(number, this))
 
     def _caught_up(self, number: int, which: int) -> None:
