@@ -39,8 +39,9 @@ def append(log: LocalLog, partition: int, *numbers: int) -> None:
 def copied(source: LocalLog, folder: Path, told: list[int] | None = None) -> int:
     deliveries: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
     target = opened(folder, deliveries.put, first=first_entries(source))
+    noted: list[int] = [] if told is None else told
     try:
-        return copy(source, target, deliveries, [].append if told is None else told.append)
+        return copy(source, target, deliveries, noted.append)
     finally:
         target.close()
 
