@@ -1,8 +1,9 @@
-"""Bugs of what partitions tell each other: messages, definitions, global indexes."""
+"""Bugs of what partitions tell each other (messages, definitions, global indexes), and of what a router tells."""
 
 from .bug import bug
 
 RANDOM = "tests/partitions/test_random.py"
+ROUTING = "tests/server/routing"
 MESSAGES = "tests/partitions/test_messages.py"
 DEFINITIONS, INDEXES = "tests/partitions/test_definitions.py", "tests/partitions/test_indexes.py"
 
@@ -195,5 +196,45 @@ BUGS = [
 +    if type(command) is Relay and type(command.message) is Decide:
 """,
         MESSAGES,
+    ),
+    # What is made of their answers
+    bug(
+        "items of several partitions are read in isolation once",
+        """
+@ server/routing/router.py
+-            if isinstance(items, RequestError) or isinstance(place, Position) or _conflict_in(items):
++            if True:
+                 done(items, place)
+""",
+        ROUTING,
+    ),
+    bug(
+        "a page that is full at the end of a partition says that it is the last",
+        """
+@ server/routing/scanning.py
+         if part.full:  # the page ends where it stood
+-            page.last = page.tail
+             self._finish()
+""",
+        ROUTING,
+    ),
+    bug(
+        "a page has the limit of each partition",
+        """
+@ server/routing/scanning.py
+-        limit = None if rest.limit is None else rest.limit - part.scanned
++        limit = rest.limit
+""",
+        ROUTING,
+    ),
+    bug(
+        "a token is known to the partition of a transaction's first key",
+        """
+@ server/routing/router.py
+-        if command.token is not None:
++        if False:
+             return partition_of_key(0, command.token.encode(), self._count)
+""",
+        ROUTING,
     ),
 ]
