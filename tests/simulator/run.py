@@ -21,8 +21,8 @@ from .cuts import Rest, check_causes, folded, until
 from .faults import Faults
 from .world import World
 
-OPERATIONS = 20
-CUTS = 0.4
+OPERATIONS = 16
+CUTS = 0.3
 """The share of histories that are judged at a moment before their end too."""
 PATIENCE_S = 180.0
 """Virtual seconds, after the last fault, in which everything must have come to an end."""

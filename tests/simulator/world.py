@@ -36,7 +36,7 @@ class World:
         self.dice = random.Random(seed)
         self.seed = seed
         self._say = say
-        self.partitions = self.dice.choice((1, 3, 3, 3, 4, 5))
+        self.partitions = self.dice.choice((1, 3, 3, 3, 3, 4))
         self.timeline = Timeline(self.dice)
         self.weather = Weather()
         self.faults: Counter[str] = Counter()
@@ -80,8 +80,8 @@ class World:
         workload = Workload(self.history, self.dice, keys=6, transactions=self.dice.choice((0.2, 0.5, 0.9)))
         count = self.dice.choice((1, 3, 6))
         self._askers += [Client(self, number, workload, operations // count) for number in range(count)]
-        self._askers += [TableClient(self, number, 2) for number in range(self.dice.choice((0, 0, 1)))]
-        self._askers += [IndexReader(self, number, 4) for number in range(self.dice.choice((0, 0, 1)))]
+        self._askers += [TableClient(self, number, 1) for number in range(self.dice.choice((0, 0, 1)))]
+        self._askers += [IndexReader(self, number, 3) for number in range(self.dice.choice((0, 0, 1)))]
         for client in self._askers:
             client.start()
 

@@ -63,7 +63,7 @@ class TableClient:
         step = self._script.pop(0)
         match step:
             case "write":
-                self._write(12)
+                self._write(5)
             case "add":
                 self._define("UpdateTable", requests.new_index(self._name, "second"))
             case "drop":
