@@ -65,7 +65,7 @@ class Group:
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
         self._members: dict[str, tuple[Address, FoldedSoFar, Callable[[Table], None]]] = {}
-        self._generation = 0
+        self.generation = 0
         self._joined = 0
 
     def join(self, address: Address, folded: FoldedSoFar, told: Callable[[Table], None]) -> Any:
@@ -90,13 +90,13 @@ class Group:
 
     def decide(self) -> None:
         """Have everybody told who serves what."""
-        self._generation += 1
+        self.generation += 1
         members = [
             Member(name, address, *map(frozenset, folded()))
             for name, (address, folded, _) in self._members.items()
         ]
         if members:
-            table = Table(self._generation, tuple(assign(members, self._partitions)))
+            table = Table(self.generation, tuple(assign(members, self._partitions)))
             for _, _, told in self._members.values():
                 told(table)
 

@@ -174,6 +174,24 @@ def test_one_that_joins_is_asked_for_nothing_before_it_has_folded_it() -> None:
     run(scenario)
 
 
+def test_what_was_folded_while_the_group_decided_is_told_at_once() -> None:
+    """The decision says that it is still to be folded; nothing else would ever be heard of it."""
+
+    async def scenario() -> None:
+        async with cluster("one", "two") as (group, [one, two]):
+            table = two.cluster.table
+            assert table is not None
+            number = one.leading[-1]
+            routes = list(table.routes)
+            routes[number] = routes[number]._replace(moving=True)
+            before = group.generation
+            two.cluster.told(replace(table, routes=tuple(routes)))
+
+            assert group.generation == before + 1
+
+    run(scenario)
+
+
 def test_a_node_that_the_group_forgot_serves_on_by_its_old_table_and_joins_again() -> None:
     """As one that was paused: others have what it thinks it owns, and both answer right."""
 
