@@ -11,6 +11,7 @@ import fcntl
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,7 +62,8 @@ class Brokers:
 
     def restart(self) -> None:
         """Start those that were killed, and wait until all answer."""
-        subprocess.run([KAFKA_LOCAL, "start", "--data", self._data], check=True, stdout=subprocess.DEVNULL)
+        start = [sys.executable, str(KAFKA_LOCAL), "start", "--data", str(self._data)]
+        subprocess.run(start, check=True, stdout=subprocess.DEVNULL)
 
     def pid(self, number: int) -> int:
         return int((self._data / f"broker-{number}" / "pid").read_text())
@@ -76,7 +78,7 @@ def brokers(count: int, *options: str) -> Iterator[Brokers]:
         try:
             yield Brokers(data, address)
         finally:
-            subprocess.run([KAFKA_LOCAL, "stop", "--data", data], check=True)
+            subprocess.run([sys.executable, KAFKA_LOCAL, "stop", "--data", data], check=True)
 
 
 def _start(data: Path, until_exit_of: int, *options: str) -> str:

@@ -35,6 +35,8 @@ def test_every_part_of_the_benchmarks_runs_and_prints_a_table_with_its_goals(tmp
         "cost by size, 32 connections",
         "a collection of 2,000 items",
         "processor time in a node, without sockets and disk",
+        "kafka: commands appended and folded",
+        "kafka: consistent reads of an idle partition",
     ] == re.findall(r"^(.+)\n\n.*\n-+ ", run.stdout, re.MULTILINE)
     assert re.search(r"\(<= 300: (reached|missed)\)", run.stdout)
     assert "not here" in run.stdout, "dynoxide is compared only where it is installed"
