@@ -3,7 +3,7 @@
 from .bug import bug
 
 RANDOM = "tests/partitions/test_random.py"
-ROUTING = "tests/server/routing"
+ROUTER, SCANNING = "tests/server/routing/test_router.py", "tests/server/routing/test_scanning.py"
 MESSAGES = "tests/partitions/test_messages.py"
 DEFINITIONS, INDEXES = "tests/partitions/test_definitions.py", "tests/partitions/test_indexes.py"
 
@@ -206,7 +206,7 @@ BUGS = [
 +            if True:
                  done(items, place)
 """,
-        ROUTING,
+        ROUTER,
     ),
     bug(
         "a page that is full at the end of a partition says that it is the last",
@@ -216,7 +216,7 @@ BUGS = [
 -            page.last = page.tail
              self._finish()
 """,
-        ROUTING,
+        SCANNING,
     ),
     bug(
         "a page has the limit of each partition",
@@ -225,7 +225,7 @@ BUGS = [
 -        limit = None if rest.limit is None else rest.limit - part.scanned
 +        limit = rest.limit
 """,
-        ROUTING,
+        SCANNING,
     ),
     bug(
         "a token is known to the partition of a transaction's first key",
@@ -235,6 +235,6 @@ BUGS = [
 +        if False:
              return partition_of_key(0, command.token.encode(), self._count)
 """,
-        ROUTING,
+        ROUTER,
     ),
 ]
