@@ -84,6 +84,7 @@ def brokers(count: int, *options: str) -> Iterator[Brokers]:
 def _start(data: Path, until_exit_of: int, *options: str) -> str:
     """Start brokers and return their address."""
     command = [
+        sys.executable,
         str(KAFKA_LOCAL),
         "start",
         "--data",
