@@ -33,9 +33,10 @@ logger = logging.getLogger(__name__)
 
 CATALOG: Final = 0
 
-# The loop should come by so often. After a longer gap (a process that was stopped) what was folded is old.
+# The loop should come by so often. After a longer gap (a process that was stopped) what was folded is old. A busy
+# machine may make gaps of a few seconds; in so few nobody has been given what this node had.
 _TICK_S: Final = 0.25
-_GAP_S: Final = 2.0
+_GAP_S: Final = 5.0
 
 
 class ClusterRefusedError(FoldbError):
