@@ -123,10 +123,8 @@ class Appends:
             future = append.producer.send(
                 self._topic, HEAD + append.body, partition=append.partition, timestamp_ms=_NO_TIME
             )
-        except (
-            KafkaError,
-            ValueError,
-        ) as error:  # the partition is not known for now, or the producer was left
+        except (KafkaError, ValueError) as error:
+            # The partition is not known for now, or the producer was left.
             self._failed(append, append.producer, error)
             return
         future.add_callback(self._acknowledged, append)
@@ -134,7 +132,7 @@ class Appends:
 
     def _acknowledged(self, append: _Append, written: Any) -> None:
         """In the library's thread."""
-        known = written.timestamp != _NO_TIME
+        known = written.offset >= 0 and written.timestamp != _NO_TIME
         offset = written.offset if known else -1
         if known:
             self._on_acknowledged(append.partition, offset)
@@ -161,8 +159,8 @@ class Appends:
                 late = time.monotonic() - self._patience
                 if any(append.sent < late for append in list(self._pending)):
                     self._renew()
-            except LogError as error:
-                logger.warning("%s", error)
+            except Exception as error:  # whatever it is, the next look may find it gone
+                logger.warning("%s: no producer: %s", self._topic, error)
 
     def _renew(self) -> None:
         """Send what is under way by another producer, in whatever state this one is."""
@@ -176,7 +174,7 @@ class Appends:
         for append in list(self._pending):
             if append.passed:
                 self._settle(append, AppendUnknownError("its owner went on"))
-            elif append.producer is left:
+            elif append.producer is not self._producer:
                 self._send(append)
 
     def _settle(self, append: _Append, result: Appended | LogError) -> None:
