@@ -62,8 +62,9 @@ BUGS = [
         "a write is acknowledged before it is folded",
         """
 @ materializer/shared/worker.py
-         else:
-             self._place = result
+         if entry is not self._entry:
+             return  # it was heard meanwhile
++        if isinstance(result, Appended):
 +            from ..fold.outcomes import Applied
 +
 +            for nth, one in enumerate(self._under_way):
