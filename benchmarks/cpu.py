@@ -93,13 +93,13 @@ def measure(options: Options) -> None:
         _turn(loop, connections, [_request("PutItem", {"TableName": "orders", "Item": item(*key)})])
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        key, guard = _guard(Path(folder) / "keys.toml")
+        signer, guard = _guard(Path(folder) / "keys.toml")
         for name, make in _KINDS.items():
             requests = [make(*keys[place * 7919 % len(keys)]) for place in range(_TURNS * CONNECTIONS)]
             listener.guard = None
             any_key = _least(loop, connections, requests, options.rounds)
             listener.guard = guard
-            signed = [_signed(request, key) for request in requests]
+            signed = [_signed(request, signer) for request in requests]
             one_key = _least(loop, connections, signed, options.rounds)
             rows.append([name, *(f"{1e6 * seconds / CONNECTIONS:.1f}" for seconds in (any_key, one_key))])
     columns = ["", "microseconds a request", "with its signature verified"]

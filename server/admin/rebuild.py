@@ -28,7 +28,9 @@ def rebuild(node: Node, body: dict[str, Any], reply: Reply) -> None:
         number = 1 if job is None else job.number + 1
         wanted, hosted = data_partitions(node.partitions.count), node.partitions.hosted
         if not all(partition in hosted for partition in wanted):
-            raise ValidationError("A table is rebuilt by a node that has all of it: other nodes own parts of this one")
+            raise ValidationError(
+                "A table is rebuilt by a node that has all of it: other nodes own parts of this one"
+            )
         parts = [hosted[partition] for partition in wanted]
         job = RebuildJob(parts, node.log, node.loop, name, number, index)
         node.rebuilding = job

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from foldb.log.commands import Position
+from foldb.materializer.partition import Place
 from foldb.server.dispatch import dispatch
 from foldb.server.node import Node
 from foldb.server.reply import Reply
@@ -62,7 +63,7 @@ class _Sink:
     def __init__(self) -> None:
         self.answers: list[tuple[int, Any]] = []
 
-    def answer(self, _reply: Reply, status: int, body: bytes, _position: Position | None) -> None:
+    def answer(self, _reply: Reply, status: int, body: bytes, _position: Place | None) -> None:
         self.answers.append((status, orjson.loads(body)))
 
 

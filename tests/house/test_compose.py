@@ -26,6 +26,9 @@ def test_brokers_share_their_settings_with_those_of_the_tests() -> None:
 
 def test_docker_reads_it_where_there_is_docker() -> None:
     docker = shutil.which("docker")
-    if docker is not None and not subprocess.run([docker, "compose", "version"], capture_output=True).returncode:
+    if (
+        docker is not None
+        and not subprocess.run([docker, "compose", "version"], capture_output=True).returncode
+    ):
         done = subprocess.run([docker, "compose", "-f", COMPOSE, "config", "--quiet"], capture_output=True)
         assert (done.returncode, done.stderr) == (0, b"")

@@ -87,7 +87,10 @@ def test_every_development_dependency_is_used(name: str) -> None:
 
 
 def test_every_import_is_declared() -> None:
-    ours = {IMPORTED_AS.get(name, name) for name in runtime()} | {"pytest", "boto3"}  # the plugin's user has both
+    ours = {IMPORTED_AS.get(name, name) for name in runtime()} | {
+        "pytest",
+        "boto3",
+    }  # the plugin's user has both
     assert [] == sorted(_imported(modules()) - ours - sys.stdlib_module_names)
 
 
