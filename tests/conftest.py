@@ -58,6 +58,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("endpoint", several, ids=names, indirect=True, scope="session")
 
 
+# Folders whose files take long, though they hold few tests.
+_LONG = ("simulator", "cluster", "kafka", "crash", "several", "histories")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first, or one worker would be at it when the other has nothing left."""
+    items.sort(key=lambda item: item.path.parent.name not in _LONG)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Where CI is set a skipped test is a failed one: that machine is to have all that the tests need."""

@@ -313,7 +313,7 @@ def of_a_later_schema(folder: Path, _: pytest.MonkeyPatch) -> None:
 
 
 def of_a_later_level(folder: Path, _: pytest.MonkeyPatch) -> None:
-    log_of(folder, level=2)
+    log_of(folder, level=LEVEL + 1)
 
 
 def of_later_limits(folder: Path, _: pytest.MonkeyPatch) -> None:
