@@ -15,6 +15,7 @@ from typer.testing import Result
 import foldb
 from foldb.log.codec import CURRENT
 from foldb.log.local import LocalLog, segment
+from foldb.log.log import LEVEL
 from tests.cli.conftest import Foldb, at
 from tests.served import FOLDB
 from tests.served import foldb as command
