@@ -4,8 +4,12 @@ import os
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .failures import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from ..log.kafka.settings import Security
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -65,6 +69,17 @@ def cluster_secret() -> bytes | None:
     """What the nodes of a cluster know each other by, where no key file holds it."""
     secret = os.environ.get("FOLDB_CLUSTER_SECRET")
     return secret.encode() if secret else None
+
+
+def kafka_security() -> "Security":
+    """How brokers are spoken to, as far as variables say.
+
+    Raises:
+        LogError: What they say cannot be used.
+    """
+    from ..log.kafka.settings import Security
+
+    return Security.read(None, os.environ)
 
 
 def credentials(profile: str | None) -> Credentials:

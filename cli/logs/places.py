@@ -14,6 +14,7 @@ from ...log.local import LocalLog
 from ...log.log import Log
 from ..failures import CommandError, ExitCode
 from ..session import Session, existing
+from ..settings import kafka_security
 
 KAFKA = "kafka://"
 
@@ -44,9 +45,8 @@ def open_log(place: str | Path) -> Readable:
     if not text.startswith(KAFKA):
         return LocalLog.open_reader(existing(Path(place)))
     from ...log.kafka.log import KafkaLog  # the client of Kafka takes as long to load as all the rest
-    from ...log.kafka.settings import Security
 
-    return KafkaLog.open_reader(text, Security.read(None, os.environ))
+    return KafkaLog.open_reader(text, kafka_security())
 
 
 def log_of(session: Session, place: str | None) -> Readable:
@@ -61,13 +61,12 @@ def opened_for_copy(place: str, first: Sequence[Entry]) -> Iterator[tuple[Log, D
     log: Log
     if place.startswith(KAFKA):
         from ...log.kafka.log import KafkaLog
-        from ...log.kafka.settings import Security
 
         log = KafkaLog(
             place,
             deliver=deliveries.put,
             random_bytes=os.urandom,
-            security=Security.read(None, os.environ),
+            security=kafka_security(),
             first=first,
             repeat=False,
         )
