@@ -168,7 +168,10 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
         },
     ),
     ("UpdateTimeToLive", {**ON_TABLE, "TimeToLiveSpecification": {"Enabled": True, "AttributeName": "t"}}),
+    ("Foldb_20261121.Cluster", {}),
     ("Foldb_20261121.Digest", {}),
+    ("Foldb_20261121.Partition", {**ON_TABLE, "Key": {"p": {"S": "a"}}}),
     ("Foldb_20261121.Rebuild", {**ON_TABLE, "IndexName": "gsi"}),
     ("Foldb_20261121.Status", {}),
+    ("Foldb_20261121.Wait", {"Position": "0"}),
 ]
