@@ -31,7 +31,10 @@ def nodes(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node
                 "Projection": {"ProjectionType": "ALL"},
             }
         ]
-        client(nodes.urls[0]).create_table(**request)
+        first = client(nodes.urls[0])
+        first.create_table(**request)
+        # Nodes that have only begun may take longer than CreateTable waits for them.
+        first.get_waiter("table_exists").wait(TableName="Cars", WaiterConfig={"Delay": 1, "MaxAttempts": 60})
         yield nodes
 
 
