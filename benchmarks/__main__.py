@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from . import cpu, flat, kafka, memory, paging, rates, refold, start
+from . import cluster, cpu, flat, kafka, memory, paging, rates, refold, start
 from .load import require_wrk
 from .options import QUICK, Options
 
@@ -29,8 +29,9 @@ PARTS: dict[str, Callable[[Options], None]] = {
     "paging": paging.measure,
     "cpu": cpu.measure,
     "kafka": kafka.measure,
+    "cluster": cluster.measure,
 }
-_WITH_WRK = ("rates", "batches", "flat")
+_WITH_WRK = ("rates", "batches", "flat", "cluster")
 
 
 def main() -> None:

@@ -81,6 +81,8 @@ class Client:
     def fill(self, keys: int) -> None:
         """Make the table, and put every item that a load may ask for."""
         self.call("CreateTable", TABLE)
+        while self.call("DescribeTable", {"TableName": "orders"})["Table"]["TableStatus"] != "ACTIVE":
+            time.sleep(0.01)
         puts = [{"PutRequest": {"Item": item(*key)}} for key in orders(keys)]
         for start in range(0, len(puts), 25):
             self.call("BatchWriteItem", {"RequestItems": {"orders": puts[start : start + 25]}})

@@ -19,7 +19,7 @@ from ...materializer.fold.state import PartitionState
 from ...materializer.fold.storage import Stored
 from ...materializer.partition import Conflict, Found, Key, Page, Partition, Place, QueryRequest, ScanRequest
 from ...materializer.worker import Scheduler
-from ...model.errors import RequestError
+from ...model.errors import RequestError, ResourceNotFoundError
 from ...model.slots import partition_of_key
 from .joining import Join, first_error, joined
 from .scanning import ScanOver, partitions_of
@@ -119,12 +119,19 @@ class Router:
 
     def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Place], None]) -> None:
         """Read a page of one item collection."""
-        owner = self._spread_by(request.table, request.index)
-        self.partitions[partition_of_key(owner, request.pk, self._count)].query(request, done)
+
+        def ask(owner: int) -> None:
+            self.partitions[partition_of_key(owner, request.pk, self._count)].query(request, done)
+
+        self._spread_by(request, ask, done)
 
     def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, Place], None]) -> None:
         """Read a page in hash order; of a local index, partition after partition."""
-        owner = self._spread_by(request.table, request.index)
+        self._spread_by(request, lambda owner: self._scan(request, owner, done), done)
+
+    def _scan(
+        self, request: ScanRequest, owner: int, done: Callable[[Page | RequestError, Place], None]
+    ) -> None:
         is_local = request.index is not None and owner == request.table
         asked = partitions_of(request, owner, is_local=is_local, partitions=self._count)
         if len(asked) == 1:
@@ -195,12 +202,37 @@ class Router:
         first = command.actions[0]
         return partition_of_key(first.table, first.pk, self._count)
 
-    def _spread_by(self, table_id: int, index_name: str | None) -> int:
-        """The id whose hashes tell where entries are: a global index's own; a local index is where its table is."""
+    def _spread_by(
+        self,
+        request: QueryRequest | ScanRequest,
+        then: Callable[[int], None],
+        done: Callable[[Page | RequestError, Place], None],
+    ) -> None:
+        """Go on with the id whose hashes tell where entries are: a global index's own; a local one's is its table's."""
+        if request.index is None:
+            then(request.table)
+            return
+        owner = self._owner_of(request.table, request.index)
+        if owner is not None:
+            then(owner)
+            return
+
+        def caught_up() -> None:
+            found = self._owner_of(request.table, request.index or "")
+            if found is not None:
+                then(found)
+            else:
+                done(ResourceNotFoundError(), Position(CATALOG, self._catalog.next_offset - 1))
+
+        # This node may not have heard of it yet; to guess where it is would be to find nothing there.
+        self._catch_up(caught_up)
+
+    def _owner_of(self, table_id: int, index_name: str) -> int | None:
         table = self._catalog.tables.get(table_id)
-        index = None if table is None or index_name is None else table.indexes.get(index_name)
-        is_global = index is not None and index.definition.kind == "GSI"
-        return index.definition.id if index is not None and is_global else table_id
+        index = None if table is None else table.indexes.get(index_name)
+        if index is None:
+            return None
+        return index.definition.id if index.definition.kind == "GSI" else table_id
 
     def _split(self, keys: Sequence[Key], ask: Ask, done: Callable[[Any, Place], None]) -> None:
         """Ask each partition for the keys that it has, and put what they answer into the order of `keys`."""

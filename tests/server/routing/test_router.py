@@ -8,7 +8,7 @@ import pytest
 from foldb.log.commands import Cut, Position, Transact
 from foldb.materializer.fold.outcomes import Defined, Done, Outcome, Skipped
 from foldb.materializer.partition import Conflict, Key, Place, QueryRequest
-from foldb.model.errors import InternalServerError, RequestError
+from foldb.model.errors import InternalServerError, RequestError, ResourceNotFoundError
 from foldb.model.slots import partition_of_key
 from foldb.server.routing import Router, joined
 from tests.materializer.fake_loop import FakeLoop
@@ -266,6 +266,29 @@ def test_the_catalog_is_brought_up_to_its_log_before_it_says_that_a_table_is_gon
 
 
 # Positions
+
+
+def test_an_index_that_this_node_has_not_heard_of_is_not_looked_for_in_the_wrong_place(
+    database: Database,
+) -> None:
+    state, tables = database.ledger.state, dict(database.ledger.state.tables)
+    state.tables.clear()
+    caught_up: list[Any] = []
+    router = Router([*database.fakes], state, database.loop, catch_up=caught_up.append)
+    answer, none = Answer(), Answer()
+    request = QueryRequest(database.id, "by-kind", b"kind 3", b"", None)
+
+    router.query(request, answer)
+    router.query(dataclasses.replace(request, index="by-nothing"), none)
+    assert [] == answer.results
+    state.tables.update(tables)
+    for done in caught_up:
+        done()
+
+    [(page, _)] = answer.results
+    assert page.count
+    [(error, _)] = none.results
+    assert isinstance(error, ResourceNotFoundError)
 
 
 def test_a_cut_is_reached_when_each_of_its_positions_is(database: Database) -> None:
