@@ -115,6 +115,7 @@ def test_boto3_writes_and_reads_with_a_key(server: Server) -> None:
     client.close()
 
 
+@pytest.mark.spec("S97")
 def test_each_key_has_its_rights(server: Server) -> None:
     name, other = server.make_table(), server.make_table()
     reader = server.client(create(server.keys, "--read", name))

@@ -47,6 +47,7 @@ def item(key: str, colour: str = "red") -> dict[str, Any]:
     return {"pk": {"S": key}, "colour": {"S": colour}}
 
 
+@pytest.mark.spec("S70")
 def test_either_node_answers_for_every_key(nodes: Nodes) -> None:
     one, two = map(client, nodes.urls)
     for n in range(KEYS):
@@ -73,6 +74,7 @@ def test_a_transaction_over_partitions_is_read_whole_at_the_other_node(nodes: No
     assert [item(key) for key in keys] == [response["Item"] for response in read["Responses"]]
 
 
+@pytest.mark.spec("S23")
 def test_whoever_waits_for_its_write_finds_it_in_the_index_at_the_other_node(nodes: Nodes) -> None:
     one, two = nodes.urls
     written = ask(one, "PutItem", {"TableName": "Cars", "Item": item("blue one", "blue")})

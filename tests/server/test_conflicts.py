@@ -40,6 +40,7 @@ def test_a_write_meets_a_conflict(client: Any) -> None:
     assert [] == client.scan(TableName="Things")["Items"]
 
 
+@pytest.mark.spec("S81")
 def test_a_transaction_meets_a_conflict_at_one_of_its_items(client: Any) -> None:
     puts = [{"Put": {"TableName": "Things", "Item": {"pk": key}}} for key in "abc"]
     gets = [{"Get": {"TableName": "Things", "Key": {"pk": key}}} for key in "abc"]

@@ -18,6 +18,7 @@ def several() -> Iterator[Foldb]:
         yield cli
 
 
+@pytest.mark.spec("S62")
 def test_a_key_lives_where_its_slot_does(several: Foldb) -> None:
     found = {}
     for artist in ("Kyuss", "1000mods", "Sleep", "b64:x", '{"Artist": "Om"}'):

@@ -137,6 +137,7 @@ def test_what_has_expired_goes_wherever_it_is() -> None:
     assert [(0, 0)] * 2 == [(each.items.count, each.indexes["by-colour"].store.count) for each in tables]
 
 
+@pytest.mark.spec("S23")
 def test_an_index_can_be_held_back() -> None:
     database = Database(lag_ms=500)
     table = database.create(**BY_COLOUR)

@@ -368,6 +368,7 @@ def _fail_to_ask(partition: int, done: Callable[[int | LogError], None]) -> None
     done(LogError(f"no broker for {partition}"))
 
 
+@pytest.mark.spec("S70")
 def test_a_read_that_need_not_be_consistent_is_answered_by_a_state_that_was_the_latest_lately() -> None:
     node = Shared()
     node.get(consistent=True)

@@ -122,6 +122,7 @@ def test_nothing_is_done_before_all_have_voted_and_the_client_knows_when_all_hav
     assert None not in (pair.at(pair.first, pair.a), pair.at(pair.second, pair.b))
 
 
+@pytest.mark.spec("S81")
 def test_a_held_key_refuses_all_other_writes() -> None:
     pair = Pair()
     pair.begin(pair.both())
