@@ -398,3 +398,7 @@ class NewerVersionError(FoldbError):
 
     Operator action: start the version that wrote it, or a later one.
     """
+
+
+class CertificateError(FoldbError):
+    """The certificate or its key cannot be used."""

@@ -21,11 +21,11 @@ from pathlib import Path
 import orjson
 
 from ..materializer.collector import short_pauses
-from ..model.errors import FoldbError
+from ..model.errors import CertificateError, FoldbError
 from .auth.guard import Guard
 from .cluster import Cluster
 from .http.listener import Listener, bind
-from .http.tls import Certificate, CertificateError
+from .http.tls import Certificate
 from .node import Node
 from .settings import Settings
 

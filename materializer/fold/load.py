@@ -18,8 +18,8 @@ from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
 from ...model.limits import limits_named
 from ...model.tables import TableDefinition
 from . import dump as form
-from .outbox import Outbox, size_of
-from .state import Index, PartitionState, Pending, Spreading, Table, Token
+from .outbox import size_of
+from .state import Index, Outbox, PartitionState, Pending, Spreading, Table, Token
 from .storage import Store, Stored
 from .transactions.frames import take_frame
 

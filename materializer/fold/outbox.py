@@ -8,31 +8,19 @@ Messages to one receiver are numbered from 0 without a gap. They are part of the
 owns the partition next finds them there, and nothing has to be remembered by anybody.
 """
 
-from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...log.binary import encode_message
 from ...log.commands import IndexEntry, Message, Relay
 from .outcomes import place_of
-
-if TYPE_CHECKING:
-    from .state import PartitionState
+from .state import Outbox, PartitionState
 
 # What a message counts for beside its content.
 _MESSAGE_BYTES: Final = 64
 
 
-@dataclass(slots=True)
-class Outbox:
-    """The messages to one receiver: the number that the next one gets, and those that it has not acknowledged."""
-
-    next_number: int = 0
-    unacknowledged: deque[Relay] = field(default_factory=deque)
-
-
-def send(state: "PartitionState", receiver: int, message: Message, sequence_number: int) -> None:
+def send(state: PartitionState, receiver: int, message: Message, sequence_number: int) -> None:
     """Tell another partition; `sequence_number` is that of a change of the command that is being folded."""
     genesis = state.genesis
     assert genesis is not None, "the log does not begin with a Genesis"
@@ -48,15 +36,13 @@ def send(state: "PartitionState", receiver: int, message: Message, sequence_numb
     state.unacknowledged_bytes += size_of(message)
 
 
-def send_all(
-    state: "PartitionState", receivers: Iterable[int], message: Message, sequence_number: int
-) -> None:
+def send_all(state: PartitionState, receivers: Iterable[int], message: Message, sequence_number: int) -> None:
     """Tell several others the same."""
     for receiver in receivers:
         send(state, receiver, message, sequence_number)
 
 
-def acknowledge(state: "PartitionState", receiver: int, through: int) -> bool:
+def acknowledge(state: PartitionState, receiver: int, through: int) -> bool:
     """Forget what `receiver` has folded, up to and including number `through`; whether there was anything."""
     outbox = state.outboxes.get(receiver)
     if outbox is None:

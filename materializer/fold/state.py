@@ -13,13 +13,13 @@ It depends on nothing but the entries, so the same log makes the same state, to 
 but the fold changes it.
 """
 
+from collections import deque
 from dataclasses import dataclass, field
 
-from ...log.commands import Genesis, IndexEntry, IndexSent
+from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
 from ...model.limits import MODERN, Limits, limits_named
 from ...model.slots import slots_of
 from ...model.tables import IndexDefinition, TableDefinition
-from .outbox import Outbox
 from .storage import Store
 from .transactions.state import Transactions
 
@@ -120,6 +120,14 @@ class Spreading:
     applied: dict[int, int] = field(default_factory=dict)
     pending: dict[int, Pending] = field(default_factory=dict)
     filled: dict[int, list[int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Outbox:
+    """The messages to one receiver: the number that the next one gets, and those that it has not acknowledged."""
+
+    next_number: int = 0
+    unacknowledged: deque[Relay] = field(default_factory=deque)
 
 
 @dataclass(slots=True)

@@ -16,9 +16,9 @@ from itertools import islice
 from typing import Final
 
 from ...log.commands import IndexEntry, IndexSent, Relay, RelayAck
-from ..fold.outbox import Outbox, size_of
+from ..fold.outbox import size_of
 from ..fold.outcomes import Done, Outcome, Taken
-from ..fold.state import PartitionState
+from ..fold.state import Outbox, PartitionState
 from ..partition import Partition, Place
 from ..worker import Cancellable, Scheduler
 from .timers import Proposing

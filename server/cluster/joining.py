@@ -4,16 +4,14 @@ The log and the group are the broker's; the address is by default any free port 
 cannot call; the secret is what the command line was given or, else, what stands in the key file.
 """
 
-import asyncio
-import os
 import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ...log.kafka import KafkaLog, Security
+from ...log.kafka import KafkaLog
+from ...model.errors import CertificateError
 from ...model.limits import limits_named
 from ..auth.keyfile import read_keys
-from ..http.tls import CertificateError
 from ..settings import Settings
 from .cluster import Cluster, Place
 from .link import Address
@@ -24,34 +22,6 @@ if TYPE_CHECKING:
     from ..node import Node
 
 _ANY_PORT: Final = ("127.0.0.1", 0)
-
-
-def open_shared_log(
-    settings: Settings,
-    partitions: int,
-    loop: asyncio.AbstractEventLoop,
-    random_bytes: Callable[[int], bytes],
-) -> KafkaLog:
-    """Open the log that the settings name, or begin it with so many partitions.
-
-    Raises:
-        LogError, ForeignLogError, CorruptionError, NewerVersionError: There is no serving it.
-    """
-    assert settings.log is not None
-
-    def deliver(callback: Callable[[], None]) -> None:
-        loop.call_soon_threadsafe(callback)
-
-    return KafkaLog(
-        settings.log,
-        deliver=deliver,
-        random_bytes=random_bytes,
-        security=Security.read(settings.kafka, os.environ),
-        partitions=partitions,
-        limits=settings.limits,
-        memory=settings.path,
-        allow_unsafe=settings.allow_unsafe_kafka,
-    )
 
 
 def cluster_of(node: "Node") -> Cluster:

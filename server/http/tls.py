@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from ...model.errors import FoldbError
+from ...model.errors import CertificateError
 from .protocol import FIRST_TICKS, Connection
 
 HANDSHAKE_TICKS = 10
@@ -23,10 +23,6 @@ HANDSHAKE_TICKS = 10
 _RECORD_BYTES = 16 * 1024  # TLS has none that is larger
 # Of TLS 1.2 what is left when ciphers without forward secrecy or authentication are gone. TLS 1.3 has no others.
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-
-
-class CertificateError(FoldbError):
-    """The certificate or its key cannot be used."""
 
 
 class Certificate:

@@ -1,6 +1,7 @@
 """The log that a node serves: in a folder, in memory, or shared with other nodes."""
 
 import asyncio
+import os
 from collections.abc import Callable
 
 from ...log.local import LocalLog
@@ -30,10 +31,7 @@ def open_log(
     wanted = settings.partitions or 1
     partitions = 1 if wanted == 1 else wanted + 1  # the catalog then has one of its own
     if settings.log is not None:
-        # Kafka's client takes an eighth of a second to load, and few need it.
-        from ..cluster.joining import open_shared_log
-
-        return _checked(settings, open_shared_log(settings, partitions, loop, random_bytes))
+        return _checked(settings, _open_in_kafka(settings, partitions, loop, random_bytes))
     if settings.path is None:
         return MemoryLog(clock, log_id=random_bytes(16), limits=settings.limits, partitions=partitions)
 
@@ -52,6 +50,32 @@ def open_log(
         partitions=partitions,
     )
     return _checked(settings, log)
+
+
+def _open_in_kafka(
+    settings: Settings,
+    partitions: int,
+    loop: asyncio.AbstractEventLoop,
+    random_bytes: Callable[[int], bytes],
+) -> Log:
+    # Kafka's client takes an eighth of a second to load, and few need it.
+    from ...log.kafka import KafkaLog, Security
+
+    assert settings.log is not None
+
+    def deliver(callback: Callable[[], None]) -> None:
+        loop.call_soon_threadsafe(callback)
+
+    return KafkaLog(
+        settings.log,
+        deliver=deliver,
+        random_bytes=random_bytes,
+        security=Security.read(settings.kafka, os.environ),
+        partitions=partitions,
+        limits=settings.limits,
+        memory=settings.path,
+        allow_unsafe=settings.allow_unsafe_kafka,
+    )
 
 
 def _checked(settings: Settings, log: Log) -> Log:

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import foldb
-from foldb.server.http.tls import Certificate, CertificateError
+from foldb.model.errors import CertificateError
+from foldb.server.http.tls import Certificate
 from tests.gate.wire import Wire, head, request, served_by
 from tests.served import served
 from tests.tables import table_request

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from foldb.log.commands import Position
+from foldb.model.errors import CertificateError
 from foldb.server.cluster.joining import _tls
 from foldb.server.cluster.link import Answer, Lost, NotHere, Unsent
 from foldb.server.cluster.proof import NONCE_BYTES, Identity, hello, proof
 from foldb.server.cluster.wire import GET, NODE, REACH, STATUS, frame
-from foldb.server.http.tls import CertificateError
 from foldb.server.settings import Settings
 from tests.auth.certificates import Files, make_certificates
 from tests.cluster.peers import AT, IDENTITY, LOG_ID, Told, answered, nobody, peers, run, until
