@@ -18,8 +18,9 @@ SEEDS = range(5 if SOAK else 1)
 ROUNDS, KINDS = (4, 5) if SOAK else (1, 4)
 NODE_PAUSE_S, BROKER_PAUSE_S = (30.0, 12.0) if SOAK else (4.0, 4.0)
 WRITERS = 16
-# Without an operator; what is measured is in the ledger of long runs.
-GOAL_S = 10.0
+# Service comes back by itself: that is asserted. The goal is 10 s; how near a machine comes is in the ledger of long runs,
+# for it depends on what else the machine does.
+PATIENCE_S = 60.0
 pytestmark = [pytest.mark.soak] if SOAK else []
 
 
@@ -64,7 +65,7 @@ def suffer(seed: int, folder: Path, test: str, *, whole: bool) -> None:
             served = [scan(url) for url in nodes.urls]
             ledger.check(served[0])
             assert all(served[0] == other for other in served[1:]), "nodes differ"
-        assert not whole or max(map(max, without.values())) < GOAL_S, without
+        assert max(map(max, without.values())) < PATIENCE_S, without
         failures = 0
     finally:
         longest = {
