@@ -18,8 +18,8 @@ SEEDS = range(5 if SOAK else 1)
 ROUNDS, KINDS = (4, 5) if SOAK else (1, 4)
 NODE_PAUSE_S, BROKER_PAUSE_S = (30.0, 12.0) if SOAK else (4.0, 4.0)
 WRITERS = 16
-# Service comes back by itself: that is asserted. The goal is 10 s; how near a machine comes is in the ledger of long runs,
-# for it depends on what else the machine does.
+# Service comes back by itself: that is asserted. The goal is 10 s; how near a machine comes is in the ledger of long
+# runs, for it depends on what else the machine does.
 PATIENCE_S = 60.0
 pytestmark = [pytest.mark.soak] if SOAK else []
 
