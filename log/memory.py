@@ -23,7 +23,7 @@ from .log import (
     OnFailure,
     OnRecords,
     Stop,
-    genesis_entry,
+    genesis_entries,
 )
 
 PORTION_BYTES = 1024 * 1024
@@ -117,10 +117,10 @@ class MemoryLog:
         self._closed = False
         self._time = 0
         self._waiting: list[_Append] = []
-        self._records: list[list[tuple[int, bytes]]] = [[] for _ in range(partitions)]
-        for partition, records in enumerate(self._records):
-            first = genesis_entry(log_id, partition, partitions, limits=limits, level=level)
-            records.append((self._now(), encode_entry(first)))
+        self._records = [
+            [(self._now(), encode_entry(first))]
+            for first in genesis_entries(log_id, partitions, limits=limits, level=level)
+        ]
 
     def connect(self, deliver: Deliver) -> "Connection":
         """The log as another node has it, which is told everything through `deliver`."""

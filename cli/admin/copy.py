@@ -7,7 +7,7 @@ import typer
 from ...log.copy import copy as copy_log
 from ...log.copy import first_entries
 from ..failures import CommandError, ExitCode
-from ..logs.places import open_log, opened_for_copy
+from ..logs.places import open_log, opened_to_write
 from ..logs.story import end_of
 from ..output import counted
 from ..progress import progress
@@ -36,7 +36,7 @@ def copy(
     total = sum(map(log.end, range(log.partitions)))
     try:
         with (
-            opened_for_copy(target, first_entries(log)) as (written, deliveries),
+            opened_to_write(target, first_entries(log)) as (written, deliveries),
             progress(session.settings, session.output.stderr, "copy", total) as advance,
         ):
             copied = copy_log(log, written, deliveries, advance)

@@ -13,7 +13,7 @@ from ...materializer.fold.state import PartitionState
 from ...materializer.refold import FoldError, refold_log
 from ...model.errors import LogError
 from ..failures import CommandError, ExitCode
-from ..logs.places import Readable, open_log, opened_for_copy
+from ..logs.places import Readable, open_log, opened_to_write
 from ..logs.story import read_position
 from ..progress import progress
 from ..session import Session
@@ -119,7 +119,7 @@ def _record(log: Readable, void: Position) -> Record:
 def _append(place: str, log: Readable, partition: int, entry: Entry) -> int:
     """Where the entry stands, once it is durable."""
     results: list[Appended | LogError] = []
-    with opened_for_copy(place, first_entries(log)) as (written, deliveries):
+    with opened_to_write(place, first_entries(log)) as (written, deliveries):
         written.append(partition, entry, results.append)
         while not results:
             deliveries.get()()

@@ -55,8 +55,8 @@ def log_of(session: Session, place: str | None) -> Readable:
 
 
 @contextmanager
-def opened_for_copy(place: str, first: Sequence[Entry]) -> Iterator[tuple[Log, Deliveries]]:
-    """The log to copy into, begun with `first` if it is not there yet, and where it delivers to."""
+def opened_to_write(place: str, first: Sequence[Entry]) -> Iterator[tuple[Log, Deliveries]]:
+    """The log to append to, begun with `first` if it is not there yet, and where it delivers to."""
     deliveries: Deliveries = queue.SimpleQueue()
     log: Log
     if place.startswith(KAFKA):
@@ -86,4 +86,4 @@ def opened_for_copy(place: str, first: Sequence[Entry]) -> Iterator[tuple[Log, D
 
 
 def _raise(error: BaseException) -> None:
-    raise CommandError(f"the copy stopped: {error}", ExitCode.UNREACHABLE) from error
+    raise CommandError(f"the log took no more: {error}", ExitCode.UNREACHABLE) from error
