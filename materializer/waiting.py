@@ -216,8 +216,11 @@ class WaitingPartition(LocalPartition):
         self._recent.note(self._state.next_offset - 1, outcomes)
         if self._waits:
             # Not at once: a reader's trouble is not the fold's.
-            over = [wait for wait in self._waits if wait.is_over()]
-            self._waits = [wait for wait in self._waits if wait not in over]
+            over: list[_Wait] = []
+            waiting: list[_Wait] = []
+            for wait in self._waits:
+                (over if wait.is_over() else waiting).append(wait)
+            self._waits = waiting
             for wait in over:
                 wait.timer.cancel()
                 self._scheduler.call_soon(wait.go_on)

@@ -145,9 +145,8 @@ class Worker:
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
         self._under_way: list[_Waiting] = []
-        self._begun: dict[
-            int, Done
-        ] = {}  # transactions over partitions, by number, and who waits for their outcome
+        # Transactions over partitions, by number, and who waits for their outcome.
+        self._begun: dict[int, Done] = {}
         self._awake = False  # an entry is under way, or `_take` is about to be called
         self._next_number = 0
         self._commands = 0
