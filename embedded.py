@@ -14,7 +14,7 @@ from typing import Any, Self
 from .server.app import Serving, new_loop
 from .server.settings import Settings
 
-_FILES = ("keys", "tls_cert", "tls_key")
+_FILES = ("keys", "tls_cert", "tls_key", "triggers")
 
 
 class Server:

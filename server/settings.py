@@ -47,6 +47,11 @@ class Settings:
         tls_cert: The certificate and what it rests on, in PEM; with it, HTTP is spoken over TLS.
         tls_key: The certificate's private key, in PEM; None looks for it in `tls_cert`.
         insecure_plaintext: Whether keys without TLS are enough for an address that other machines can reach.
+        stream_retention_ms: For how much log time streams can be read; 0 for ever. The log keeps all in any case.
+        shard_age_ms: After how much log time a shard of a new stream is followed by another.
+        triggers: The folder that Python functions and commands of triggers come from; None lets none run.
+        webhooks: Addresses and networks of this machine or of private networks that triggers may call all the same.
+        destinations: `kafka://HOST:PORT/PREFIX` of triggers that write to topics; None is where the log is.
     """
 
     host: str = "127.0.0.1"
@@ -83,3 +88,8 @@ class Settings:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     insecure_plaintext: bool = False
+    stream_retention_ms: int = 24 * 3600 * 1000
+    shard_age_ms: int = 4 * 3600 * 1000
+    triggers: Path | None = None
+    webhooks: tuple[str, ...] = ()
+    destinations: str | None = None

@@ -13,6 +13,7 @@ from ...server.app import run
 from ...server.http.gate import is_host, is_origin
 from ...server.http.listener import ListenError
 from ...server.settings import Settings as ServerSettings
+from ..durations import duration
 from ..failures import CommandError, ExitCode
 from ..session import Session, is_address
 from ..settings import DEFAULT_URL, cluster_secret
@@ -178,6 +179,34 @@ def serve(
             help="Consistent reads write to the log: right even where a broker is cut off from the others.",
         ),
     ] = False,
+    stream_retention: Annotated[
+        str, typer.Option(metavar="TIME", help="For how long streams can be read: 24h, 7d, or all.")
+    ] = "24h",
+    shard_age: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="After how long a shard of a new stream is followed by another."),
+    ] = "4h",
+    triggers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Run the triggers that its Python files declare; functions and commands come from nowhere else.",
+        ),
+    ] = None,
+    webhooks: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="An address or network, of this machine or private, that triggers may call; repeat it.",
+        ),
+    ] = None,
+    destinations: Annotated[
+        str | None,
+        typer.Option(
+            metavar="kafka://HOST:PORT/PREFIX",
+            help="Where triggers write topics; left out: to the brokers of --log.",
+        ),
+    ] = None,
 ) -> None:
     """Serve a database folder, made if it is not there, until SIGTERM or Ctrl-C.
 
@@ -226,6 +255,13 @@ def serve(
         session_timeout_ms=session_timeout,
         strict_reads=strict_reads,
         cluster_secret=cluster_secret(),
+        stream_retention_ms=0
+        if stream_retention == "all"
+        else _duration("--stream-retention", stream_retention),
+        shard_age_ms=_duration("--shard-age", shard_age),
+        triggers=triggers,
+        webhooks=tuple(webhooks or ()),
+        destinations=destinations,
     )
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     try:
@@ -257,6 +293,13 @@ def _address(text: str) -> tuple[str, int]:
             f"--node-address {text}: an address and a port, like 10.0.0.1:7000.", ExitCode.USAGE
         )
     return host.strip("[]"), int(port)
+
+
+def _duration(flag: str, text: str) -> int:
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise CommandError(f"{flag}: {error}", ExitCode.USAGE) from None
 
 
 def _check_names(hosts: Sequence[str], origins: Sequence[str]) -> None:
