@@ -1,0 +1,191 @@
+"""The seam between a subscription and what it calls.
+
+    Batch ──► sink.deliver ──► Verdict: Handled | Partly | Failed | Gone
+
+A sink tries once and says what came of it. Whether, when and with what it is called again is the dispatcher's business
+alone, so a sink keeps no count of attempts, waits for nothing but its own answer, and loses nothing when it is cut off.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from ...materializer.fold.outcomes import Change
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """What a format says of the table that a change is of.
+
+    Attributes:
+        id: The table's number, which no other table ever has.
+        name: Its name when the change was made.
+        key: The names of its key attributes: the partition key's, then the sort key's if it has one.
+        view: The stream's view type; None where no stream is enabled, and both images are told.
+        stream_arn: The ARN of the stream; without a stream, of what it would be with the label of the table's making.
+    """
+
+    id: int
+    name: str
+    key: tuple[str, ...]
+    view: str | None
+    stream_arn: str
+
+
+class Delivery(NamedTuple):
+    """A change on its way to a sink, and where it was made."""
+
+    change: Change
+    partition: int
+    table: TableView
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The tumbling window that a batch falls into.
+
+    Attributes:
+        start_ms: Log time from which its changes are.
+        end_ms: Log time before which they are.
+        state: What the sink gave back for the window's last batch; {} for its first.
+        is_final: Whether this is the window's last call; such a batch has no changes.
+    """
+
+    start_ms: int
+    end_ms: int
+    state: dict[str, Any]
+    is_final: bool
+
+
+@dataclass(slots=True)
+class Batch:
+    """Changes that are delivered together, those of one key in their order.
+
+    Attributes:
+        subscription: Whose.
+        changes: What is delivered.
+        lane: Which of the subscription's lanes delivers; a lane has one batch under way.
+        attempt: From 1; how often the first of these changes has been tried, this time included.
+        replay: Whether it was all delivered before, and is again because somebody asked for that.
+        window: The tumbling window, where the subscription has such.
+    """
+
+    subscription: str
+    changes: Sequence[Delivery]
+    lane: int = 0
+    attempt: int = 1
+    replay: bool = False
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """All of it is done. `state` is the window's, to be handed to its next batch."""
+
+    state: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partly:
+    """What stands before one change of the batch is done; that one failed, what stands behind it counts as not tried.
+
+    Attributes:
+        partition: Where the failed change was made.
+        number: Its sequence number.
+        error: What went wrong, in a line.
+        traceback: In many lines, if there are any.
+        state: As in Handled.
+    """
+
+    partition: int
+    number: int
+    error: str
+    traceback: str | None = None
+    state: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """None of it is done, or nobody knows which.
+
+    Attributes:
+        error: What went wrong, in a line.
+        traceback: In many lines, if there are any.
+        retry_after_s: Not to be called again before so many seconds have passed.
+    """
+
+    error: str
+    traceback: str | None = None
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Whoever is called wants no more calls: the subscription stops, and says why."""
+
+    reason: str
+
+
+Verdict: TypeAlias = Handled | Partly | Failed | Gone
+
+
+class Sink(Protocol):
+    """What a subscription calls.
+
+    Up to as many `deliver` are under way at a time as the subscription has lanes, one a lane. A `deliver` that is
+    cancelled ends soon; what it had begun may have happened.
+
+    Attributes:
+        version: Tells one state of the code or settings that are called from another; letters and checkpoints name it.
+    """
+
+    version: str
+
+    async def start(self) -> None:
+        """Get ready. What it raises is told as the subscription's last error, and it is started again later."""
+        ...
+
+    async def deliver(self, batch: Batch) -> Verdict:
+        """Call once with `batch`. What it raises counts as Failed."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of processes, connections and files; no `deliver` is under way."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a sink may use of the process that it runs in.
+
+    Attributes:
+        loop: Where everything happens.
+        clock: Milliseconds since 1970.
+        random_bytes: Draws that many random bytes.
+        log_id: Of the log whose changes are delivered; event ids are made of it.
+        subscription: The name of the subscription that the sink is for.
+        timeout_s: How long one call may take.
+        lanes: How many calls may be under way at a time.
+        endpoint: Where this node answers requests, once it does.
+        folder: The only folder that functions and commands come from; None where none may run.
+        webhooks: Addresses and networks that may be called although they are private or of this machine.
+        destinations: `kafka://HOST:PORT/PREFIX` for topics; None where there is no Kafka.
+        kafka: The file that says how brokers are spoken to.
+        scratch: A folder for what need not stay.
+    """
+
+    loop: asyncio.AbstractEventLoop
+    clock: Callable[[], int]
+    random_bytes: Callable[[int], bytes]
+    log_id: bytes
+    subscription: str
+    timeout_s: float
+    lanes: int
+    endpoint: Callable[[], str]
+    folder: Path | None
+    webhooks: tuple[str, ...]
+    destinations: str | None
+    kafka: Path | None
+    scratch: Path
