@@ -43,9 +43,25 @@ def place_of(sequence_number: int) -> tuple[int, int]:
     return offset - _OFFSETS, index
 
 
+class Tx(NamedTuple):
+    """Which transaction a change is part of.
+
+    `id` is the place of the Transact in its coordinator's log, `n` tells, from 0, which of its changes this is and `of`
+    how many it made, in all partitions; they are in the order of its actions.
+    """
+
+    id: str
+    n: int
+    of: int
+
+
 @dataclass(slots=True)
 class Change:
-    """One item before and after; images are canonical item bytes, None where there was or is no item."""
+    """One item before and after; images are canonical item bytes, None where there was or is no item.
+
+    `stream` is the label of the stream that was enabled then, 0 where the table was only watched; `is_read` tells that
+    nothing changed: the item was found, as part of a snapshot.
+    """
 
     table: int
     pk: bytes
@@ -55,6 +71,9 @@ class Change:
     sequence_number: int
     time: int
     context: Context
+    tx: Tx | None = None
+    stream: int = 0
+    is_read: bool = False
 
 
 @dataclass(slots=True)

@@ -10,36 +10,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from ...materializer.fold.outcomes import Change
-
-
-@dataclass(frozen=True, slots=True)
-class TableView:
-    """What a format says of the table that a change is of.
-
-    Attributes:
-        id: The table's number, which no other table ever has.
-        name: Its name when the change was made.
-        key: The names of its key attributes: the partition key's, then the sort key's if it has one.
-        view: The stream's view type; None where no stream is enabled, and both images are told.
-        stream_arn: The ARN of the stream; without a stream, of what it would be with the label of the table's making.
-    """
-
-    id: int
-    name: str
-    key: tuple[str, ...]
-    view: str | None
-    stream_arn: str
-
-
-class Delivery(NamedTuple):
-    """A change on its way to a sink, and where it was made."""
-
-    change: Change
-    partition: int
-    table: TableView
+from ..formats.delivery import Delivery
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,60 @@
+"""A change on its way to somebody, with all that any format says of it besides the change itself."""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Literal, NamedTuple, TypeAlias
+
+from ...materializer.fold.outcomes import Change
+from ...model.key_schema import KeySchema
+
+Operation: TypeAlias = Literal["INSERT", "MODIFY", "REMOVE", "READ"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """What a format says of the table that a change is of.
+
+    Attributes:
+        id: The table's number, which no other table ever has.
+        name: Its name when the change was made.
+        key: Its key attributes and their types; a change's key is read off its bytes with it.
+        view: The stream's view type; None where no stream is enabled, and both images are told.
+        stream_arn: The ARN of the stream; without a stream, of what it would be with the label of the table's making.
+        log_id: Which log.
+        partitions: How many partitions the log has; it decides how a position is written.
+    """
+
+    id: int
+    name: str
+    key: KeySchema
+    view: str | None
+    stream_arn: str
+    log_id: bytes
+    partitions: int = 1
+
+
+class Delivery(NamedTuple):
+    """A change on its way, and where it was made."""
+
+    change: Change
+    partition: int
+    table: TableView
+
+
+def operation(change: Change) -> Operation:
+    """What happened to the item; READ where it was only found, as part of a snapshot."""
+    if change.old is None:
+        return "READ" if change.is_read else "INSERT"
+    return "REMOVE" if change.new is None else "MODIFY"
+
+
+def event_id(delivery: Delivery) -> str:
+    """Names this change and no other of any log, in 32 hexadecimal digits; the same whenever it is told.
+
+    All items that a snapshot holds have the snapshot's number, so there the key counts too.
+    """
+    change = delivery.change
+    place = b"%b%d.%d" % (delivery.table.log_id, delivery.partition, change.sequence_number)
+    if change.is_read:
+        place += b".%d.%d.%b%b" % (change.table, len(change.pk), change.pk, change.sk)
+    return blake2b(place, digest_size=16).hexdigest()

@@ -1,0 +1,68 @@
+"""A record as DynamoDB Streams gives it: what GetRecords answers, and the middle of Lambda's events and Kinesis's JSON.
+
+The images are the bytes that the item is kept as, put in as they are. What the view type leaves out is not looked at.
+"""
+
+from typing import Final
+
+from ...model.tables import REGION
+from ...model.values import dump
+from .delivery import Delivery, event_id, operation
+from .sizes import stored_size
+
+NEW: Final = frozenset(("NEW_IMAGE", "NEW_AND_OLD_IMAGES"))
+OLD: Final = frozenset(("OLD_IMAGE", "NEW_AND_OLD_IMAGES"))
+BOTH: Final = "NEW_AND_OLD_IMAGES"
+
+# Streams spell these names so in the API, and Lambda with small letters.
+_BY_TTL: Final = b',"userIdentity":{"PrincipalId":"dynamodb.amazonaws.com","Type":"Service"}'
+
+
+def record(delivery: Delivery) -> bytes:
+    """One member of GetRecords' Records."""
+    return b"{%b%b}" % (head(delivery), _BY_TTL if is_expiry(delivery) else b"")
+
+
+def head(delivery: Delivery) -> bytes:
+    """The members of a record that are the same in the API and in Lambda's events."""
+    change, _, table = delivery
+    view = table.view or BOTH
+    return (
+        b'"eventID":"%b","eventName":"%b","eventVersion":"1.1","eventSource":"aws:dynamodb","awsRegion":"%b",'
+        b'"dynamodb":{"ApproximateCreationDateTime":%d,%b,"SequenceNumber":"%d","StreamViewType":"%b"}'
+    ) % (
+        event_id(delivery).encode(),
+        event_name(delivery),
+        REGION.encode(),
+        change.time // 1000,
+        images(delivery, view),
+        change.sequence_number,
+        view.encode(),
+    )
+
+
+def images(delivery: Delivery, view: str) -> bytes:
+    """Keys, NewImage, OldImage and SizeBytes, as far as `view` shows them and they are there."""
+    change, _, table = delivery
+    keys = dump(table.key.decode(change.pk, change.sk))
+    parts = b'"Keys":%b' % keys
+    size = stored_size(keys)
+    if change.new is not None and view in NEW:
+        parts += b',"NewImage":%b' % change.new
+        size += stored_size(change.new)
+    if change.old is not None and view in OLD:
+        parts += b',"OldImage":%b' % change.old
+        size += stored_size(change.old)
+    return b'%b,"SizeBytes":%d' % (parts, size)
+
+
+def event_name(delivery: Delivery) -> bytes:
+    """What happened, in AWS's words: an item that a snapshot holds is an INSERT to whoever hears of it."""
+    name = operation(delivery.change)
+    return b"INSERT" if name == "READ" else name.encode()
+
+
+def is_expiry(delivery: Delivery) -> bool:
+    """Whether the item was deleted because its time had come."""
+    change = delivery.change
+    return change.new is None and change.context.source == "ttl"

@@ -1,0 +1,45 @@
+"""A change in foldb's own words, as one line of JSON: what the command line prints and commands read.
+
+    {"table": "Orders", "op": "MODIFY", "keys": {...}, "old": {...}, "new": {...},
+     "number": "100000000000001048200030000", "position": "2:10482.3", "time": "2026-11-20T12:00:00.123Z",
+     "tx": {"id": "2:10482.3", "n": 0, "of": 2}, "principal": "alice", "requestId": "...", "source": "api",
+     "depth": 0, "replay": false}
+
+Items are DynamoDB JSON, `old` or `new` is null where there was or is none. `number` is text, because few parsers of
+JSON keep so many digits.
+"""
+
+import orjson
+
+from ...log.commands import Position
+from ...materializer.fold.outcomes import place_of
+from ...model.descriptions import stream_label
+from ...model.values import dump
+from .delivery import Delivery, operation
+
+
+def plain(delivery: Delivery, *, replay: bool = False) -> bytes:
+    """The change as one line, without its end; `replay` where it was delivered before and somebody wants it again."""
+    change, partition, table = delivery
+    request_id, _, principal, source, depth = change.context.fields()
+    position = Position(partition, *place_of(change.sequence_number)).text(table.partitions)
+    tx = change.tx
+    return (
+        b'{"table":"%b","op":"%b","keys":%b,"old":%b,"new":%b,"number":"%d","position":"%b","time":"%bZ","tx":%b,'
+        b'"principal":%b,"requestId":%b,"source":"%b","depth":%d,"replay":%b}'
+    ) % (
+        table.name.encode(),
+        operation(change).encode(),
+        dump(table.key.decode(change.pk, change.sk)),
+        change.old or b"null",
+        change.new or b"null",
+        change.sequence_number,
+        position.encode(),
+        stream_label(change.time).encode(),
+        b"null" if tx is None else b'{"id":"%b","n":%d,"of":%d}' % (tx.id.encode(), tx.n, tx.of),
+        orjson.dumps(principal),
+        orjson.dumps(request_id),
+        source.encode(),
+        depth,
+        b"true" if replay else b"false",
+    )
