@@ -5,7 +5,9 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
 from ...materializer.fold.outcomes import Change
+from ...model.descriptions import stream_label
 from ...model.key_schema import KeySchema
+from ...model.tables import TableDefinition
 
 Operation: TypeAlias = Literal["INSERT", "MODIFY", "REMOVE", "READ"]
 
@@ -31,6 +33,14 @@ class TableView:
     stream_arn: str
     log_id: bytes
     partitions: int = 1
+
+
+def view_of(table: TableDefinition, log_id: bytes, partitions: int) -> TableView:
+    """What formats say of a table as it is defined now."""
+    stream = table.stream
+    label = stream_label(table.created_ms if stream is None else stream.created_ms)
+    view = stream.view if stream is not None and stream.enabled else None
+    return TableView(table.id, table.name, table.key, view, f"{table.arn}/stream/{label}", log_id, partitions)
 
 
 class Delivery(NamedTuple):
