@@ -1,0 +1,36 @@
+"""A change as DynamoDB puts it into a Kinesis data stream, in JSON.
+
+Both images are always told. The time is in milliseconds, or in microseconds where that was asked for; then the record
+says so. There is no sequence number: who must recognise a record that comes twice goes by its eventID.
+"""
+
+from typing import Final, Literal, TypeAlias
+from uuid import UUID
+
+from ...model.tables import REGION
+from .delivery import Delivery, event_id
+from .dynamodb import BOTH, event_name, images, is_expiry
+
+Precision: TypeAlias = Literal["MILLISECOND", "MICROSECOND"]
+
+_BY_TTL: Final = b'{"type":"Service","principalId":"dynamodb.amazonaws.com"}'
+_MICROSECOND: Final = b',"ApproximateCreationDateTimePrecision":"MICROSECOND"'
+
+
+def record(delivery: Delivery, precision: Precision = "MILLISECOND") -> bytes:
+    """The data of one record of the stream."""
+    is_fine = precision == "MICROSECOND"
+    change = delivery.change
+    return (
+        b'{"awsRegion":"%b","eventID":"%b","eventName":"%b","userIdentity":%b,"recordFormat":"application/json",'
+        b'"tableName":"%b","dynamodb":{"ApproximateCreationDateTime":%d,%b%b},"eventSource":"aws:dynamodb"}'
+    ) % (
+        REGION.encode(),
+        str(UUID(event_id(delivery))).encode(),
+        event_name(delivery),
+        _BY_TTL if is_expiry(delivery) else b"null",
+        delivery.table.name.encode(),
+        change.time * 1000 if is_fine else change.time,
+        images(delivery, BOTH),
+        _MICROSECOND if is_fine else b"",
+    )
