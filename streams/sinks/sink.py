@@ -66,7 +66,7 @@ class Partly:
 
     Attributes:
         partition: Where the failed change was made.
-        number: Its sequence number.
+        number: Its sequence number. If several of the batch have it, as items of a snapshot do, none of it counts as done.
         error: What went wrong, in a line.
         traceback: In many lines, if there are any.
         state: As in Handled.
@@ -141,6 +141,7 @@ class Surroundings:
         subscription: The name of the subscription that the sink is for.
         timeout_s: How long one call may take.
         lanes: How many calls may be under way at a time.
+        reports_failures: Whether the subscription's FunctionResponseTypes has ReportBatchItemFailures.
         endpoint: Where this node answers requests, once it does.
         folder: The only folder that functions and commands come from; None where none may run.
         webhooks: Addresses and networks that may be called although they are private or of this machine.
@@ -162,3 +163,4 @@ class Surroundings:
     destinations: str | None
     kafka: Path | None
     scratch: Path
+    reports_failures: bool = False
