@@ -66,7 +66,7 @@ class Partly:
 
     Attributes:
         partition: Where the failed change was made.
-        number: Its sequence number. If several of the batch have it, as items of a snapshot do, none of it counts as done.
+        number: Its sequence number. If several of the batch have it, as items of a snapshot do, none counts as done.
         error: What went wrong, in a line.
         traceback: In many lines, if there are any.
         state: As in Handled.
