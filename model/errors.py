@@ -314,6 +314,24 @@ class ResourceInUseError(RequestError):
     wire_name = "ResourceInUseException"
 
 
+class ExpiredIteratorError(RequestError):
+    """The iterator was given out too long ago."""
+
+    wire_name = "ExpiredIteratorException"
+
+    def __init__(self, message: str = "Shard iterator has expired") -> None:
+        super().__init__(message)
+
+
+class TrimmedDataAccessError(RequestError):
+    """Changes from there on are no longer kept for readers of the stream."""
+
+    wire_name = "TrimmedDataAccessException"
+
+    def __init__(self, message: str = "The data you are trying to access has been trimmed") -> None:
+        super().__init__(message)
+
+
 class LimitExceededError(RequestError):
     """More tables, indexes or changes at once than the account may have."""
 

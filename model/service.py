@@ -1,7 +1,7 @@
 """Is the request well-formed? DynamoDB's own description of its requests, compiled.
 
-`service.json` holds what DynamoDB publishes about each operation's input: members, lengths, ranges, patterns,
-enums. An operation's description becomes closures when the operation is first asked for; a check then costs
+`service.json` holds what DynamoDB, and DynamoDB Streams, publish about each operation's input: members, lengths,
+ranges, patterns, enums. An operation's description becomes closures when the operation is first asked for; a check then costs
 about a microsecond and finds everything that is wrong at once, as DynamoDB does:
 
     2 validation errors detected: Value 'x' at 'returnValues' failed to satisfy constraint: ...; Value null at ...
@@ -28,7 +28,7 @@ _INPUTS: dict[str, str] = _MODEL["inputs"]
 _SHAPES: dict[str, Shape] = _MODEL["shapes"]
 
 _PACKAGE = "com.amazonaws.dynamodb.v20120810"
-_JAVA = {"string": "String", "boolean": "Boolean", "integer": "Integer", "long": "Long"}
+_JAVA = {"string": "String", "boolean": "Boolean", "integer": "Integer", "long": "Long", "timestamp": "Date"}
 _TOKENS = {"str": "STRING_VALUE", "int": "NUMBER_VALUE", "float": "DECIMAL_VALUE"}
 
 _PYTHON = {"string": str, "structure": dict, "map": dict, "list": list}
@@ -72,8 +72,10 @@ def _operation(name: str) -> Callable[[dict[str, Any]], None]:
     if name not in _INPUTS:
         raise UnknownOperationError
     shape = _SHAPES[_INPUTS[name]]
-    has_table = "TableName" in shape["members"]
-    members = {member: kind for member, kind in shape["members"].items() if member != "TableName"}
+    has_table = "TableName" in shape["required"]
+    members = {
+        member: kind for member, kind in shape["members"].items() if member != "TableName" or not has_table
+    }
     check_members = _members({**shape, "members": members}, kept=("TableName",) if has_table else ())
 
     def check(body: dict[str, Any]) -> None:
@@ -170,6 +172,8 @@ def _compile(name: str, field: str) -> Check:
             return _map(shape, field)
         case "string":
             return _string(shape, field)
+        case "timestamp":
+            return _timestamp(shape)
         case number:
             assert number in ("integer", "long"), number
             return _number(shape, field)
@@ -362,6 +366,16 @@ def _enum(shape: Shape, field: str) -> Check:
 def _any_of_kind(expected: type, shape: Shape) -> Check:
     def check(value: Any, *_: object) -> None:
         if type(value) is not expected:
+            raise _wrong_kind(value, shape)
+
+    return check
+
+
+def _timestamp(shape: Shape) -> Check:
+    """Seconds since 1970."""
+
+    def check(value: Any, *_: object) -> None:
+        if type(value) not in (int, float):
             raise _wrong_kind(value, shape)
 
     return check

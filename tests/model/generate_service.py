@@ -1,4 +1,4 @@
-"""Writes model/service.json from the description of DynamoDB that botocore ships.
+"""Writes model/service.json from the descriptions of DynamoDB and DynamoDB Streams that botocore ships.
 
     .venv/bin/python tests/model/generate_service.py
 
@@ -16,52 +16,73 @@ from botocore.session import Session
 
 TARGET = Path(__file__).parents[2] / "model" / "service.json"
 
-OPERATIONS = [
-    "BatchGetItem",
-    "BatchWriteItem",
-    "CreateTable",
-    "DeleteItem",
-    "DeleteTable",
-    "DescribeContinuousBackups",
-    "DescribeEndpoints",
-    "DescribeLimits",
-    "DescribeTable",
-    "DescribeTimeToLive",
-    "GetItem",
-    "ListTables",
-    "ListTagsOfResource",
-    "PutItem",
-    "Query",
-    "Scan",
-    "TagResource",
-    "TransactGetItems",
-    "TransactWriteItems",
-    "UntagResource",
-    "UpdateContinuousBackups",
-    "UpdateItem",
-    "UpdateTable",
-    "UpdateTimeToLive",
-]
+OPERATIONS = {
+    "dynamodb": [
+        "BatchGetItem",
+        "BatchWriteItem",
+        "CreateTable",
+        "DeleteItem",
+        "DeleteTable",
+        "DescribeContinuousBackups",
+        "DescribeEndpoints",
+        "DescribeKinesisStreamingDestination",
+        "DescribeLimits",
+        "DescribeTable",
+        "DescribeTimeToLive",
+        "DisableKinesisStreamingDestination",
+        "EnableKinesisStreamingDestination",
+        "GetItem",
+        "ListTables",
+        "ListTagsOfResource",
+        "PutItem",
+        "Query",
+        "Scan",
+        "TagResource",
+        "TransactGetItems",
+        "TransactWriteItems",
+        "UntagResource",
+        "UpdateContinuousBackups",
+        "UpdateItem",
+        "UpdateKinesisStreamingDestination",
+        "UpdateTable",
+        "UpdateTimeToLive",
+    ],
+    "dynamodbstreams": [
+        "DescribeStream",
+        "GetRecords",
+        "GetShardIterator",
+        "ListStreams",
+    ],
+}
 
 CONSTRAINTS = ("min", "max", "pattern")
 
 
 def generate() -> str:
     """Return the text of model/service.json."""
-    model = Session().get_service_model("dynamodb")
-    pending = [model.operation_model(name).input_shape.name for name in OPERATIONS]
-    inputs = dict(zip(OPERATIONS, pending, strict=True))
+    inputs: dict[str, str] = {}
+    shapes: dict[str, Any] = {}
+    for service, operations in OPERATIONS.items():
+        model = Session().get_service_model(service)
+        inputs |= {name: model.operation_model(name).input_shape.name for name in operations}
+        for name, shape in _reached(model, [inputs[name] for name in operations]).items():
+            assert shapes.setdefault(name, shape) == shape, f"the services do not mean the same by {name}"
+    _correct(shapes)
+    text = {name: json.dumps(shapes[name]) for name in sorted(shapes)}
+    lines = ",\n".join(f'    "{name}": {line}' for name, line in text.items())
+    head = f'  "source": "botocore {botocore.__version__}",\n  "inputs": {json.dumps(inputs)},\n'
+    return f'{{\n{head}  "shapes": {{\n{lines}\n  }}\n}}\n'
+
+
+def _reached(model: Any, pending: list[str]) -> dict[str, Any]:
+    """The shapes of these names, and those that they are made of."""
     shapes: dict[str, Any] = {}
     while pending:
         name = pending.pop()
         if name not in shapes and name != "AttributeValue":
             shapes[name] = _compact(model._shape_resolver._shape_map[name])
             pending.extend(_references(shapes[name]))
-    _correct(shapes)
-    text = {name: json.dumps(shapes[name]) for name in sorted(shapes)}
-    lines = ",\n".join(f'    "{name}": {line}' for name, line in text.items())
-    head = f'  "source": "botocore {botocore.__version__}",\n  "inputs": {json.dumps(inputs)},\n'
-    return f'{{\n{head}  "shapes": {{\n{lines}\n  }}\n}}\n'
+    return shapes
 
 
 def _compact(shape: dict[str, Any]) -> dict[str, Any]:
@@ -111,6 +132,12 @@ def _correct(shapes: dict[str, Any]) -> None:
     shapes["QueryLimit"] = {**shapes["PositiveIntegerObject"], "brief": True}
     shapes["QueryInput"]["members"]["Limit"] = "QueryLimit"
     shapes["KeyList"]["brief"] = True
+    # Of an ARN that is none, however short, DynamoDB speaks in other words.
+    del shapes["StreamArn"]["min"]
+    # Bounds that only the documentation tells.
+    for name, high in (("DescribeStream", 100), ("GetRecords", 1000), ("ListStreams", 100)):
+        shapes[f"{name}Limit"] = {**shapes["PositiveIntegerObject"], "max": high}
+        shapes[f"{name}Input"]["members"]["Limit"] = f"{name}Limit"
 
 
 if __name__ == "__main__":
