@@ -112,6 +112,7 @@ class Line:
         self._pause = AGAIN_SECONDS
         self._timer: Cancellable | None = None  # until it goes off nothing is sent
         self._lag: Cancellable | None = None
+        self._due = -1  # the number up to which nothing is held back any more
         self._acknowledging = False
         self._closed = False
 
@@ -158,7 +159,7 @@ class Line:
 
     def _is_early(self, relay: Relay) -> bool:
         """Whether a message is to be held back yet; nothing else is held back for it."""
-        if not self._lag_ms or not isinstance(relay.message, _OF_INDEXES):
+        if not self._lag_ms or relay.number <= self._due or not isinstance(relay.message, _OF_INDEXES):
             return False
         early_ms = relay.time + self._lag_ms - self._clock()
         if early_ms <= 0 or any(
@@ -166,11 +167,15 @@ class Line:
         ):
             return False
         if self._lag is None:
-            self._lag = self._scheduler.call_later(early_ms / 1000, self._lag_is_over)
+            # A clock that went back since holds nothing back for longer than the lag: what is here now is due then.
+            due = relay.number if early_ms <= self._lag_ms else self._outbox.next_number - 1
+            seconds = min(early_ms, self._lag_ms) / 1000
+            self._lag = self._scheduler.call_later(seconds, self._lag_is_over, due)
         return True
 
-    def _lag_is_over(self) -> None:
+    def _lag_is_over(self, due: int) -> None:
         self._lag = None
+        self._due = due
         self.go_on()
 
     def _answered(self, attempt: int, number: int, outcome: Outcome, _: Place) -> None:

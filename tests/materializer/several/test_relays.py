@@ -260,6 +260,20 @@ def test_messages_about_indexes_are_held_back_until_their_time() -> None:
     assert [0, 1, 2] == sender.receiver.numbers
 
 
+def test_a_clock_that_went_back_holds_nothing_back_for_longer_than_the_lag() -> None:
+    sender = Sender(lag_ms=500)
+    entry = IndexEntry(1, 2, b"k", b"", None, 0)
+    sender.state.log_time = sender.loop.clock() + 3_600_000
+    for count in (1, 2):
+        send(sender.state, 2, entry, sequence_number(7 + count, 0, 0))
+        sender.relays.look()
+
+        sender.loop.advance(0.49)
+        assert count - 1 == len(sender.receiver.numbers)
+        sender.loop.advance(0.01)
+        assert count == len(sender.receiver.numbers)
+
+
 def test_another_message_does_not_wait_for_those_about_indexes() -> None:
     sender = Sender(lag_ms=500)
     sender.send(2, IndexEntry(1, 2, b"k", b"", None, 0))
