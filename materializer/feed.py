@@ -4,12 +4,17 @@ A partition keeps the changes of a table while its stream is enabled or a subscr
 told by its sequence number alone; 0 is before all of them. The feed itself is made above this layer (`streams/feed`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from ..model.errors import RequestError
+from ..log.commands import Position
+from ..model.errors import RequestError, ServiceUnavailableError
 from .fold.outcomes import Change
-from .partition import Place
+from .partition import Partition, Place
+
+LONGEST_WAIT_MS: Final = 20_000
+"""An answer is never waited for longer; who wants to wait on asks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,7 @@ class ReadChanges:
         stream: Only what was changed while the stream with this label (its `created_ms`) was enabled.
         limit: At most so many.
         size: About so many bytes of images at most; one change always goes.
-        wait_ms: Where there is nothing yet, the answer waits for something for so long.
+        wait_ms: Where there is nothing yet, the answer waits for something for so long (LONGEST_WAIT_MS at most).
     """
 
     table: int
@@ -37,10 +42,14 @@ class ReadChanges:
 
 @dataclass(frozen=True, slots=True)
 class FindNumber:
-    """The number after which all changes of a table have a log time of `time_ms` or later."""
+    """The number after which all changes of a table have a log time of `time_ms` or later.
+
+    `stream` only tells which stream's `kept_after` the answer has.
+    """
 
     table: int
     time_ms: int
+    stream: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +60,16 @@ class ListShards:
     stream: int
 
 
-FeedRequest: TypeAlias = ReadChanges | FindNumber | ListShards
+@dataclass(frozen=True, slots=True)
+class CountChanges:
+    """How many changes of a table have a number above `after`, and up to `until` if that is given."""
+
+    table: int
+    after: int
+    until: int | None = None
+
+
+FeedRequest: TypeAlias = ReadChanges | FindNumber | ListShards | CountChanges
 
 
 @dataclass(slots=True)
@@ -62,7 +80,8 @@ class Changes:
         changes: In order.
         next: The `after` of the next read: the last change's number or, where nothing more is there, the highest number
             that what has been folded could have given.
-        kept_after: What has this number or a lower one is not kept here: a read with a lower `after` has a gap.
+        kept_after: What has this number or a lower one is not kept here: a read with a lower `after` has a gap. Of one
+            stream that goes back to its beginning; of all, to where it was last begun to keep the table's changes.
         is_end: Whether there is nothing more now.
         time: Log time here.
     """
@@ -102,10 +121,36 @@ class Shards:
     time: int
 
 
-FeedAnswer: TypeAlias = Changes | Number | Shards
+@dataclass(frozen=True, slots=True)
+class Count:
+    """An answer to CountChanges: how many, the log time of the first, and the end as in Changes.next."""
+
+    changes: int
+    oldest_ms: int | None
+    end: int
+
+
+FeedAnswer: TypeAlias = Changes | Number | Shards | Count
 
 
 class OnFed(Protocol):
     """Who waits for an answer of the feed."""
 
-    def __call__(self, answer: FeedAnswer | RequestError, place: Place) -> None: ...
+    def __call__(self, answer: FeedAnswer | RequestError, place: Place, /) -> None: ...
+
+
+Reader: TypeAlias = Callable[[FeedRequest, OnFed], None]
+"""Who answers what is asked of a feed."""
+
+
+class FedPartition(Partition, Protocol):
+    """A partition whose change feed can be read."""
+
+    def feed(self, request: FeedRequest, done: OnFed) -> None:
+        """Read the feed; `done` is called exactly once, on the caller's loop."""
+        ...
+
+
+def no_feed(_: FeedRequest, done: OnFed) -> None:
+    """Read a feed that nobody keeps."""
+    done(ServiceUnavailableError(), Position(0, -1))

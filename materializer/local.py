@@ -9,6 +9,7 @@ from typing import Any
 
 from ..log.commands import Command, Cut, Position
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
+from .feed import FeedRequest, OnFed, Reader, no_feed
 from .figures import figures
 from .fold import reads
 from .fold.state import Table
@@ -18,11 +19,12 @@ from .worker import Done, Worker
 
 
 class LocalPartition:
-    """A `Partition` over a worker."""
+    """A `Partition` over a worker, and over who keeps its feed, if anybody does."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, read_feed: Reader = no_feed) -> None:
         self._worker = worker
         self._state = worker.state
+        self._read_feed = read_feed
         self.submit: Callable[[Command, int, Done], None] = worker.submit
 
     @property
@@ -96,6 +98,10 @@ class LocalPartition:
     def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
         """See figures.py."""
         done(figures(self._worker))
+
+    def feed(self, request: FeedRequest, done: OnFed) -> None:
+        """Read the feed."""
+        self._read_feed(request, done)
 
     def _offset_in(self, position: Place) -> int:
         """The offset of the position that is in this partition; -1 if there is none."""

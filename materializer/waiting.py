@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from ..log.commands import Position
 from ..model.errors import InternalServerError, RequestError
+from .feed import Reader, no_feed
 from .fold.outcomes import Outcome
 from .fold.state import Table
 from .fold.storage import Stored
@@ -47,6 +48,7 @@ class WaitingPartition(LocalPartition):
 
     Args:
         worker: Folds it.
+        read_feed: Who keeps its feed.
         clock: Milliseconds since 1970.
         scheduler: The loop.
         strict: Whether to find the end of a log that others append to by an entry of one's own.
@@ -57,6 +59,7 @@ class WaitingPartition(LocalPartition):
     def __init__(
         self,
         worker: Worker,
+        read_feed: Reader = no_feed,
         *,
         clock: Callable[[], int],
         scheduler: Scheduler,
@@ -64,7 +67,7 @@ class WaitingPartition(LocalPartition):
         deadline: float = DEADLINE_SECONDS,
         stale_ms: int = STALE_MS,
     ) -> None:
-        super().__init__(worker)
+        super().__init__(worker, read_feed)
         self._scheduler = scheduler
         self._deadline = deadline
         self._read_index: ReadIndex | None = None

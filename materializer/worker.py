@@ -118,7 +118,8 @@ class Worker:
     Attributes:
         state: What the fold has made of the log so far. To be read by anybody, changed by nobody else.
         on_outcomes: Called with what each entry came to, before anybody else learns of it.
-        on_folded: Called after each entry, once its senders have been answered.
+        on_answered: Called with the same, once its senders have been answered.
+        on_folded: Called after each entry, after all that.
     """
 
     def __init__(
@@ -134,6 +135,7 @@ class Worker:
     ) -> None:
         self.state = state
         self.on_outcomes: Callable[[list[Outcome]], None] | None = None
+        self.on_answered: Callable[[list[Outcome]], None] | None = None
         self.on_folded: Callable[[Entry], None] | None = None
         self._log = log
         self._origin = origin
@@ -289,6 +291,8 @@ class Worker:
             self._refolded += len(outcomes)
         if self._begun:
             self._resolve(record.offset, outcomes)
+        if self.on_answered is not None:
+            self.on_answered(outcomes)
         if self.on_folded is not None:
             self.on_folded(record.entry)
 

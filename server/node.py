@@ -9,11 +9,13 @@ from typing import Any, TypeAlias
 
 from ..log.commands import Cut, Position
 from ..log.log import Log
+from ..materializer.feed import FedPartition
 from ..materializer.fold.state import PartitionState, Table
 from ..materializer.maker import SnapshotMaker
 from ..materializer.partition import Partition, Place
 from ..model.errors import ResourceNotFoundError
 from ..model.limits import Limits
+from ..model.slots import data_partitions
 from ..model.tables import name_of
 from .cluster import Cluster
 from .counts import Counter
@@ -41,6 +43,7 @@ class Node:
         partitions: Those that this process folds.
         partition: Where commands and reads go: the only partition, or a router over all.
         router: That router, where there is one.
+        peers: All partitions by number, as they are reached from here.
         state: The catalog: which tables there are and how they are defined. Look, but never change it. Where there is
             one partition, its items too.
         clock: Milliseconds since 1970.
@@ -83,7 +86,7 @@ class Node:
         self.cluster: Cluster | None = None
         self.router: Router | None = None
         self.log = log or open_log(settings, loop, clock, random_bytes, on_fatal)
-        peers: list[Partition] = []
+        self.peers = peers = list[FedPartition]()
         try:
             self.partitions = Partitions(
                 self.log,
@@ -102,7 +105,7 @@ class Node:
             raise
         self._catalog = self.partitions.hosted[0]
         self.state: PartitionState = self._catalog.state
-        self.partition = peers[0]
+        self.partition: Partition = peers[0]
         if self.partitions.count > 1 or settings.log is not None:
             peers += [Nowhere()] * (self.partitions.count - len(peers))
             self.partition = self.router = Router(peers, self.state, loop, catch_up=self._catalog.catch_up)
@@ -149,6 +152,10 @@ class Node:
     def catch_up(self, done: Callable[[], None]) -> None:
         """Call back when the catalog is as its log is now."""
         self._catalog.catch_up(done)
+
+    def partitions_of_feed(self) -> dict[int, FedPartition]:
+        """The partitions that items live in, by number: each keeps the changes of its own."""
+        return {number: self.peers[number] for number in data_partitions(self.partitions.count)}
 
     @property
     def limits(self) -> Limits:

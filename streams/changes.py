@@ -2,19 +2,75 @@
 
     outcomes ──► changes: one item each, before and after, in the order of their sequence numbers
 
-Refused and repeated commands have none, nor has a write that left its item as it was.
+Refused and repeated commands have none, nor has a write that left its item as it was. Those of a transaction know which
+of its changes they are.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 
-from ..materializer.fold.outcomes import Applied, Change, Counted, Done, Outcome, Taken, Transacted
+from ..log.commands import Position
+from ..materializer.fold.outcomes import (
+    NEXT_COMMAND,
+    Applied,
+    Change,
+    Counted,
+    Done,
+    Outcome,
+    Share,
+    Taken,
+    Transacted,
+    Tx,
+    place_of,
+)
 
 
-def changes(outcomes: Iterable[Outcome | Counted]) -> Iterator[Change]:
-    """The changes that one record's outcomes hold."""
+def changes(
+    outcomes: Iterable[Outcome], tables: Container[int] | None = None, partition: int = 0, partitions: int = 1
+) -> Iterator[Change]:
+    """The changes that the outcomes of one record hold.
+
+    Args:
+        outcomes: Of the commands of the record.
+        tables: The ids of those whose changes are wanted; None for all.
+        partition: Where the record stands.
+        partitions: How many there are.
+    """
     for outcome in outcomes:
         match outcome:
-            case Applied(change=Change() as change) | Done(change=Change() as change):
-                yield change
-            case Transacted(actions=actions) | Taken(applied=actions):
-                yield from changes(actions)
+            case Applied():
+                if tables is None or outcome.action.table in tables:
+                    change = outcome.change
+                    if change is not None:
+                        yield change
+            case Done(change=Change() as change):
+                if tables is None or change.table in tables:
+                    yield change
+            case Transacted(actions=actions) if actions:
+                yield from _of_one_step(actions, tables, partition, partitions)
+            case Taken(applied=applied, share=share) if applied:
+                yield from _of_share(applied, share, tables, partitions)
+
+
+def _of_one_step(
+    actions: Sequence[Applied | Counted], tables: Container[int] | None, partition: int, partitions: int
+) -> Iterator[Change]:
+    """The changes of a transaction that one step was enough for. What is counted here was done elsewhere."""
+    applied = [action for action in actions if isinstance(action, Applied)]
+    if applied:
+        share = Share(Position(partition, *place_of(applied[0].sequence_number)), None)
+        yield from _of_share(applied, share, tables, partitions)
+
+
+def _of_share(
+    applied: Sequence[Applied], share: Share | None, tables: Container[int] | None, partitions: int
+) -> Iterator[Change]:
+    """The changes of one partition's share of a transaction."""
+    made = [change for each in applied if (change := each.change) is not None]
+    places = [change.sequence_number % NEXT_COMMAND for change in made]
+    changing = places if share is None or share.changing is None else share.changing
+    nth = {place: n for n, place in enumerate(changing)}
+    for change, place in zip(made, places, strict=True):
+        if share is not None:
+            change.tx = Tx(share.transact.text(partitions), nth[place], len(changing))
+        if tables is None or change.table in tables:
+            yield change

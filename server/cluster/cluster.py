@@ -18,6 +18,7 @@ from ssl import SSLContext
 from typing import Any, Final, Protocol
 
 from ...log.commands import Position
+from ...materializer.feed import FedPartition
 from ...materializer.partition import Partition
 from ...model.errors import FoldbError
 from ...model.limits import Limits
@@ -96,7 +97,7 @@ class Cluster:
         self,
         place: Place,
         folds: Partitions,
-        routed: list[Partition],
+        routed: list[FedPartition],
         loop: asyncio.AbstractEventLoop,
         random_bytes: Callable[[int], bytes],
     ) -> None:

@@ -60,7 +60,7 @@ def cluster_of(node: "Node") -> Cluster:
         limits=limits_named(genesis.limits),
         tls=_tls(settings),
     )
-    return Cluster(place, node.partitions, node.router.partitions, node.loop, node.random_bytes)
+    return Cluster(place, node.partitions, node.peers, node.loop, node.random_bytes)
 
 
 def _tls(settings: Settings) -> tuple[ssl.SSLContext, ssl.SSLContext] | None:

@@ -19,7 +19,7 @@ from .frames import Frames
 from .link import Address
 from .plain import Plain
 from .proof import NONCE_BYTES, Identity, check_proof, hello, proof, read_hello
-from .wire import ANSWERED, FAILED, METHODS, NODE, NOT_HERE, WireError, reading
+from .wire import ANSWERED, FAILED, FEED, METHODS, NODE, NOT_HERE, WireError, reading
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class PeerListener:
     """Listens for other nodes.
 
     Attributes:
-        busy: How many calls have not been answered yet.
+        busy: How many calls have not been answered yet, but for those that may wait for a change.
     """
 
     def __init__(
@@ -151,11 +151,13 @@ class _Caller(Frames):
             logger.warning("a call for partition %d cannot be read: %s", partition, error)
             self.send([number, FAILED, None, None])
             return
-        self._listener.busy += 1
+        if method is not FEED:
+            self._listener.busy += 1
         getattr(target, method.name)(*asked, partial(self._answer, number, method))
 
     def _answer(self, number: int, method: Any, result: Any, place: Place | None = None) -> None:
-        self._listener.busy -= 1
+        if method is not FEED:
+            self._listener.busy -= 1
         if self._transport is None:
             return
         try:

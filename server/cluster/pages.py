@@ -1,7 +1,8 @@
-"""Reads of pages, and pages, as what msgpack writes, and back.
+"""Reads of pages, and pages, of items and of a change feed, as what msgpack writes, and back.
 
 A plan does not travel: the request that it was compiled from does, and is compiled again, where it says more than
-what to look at. Fields go in their order, so a release may add some with a default at the end.
+what to look at. Fields go in their order, so a release may add some with a default at the end. Sequence numbers are
+too long for an integer of msgpack, and travel as text.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,21 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
+from ...log.commands import Context
+from ...materializer.feed import (
+    Changes,
+    Count,
+    CountChanges,
+    FeedAnswer,
+    FeedRequest,
+    FindNumber,
+    ListShards,
+    Number,
+    ReadChanges,
+    Shard,
+    Shards,
+)
+from ...materializer.fold.outcomes import Change, Tx
 from ...materializer.partition import Page, QueryRequest, ScanRequest
 from ...model.limits import Limits
 from .. import parameters
@@ -68,3 +84,98 @@ def _read(kind: Callable[..., R], names: tuple[str, ...], plain: Plain, limits: 
         asked = parameters.read(body, limits)
         members |= {"plan": asked.plan, "values": asked.values, "source": body}
     return kind(**members)
+
+
+# A change feed
+
+
+def feed_request(value: FeedRequest) -> Plain:
+    """A request, its kind first."""
+    match value:
+        case ReadChanges(table, after, until, stream, limit, size, wait_ms):
+            return [0, table, str(after), _text(until), stream, limit, size, wait_ms]
+        case FindNumber(table, time_ms, stream):
+            return [1, table, time_ms, stream]
+        case ListShards(table, stream):
+            return [2, table, stream]
+        case CountChanges(table, after, until):
+            return [3, table, str(after), _text(until)]
+
+
+def read_feed_request(data: Plain) -> FeedRequest:
+    kind, *members = data
+    read: Callable[..., FeedRequest] = _REQUESTS[kind]
+    return read(*members)
+
+
+def feed_answer(value: FeedAnswer) -> Plain:
+    """An answer, its kind first."""
+    match value:
+        case Changes(changes, after, kept_after, is_end, time):
+            return [0, [_change(each) for each in changes], str(after), str(kept_after), is_end, time]
+        case Number(after, kept_after):
+            return [1, str(after), str(kept_after)]
+        case Shards(shards, time):
+            return [
+                2,
+                [[each.nth, str(each.first), _text(each.last), each.begun_ms] for each in shards],
+                time,
+            ]
+        case Count(changes, oldest_ms, end):
+            return [3, changes, oldest_ms, str(end)]
+
+
+def read_feed_answer(data: Plain) -> FeedAnswer:
+    kind, *members = data
+    read: Callable[..., FeedAnswer] = _ANSWERS[kind]
+    return read(*members)
+
+
+def _change(value: Change) -> Plain:
+    """A change; what a release adds to it comes at the end."""
+    return [
+        value.table,
+        value.pk,
+        value.sk,
+        value.old,
+        value.new,
+        str(value.sequence_number),
+        value.time,
+        value.context.encoded,
+        None if value.tx is None else list(value.tx),
+        value.stream,
+        value.is_read,
+    ]
+
+
+def _read_change(data: Plain) -> Change:
+    table, pk, sk, old, new, number, time, context, tx, stream, is_read = data
+    in_tx = None if tx is None else Tx(*tx)
+    return Change(table, pk, sk, old, new, int(number), time, Context.of(context), in_tx, stream, is_read)
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
+_REQUESTS: Final[list[Callable[..., FeedRequest]]] = [
+    lambda table, after, until, *more: ReadChanges(table, int(after), _number(until), *more),
+    FindNumber,
+    ListShards,
+    lambda table, after, until: CountChanges(table, int(after), _number(until)),
+]
+
+_ANSWERS: Final[list[Callable[..., FeedAnswer]]] = [
+    lambda changes, after, kept_after, is_end, time: Changes(
+        [_read_change(each) for each in changes], int(after), int(kept_after), is_end, time
+    ),
+    lambda after, kept_after: Number(int(after), int(kept_after)),
+    lambda shards, time: Shards(
+        [Shard(nth, int(first), _number(last), begun) for nth, first, last, begun in shards], time
+    ),
+    lambda changes, oldest_ms, end: Count(changes, oldest_ms, int(end)),
+]

@@ -12,12 +12,13 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from ...log.commands import Command, Position
+from ...materializer.feed import FeedRequest, OnFed
 from ...materializer.fold.outcomes import Failed, Outcome
 from ...materializer.fold.storage import Stored
 from ...materializer.partition import Found, Key, Page, Partition, Place, QueryRequest, ScanRequest
 from ...model.errors import InternalServerError, RequestError, ServiceUnavailableError, ThrottlingError
 from .link import Answer, Fate, Link, Lost, Patience, Unsent
-from .wire import GET, GET_ALL, GET_ISOLATED, QUERY, REACH, SCAN, STATUS, SUBMIT, Method
+from .wire import FEED, GET, GET_ALL, GET_ISOLATED, QUERY, REACH, SCAN, STATUS, SUBMIT, Method
 
 Way: TypeAlias = Partition | Link | None
 """Who serves a partition: this process, another node, or nobody at the moment."""
@@ -101,6 +102,10 @@ class RemotePartition:
     def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
         """How the partition is, where it is served."""
         self._ask(STATUS, (), done)
+
+    def feed(self, request: FeedRequest, done: OnFed) -> None:
+        """Read the feed where the partition is served; whoever serves it next has the same."""
+        self._ask(FEED, (request,), done)
 
     def _ask(
         self, method: Method, arguments: tuple[Any, ...], done: Callable[..., None], *, local: bool = False

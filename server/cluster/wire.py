@@ -146,7 +146,17 @@ NODE: Final = Method(
     is_placed=False,
 )
 
-METHODS: Final = (SUBMIT, GET, GET_ALL, GET_ISOLATED, QUERY, SCAN, REACH, STATUS, NODE)
+# An answer that is waited for comes late: it keeps nobody from leaving (listener.py).
+FEED: Final = Method(
+    "feed",
+    9,
+    pages.feed_request,
+    lambda data, _: [pages.read_feed_request(data)],
+    _or_error(pages.feed_answer),
+    _read_or_error(pages.read_feed_answer),
+)
+
+METHODS: Final = (SUBMIT, GET, GET_ALL, GET_ISOLATED, QUERY, SCAN, REACH, STATUS, NODE, FEED)
 
 
 def frame(value: Plain) -> bytes:

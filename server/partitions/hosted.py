@@ -7,12 +7,13 @@ and proposes what time brings (materializer/owner.py). Two that lead one partiti
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from ...log.local import LocalLog
 from ...log.local.disk import SystemDisk
 from ...log.log import Log, SharedLog
+from ...materializer.feed import FedPartition
 from ...materializer.fold.state import PartitionState
 from ...materializer.local import LocalPartition
 from ...materializer.owner import Owner
@@ -22,6 +23,7 @@ from ...materializer.snapshots import Snapshots
 from ...materializer.waiting import WaitingPartition
 from ...materializer.witness import WITNESSED_ITEMS
 from ...materializer.worker import Worker
+from ...streams.feed import Feed
 from ..settings import Settings
 from .memory import BoundedPartition, Memory, bytes_in
 
@@ -38,15 +40,22 @@ class Hosted:
         number: Which one.
         worker: Appends and folds.
         partition: Where commands and reads go.
+        feed: The changes of its tables.
         leading: Whether this process acts for it.
     """
 
     def __init__(
-        self, number: int, worker: Worker, partition: Partition, make_owner: Callable[[Worker], Owner]
+        self,
+        number: int,
+        worker: Worker,
+        partition: FedPartition,
+        feed: Feed,
+        make_owner: Callable[[Worker], Owner],
     ) -> None:
         self.number = number
         self.worker = worker
         self.partition = partition
+        self.feed = feed
         self._make_owner = make_owner
         self._owner: Owner | None = None
 
@@ -82,6 +91,7 @@ class Hosted:
     async def close(self, *, witness: bool = False) -> None:
         """Answer what was taken, and fold no more; with `witness` the log is left with a digest of what it made."""
         self.stand_by()
+        self.feed.close()
         drained = asyncio.Event()
         self.worker.close(drained.set, witness=witness)
         await drained.wait()
@@ -105,7 +115,7 @@ class Partitions:
         clock: Callable[[], int],
         random_bytes: Callable[[int], bytes],
         on_fatal: Callable[[BaseException], None],
-        peers: list[Partition],
+        peers: Sequence[Partition],
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """None are open yet. `peers` are the partitions as this process reaches them, wherever they are."""
@@ -130,10 +140,12 @@ class Partitions:
         """
         assert number not in self.hosted, "it is open already"
         worker = self._worker(number)
-        partition = self._reading(worker)
+        feed = Feed(worker.state, lambda: worker.position, self._loop)
+        worker.on_answered = feed.folded
+        partition = self._reading(worker, feed)
         if self.memory.bound:
             partition = BoundedPartition(partition, self.memory, lambda: worker.position)
-        hosted = self.hosted[number] = Hosted(number, worker, partition, self._owner)
+        hosted = self.hosted[number] = Hosted(number, worker, partition, feed, self._owner)
         return hosted
 
     async def close(self, number: int) -> None:
@@ -189,12 +201,12 @@ class Partitions:
         worker.open(self._progress)
         return worker
 
-    def _reading(self, worker: Worker) -> Partition:
+    def _reading(self, worker: Worker, feed: Feed) -> FedPartition:
         """Where there is one partition that nobody else writes to, no read has to wait."""
         if self.count == 1 and not self._is_shared:
-            return LocalPartition(worker)
+            return LocalPartition(worker, feed.ask)
         strict = self._settings.strict_reads
-        return WaitingPartition(worker, clock=self._clock, scheduler=self._loop, strict=strict)
+        return WaitingPartition(worker, feed.ask, clock=self._clock, scheduler=self._loop, strict=strict)
 
     def _newest(self, number: int) -> PartitionState:
         if self._settings.path is None or not isinstance(self._log, LocalLog):

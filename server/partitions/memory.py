@@ -9,9 +9,10 @@ tells another is not refused: it was decided where it was sent.
 from collections.abc import Callable, Iterable
 
 from ...log.commands import Command, Position, Put, Transact, Update
+from ...materializer.feed import FedPartition
 from ...materializer.fold.outcomes import Failed, Outcome
 from ...materializer.fold.state import PartitionState
-from ...materializer.partition import Partition, Place
+from ...materializer.partition import Place
 from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import RequestError, RequestLimitExceededError
 
@@ -68,7 +69,7 @@ class Memory:
 class BoundedPartition:
     """A partition that takes no more items while memory is full."""
 
-    def __init__(self, partition: Partition, memory: Memory, position: Callable[[], Position]) -> None:
+    def __init__(self, partition: FedPartition, memory: Memory, position: Callable[[], Position]) -> None:
         self._partition = partition
         self._memory = memory
         self._position = position
@@ -80,6 +81,7 @@ class BoundedPartition:
         self.scan = partition.scan
         self.reach = partition.reach
         self.status = partition.status
+        self.feed = partition.feed
 
     def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:
         """Pass the command on, unless it could add to what is full."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...log.commands import Command, Position
+from ...materializer.feed import FeedRequest, OnFed
 from ...materializer.fold.outcomes import Failed, Outcome
 from ...materializer.partition import Place, QueryRequest, ScanRequest
 from ...model.errors import RequestError, ServiceUnavailableError
@@ -29,6 +30,10 @@ class Nowhere:
         done(ServiceUnavailableError(), _UNKNOWN)
 
     scan = query
+
+    def feed(self, request: FeedRequest, done: OnFed) -> None:  # noqa: ARG002
+        """Read nothing."""
+        done(ServiceUnavailableError(), _UNKNOWN)
 
     def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:  # noqa: ARG002
         """Reach nothing."""

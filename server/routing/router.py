@@ -48,7 +48,7 @@ class Router:
 
     def __init__(
         self,
-        partitions: list[Partition],
+        partitions: Sequence[Partition],
         catalog: PartitionState,
         scheduler: Scheduler,
         *,
