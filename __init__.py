@@ -4,13 +4,25 @@ import boto3, foldb
 
 with foldb.serve("data") as server:
     boto3.client("dynamodb", **server.boto3).list_tables()
+
+In a file of the folder that `foldb serve --triggers` names:
+
+from foldb import Change, trigger
+
+@trigger("orders", on="INSERT")
+def greet(change: Change) -> None:
+    print(change.new["id"])
 """
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .embedded import Server
+    from .streams.children.change import Change, ChangeError, Tx, Window
+    from .streams.declared import trigger
+    from .streams.once import once
 
 __version__ = "0.1.0"
 
@@ -28,4 +40,21 @@ def serve(path: str | Path | None = None, **settings: Any) -> "Server":
     return Server(path, **settings)
 
 
-__all__ = ["__version__", "serve"]
+_FACE = {
+    "Change": "streams.children.change",
+    "ChangeError": "streams.children.change",
+    "Tx": "streams.children.change",
+    "Window": "streams.children.change",
+    "once": "streams.once",
+    "trigger": "streams.declared",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What triggers are written with, imported when it is asked for."""
+    if name not in _FACE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_FACE[name]}", __name__), name)
+
+
+__all__ = ["Change", "ChangeError", "Tx", "Window", "__version__", "once", "serve", "trigger"]

@@ -1,0 +1,204 @@
+"""The children of one subscription: one a lane, started when it is needed, all with one state of the code.
+
+    ask ──► has a file changed? ──► a new child loads it ──► it answers from now on, and the others follow
+                                          └─ cannot ──► the old code goes on, and `problem` says why
+
+The texts of the code are kept here, so a child that has died is followed by one with the same code, even when what is
+in the folder by then cannot be loaded.
+"""
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...model.errors import FoldbError
+from ..sinks.sink import Batch, Failed, Handled, Partly, Surroundings, Verdict
+from .folder import Folder, Texts
+from .frames import Head
+from .process import Child, EndedError
+from .surroundings import environment
+
+_LOAD_S: Final = 60.0
+
+logger = logging.getLogger(__name__)
+
+
+class LoadError(FoldbError):
+    """The code cannot be loaded; `traceback` says where."""
+
+    def __init__(self, reason: str, traceback: str | None) -> None:
+        super().__init__(reason)
+        self.traceback = traceback
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What children are started for.
+
+    Attributes:
+        kind: python, lambda or command.
+        name: What is called, as people are told.
+        head: What a child needs to load it.
+        memory_mb: How much memory each may take.
+        environment: What it finds in its environment besides what all find.
+        in_folder: Whether it runs in the folder of triggers, and not in one of its own.
+    """
+
+    kind: str
+    name: str
+    head: Head
+    memory_mb: int
+    environment: dict[str, str]
+    in_folder: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    texts: Texts
+    used: list[str]
+    version: str
+
+
+class Crew:
+    """Asks the child of a lane.
+
+    Attributes:
+        problem: Why the newest code is not used; None where it is.
+    """
+
+    def __init__(
+        self, work: Work, folder: Folder, surroundings: Surroundings, look: Callable[[], Texts] | None = None
+    ) -> None:
+        self.problem: str | None = None
+        self._work = work
+        self._folder = folder
+        self._surroundings = surroundings
+        self._look = look or folder.look
+        self._seen: Texts | None = None
+        self._code: _Code | None = None
+        self._children: dict[int, tuple[Child, _Code]] = {}
+        self._reloading = asyncio.Lock()
+        self._scratch = surroundings.scratch / surroundings.subscription
+
+    @property
+    def version(self) -> str:
+        """Of the code that is called."""
+        return "" if self._code is None else self._code.version
+
+    async def start(self) -> None:
+        """Have a first child load the code.
+
+        Raises:
+            LoadError, EndedError, OSError: It cannot be.
+        """
+        await self._refresh(0)
+
+    async def deliver(self, batch: Batch, body: bytes, head: Head) -> Verdict:
+        """Ask the child of the batch's lane, and say what its answer means."""
+        answer = await self.ask(batch, body, head)
+        if isinstance(answer, Failed):
+            return answer
+        if "error" not in answer:
+            return Handled(answer.get("state"))
+        at = answer.get("failed")
+        if at is None:
+            return Failed(answer["error"], answer["traceback"])
+        failed = batch.changes[at]
+        return Partly(failed.partition, failed.change.sequence_number, answer["error"], answer["traceback"])
+
+    async def ask(self, batch: Batch, body: bytes, head: Head) -> Head | Failed:
+        """Ask the child of the batch's lane."""
+        try:
+            child = await self._child(batch.lane)
+            answer = await child.ask({"do": "call", **head}, body, self._surroundings.timeout_s)
+        except LoadError as error:
+            return Failed(str(error), error.traceback)
+        except EndedError as error:
+            return Failed(f"{self._work.name}: {error}", error.tail or None)
+        if answer.get("tail"):
+            answer["traceback"] = child.tail() or None
+        return answer
+
+    async def close(self) -> None:
+        """End all children."""
+        children = [child for child, _ in self._children.values()]
+        self._children.clear()
+        await asyncio.gather(*(child.kill() for child in children))
+        await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+
+    async def _child(self, lane: int) -> Child:
+        """The lane's child, with the newest code that can be loaded."""
+        if self._look() is not self._seen:
+            async with self._reloading:
+                await self._refresh(lane)
+        assert self._code is not None
+        child, code = self._children.get(lane, (None, None))
+        if child is None or not child.is_alive or code is not self._code:
+            child, code = await self._load(lane, self._code.texts)
+            await self._replace(lane, child, self._code)
+        return child
+
+    async def _refresh(self, lane: int) -> None:
+        """Load what is in the folder if it is not what is used."""
+        texts = self._look()
+        if texts is self._seen:
+            return
+        if self._code is not None and texts.same(self._code.texts, self._code.used):
+            self._seen, self.problem = texts, None
+            return
+        try:
+            child, code = await self._load(lane, texts)
+        except (LoadError, EndedError) as error:
+            if self._code is None:
+                raise
+            self._seen, self.problem = texts, str(error)
+            logger.error("%s keeps its old code: %s", self._work.name, error)
+            return
+        self._seen, self._code, self.problem = texts, code, None
+        await self._replace(lane, child, code)
+
+    async def _replace(self, lane: int, child: Child, code: _Code) -> None:
+        old, _ = self._children.get(lane, (None, None))
+        self._children[lane] = (child, code)
+        if old is not None:
+            await old.kill()
+
+    async def _load(self, lane: int, texts: Texts) -> tuple[Child, _Code]:
+        child = await self._start(lane)
+        try:
+            answer = await child.ask(self._question(texts), b"", _LOAD_S)
+        except EndedError as error:
+            raise LoadError(f"{self._work.name} cannot be loaded: {error}", error.tail or None) from None
+        if "error" in answer:
+            await child.kill()
+            raise LoadError(f"{self._work.name} cannot be loaded: {answer['error']}", answer["traceback"])
+        return child, _Code(texts, answer["used"], answer["version"])
+
+    def _question(self, texts: Texts) -> dict[str, Any]:
+        return {
+            "do": "load",
+            "kind": self._work.kind,
+            "name": self._work.name,
+            "subscription": self._surroundings.subscription,
+            "texts": texts.modules,
+            **self._work.head,
+        }
+
+    async def _start(self, lane: int) -> Child:
+        subscription = self._surroundings.subscription
+        scratch = self._scratch / str(lane)
+        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return await Child.start(
+            subscription,
+            environment(
+                self._surroundings.endpoint(),
+                scratch=scratch,
+                app_id=f"foldb.{subscription}.{lane}",
+                given={**self._folder.environment(), **self._work.environment},
+            ),
+            self._folder.path if self._work.in_folder else scratch,
+            self._work.memory_mb,
+        )

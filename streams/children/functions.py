@@ -1,0 +1,108 @@
+"""Inside a child: calling a Python function, sync or async, with one change at a time or with a batch.
+
+    def f(change: Change)                         once for each change, in order
+    def f(changes: list[Change])                  once for a batch
+    def f(changes: list[Change], window: Window)  with the state of a tumbling window
+
+Which it is, is what its first parameter's annotation says; one that says nothing gets one change at a time.
+"""
+
+import asyncio
+import collections.abc
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any, Final
+
+from . import telemetry
+from .change import Change, ChangeError, Window, read_changes, time_of
+from .errors import told
+from .frames import Head
+from .modules import Modules
+
+_BATCHES: Final = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
+
+
+def load(modules: Modules, head: Head, _say: Callable[[Head], None]) -> Callable[[Head, bytes], Head]:
+    """Import the function that `module:name` names."""
+    function = modules.find(head["name"])
+    if not callable(function):
+        raise TypeError(f"{head['name']} is no function")
+    return Function(function, head["subscription"]).call
+
+
+class Function:
+    """A user's function, and the loop that it runs on if it is async."""
+
+    def __init__(self, function: Callable[..., Any], subscription: str) -> None:
+        self._function = function
+        self._subscription = subscription
+        self._takes_batch = takes_batch(function)
+        self._takes_window = len(_positional(function)) > 1
+        self._runner = asyncio.Runner()
+
+    def call(self, head: Head, body: bytes) -> Head:
+        """Call it with what `body` tells of; the answer is `{}`, `{"state": ...}` or what went wrong."""
+        changes = read_changes(body, self._subscription)
+        with telemetry.continuing(head.get("trace")):
+            return self._batch(head, changes) if self._takes_batch else self._one_by_one(changes)
+
+    def _one_by_one(self, changes: list[Change]) -> Head:
+        for at, change in enumerate(changes):
+            try:
+                self._run(change)
+            except BaseException as error:
+                return {**told(error), "failed": at}
+        return {}
+
+    def _batch(self, head: Head, changes: list[Change]) -> Head:
+        window = _window(head.get("window"))
+        try:
+            answer = self._run(changes, window) if self._takes_window else self._run(changes)
+        except ChangeError as error:
+            return {**told(error), "failed": _place_of(error.change, changes)}
+        if window is None:
+            return {}
+        return {"state": answer if isinstance(answer, dict) else window.state}
+
+    def _run(self, *arguments: Any) -> Any:
+        answer = self._function(*arguments)
+        return self._runner.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
+
+
+def takes_batch(function: Callable[..., Any]) -> bool:
+    """Whether its first parameter is annotated as several changes."""
+    parameters = _positional(function)
+    if not parameters:
+        raise TypeError("a trigger's function takes a Change, or a list[Change]")
+    annotation = parameters[0].annotation
+    if isinstance(annotation, str):  # names that only a type checker knows
+        return annotation.partition("[")[0].rpartition(".")[2] in ("list", "List", "Sequence", "Iterable")
+    return (typing.get_origin(annotation) or annotation) in _BATCHES
+
+
+def _positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except NameError:
+        signature = inspect.signature(function)
+    return [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+
+
+async def _awaited(answer: Any) -> Any:
+    return await answer
+
+
+def _place_of(change: Change, changes: list[Change]) -> int | None:
+    """Where in the batch it stands; None, which fails all of it, where it is not part of it."""
+    return next((at for at, each in enumerate(changes) if each is change), None)
+
+
+def _window(told: Head | None) -> Window | None:
+    if told is None:
+        return None
+    return Window(time_of(told["start"]), time_of(told["end"]), told["state"], told["final"])

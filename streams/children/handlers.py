@@ -1,0 +1,76 @@
+"""Inside a child: calling `lambda_handler(event, context)` as AWS Lambda does."""
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import telemetry
+from .frames import Head
+from .modules import Modules
+
+
+@dataclass(slots=True)
+class CognitoIdentity:
+    """Nobody's: a stream has no user."""
+
+    cognito_identity_id: str | None = None
+    cognito_identity_pool_id: str | None = None
+
+
+@dataclass(slots=True)
+class LambdaContext:
+    """What Lambda's context object has."""
+
+    function_name: str
+    invoked_function_arn: str
+    memory_limit_in_mb: str
+    log_group_name: str
+    log_stream_name: str
+    aws_request_id: str
+    ends: float
+    function_version: str = "$LATEST"
+    identity: CognitoIdentity = field(default_factory=CognitoIdentity)
+    client_context: None = None
+
+    def get_remaining_time_in_millis(self) -> int:
+        """How long the call may still take."""
+        return max(0, int((self.ends - time.monotonic()) * 1000))
+
+
+def load(modules: Modules, head: Head, _say: Callable[[Head], None]) -> Callable[[Head, bytes], Head]:
+    """Import the handler that `module:function` names."""
+    handler = modules.find(head["function"])
+    if not callable(handler):
+        raise TypeError(f"{head['name']} is no function")
+
+    def call(head: Head, body: bytes) -> Head:
+        event = json.loads(body)
+        with telemetry.continuing(head.get("trace")):
+            answer = handler(event, _context(head["timeout_s"]))
+        return {"answer": _marshalled(answer)}
+
+    return call
+
+
+def _context(timeout_s: float) -> LambdaContext:
+    return LambdaContext(
+        function_name=os.environ["AWS_LAMBDA_FUNCTION_NAME"],
+        invoked_function_arn=os.environ["FOLDB_FUNCTION_ARN"],
+        memory_limit_in_mb=os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"],
+        log_group_name=os.environ["AWS_LAMBDA_LOG_GROUP_NAME"],
+        log_stream_name=os.environ["AWS_LAMBDA_LOG_STREAM_NAME"],
+        aws_request_id=str(uuid.uuid4()),
+        ends=time.monotonic() + timeout_s,
+    )
+
+
+def _marshalled(answer: Any) -> Any:
+    """The answer as JSON has it, which is how Lambda sees it."""
+    try:
+        return json.loads(json.dumps(answer))
+    except (TypeError, ValueError) as error:
+        raise RuntimeError(f"Unable to marshal response: {error}") from None

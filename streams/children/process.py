@@ -1,0 +1,240 @@
+"""One child as the server sees it: a group of processes that is asked one thing at a time, and killed as a whole.
+
+    start ──► ask ──► answer, ask ──► answer ...        EndedError: it has ended, or took too long and was ended
+
+Nothing that a child does holds up the server's loop: questions and answers go over a socket, what it prints is read
+and mostly thrown away, and whoever waits for its end waits in a thread.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from ...model.errors import FoldbError
+from .frames import Head, encode, receive
+
+_READ_AT_ONCE: Final = 64 * 1024
+_READS_MOST: Final = 16
+_LOGGED_MOST: Final = 64 * 1024
+_TAIL: Final = 8 * 1024
+_STACKS_S: Final = 0.25
+
+logger = logging.getLogger(__name__)
+logger.setLevel(logging.INFO)  # what a trigger prints is for whoever sees the server's messages
+
+
+class EndedError(FoldbError):
+    """The child is not there any more. `tail` is the last of what it printed."""
+
+    def __init__(self, reason: str, tail: str) -> None:
+        super().__init__(reason)
+        self.tail = tail
+
+
+class Output:
+    """What a child prints: the first of each call is logged, the last is kept, all else is dropped."""
+
+    def __init__(self, descriptor: int, name: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._descriptor = descriptor
+        self._name = name
+        self._loop = loop
+        self._tail = b""
+        self._room = _LOGGED_MOST
+        self._is_open = True
+        os.set_blocking(descriptor, False)
+        loop.add_reader(descriptor, self._read)
+
+    def begin(self) -> None:
+        """Another call begins."""
+        self._tail = b""
+        self._room = _LOGGED_MOST
+
+    def tail(self) -> str:
+        """The last that was printed since the call began."""
+        self._drain()
+        return self._tail.decode(errors="replace")
+
+    def close(self) -> None:
+        """Take what is there and read no more."""
+        self._drain()
+        if self._is_open:
+            self._is_open = False
+            self._loop.remove_reader(self._descriptor)
+
+    def _drain(self) -> None:
+        for _ in range(_READS_MOST):
+            if not self._is_open or not self._read():
+                return
+
+    def _read(self) -> bool:
+        """Take some of it; whether there was any."""
+        try:
+            data = os.read(self._descriptor, _READ_AT_ONCE)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._is_open = False
+            self._loop.remove_reader(self._descriptor)
+            return False
+        self._tail = (self._tail + data)[-_TAIL:]
+        if self._room > 0:
+            self._log(data[: self._room])
+            self._room -= len(data)
+            if self._room <= 0:
+                logger.info("%s: what else it prints in this call is dropped", self._name)
+        return True
+
+    def _log(self, data: bytes) -> None:
+        for line in data.decode(errors="replace").splitlines():
+            logger.info("%s: %s", self._name, line)
+
+
+class Child:
+    """A process that runs users' code. Make one with `start`."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        output: Output,
+    ) -> None:
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+        self._output = output
+        self._group: int | None = None
+        self._reaped: asyncio.Future[int] | None = None
+
+    @staticmethod
+    async def start(name: str, environment: Mapping[str, str], folder: Path, memory_mb: int) -> "Child":
+        """Start one.
+
+        Args:
+            name: What it is called where it prints.
+            environment: All of its environment.
+            folder: Where it runs.
+            memory_mb: How much memory it may take.
+
+        Raises:
+            OSError: There is no starting a process.
+        """
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                process = await loop.run_in_executor(None, _spawn, theirs, environment, folder, memory_mb)
+            except BaseException:
+                ours.close()
+                raise
+        reader, writer = await asyncio.open_unix_connection(sock=ours)
+        assert process.stdout is not None
+        return Child(process, reader, writer, Output(process.stdout.fileno(), name, loop))
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it may be asked."""
+        return self._reaped is None
+
+    async def ask(self, head: Head, body: bytes, timeout_s: float) -> Head:
+        """Ask, and wait for the answer. A child that is not waited for any longer is ended, too.
+
+        Raises:
+            EndedError: There was no answer.
+        """
+        self._output.begin()
+        try:
+            async with asyncio.timeout(timeout_s):
+                self._writer.write(encode(head, body))
+                await self._writer.drain()
+                return await self._answer()
+        except TimeoutError:
+            stacks = await self._stacks()
+            await self.kill()
+            raise EndedError(f"took longer than {timeout_s:g} s and was ended", stacks) from None
+        except (asyncio.IncompleteReadError, ConnectionError):
+            status = await self.kill()
+            raise EndedError(f"its process ended: {_how(status)}", self._output.tail()) from None
+        except asyncio.CancelledError:
+            self._end()
+            raise
+
+    def tail(self) -> str:
+        """The last that it printed since it was asked."""
+        return self._output.tail()
+
+    async def kill(self) -> int:
+        """End it with all that it started, and wait until it is gone; its exit status, below 0 for a signal.
+
+        Nothing is asked to end first: what it has begun may be called again in any case. One that has ended by itself
+        keeps the status that it ended with.
+        """
+        return await self._end()
+
+    def _end(self) -> "asyncio.Future[int]":
+        if self._reaped is None:
+            for group in (self._process.pid, self._group):
+                if group is not None:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.killpg(group, signal.SIGKILL)
+            self._writer.close()
+            self._reaped = asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+            self._reaped.add_done_callback(self._let_go)
+        return self._reaped
+
+    def _let_go(self, _: object) -> None:
+        self._output.close()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    async def _answer(self) -> Head:
+        while True:
+            head, _ = await receive(self._reader)
+            if "group" not in head:
+                self._group = None
+                return head
+            self._group = head["group"]
+
+    async def _stacks(self) -> str:
+        """Where its threads are; the last of what it printed where it cannot say."""
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGUSR1)
+        await asyncio.sleep(_STACKS_S)
+        return self._output.tail()
+
+
+def _spawn(
+    channel: socket.socket, environment: Mapping[str, str], folder: Path, memory_mb: int
+) -> subprocess.Popen[bytes]:
+    limits: dict[str, Any] = {"memory_mb": memory_mb}
+    # -P: Python must not look for modules in the folder that it runs in. -u would be for what it prints; the
+    # environment says that, so that what it starts goes by it too.
+    command = [sys.executable, "-P", "-m", "foldb.streams.children.child", str(channel.fileno())]
+    return subprocess.Popen(  # noqa: S603  our own command
+        [*command, json.dumps(limits)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=(channel.fileno(),),
+        env=dict(environment),
+        cwd=folder,
+        start_new_session=True,
+    )
+
+
+def _how(status: int) -> str:
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return f"killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"killed by signal {-status}"
