@@ -193,8 +193,11 @@ class Glimpses:
 
     def look(self, known: Shards) -> None:
         """Take one piece of a shard of which somebody has seen something."""
-        shard = self._dice.choice([name for name, changes in known.items() if changes])
-        some = self._dice.choice(known[shard])
+        known = {name: list(changes) for name, changes in known.items() if changes}
+        if not known:
+            return None
+        shard = self._dice.choice(list(known))
+        first, some = known[shard][0], self._dice.choice(known[shard])
         kind = self._dice.choice(
             ["TRIM_HORIZON", "LATEST", "AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER", "AT_TIMESTAMP"]
         )
@@ -214,9 +217,9 @@ class Glimpses:
             return _check(read)
         piece = [seen(record) for record in read.body["Records"]]
         self.pieces.append((shard, piece))
-        first = {"AT_SEQUENCE_NUMBER": some, "TRIM_HORIZON": known[shard][0]}.get(kind)
-        if first is not None and piece[:1] != [first]:
-            self.wrong.append(f"{kind} {first} begins with {piece[:1]}")
+        begin = {"AT_SEQUENCE_NUMBER": some, "TRIM_HORIZON": first, "AT_TIMESTAMP": first}.get(kind)
+        if begin is not None and piece[:1] != [begin]:
+            self.wrong.append(f"{kind} {begin} begins with {piece[:1]}")
         if kind == "AFTER_SEQUENCE_NUMBER" and piece and piece[0].number <= some.number:
             self.wrong.append(f"{kind} {some} begins with {piece[0]}")
         return None
@@ -227,8 +230,8 @@ class Glimpses:
 
 
 def _time_in(shard: str) -> int:
-    """A second in which a shard may have begun, from its name."""
-    return int(shard.split("-")[1]) // 1000 + 1
+    """The second in which a shard begins, by its name: all its changes are later."""
+    return int(shard.split("-")[1]) // 1000
 
 
 def seen(record: dict[str, Any]) -> Seen:

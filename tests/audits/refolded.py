@@ -17,10 +17,10 @@ from tests.audits.ledger import version_of
 
 
 def refolded(folder: Path, only: int | None = None) -> Shards:
-    """The changes of each partition of the log in a folder: those of the audited table, which is the only one."""
+    """The changes of each partition of the log in a folder, of one table or of all."""
     log = LocalLog.open_reader(folder)
     return {
-        f"{partition:04x}": [
+        f"-{partition:04x}": [
             seen_in_log(change)
             for change in all_changes(log.read(partition))
             if only is None or change.table == only
@@ -55,8 +55,8 @@ def _item(image: bytes | None) -> dict[str, Any] | None:
 
 
 def by_partition(shards: Shards) -> Shards:
-    """What a reader saw of a stream, shard after shard: `shardId-<ms>-<partition><nth>`."""
+    """What a reader saw of each partition that has changes; a shard is called `shardId-<ms>-<partition><nth>`."""
     joined: Shards = {}
     for shard, seen in shards.items():
         joined.setdefault(shard.rpartition("-")[2][:4], []).extend(seen)
-    return joined
+    return {partition: seen for partition, seen in joined.items() if seen}

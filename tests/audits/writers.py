@@ -18,6 +18,7 @@ from typing import Any, Self, TypeAlias
 from tests.audits.asking import Addresses, Answer, Client
 from tests.audits.ledger import GONE, TABLE, Item, Ledger, Life, expires, item_of, same_item_of
 from tests.raw import ask
+from tests.subscribed import until
 from tests.tables import table_request
 
 Request: TypeAlias = tuple[str, dict[str, Any]]
@@ -327,21 +328,17 @@ def create(url: str, *, stream: bool = True) -> str:
     return str(described.get("LatestStreamArn", ""))
 
 
-def remaining(url: str) -> Item | None:
-    """One of the items that have yet to expire; None when all have."""
-    request: dict[str, Any] = {
-        "TableName": TABLE,
-        "FilterExpression": "attribute_exists(exp)",
-        "ConsistentRead": True,
-    }
+def expired(url: str) -> None:
+    """Return when every item that is to expire has."""
+    until(lambda: not any(expires(item["pk"]["S"]) for item in scan(url)))
+
+
+def scan(url: str) -> Iterator[Item]:
+    """Every item of the table, as it is now."""
+    request: dict[str, Any] = {"TableName": TABLE, "ConsistentRead": True}
     while True:
         page = ask(url, "Scan", request).body
-        if page["Items"]:
-            item: Item = page["Items"][0]
-            return item
+        yield from page["Items"]
         if "LastEvaluatedKey" not in page:
-            return None
+            return
         request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
-
-
-__all__ = ["Plan", "Writers", "addition", "create", "expires", "remaining", "update"]
