@@ -30,11 +30,14 @@ from .commands import (
     Backfill,
     Barrier,
     Check,
+    Checkpoint,
     Command,
+    Commit,
     Context,
     Decide,
     Decided,
     Defined,
+    DefineSubscription,
     DefineTable,
     DefinitionApplied,
     Delete,
@@ -442,15 +445,35 @@ def _record(known: list[Any], branch: int, kind: type, **fields: str) -> None:
     known.append(read)
 
 
+def _longs(numbers: Sequence[int]) -> bytes:
+    return avro.array([long(number) for number in numbers])
+
+
+def _read_longs(data: bytes, at: int) -> tuple[list[int], int]:
+    return avro.read_array(data, at, read_long)
+
+
+def _read_mark(data: bytes, at: int) -> tuple[tuple[int, int], int]:
+    """A partition, and a sequence number: in decimal, because it has more digits than a long."""
+    partition, at = read_long(data, at)
+    number, at = avro.read_text(data, at)
+    return (partition, int(number)), at
+
+
 _TYPES: Final[dict[str, tuple[Callable[[Any], bytes], Callable[[bytes, int], tuple[Any, int]]]]] = {
     "long": (long, read_long),
     "long?": (
         lambda number: b"\0" if number is None else b"\x02" + long(number),
         lambda data, at: read_optional(data, at, read_long),
     ),
-    "long*": (
-        lambda numbers: avro.array([long(number) for number in numbers]),
-        lambda data, at: avro.read_array(data, at, read_long),
+    "long*": (_longs, _read_longs),
+    "long*?": (
+        lambda numbers: b"\0" if numbers is None else b"\x02" + _longs(numbers),
+        lambda data, at: read_optional(data, at, _read_longs),
+    ),
+    "mark*": (
+        lambda marks: avro.array([long(partition) + avro.text(str(number)) for partition, number in marks]),
+        lambda data, at: avro.read_array(data, at, _read_mark),
     ),
     "bytes": (sized, read_sized),
     "bytes?": (avro.optional, lambda data, at: read_optional(data, at, read_sized)),
@@ -525,6 +548,27 @@ _record(_READ, 12, RelayAck, receiver="long", through="long", time="long")
 _record(_READ, 13, Abandon, number="long", context="context")
 _record(_READ, 14, Barrier)
 _record(_READ, 15, Skip, offset="long", index="long?", context="context")
+_record(
+    _READ,
+    16,
+    DefineSubscription,
+    operation="text",
+    name="text",
+    request="bytes",
+    uuid="text",
+    context="context",
+)
+_record(
+    _READ,
+    17,
+    Checkpoint,
+    subscription="long",
+    epoch="long",
+    marks="mark*",
+    version="text",
+    handled="long",
+    dead="long",
+)
 
 _READ_MESSAGE: Final[list[Callable[[bytes, int], tuple[Message, int]]]] = []
 _record(_READ_MESSAGE, 0, Defined, table="long", version="long", definition="bytes?")
@@ -536,3 +580,4 @@ _record(_READ_MESSAGE, 5, Prepare, number="long", nths="long*", actions="action*
 _record(_READ_MESSAGE, 6, Vote, number="long", holds="boolean", verdicts="bytes")
 _record(_READ_MESSAGE, 7, Decide, number="long", commit="boolean")
 _record(_READ_MESSAGE, 8, Decided, number="long")
+_record(_READ_MESSAGE, 9, Commit, number="long", offset="long", index="long", changing="long*?")

@@ -164,6 +164,8 @@ def _build(name: str, fields: dict[str, Any]) -> Any:
         fields["expression"] = _build_expression(fields["expression"])
     if "actions" in fields:
         fields["actions"] = [_build(*action) for action in fields["actions"]]
+    if "marks" in fields:
+        fields["marks"] = [(mark["partition"], int(mark["number"])) for mark in fields["marks"]]
     if "message" in fields:
         fields["message"] = _build(*fields["message"])
     return getattr(commands, name.removeprefix("foldb.log."))(**fields)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Source: TypeAlias = Literal["api", "ttl", "trigger", "restore"]
 Dialect: TypeAlias = Literal["expression", "legacy"]
+SubscriptionOperation: TypeAlias = Literal["Create", "Update", "Pause", "Resume", "Reset", "Remove", "Stop"]
 Returns: TypeAlias = Literal["NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"]
 
 # An enum is the place of its symbol in the schema: these are in every log ever written. Add at the end only.
@@ -402,6 +403,21 @@ class Decide:
 
 
 @dataclass(slots=True)
+class Commit:
+    """To a participant, from level 3 on: its part of transaction `number` of the sender is to be applied.
+
+    `offset` (with the log's base) and `index` are the place of the Transact in the sender's log, by which a feed calls
+    the transaction. `changing` are the places in it of those actions that change an item, in all partitions; None where
+    the receiver has all of them, and finds out.
+    """
+
+    number: int
+    offset: int
+    index: int
+    changing: Sequence[int] | None
+
+
+@dataclass(slots=True)
 class Decided:
     """To the coordinator: the sender has folded the decision and holds no key any more."""
 
@@ -409,7 +425,16 @@ class Decided:
 
 
 Message: TypeAlias = (
-    Defined | DefinitionApplied | IndexEntry | IndexSent | IndexFilled | Prepare | Vote | Decide | Decided
+    Defined
+    | DefinitionApplied
+    | IndexEntry
+    | IndexSent
+    | IndexFilled
+    | Prepare
+    | Vote
+    | Decide
+    | Decided
+    | Commit
 )
 
 
@@ -465,6 +490,37 @@ class Skip:
     context: Context
 
 
+@dataclass(slots=True)
+class DefineSubscription:
+    """A command about a subscription, from level 3 on: what is done, and its settings as canonical JSON.
+
+    Create: all settings. Update, Reset (its Start), Stop (Reason, and the Epoch that came to its end): some of them.
+    `uuid` is drawn by chance before the append, for whoever needs to tell two subscriptions of one name apart.
+    """
+
+    operation: SubscriptionOperation
+    name: str
+    request: bytes
+    uuid: str
+    context: Context
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """How far a subscription is, from level 3 on: of each partition the number up to which all is handled.
+
+    It counts for the `epoch` that it names. `version` is a hash of the code that handled it; `handled` and `dead`, how
+    many changes were handled and given up since the last checkpoint.
+    """
+
+    subscription: int
+    epoch: int
+    marks: Sequence[tuple[int, int]]
+    version: str
+    handled: int
+    dead: int
+
+
 Command: TypeAlias = (
     Put
     | Update
@@ -482,6 +538,8 @@ Command: TypeAlias = (
     | Abandon
     | Barrier
     | Skip
+    | DefineSubscription
+    | Checkpoint
 )
 
 

@@ -10,7 +10,7 @@ what the operation answers. `tables.settled` ends that state.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from . import index_requests
 from .errors import LimitExceededError, ResourceInUseError, ValidationError
@@ -30,6 +30,9 @@ from .throughput import (
     readiness,
     with_throughput,
 )
+
+SHARD_AGE: Final = "ShardAgeMs"
+"""The member in which the server says at which age the shards of a stream roll. No client's request has it."""
 
 # Every member that asks UpdateTable for something; the error text is older than most of them.
 _CHANGES = (
@@ -95,7 +98,7 @@ def create(
         table_class=request.get("TableClass"),
         deletion_protection=request.get("DeletionProtectionEnabled", False),
         kms_key=_kms_key(request.get("SSESpecification"), uuid),
-        stream=_first_stream(request.get("StreamSpecification"), time_ms),
+        stream=_first_stream(request, time_ms),
         tags=_tagged({}, request.get("Tags", ()), limits),
     )
     if tables >= limits.tables:
@@ -286,7 +289,7 @@ def _with_settings(definition: TableDefinition, request: dict[str, Any], time_ms
         table_class_ms=definition.table_class_ms if table_class == definition.table_class else time_ms,
         deletion_protection=request.get("DeletionProtectionEnabled", definition.deletion_protection),
         kms_key=definition.kms_key if sse is None else _next_kms_key(sse, definition),
-        stream=_next_stream(definition, request.get("StreamSpecification"), time_ms),
+        stream=_next_stream(definition, request, time_ms),
     )
 
 
@@ -332,7 +335,8 @@ def _next_kms_key(specification: dict[str, Any], definition: TableDefinition) ->
     return _kms_key(specification, definition.uuid)
 
 
-def _first_stream(specification: dict[str, Any] | None, time_ms: int) -> Stream | None:
+def _first_stream(request: dict[str, Any], time_ms: int) -> Stream | None:
+    specification = request.get("StreamSpecification")
     if specification is None:
         return None
     if not specification["StreamEnabled"]:
@@ -341,12 +345,11 @@ def _first_stream(specification: dict[str, Any] | None, time_ms: int) -> Stream 
                 f"{INVALID}Table is being created with a stream disabled, UpdateViewType should not be specified"
             )
         return None
-    return Stream(_view(specification), time_ms)
+    return Stream(_view(specification), time_ms, shard_ms=request.get(SHARD_AGE, 0))
 
 
-def _next_stream(
-    definition: TableDefinition, specification: dict[str, Any] | None, time_ms: int
-) -> Stream | None:
+def _next_stream(definition: TableDefinition, request: dict[str, Any], time_ms: int) -> Stream | None:
+    specification = request.get("StreamSpecification")
     current = definition.stream
     if specification is None:
         return current
@@ -354,7 +357,7 @@ def _next_stream(
     if specification["StreamEnabled"] and enabled:
         raise ValidationError(f"Table already has an enabled stream: TableName: {definition.name}")
     if specification["StreamEnabled"]:
-        return Stream(_view(specification), time_ms)
+        return Stream(_view(specification), time_ms, shard_ms=request.get(SHARD_AGE, 0))
     if current is None or not enabled:
         raise ValidationError(f"Table already has a disabled stream: TableName: {definition.name}")
     return replace(current, enabled=False)

@@ -14,7 +14,7 @@ append or follows from the log, so times are the log's and nothing here is count
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from .errors import ValidationError
 from .key_schema import KeyAttribute, KeySchema
@@ -48,6 +48,8 @@ IndexKind: TypeAlias = Literal["LSI", "GSI"]
 BillingMode: TypeAlias = Literal["PROVISIONED", "PAY_PER_REQUEST"]
 
 REGION = "us-east-1"
+SHARD_MS: Final = 4 * 60 * 60 * 1000
+"""The age at which the shards of a stream roll where nothing else was said."""
 ARN_PREFIX = f"arn:aws:dynamodb:{REGION}:000000000000:table/"
 
 
@@ -91,11 +93,20 @@ class Warm:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The stream switched on at `created_ms`; one that was switched off keeps its label."""
+    """The stream switched on at `created_ms`, its label; one that was switched off keeps it.
+
+    `shard_ms` is the age, in log time, at which its shards roll; 0 where it was enabled below level 3.
+    """
 
     view: str
     created_ms: int
     enabled: bool = True
+    shard_ms: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Write every field, canonically. What level 3 brought is left out where there is nothing of it."""
+        written = {"view": self.view, "created_ms": self.created_ms, "enabled": self.enabled}
+        return written | ({"shard_ms": self.shard_ms} if self.shard_ms else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +172,7 @@ class TableDefinition:
         attribute_types: What AttributeDefinitions declared, in its order: only attributes of keys.
         billed_by_request_ms: When the table last went over to PAY_PER_REQUEST.
         kms_key: The key's ARN if encryption by KMS was asked for.
+        watched: Whether a subscription names the table.
     """
 
     id: int
@@ -184,6 +196,7 @@ class TableDefinition:
     ttl_attribute: str | None = None
     recovery: Recovery | None = None
     tags: dict[str, str] = field(default_factory=dict)
+    watched: bool = False
 
     @property
     def lsis(self) -> tuple[IndexDefinition, ...]:
@@ -224,10 +237,11 @@ class TableDefinition:
             "table_class_ms": self.table_class_ms,
             "deletion_protection": self.deletion_protection,
             "kms_key": self.kms_key,
-            "stream": _fields(self.stream),
+            "stream": self.stream and self.stream.to_json(),
             "ttl_attribute": self.ttl_attribute,
             "recovery": _fields(self.recovery),
             "tags": dict(self.tags),
+            **({"watched": True} if self.watched else {}),
         }
 
     @classmethod

@@ -19,6 +19,7 @@ from ..materializer.partition import Place
 from ..model import table_requests
 from ..model.descriptions import describe
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
+from ..model.table_requests import SHARD_AGE
 from ..model.tables import TableDefinition, name_of
 from ..model.throughput import units_of
 from .counts import Count, Counts
@@ -135,6 +136,8 @@ def _submit(
     table: int = 0,
     uuid: str = "",
 ) -> None:
+    if "StreamSpecification" in body:
+        body = {**body, SHARD_AGE: node.settings.shard_age_ms}
     request = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
     settle = node.settings.table_delay_ms > 0
     command = DefineTable(operation, table, request, uuid, reply.context, settle)

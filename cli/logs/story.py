@@ -18,10 +18,13 @@ from ...log.commands import (
     Action,
     Backfill,
     Barrier,
+    Checkpoint,
     Command,
+    Commit,
     Cut,
     Decide,
     Defined,
+    DefineSubscription,
     DefineTable,
     DefinitionApplied,
     Delete,
@@ -206,6 +209,12 @@ class Story:
         match command:
             case DefineTable(operation=operation, request=request):
                 return told | {"operation": operation, "request": orjson.loads(request)}
+            case DefineSubscription(operation=operation, name=name, request=request):
+                told |= {"operation": operation, "subscription": name}
+                return told | {"request": orjson.loads(request)}
+            case Checkpoint(epoch=epoch, marks=marks, handled=handled, dead=dead):
+                told |= {"subscription": str(command.subscription), "epoch": epoch, "marks": _marks(marks)}
+                return told | {"handled": handled, "dead": dead}
             case Settle(table=table):
                 return told | {"table": self._name(table)}
             case Backfill(table=table, count=count):
@@ -247,6 +256,8 @@ class Story:
                 return told | {"holds": holds, "verdicts": orjson.loads(verdicts)}
             case Decide(commit=commit):
                 return told | {"commit": commit}
+            case Commit():
+                return told | {"commit": True}
         return told
 
     def _became(self, outcome: Outcome | Counted) -> Told:
@@ -299,7 +310,7 @@ class Story:
 
 
 def _who(command: Command) -> Told:
-    if isinstance(command, Genesis | Digest | Relay | RelayAck | Barrier):
+    if isinstance(command, Genesis | Digest | Relay | RelayAck | Barrier | Checkpoint):
         return {}
     context = command.context
     return {"source": context.source, "request_id": context.request_id}
@@ -307,6 +318,11 @@ def _who(command: Command) -> Told:
 
 def _defines(command: Command) -> bool:
     return isinstance(command, Relay) and isinstance(command.message, Defined)
+
+
+def _marks(marks: Iterable[tuple[int, int]]) -> Told:
+    """Sequence numbers by partition, as a cut is read."""
+    return {str(partition): str(number) for partition, number in sorted(marks)}
 
 
 def _total(units: Units) -> int:

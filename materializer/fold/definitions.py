@@ -15,18 +15,21 @@ So a table, or an index, that the catalog calls ACTIVE is so everywhere, and one
 index is filled when every partition has told that its part is whole (indexes.py): that definition spreads as well.
 """
 
+from dataclasses import replace
+
 import orjson
 
 from ...log.commands import Defined, DefineTable, DefinitionApplied, IndexFilled, Settle
 from ...model import table_requests
 from ...model.errors import RequestError, ResourceInUseError
 from ...model.slots import CATALOG, data_partitions
-from ...model.tables import TableDefinition, index_filled, settled
+from ...model.table_requests import SHARD_AGE
+from ...model.tables import SHARD_MS, TableDefinition, index_filled, settled
 from ...model.throughput import units_of
 from . import outcomes
 from .outbox import send
 from .outcomes import Done, Outcome, Refused, Skipped
-from .state import PartitionState, Pending
+from .state import FEED_LEVEL, PartitionState, Pending
 
 
 def define(state: PartitionState, command: DefineTable, sequence_number: int) -> Outcome:
@@ -34,6 +37,8 @@ def define(state: PartitionState, command: DefineTable, sequence_number: int) ->
     if state.partition != CATALOG:
         return Skipped("not the catalog")
     request = orjson.loads(command.request)
+    if state.level < FEED_LEVEL:
+        request.pop(SHARD_AGE, None)
     try:
         if command.operation == "CreateTable":
             definition = _create(state, command, request)
@@ -53,43 +58,71 @@ def define(state: PartitionState, command: DefineTable, sequence_number: int) ->
     except RequestError as error:
         return Refused(error)
 
-    state.install(definition)
+    definition = _with_own_label(state, definition)
+    state.install(definition, sequence_number)
     if state.partitions > 1:
         _spread(state, definition, sequence_number, delayed=command.settle)
     elif not command.settle and definition.status != "ACTIVE":
-        _settle(state, definition)
+        _settle(state, definition, sequence_number)
     return outcomes.Defined(definition)
 
 
-def settle(state: PartitionState, command: Settle) -> Outcome:
+def capture_streams(state: PartitionState, sequence_number: int) -> None:
+    """Have the changes captured, from here on, of streams that were enabled when none were."""
+    for table in list(state.tables.values()):
+        stream = table.definition.stream
+        if stream is not None and stream.enabled:
+            captured = replace(table.definition, stream=replace(stream, shard_ms=SHARD_MS))
+            redefine(state, captured, sequence_number)
+
+
+def watch(state: PartitionState, table_id: int, watched: bool, sequence_number: int) -> None:
+    """Have everybody capture the changes of a table for its subscriptions, or no more."""
+    table = state.tables.get(table_id)
+    if table is not None and table.definition.watched != watched:
+        redefine(state, replace(table.definition, watched=watched), sequence_number)
+
+
+def redefine(state: PartitionState, definition: TableDefinition, sequence_number: int) -> None:
+    """Have a table, wherever it is on its way to, be as `definition` says, and everybody know."""
+    state.install(definition, sequence_number)
+    if state.partitions > 1:
+        pending = state.spreading.pending.get(definition.id)
+        delayed = pending is not None and pending.delayed
+        _spread(state, definition, sequence_number, delayed=delayed)
+
+
+def settle(state: PartitionState, command: Settle, sequence_number: int) -> Outcome:
     """Fold a Settle."""
     table = state.tables.get(command.table)
     if table is None or table.definition.status == "ACTIVE":
         return Done(progressed=False)
     if state.partitions == 1:
-        _settle(state, table.definition)
+        _settle(state, table.definition, sequence_number)
         return Done(progressed=True)
     pending = state.spreading.pending.get(command.table)
     if pending is None or not pending.delayed:
         return Done(progressed=False)
     pending.delayed = False
-    _settle_applied(state)
+    _settle_applied(state, sequence_number)
     return Done(progressed=True)
 
 
 def take_definition(state: PartitionState, message: Defined, sequence_number: int) -> None:
     """Fold a Defined: the catalog's word is law."""
     if message.definition is None:
-        state.drop(message.table)
+        state.drop(message.table, sequence_number)
     else:
-        state.install(TableDefinition.from_json(orjson.loads(message.definition)))
+        state.install(TableDefinition.from_json(orjson.loads(message.definition)), sequence_number)
     send(state, CATALOG, DefinitionApplied(message.table, message.version), sequence_number)
 
 
-def take_applied(state: PartitionState, sender: int, message: DefinitionApplied) -> None:
+def take_applied(
+    state: PartitionState, sender: int, message: DefinitionApplied, sequence_number: int
+) -> None:
     """Fold a DefinitionApplied: what all have applied is settled."""
     state.spreading.applied[sender] = message.version
-    _settle_applied(state)
+    _settle_applied(state, sequence_number)
 
 
 def take_filled(state: PartitionState, sender: int, message: IndexFilled, sequence_number: int) -> None:
@@ -100,9 +133,7 @@ def take_filled(state: PartitionState, sender: int, message: IndexFilled, sequen
     filled = state.spreading.filled
     filled[message.index] = sorted({sender, *filled.get(message.index, ())})
     if _is_filled(state, message.index):
-        pending = state.spreading.pending.get(message.table)
-        delayed = pending is not None and pending.delayed
-        _spread(state, table.definition, sequence_number, delayed=delayed)
+        redefine(state, table.definition, sequence_number)
 
 
 def _create(state: PartitionState, command: DefineTable, request: dict[str, object]) -> TableDefinition:
@@ -125,12 +156,32 @@ def _units(state: PartitionState, but: int = 0) -> tuple[int, int]:
     return units_of(table.definition for table in state.tables.values() if table.definition.id != but)
 
 
-def _settle(state: PartitionState, definition: TableDefinition) -> None:
+def _with_own_label(state: PartitionState, definition: TableDefinition) -> TableDefinition:
+    """The definition, with a stream that is not called as one was that the table, or one of its name, had before.
+
+    Log time may stand still while a stream is disabled and enabled, or a table deleted and made anew.
+    """
+    stream = definition.stream
+    if stream is None or not stream.enabled or not stream.shard_ms:
+        return definition
+    labels = {
+        window.label
+        for windows in state.streams.values()
+        for window in windows
+        if window.name == definition.name and not (window.is_open and window.table == definition.id)
+    }
+    label = stream.created_ms
+    while label in labels:
+        label += 1
+    return replace(definition, stream=replace(stream, created_ms=label))
+
+
+def _settle(state: PartitionState, definition: TableDefinition, sequence_number: int) -> None:
     after = settled(definition)
     if after is None:
-        state.drop(definition.id)
+        state.drop(definition.id, sequence_number)
     else:
-        state.install(after)
+        state.install(after, sequence_number)
 
 
 # Several partitions
@@ -164,7 +215,7 @@ def _is_filled(state: PartitionState, index_id: int) -> bool:
     return state.spreading.filled.get(index_id) == list(data_partitions(state.partitions))
 
 
-def _settle_applied(state: PartitionState) -> None:
+def _settle_applied(state: PartitionState, sequence_number: int) -> None:
     """Have those tables be as they are everywhere that are so, and whose delay is over."""
     spreading = state.spreading
     everywhere = min(spreading.applied.get(one, 0) for one in data_partitions(state.partitions))
@@ -175,9 +226,9 @@ def _settle_applied(state: PartitionState) -> None:
         before = state.tables[table_id].definition
         goal = _goal(state, before)
         if goal is None:
-            state.drop(table_id)
+            state.drop(table_id, sequence_number)
         else:
-            state.install(goal)
+            state.install(goal, sequence_number)
         for index in before.indexes:
             after = None if goal is None else goal.index(index.name)
             if after is None or not after.backfilling:

@@ -1,6 +1,7 @@
 """The canonical form of a partition's state.
 
-    dump   ::= state origin* token* transactions talk voided* table* end    for transactions see transactions/frames.py
+    dump   ::= state origin* token* transactions feed talk voided* table* end
+    transactions, feed: see transactions/frames.py, feed/frames.py
     talk   ::= spreading? received* (outbox message*)* early*    by partition; where there are several
     table  ::= definition item* (index entry*)*       tables and indexes by id, items and entries in scan order
     frame  ::= kind (1 byte)  length (4)  payload
@@ -20,9 +21,10 @@ from typing import Any, Final
 import orjson
 
 from ...log.binary import encode_message
+from .feed import frames as feed
 from .state import Index, PartitionState, Spreading, Table
 from .storage import Store
-from .transactions.frames import frames
+from .transactions import frames as transactions
 
 STATE: Final = b"S"
 ORIGIN: Final = b"O"
@@ -52,7 +54,9 @@ def dump(state: PartitionState) -> Iterator[bytes]:
         yield _frame(ORIGIN, _ORIGIN.pack(origin, number))
     for name, token in state.tokens.items():
         yield _json(TOKEN, [name, token.fingerprint.hex(), token.time])
-    for kind, content in frames(state.transactions):
+    for kind, content in transactions.frames(state.transactions):
+        yield _json(kind, content)
+    for kind, content in feed.frames(state):
         yield _json(kind, content)
     yield from _talk(state)
     for table_id in sorted(state.tables):

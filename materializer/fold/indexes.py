@@ -68,7 +68,7 @@ def backfill(state: PartitionState, command: Backfill, sequence_number: int) -> 
         return Done(progressed=True)
     index.cursor = None
     if state.partitions == 1:
-        state.install(index_filled(table.definition, command.index))
+        state.install(index_filled(table.definition, command.index), sequence_number)
         return Done(progressed=True)
     index.is_sent = True
     end = IndexSent(command.table, command.index)

@@ -18,10 +18,11 @@ from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
 from ...model.limits import limits_named
 from ...model.tables import TableDefinition
 from . import dump as form
+from .feed import frames as feed
 from .outbox import size_of
 from .state import Index, Outbox, PartitionState, Pending, Spreading, Table, Token
 from .storage import Store, Stored
-from .transactions.frames import take_frame
+from .transactions import frames as transactions
 
 _FRAME: Final = Struct(">cI")
 _ITEM: Final = Struct(">cIIIII")  # an item's frame up to its key: one call reads both
@@ -113,8 +114,14 @@ class _Loader:
             case form.END:
                 self.ended = True
             case _:
-                if not take_frame(self.state.transactions, kind, payload):
+                if not self._take_other(kind, payload):
                     raise ValueError(f"no frame of a dump has the kind {kind!r}")
+
+    def _take_other(self, kind: bytes, payload: bytes) -> bool:
+        state = self.state
+        if transactions.take_frame(state.transactions, kind, payload):
+            return True
+        return feed.take_frame(state, kind, payload)
 
     def _begin(self, header: dict[str, Any]) -> None:
         genesis = header.pop("genesis")

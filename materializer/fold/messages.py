@@ -8,6 +8,7 @@ So every message counts once, in the order of its sender, however often and in w
 """
 
 from ...log.commands import (
+    Commit,
     Decide,
     Decided,
     Defined,
@@ -65,7 +66,7 @@ def take(
             return prepare(state, sender, message, sequence_number)
         case Vote():
             return vote(state, sender, message, place, sequence_number)
-        case Decide():
+        case Decide() | Commit():
             return decide(state, sender, message, sequence_number)
         case Decided():
             return decided(state, sender, message, place)
@@ -73,7 +74,7 @@ def take(
             definitions.take_definition(state, message, sequence_number)
             _take_early(state, sequence_number)
         case DefinitionApplied():
-            definitions.take_applied(state, sender, message)
+            definitions.take_applied(state, sender, message, sequence_number)
         case IndexFilled():
             definitions.take_filled(state, sender, message, sequence_number)
     return Taken()

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 from ...log.commands import Action, Context, Position
 from ...model.capacity import write_units
 from ...model.errors import RequestError
+from ...model.subscriptions import Subscription
 from ...model.tables import TableDefinition
 from .storage import Stored
 
@@ -148,11 +149,16 @@ def change(
     DynamoDB publishes nothing for a write that leaves the item as it was. Canonical bytes are equal exactly if
     the items are equal in DynamoDB's sense, so comparing bytes is enough.
     """
+    if not changes_item(old, new):
+        return None
     before = None if old is None else old[0]
     after = None if new is None else new[0]
-    if before == after:
-        return None
     return Change(table, pk, sk, before, after, sequence_number, time, context)
+
+
+def changes_item(old: Stored | None, new: Stored | None) -> bool:
+    """Whether an item is another one afterwards."""
+    return (None if old is None else old[0]) != (None if new is None else new[0])
 
 
 @dataclass(slots=True)
@@ -200,6 +206,17 @@ class Defined:
 
 
 @dataclass(slots=True)
+class Subscribed:
+    """A command about a subscription went through; `subscription` is as it is now, or as it was if it is removed.
+
+    Its tables are captured where the catalog's definitions up to `version` have been applied.
+    """
+
+    subscription: Subscription
+    version: int = 0
+
+
+@dataclass(slots=True)
 class Done:
     """A command of an owner, an operator or the log itself; `progressed` tells whether it did anything."""
 
@@ -221,6 +238,18 @@ class Begun:
     number: int
 
 
+class Share(NamedTuple):
+    """Which part of a transaction over partitions a commit has done.
+
+    Attributes:
+        transact: Where the Transact stands in its coordinator's log; the offset has the log's base in it.
+        changing: The places in the transaction of all actions that change an item; None if they are all of this part.
+    """
+
+    transact: Position
+    changing: Sequence[int] | None
+
+
 class Resolved(NamedTuple):
     """A transaction over partitions that has come to its end; `places` is where other participants did their part."""
 
@@ -233,7 +262,8 @@ class Resolved(NamedTuple):
 class Taken:
     """What another partition told was folded, or a transaction was given up.
 
-    `through` is the number of the last message of that sender that is folded now, `applied` what a commit wrote here,
+    `through` is the number of the last message of that sender that is folded now, `applied` what a commit wrote here
+    and `share` which part of its transaction that is (not known of those that began below level 3),
     `resolved` the outcomes of this partition's transactions that are known now, by number; `time` is log time.
     """
 
@@ -241,6 +271,7 @@ class Taken:
     applied: Sequence[Applied] = ()
     resolved: Sequence["Resolved"] = ()
     time: int = 0
+    share: Share | None = None
 
 
 @dataclass(slots=True)
@@ -251,5 +282,15 @@ class Failed:
 
 
 Outcome: TypeAlias = (
-    Applied | Refused | Transacted | TransactionRefused | Defined | Done | Skipped | Begun | Taken | Failed
+    Applied
+    | Refused
+    | Transacted
+    | TransactionRefused
+    | Defined
+    | Subscribed
+    | Done
+    | Skipped
+    | Begun
+    | Taken
+    | Failed
 )

@@ -15,8 +15,11 @@ from ...log.commands import (
     Abandon,
     Backfill,
     Barrier,
+    Checkpoint,
     Command,
+    Commit,
     Decide,
+    DefineSubscription,
     DefineTable,
     Delete,
     Digest,
@@ -36,17 +39,20 @@ from ...log.commands import (
 from ...log.log import HASH
 from ...model import numbers
 from ...model.errors import NewerVersionError, TransactionConflictError
+from ...model.slots import CATALOG
 from ...model.values import load
 from . import definitions, messages
+from .feed.subscriptions import checkpoint, define_subscription
 from .indexes import backfill
 from .outcomes import NEXT_COMMAND, Done, Outcome, Refused, Skipped, change, sequence_number
-from .state import PartitionState
+from .state import FEED_LEVEL, PartitionState
 from .transactions.coordinator import abandon
 from .transactions.transact import transact
 from .writes import apply, decide, removal, replace, store
 
 # What a command means is part of the format (see `Level`). This release knows no other.
-LEVEL = 2
+LEVEL = 3
+_VOID = "an operator declared it void"
 
 Void: TypeAlias = tuple[int, int | None]
 """The offset of a record, and the index of one of its commands or None for all: what a Skip declares void."""
@@ -131,7 +137,7 @@ def fold_command(state: PartitionState, command: Command, sequence_number: int) 
         case DefineTable():
             return definitions.define(state, command, sequence_number)
         case Settle():
-            return definitions.settle(state, command)
+            return definitions.settle(state, command, sequence_number)
         case Backfill():
             return backfill(state, command, sequence_number)
         case Relay():
@@ -143,7 +149,11 @@ def fold_command(state: PartitionState, command: Command, sequence_number: int) 
         case Genesis():
             return _begin(state, command)
         case Level():
-            return _raise_level(state, command)
+            return _raise_level(state, command, sequence_number)
+        case Checkpoint():
+            return checkpoint(state, command)
+        case DefineSubscription():
+            return define_subscription(state, command, sequence_number)
         case Digest() | Barrier():
             return Done(progressed=False)
         case Skip():
@@ -206,10 +216,12 @@ def _pass_over(state: PartitionState, command: Command, sequence_number: int) ->
 
     So does the end of a transaction, though not what it would have written: its keys would be held for ever.
     """
-    if type(command) is Relay and messages.receive(state, command) and type(command.message) is Decide:
+    if type(command) is not Relay or not messages.receive(state, command):
+        return Skipped(_VOID)
+    if isinstance(command.message, Decide | Commit):
         place, forgotten = (command.offset, command.index), Decide(command.message.number, commit=False)
         messages.take(state, command.sender, place, forgotten, sequence_number)
-    return Skipped("an operator declared it void")
+    return Skipped(_VOID)
 
 
 def _skip(state: PartitionState, command: Skip) -> Outcome:
@@ -233,11 +245,12 @@ def _begin(state: PartitionState, genesis: Genesis) -> Outcome:
     return Done(progressed=True)
 
 
-def _raise_level(state: PartitionState, command: Level) -> Outcome:
+def _raise_level(state: PartitionState, command: Level, sequence_number: int) -> Outcome:
     _check_level(command.level)
-    raised = command.level > state.level
-    state.level = max(state.level, command.level)
-    return Done(progressed=raised)
+    before, state.level = state.level, max(state.level, command.level)
+    if before < FEED_LEVEL <= state.level and state.partition == CATALOG:
+        definitions.capture_streams(state, sequence_number)
+    return Done(progressed=state.level > before)
 
 
 def _check_level(level: int) -> None:

@@ -7,6 +7,7 @@
     ├── transactions                 those that take more than one step
     ├── outboxes, received, early    what partitions tell each other (outbox.py, messages.py)
     ├── spreading                    definitions on their way to all partitions, at the catalog
+    ├── streams, subscriptions       what changes are captured, and who reads them (feed/)
     └── genesis, level, log time, next offset, next id
 
 It depends on nothing but the entries, so the same log makes the same state, to the byte (`dump.py`). Nobody
@@ -15,15 +16,20 @@ but the fold changes it.
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Final
 
 from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
 from ...model.limits import MODERN, Limits, limits_named
 from ...model.slots import slots_of
+from ...model.subscriptions import Subscription
 from ...model.tables import IndexDefinition, TableDefinition
+from .feed.windows import Window, Windows, follow
 from .storage import Store
 from .transactions.state import Transactions
 
 ORIGINS_KEPT = 1024
+FEED_LEVEL: Final = 3
+"""From this level on changes are captured, subscriptions are kept, and commits tell what they change."""
 
 
 class Index:
@@ -141,6 +147,8 @@ class PartitionState:
         received: The number of the next message from each sender.
         early: Messages about indexes of which the definition has yet to come, with their senders.
         voided: What an operator declared void and was passed over: offset, and index if it was one command.
+        streams: From where to where changes are captured here, by table id.
+        subscriptions: By name, at the catalog.
     """
 
     genesis: Genesis | None = None
@@ -160,6 +168,8 @@ class PartitionState:
     early: list[tuple[int, IndexEntry | IndexSent]] = field(default_factory=list)
     spreading: Spreading = field(default_factory=Spreading)
     voided: list[tuple[int, int | None]] = field(default_factory=list)
+    streams: Windows = field(default_factory=dict)
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
     partition: int = field(init=False, default=0)
     partitions: int = field(init=False, default=1)
     slots: range = field(init=False, default=slots_of(0, 1))
@@ -179,8 +189,8 @@ class PartitionState:
         self.partition, self.partitions = genesis.partition, genesis.partitions
         self.slots = slots_of(genesis.partition, genesis.partitions)
 
-    def install(self, definition: TableDefinition) -> None:
-        """Have a table be as `definition` says."""
+    def install(self, definition: TableDefinition, number: int) -> None:
+        """Have a table be as `definition` says, from the command of that sequence number on."""
         table = self.tables.get(definition.id)
         if table is None:
             self.tables[definition.id] = Table(definition)
@@ -188,12 +198,22 @@ class PartitionState:
         else:
             table.define(definition)
         self.next_id = max([self.next_id, definition.id + 1, *(index.id + 1 for index in definition.indexes)])
+        follow(self.streams, definition.id, definition, number, self.log_time)
 
-    def drop(self, table_id: int) -> None:
-        """Have a table no more."""
+    def drop(self, table_id: int, number: int) -> None:
+        """Have a table no more, from the command of that sequence number on."""
         table = self.tables.pop(table_id, None)
         if table is not None:
             del self.names[table.definition.name]
+            follow(self.streams, table_id, None, number, self.log_time)
+
+    def windows_of(self, table_id: int) -> list[Window]:
+        """From where to where changes of a table are captured here, in the order in which that began."""
+        return self.streams.get(table_id, [])
+
+    def subscription(self, subscription_id: int) -> Subscription | None:
+        """The subscription of that id, if there is one."""
+        return next((one for one in self.subscriptions.values() if one.id == subscription_id), None)
 
     def table_named(self, name: str) -> Table | None:
         """The table of that name, if there is one."""

@@ -12,11 +12,14 @@ from foldb.log.commands import (
     Backfill,
     Barrier,
     Check,
+    Checkpoint,
     Command,
+    Commit,
     Context,
     Decide,
     Decided,
     Defined,
+    DefineSubscription,
     DefineTable,
     DefinitionApplied,
     Delete,
@@ -87,6 +90,9 @@ def one_of_each() -> list[Entry]:
         Barrier(),
         Skip(2**40, 7, context),
         Skip(0, None, CONTEXT),
+        DefineSubscription("Create", "archive", b'{"TableNames":["T"]}', "uuid", context),
+        Checkpoint(9, 2, [(1, 100000000000001048200030000), (2**30, 0)], "00ff", 2**40, 3),
+        Checkpoint(1, 0, [], "", 0, 0),
     ]
     messages: list[Message] = [
         Defined(7, 2**40, b'{"name":"T"}'),
@@ -101,6 +107,9 @@ def one_of_each() -> list[Entry]:
         Vote(2**40, True, b'[{"a":1}]'),
         Decide(2**40, True),
         Decided(2**40),
+        Commit(2**40, 2**41, 7, [0, 3, 99]),
+        Commit(0, 0, 0, []),
+        Commit(1, 2, 3, None),
     ]
     commands += [Relay(3, 2**40 + n, 2**41, n, 1_700_000_000_000, each) for n, each in enumerate(messages)]
     return [
@@ -121,6 +130,8 @@ def fields_of(value: Any) -> Any:
         return fields
     if isinstance(value, list):
         return [fields_of(each) for each in value]
+    if isinstance(value, tuple):
+        return {"partition": value[0], "number": str(value[1])}
     if is_dataclass(value):
         name = f"foldb.log.{type(value).__name__}"
         return name, {field.name: fields_of(getattr(value, field.name)) for field in fields_in(value)}
@@ -170,7 +181,9 @@ messages = st.one_of(
     st.builds(Vote, longs, st.booleans(), st.binary()),
     st.builds(Decide, longs, st.booleans()),
     st.builds(Decided, longs),
+    st.builds(Commit, longs, longs, ints, st.none() | st.lists(ints, max_size=4)),
 )
+marks = st.lists(st.tuples(ints, st.integers(0, 10**30)), max_size=4)
 commands = st.one_of(
     puts,
     updates,
@@ -194,6 +207,8 @@ commands = st.one_of(
     st.builds(Abandon, longs, contexts),
     st.builds(Barrier),
     st.builds(Skip, longs, st.none() | ints, contexts),
+    st.builds(DefineSubscription, texts, texts, st.binary(), texts, contexts),
+    st.builds(Checkpoint, ints, longs, marks, texts, longs, longs),
 )
 entries = st.builds(
     Entry, st.binary(min_size=16, max_size=16), longs, st.lists(commands, max_size=4), st.none() | longs

@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 BIT, HEAD_BIT, LENGTH, ZEROS = (1, 1, 1, 1) if SOAK else (7, 41, 5, 11)
 RANDOM = 2000 if SOAK else 20
 
-WHOLE = damage.sample(24, segment_bytes=8700)
-TORN = damage.sample(24, segment_bytes=8700, in_flight=3)
+WHOLE = damage.sample(24, segment_bytes=9560)
+TORN = damage.sample(24, segment_bytes=9560, in_flight=3)
 SAMPLES = pytest.mark.parametrize("sample", [WHOLE, TORN], ids=["closed", "crashed"])
 
 

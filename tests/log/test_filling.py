@@ -68,7 +68,7 @@ def test_a_segment_is_cut_to_size_when_it_has_a_follower_and_when_the_log_is_clo
 
 def test_a_segment_with_a_follower_is_read_by_any_avro_tool_while_the_log_is_open(tmp_path: Path) -> None:
     disk = FakeDisk()
-    log = open_log(disk, segment_bytes=8200)
+    log = open_log(disk, segment_bytes=9060)
     append(log, *(put_entry(n, size=300) for n in range(20)))
     [first, *_] = [name for name in disk.names(FOLDER) if name.endswith(".avro")]
     (tmp_path / first).write_bytes(disk.names_cached[FOLDER / first].cached)
@@ -148,8 +148,8 @@ def test_a_disk_that_takes_no_zeros_takes_records_as_ever(number: int) -> None:
 def test_zeros_take_no_room_from_records() -> None:
     """On a disk with little space left the zeros are given back where a new segment needs it."""
     disk = FakeDisk()
-    log = open_log(disk, segment_bytes=8200)
-    disk.space = disk.used() + 10_200
+    log = open_log(disk, segment_bytes=9060)
+    disk.space = disk.used() + 11_060
 
     results = append(log, *(put_entry(n, size=300) for n in range(6)))
 

@@ -12,10 +12,20 @@ to commit in the same breath, which it does if it found nothing to refuse.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ....log.commands import Abandon, Decide, Decided, Position, Prepare, Transact, Vote
+from ....log.commands import Abandon, Commit, Decide, Decided, Position, Prepare, Transact, Vote
 from ..outbox import send
-from ..outcomes import Applied, Begun, Counted, Outcome, Resolved, Taken, Transacted
-from ..state import PartitionState, Token
+from ..outcomes import (
+    Applied,
+    Begun,
+    Counted,
+    Outcome,
+    Resolved,
+    Share,
+    Taken,
+    Transacted,
+    place_of,
+)
+from ..state import FEED_LEVEL, PartitionState, Token
 from .participant import conclude, judge_part
 from .state import UnderWay
 from .verdicts import Verdict, read, refusal, unheard
@@ -30,6 +40,8 @@ def begin(
     """Ask everybody in `parts`, which says where the actions live."""
     me = state.partition
     transaction = UnderWay(state.log_time, command.token, command.fingerprint, dict(parts))
+    if state.level >= FEED_LEVEL:
+        transaction.place = place_of(sequence_number)
     number = state.transactions.begin(transaction)
     for partition, nths in parts.items():
         actions = [command.actions[nth] for nth in nths]
@@ -55,7 +67,8 @@ def vote(
         return Taken()
     commit = all(one.holds for one in transaction.votes.values())
     applied = _decide(state, message.number, transaction, commit, sequence_number)
-    return Taken(applied=applied, resolved=_ended(state, message.number, transaction))
+    resolved = _ended(state, message.number, transaction)
+    return Taken(applied=applied, resolved=resolved, share=_share(state, transaction) if applied else None)
 
 
 def decided(state: PartitionState, sender: int, message: Decided, place: tuple[int, int]) -> Taken:
@@ -89,6 +102,10 @@ def _decide(
     """Tell everybody who holds keys of it, or may yet; who refused holds none."""
     applied: list[Applied] = []
     transaction.commit = commit
+    share = _share(state, transaction) if commit else None
+    decision: Decide | Commit = Decide(number, commit)
+    if transaction.place is not None and share is not None:
+        decision = Commit(number, *transaction.place, share.changing)
     for partition in transaction.parts:
         said = transaction.votes.get(partition)
         if said is not None and not said.holds:
@@ -97,8 +114,28 @@ def _decide(
             applied = conclude(state, (partition, number), commit, sequence_number)
         else:
             transaction.awaited.append(partition)
-            send(state, partition, Decide(number, commit), sequence_number)
+            send(state, partition, decision, sequence_number)
     return applied
+
+
+def _share(state: PartitionState, transaction: UnderWay) -> Share | None:
+    """How the participants know the changes of a transaction that goes through for its; None where it is not known.
+
+    Who began below level 3 has not kept the place, who voted there has not said what changes.
+    """
+    if transaction.place is None:
+        return None
+    transact = Position(state.partition, *transaction.place)
+    if len(transaction.votes) < len(transaction.parts):
+        return Share(transact, None)
+    changing: list[int] = []
+    for partition, nths in transaction.parts.items():
+        for nth, one in zip(nths, read(transaction.votes[partition].verdicts), strict=True):
+            if one.changes is None:
+                return None
+            if one.changes:
+                changing.append(nth)
+    return Share(transact, sorted(changing))
 
 
 def _ended(state: PartitionState, number: int, transaction: UnderWay) -> list[Resolved]:

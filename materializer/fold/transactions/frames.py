@@ -63,11 +63,12 @@ def _under_way(number: int, transaction: UnderWay) -> list[Any]:
         transaction.awaited,
         transaction.answered,
         sorted([partition, *place] for partition, place in transaction.places.items()),
+        *([] if transaction.place is None else [transaction.place]),
     ]
 
 
 def _take_under_way(transactions: Transactions, number: int, *fields: Any) -> None:
-    begun, token, fingerprint, parts, commit, awaited, answered, places = fields
+    begun, token, fingerprint, parts, commit, awaited, answered, places, *place = fields
     transaction = UnderWay(
         begun,
         token,
@@ -77,6 +78,7 @@ def _take_under_way(transactions: Transactions, number: int, *fields: Any) -> No
         awaited=awaited,
         answered=answered,
         places={partition: (offset, index) for partition, offset, index in places},
+        place=tuple(place[0]) if place else None,
     )
     transactions.go_on(number, transaction)
 

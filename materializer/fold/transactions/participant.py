@@ -7,14 +7,14 @@ takes an entry as a backfill would give it, or passes over what it cannot take.
 
 from collections.abc import Sequence
 
-from ....log.commands import Action, Check, Decide, Decided, Delete, Prepare, Put, Vote
+from ....log.commands import Action, Check, Commit, Decide, Decided, Delete, Position, Prepare, Put, Vote
 from ....model.limits import Limits
 from ....model.tables import key_error_of_index
 from ....model.values import load
 from ..entries import moves
 from ..outbox import send
-from ..outcomes import Applied, Taken
-from ..state import PartitionState, Table
+from ..outcomes import Applied, Share, Taken, changes_item
+from ..state import FEED_LEVEL, PartitionState, Table
 from ..storage import Stored
 from ..writes import Decision, apply
 from .state import Effect, Name, Prepared
@@ -28,11 +28,16 @@ def prepare(state: PartitionState, sender: int, message: Prepare, sequence_numbe
     return Taken()
 
 
-def decide(state: PartitionState, sender: int, message: Decide, sequence_number: int) -> Taken:
-    """Fold a Decide. One about a part that is not held, because it was refused, is as good as done."""
-    applied = conclude(state, (sender, message.number), message.commit, sequence_number)
+def decide(state: PartitionState, sender: int, message: Decide | Commit, sequence_number: int) -> Taken:
+    """Fold a Decide or a Commit. One about a part that is not held, because it was refused, is as good as done."""
+    share, commit = None, True
+    if isinstance(message, Commit):
+        share = Share(Position(sender, message.offset, message.index), message.changing)
+    else:
+        commit = message.commit
+    applied = conclude(state, (sender, message.number), commit, sequence_number)
     send(state, sender, Decided(message.number), sequence_number)
-    return Taken(applied=applied)
+    return Taken(applied=applied, share=share)
 
 
 def judge_part(state: PartitionState, name: Name, nths: Sequence[int], actions: Sequence[Action]) -> Vote:
@@ -44,6 +49,9 @@ def judge_part(state: PartitionState, name: Name, nths: Sequence[int], actions: 
         return Vote(name[1], False, write(verdicts, state.limits))
     sizes = collection_sizes(state, actions, decisions)
     verdicts = [verdict(one, size) for one, size in zip(decisions, sizes, strict=True)]
+    if state.level >= FEED_LEVEL:
+        for one, decision in zip(verdicts, decisions, strict=True):
+            one.changes = changes_item(decision.old, decision.new)
     effects = [_effect(action, decision) for action, decision in zip(actions, decisions, strict=True)]
     state.transactions.hold(name, Prepared(nths, effects))
     return Vote(name[1], True, write(verdicts, state.limits))

@@ -33,6 +33,7 @@ class UnderWay:
         awaited: The participants that have yet to say that they folded the decision.
         places: Where in its log each of the others did what it has told of last: offset and index.
         answered: Its client knows already, for it was given up.
+        place: Offset, with the log's base, and index of the Transact; None of one that began below level 3.
     """
 
     begun: int
@@ -44,6 +45,7 @@ class UnderWay:
     awaited: list[int] = field(default_factory=list)
     places: dict[int, tuple[int, int]] = field(default_factory=dict)
     answered: bool = False
+    place: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)

@@ -38,12 +38,13 @@ class Verdict:
     """What one action costs, and why it cannot go through; `reason.code` is "None" if it can.
 
     `units` are those of a transaction: twice what the table takes. `collection_size` is the item collection's after
-    the action, where the table has a local index.
+    the action, where the table has a local index. `changes` is whether it changes an item; below level 3 nobody asks.
     """
 
     units: Units
     reason: Reason
     collection_size: int | None = None
+    changes: bool | None = None
 
 
 def judge(state: PartitionState, action: Action) -> Decision | Refused:
@@ -118,6 +119,7 @@ def write(verdicts: Iterable[Verdict], limits: Limits) -> bytes:
             {
                 "units": [units.table, units.local, units.glob],
                 "collection": one.collection_size,
+                **({} if one.changes is None else {"changes": one.changes}),
                 "reason": [
                     reason.code,
                     reason.message,
@@ -136,7 +138,7 @@ def read(verdicts: bytes) -> list[Verdict]:
 def _read(written: dict[str, Any]) -> Verdict:
     code, message, item = written["reason"]
     reason = Reason(code, message, None if item is None else item.encode())
-    return Verdict(Units(*written["units"]), reason, written["collection"])
+    return Verdict(Units(*written["units"]), reason, written["collection"], written.get("changes"))
 
 
 def _growth(decision: Decision) -> int:

@@ -1,0 +1,42 @@
+"""Windows and subscriptions, in a dump of a partition's state.
+
+    frames ::= window* subscription*      by table and as they were opened; by name
+
+A state in which nothing was ever captured has none of them.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from ....model.subscriptions import Subscription
+from .windows import Window
+
+if TYPE_CHECKING:
+    from ..state import PartitionState
+
+WINDOW: Final = b"W"
+SUBSCRIPTION: Final = b"U"
+
+
+def frames(state: "PartitionState") -> Iterator[tuple[bytes, Any]]:
+    """Kind and content, as JSON, of each frame."""
+    for table_id in sorted(state.streams):
+        for window in state.streams[table_id]:
+            yield WINDOW, window.to_json()
+    for name in sorted(state.subscriptions):
+        yield SUBSCRIPTION, state.subscriptions[name].to_json()
+
+
+def take_frame(state: "PartitionState", kind: bytes, payload: bytes) -> bool:
+    """Read a frame back; False if it is none of these."""
+    if kind == WINDOW:
+        window = Window.from_json(orjson.loads(payload))
+        state.streams.setdefault(window.table, []).append(window)
+        return True
+    if kind == SUBSCRIPTION:
+        subscription = Subscription.from_json(orjson.loads(payload))
+        state.subscriptions[subscription.name] = subscription
+        return True
+    return False

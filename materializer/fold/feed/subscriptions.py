@@ -1,0 +1,132 @@
+"""Commands about subscriptions: which there are, what they are like, and how far each is. All at the catalog.
+
+    Create ──► ACTIVE ──► PAUSED ──► ACTIVE ──► STOPPED ──► ACTIVE          Pause, Resume, Stop, Resume
+                  │ Reset: another epoch, without marks
+                  └ Checkpoint: marks rise, if it is of this epoch
+
+What a subscription reads is captured everywhere: its first for a table has the table watched, its last no more.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from ....log.commands import Checkpoint, DefineSubscription
+from ....model.errors import RequestError, ResourceInUseError, ResourceNotFoundError
+from ....model.slots import CATALOG
+from ....model.subscriptions import Status, Subscription, check, checked_start
+from ....model.subscriptions.settings import invalid
+from .. import definitions
+from ..outcomes import Done, Outcome, Refused, Skipped, Subscribed
+from ..state import FEED_LEVEL, PartitionState
+
+# Settings that make another subscription of it, or another place in the feed.
+_FIXED = ("TableNames", "Start", "Replay")
+
+
+def define_subscription(state: PartitionState, command: DefineSubscription, sequence_number: int) -> Outcome:
+    """Fold a DefineSubscription."""
+    if state.partition != CATALOG:
+        return Skipped("not the catalog")
+    if state.level < FEED_LEVEL:
+        return Skipped("the log has not come to subscriptions yet")
+    request = orjson.loads(command.request)
+    try:
+        if command.operation == "Create":
+            subscription = _create(state, command, request)
+        else:
+            subscription = _change(_named(state, command.name), command, request, state.log_time)
+    except RequestError as error:
+        return Refused(error)
+    if command.operation == "Remove":
+        del state.subscriptions[command.name]
+    else:
+        state.subscriptions[command.name] = subscription
+    if command.operation in ("Create", "Remove"):
+        _watch(state, subscription.table_ids, sequence_number)
+    return Subscribed(subscription, state.spreading.version)
+
+
+def checkpoint(state: PartitionState, command: Checkpoint) -> Outcome:
+    """Fold a Checkpoint. One of another epoch, or of what is removed, has no effect."""
+    subscription = state.subscription(command.subscription)
+    if subscription is None or subscription.epoch != command.epoch:
+        return Done(progressed=False)
+    state.subscriptions[subscription.name] = subscription.checkpointed(
+        dict(command.marks), command.version, command.handled, command.dead
+    )
+    return Done(progressed=True)
+
+
+def _create(state: PartitionState, command: DefineSubscription, request: dict[str, Any]) -> Subscription:
+    settings = check(command.name, request)
+    if command.name in state.subscriptions:
+        raise ResourceInUseError(f"Subscription already exists: {command.name}")
+    tables = tuple((name, _table_named(state, name)) for name in settings["TableNames"])
+    subscription = Subscription(
+        id=state.next_id,
+        name=command.name,
+        uuid=command.uuid,
+        tables=tables,
+        settings=settings,
+        created_ms=state.log_time,
+        changed_ms=state.log_time,
+    )
+    state.next_id += 1
+    return subscription
+
+
+def _table_named(state: PartitionState, name: str) -> int:
+    table = state.table_named(name)
+    if table is None or table.definition.status == "DELETING":
+        raise ResourceNotFoundError(f"Requested resource not found: Table: {name} not found")
+    return table.definition.id
+
+
+def _named(state: PartitionState, name: str) -> Subscription:
+    subscription = state.subscriptions.get(name)
+    if subscription is None:
+        raise ResourceNotFoundError(f"Requested resource not found: Subscription: {name} not found")
+    return subscription
+
+
+def _change(
+    before: Subscription, command: DefineSubscription, request: dict[str, Any], time_ms: int
+) -> Subscription:
+    """What a command makes of a subscription. That it is so already is no error."""
+    after = replace(before, changed_ms=time_ms)
+    match command.operation:
+        case "Update":
+            return replace(after, settings=_updated(before, request))
+        case "Pause":
+            return _with_status(after, "PAUSED")
+        case "Resume":
+            return _with_status(after, "ACTIVE")
+        case "Stop" if request.get("Epoch", before.epoch) == before.epoch:
+            return _with_status(after, "STOPPED", request["Reason"])
+        case "Reset":
+            settings = {**before.settings, "Start": checked_start("Start", request.get("Start"))}
+            return replace(after, settings=settings, epoch=before.epoch + 1, marks={})
+        case "Remove":
+            return after
+    return before
+
+
+def _updated(before: Subscription, request: dict[str, Any]) -> dict[str, Any]:
+    for member in _FIXED:
+        if member in request and request[member] != before.settings[member]:
+            raise invalid(f"{member} cannot be changed")
+    return check(before.name, {**before.settings, **request})
+
+
+def _with_status(subscription: Subscription, status: Status, reason: str | None = None) -> Subscription:
+    return replace(subscription, status=status, reason=reason)
+
+
+def _watch(state: PartitionState, table_ids: Iterable[int], sequence_number: int) -> None:
+    """Have each of these tables watched if a subscription names it, and only then."""
+    named = [each for subscription in state.subscriptions.values() for each in subscription.table_ids]
+    for table_id in table_ids:
+        definitions.watch(state, table_id, table_id in named, sequence_number)
