@@ -70,6 +70,7 @@ class Partly:
         error: What went wrong, in a line.
         traceback: In many lines, if there are any.
         state: As in Handled.
+        retry_after_s: As in Failed.
     """
 
     partition: int
@@ -77,6 +78,7 @@ class Partly:
     error: str
     traceback: str | None = None
     state: dict[str, Any] | None = None
+    retry_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,37 @@
+"""The surroundings of a sink under test, and batches for it."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from foldb.streams.formats.delivery import Delivery
+from foldb.streams.sinks.sink import Batch, Surroundings
+from tests.streams.deliveries import LOG_ID
+
+NOW = 1_700_000_100_000
+"""2023-11-14T22:15:00Z"""
+
+
+def surroundings(scratch: Path, **changes: Any) -> Surroundings:
+    """Those of a subscription called receipts, on the loop that runs; 127.0.0.1 may be called."""
+    given: dict[str, Any] = {
+        "loop": asyncio.get_running_loop(),
+        "clock": lambda: NOW,
+        "random_bytes": bytes,
+        "log_id": LOG_ID,
+        "subscription": "receipts",
+        "timeout_s": 30.0,
+        "lanes": 4,
+        "endpoint": lambda: "http://127.0.0.1:1",
+        "folder": None,
+        "webhooks": ("127.0.0.1",),
+        "destinations": None,
+        "kafka": None,
+        "scratch": scratch,
+    }
+    return Surroundings(**{**given, **changes})
+
+
+def batch(changes: Sequence[Delivery], **about: Any) -> Batch:
+    return Batch("receipts", changes, **about)
