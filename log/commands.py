@@ -494,7 +494,8 @@ class Skip:
 class DefineSubscription:
     """A command about a subscription, from level 3 on: what is done, and its settings as canonical JSON.
 
-    Create: all settings. Update, Reset (its Start), Stop (Reason, and the Epoch that came to its end): some of them.
+    Create: all settings. Update, Reset (its Start), Pause (perhaps a Reason), Stop (Reason, and the Epoch that came to
+    its end): some of them.
     `uuid` is drawn by chance before the append, for whoever needs to tell two subscriptions of one name apart.
     """
 

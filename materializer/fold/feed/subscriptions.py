@@ -14,13 +14,20 @@ from typing import Any
 import orjson
 
 from ....log.commands import Checkpoint, DefineSubscription
-from ....model.errors import RequestError, ResourceInUseError, ResourceNotFoundError
+from ....model.errors import (
+    RequestError,
+    ResourceInUseError,
+    ResourceNotFoundError,
+    ServiceUnavailableError,
+)
 from ....model.slots import CATALOG
 from ....model.subscriptions import Status, Subscription, check, checked_start
 from ....model.subscriptions.settings import invalid
 from .. import definitions
 from ..outcomes import Done, Outcome, Refused, Skipped, Subscribed
 from ..state import FEED_LEVEL, PartitionState
+
+_TOO_EARLY = f"The log has not come to level {FEED_LEVEL} yet. Try again."
 
 # Settings that make another subscription of it, or another place in the feed.
 _FIXED = ("TableNames", "Start", "Replay")
@@ -31,7 +38,7 @@ def define_subscription(state: PartitionState, command: DefineSubscription, sequ
     if state.partition != CATALOG:
         return Skipped("not the catalog")
     if state.level < FEED_LEVEL:
-        return Skipped("the log has not come to subscriptions yet")
+        return Refused(ServiceUnavailableError(_TOO_EARLY))
     request = orjson.loads(command.request)
     try:
         if command.operation == "Create":
@@ -101,7 +108,7 @@ def _change(
         case "Update":
             return replace(after, settings=_updated(before, request))
         case "Pause":
-            return _with_status(after, "PAUSED")
+            return _with_status(after, "PAUSED", request.get("Reason"))
         case "Resume":
             return _with_status(after, "ACTIVE")
         case "Stop" if request.get("Epoch", before.epoch) == before.epoch:
