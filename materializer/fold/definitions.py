@@ -218,9 +218,8 @@ def _is_filled(state: PartitionState, index_id: int) -> bool:
 def _settle_applied(state: PartitionState, sequence_number: int) -> None:
     """Have those tables be as they are everywhere that are so, and whose delay is over."""
     spreading = state.spreading
-    everywhere = min(spreading.applied.get(one, 0) for one in data_partitions(state.partitions))
     for table_id, pending in list(spreading.pending.items()):
-        if pending.delayed or pending.version > everywhere:
+        if pending.delayed or not state.told_to_all(pending.version):
             continue
         del spreading.pending[table_id]
         before = state.tables[table_id].definition

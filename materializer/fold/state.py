@@ -20,7 +20,7 @@ from typing import Final
 
 from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
 from ...model.limits import MODERN, Limits, limits_named
-from ...model.slots import slots_of
+from ...model.slots import data_partitions, slots_of
 from ...model.subscriptions import Subscription
 from ...model.tables import IndexDefinition, TableDefinition
 from .feed.windows import Window, Windows, follow
@@ -210,6 +210,13 @@ class PartitionState:
     def windows_of(self, table_id: int) -> list[Window]:
         """From where to where changes of a table are captured here, in the order in which that began."""
         return self.streams.get(table_id, [])
+
+    def told_to_all(self, version: int) -> bool:
+        """Whether, by what the catalog knows, every partition has applied its definitions up to `version`."""
+        applied = self.spreading.applied
+        return self.partitions == 1 or all(
+            applied.get(partition, 0) >= version for partition in data_partitions(self.partitions)
+        )
 
     def subscription(self, subscription_id: int) -> Subscription | None:
         """The subscription of that id, if there is one."""

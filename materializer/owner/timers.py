@@ -1,10 +1,12 @@
 """What an owner proposes because time has passed.
 
+    the log's level is older      Level
     a table's delay is over       Settle
     a new index is not filled     Backfill, chunk after chunk
     an item's time to live is up  Expire
 
-Where there are several partitions the catalog's owner proposes Settle, and the others' what concerns their items.
+Where there are several partitions the catalog's owner proposes Settle, and the others' what concerns their items; every
+owner raises the level of its own. A release that does not know that level cannot read the log by then anyway.
 
 A timer decides nothing. It looks at the state, proposes a command like any client, and the fold judges it where
 it stands in the log; so two owners at once, or one that looked too early, do no harm. Timers look at what *is*
@@ -28,6 +30,7 @@ from ...log.commands import (
     Entry,
     Expire,
     IndexFilled,
+    Level,
     Relay,
     RelayAck,
     Settle,
@@ -35,6 +38,7 @@ from ...log.commands import (
 from ...model import numbers
 from ...model.tables import TableDefinition
 from ...model.values import load
+from ..fold import LEVEL
 from ..fold.outcomes import Done, Failed, Outcome
 from ..fold.state import Index, PartitionState, Table
 from ..fold.storage import Stored
@@ -107,6 +111,7 @@ class Timers:
         self._retry: Cancellable | None = None
         self._closed = False
         self._is_held_back = False
+        self._is_raising = False
         self._sweep = Sweep(partition, state, clock=clock, scheduler=scheduler, interval=sweep_interval)
 
     def start(self) -> None:
@@ -131,6 +136,11 @@ class Timers:
         if self._closed:
             return
         self._is_held_back = False
+        if self._state.level < LEVEL and not self._is_raising:
+            self._is_raising = True
+            self._partition.submit(
+                Level(LEVEL, _OWNER), _PROPOSAL_BYTES, lambda outcome, _: self._raised(outcome)
+            )
         for table in self._state.tables.values():
             definition = table.definition
             if self._is_unsettled(definition) and definition.id not in self._settling:
@@ -156,6 +166,10 @@ class Timers:
             handle.cancel()
         if self._retry is not None:
             self._retry.cancel()
+
+    def _raised(self, outcome: Outcome) -> None:
+        self._is_raising = False
+        self._go_on(outcome)
 
     def _settle(self, table_id: int) -> None:
         self._partition.submit(

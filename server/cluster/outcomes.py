@@ -21,11 +21,13 @@ from ...materializer.fold.outcomes import (
     Outcome,
     Refused,
     Skipped,
+    Subscribed,
     Taken,
     Transacted,
     TransactionRefused,
     Units,
 )
+from ...model.subscriptions import Subscription
 from ...model.tables import TableDefinition
 from . import plain
 from .plain import Plain
@@ -142,6 +144,11 @@ _KINDS: Final[list[tuple[type[Outcome], _Write, Callable[..., Outcome]]]] = [
     (Failed, lambda value: [plain.error(value.error)], lambda _, error: Failed(plain.read_error(error))),
     (Begun, lambda value: [value.number], lambda _, number: Begun(number)),
     (Taken, lambda value: [value.through, value.time], lambda _, through, time: Taken(through, time=time)),
+    (
+        Subscribed,
+        lambda value: [orjson.dumps(value.subscription.to_json()), value.version],
+        lambda _, data, version: Subscribed(Subscription.from_json(orjson.loads(data)), version),
+    ),
 ]
 _WRITE: Final[dict[type[Outcome], tuple[int, _Write]]] = {
     kind: (number, write) for number, (kind, write, _) in enumerate(_KINDS)

@@ -13,8 +13,21 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from ...log.commands import Check, Command, Cut, DefineTable, Delete, Position, Put, Settle, Transact, Update
-from ...materializer.fold.outcomes import Defined, Outcome, Skipped
+from ...log.commands import (
+    Check,
+    Checkpoint,
+    Command,
+    Cut,
+    DefineSubscription,
+    DefineTable,
+    Delete,
+    Position,
+    Put,
+    Settle,
+    Transact,
+    Update,
+)
+from ...materializer.fold.outcomes import Defined, Outcome, Skipped, Subscribed
 from ...materializer.fold.state import PartitionState
 from ...materializer.fold.storage import Stored
 from ...materializer.partition import Conflict, Found, Key, Page, Partition, Place, QueryRequest, ScanRequest
@@ -65,6 +78,8 @@ class Router:
         """Have a command folded where it belongs."""
         if type(command) is DefineTable and not command.settle:
             done = partial(self._defined, done, _LOOKS)
+        elif type(command) is DefineSubscription:
+            done = partial(self._subscribed, done, _LOOKS)
         self._submit(command, size, done, _TRIES)
 
     def get(
@@ -185,6 +200,14 @@ class Router:
         else:
             self._scheduler.call_later(_LOOK_AGAIN_S, self._defined, done, looks - 1, outcome, place)
 
+    def _subscribed(self, done: Answered, looks: int, outcome: Outcome, place: Place) -> None:
+        """Answer a command about a subscription when everybody captures for it what is written from then on."""
+        is_told = not isinstance(outcome, Subscribed) or self._catalog.told_to_all(outcome.version)
+        if is_told or not looks:
+            done(outcome, place)
+        else:
+            self._scheduler.call_later(_LOOK_AGAIN_S, self._subscribed, done, looks - 1, outcome, place)
+
     def _home(self, command: Command) -> int:
         match command:
             case Put() | Update() | Delete() | Check():
@@ -192,7 +215,8 @@ class Router:
             case Transact():
                 return self._coordinator(command)
             case _:
-                assert isinstance(command, DefineTable | Settle), "its owner alone submits it"
+                of_catalog = DefineTable | Settle | DefineSubscription | Checkpoint
+                assert isinstance(command, of_catalog), "its owner alone submits it"
                 return CATALOG
 
     def _coordinator(self, command: Transact) -> int:
