@@ -17,11 +17,13 @@ from .admin import ADMIN
 from .auth.rights import DEMANDS, Demands, check, of_admin
 from .node import Handler, Node
 from .operations import OPERATIONS
+from .operations.streams import STREAMS
 from .reaching import READS, reach
 from .reply import Reply
 from .strict import parse
 
 API = "DynamoDB_20120810."
+STREAMS_API = "DynamoDBStreams_20120810."
 ADMIN_API = "Foldb_20261121."
 
 logger = logging.getLogger(__name__)
@@ -82,5 +84,6 @@ def _report(what: bytes, reply: Reply) -> None:
 # Our own operations are in no service model: they check for themselves.
 _ROUTES: dict[bytes, tuple[str | None, Handler, Demands]] = {
     **{(API + name).encode(): (name, handler, DEMANDS[name]) for name, handler in OPERATIONS.items()},
+    **{(STREAMS_API + name).encode(): (name, handler, DEMANDS[name]) for name, handler in STREAMS.items()},
     **{(ADMIN_API + name).encode(): (None, handler, of_admin(name)) for name, handler in ADMIN.items()},
 }

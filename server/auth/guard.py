@@ -4,11 +4,14 @@ So a key that is made can be used, and one that is revoked cannot, within a seco
 is wrong changes nothing but the log of the process: whoever edits one by hand does not lock everybody out.
 """
 
+import hmac
 import logging
 import os
+from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
 
+from ...model.errors import ExpiredTokenError, MissingAuthenticationTokenError, UnrecognizedClientError
 from ..http.heads import Head
 from .keyfile import Key, KeyFileError, Keys, read_keys
 from .verify import Verifier
@@ -43,6 +46,21 @@ class Guard:
         """
         return self._verifier.verify(head, body, self._clock())
 
+    def admit_plainly(self, authorization: bytes) -> Key:
+        """The key of whoever says id and secret, by HTTP's Basic scheme.
+
+        Raises:
+            RequestError: Nobody whom we know asked, or not now.
+        """
+        key_id, _, secret = _said(authorization).partition(b":")
+        key = self.keys.by_id.get(key_id.decode("latin-1"))
+        expected = self.keys.decoy if key is None else key.secret
+        if not hmac.compare_digest(expected.encode(), secret) or key is None:
+            raise UnrecognizedClientError
+        if key.expires_ms is not None and key.expires_ms <= self._clock():
+            raise ExpiredTokenError
+        return key
+
     def look(self) -> None:
         """Read the file anew if it has changed."""
         stamp = _stamp(self._path)
@@ -56,6 +74,17 @@ class Guard:
             return
         self._verifier = Verifier(self.keys)
         logger.info("read %d keys from %s", len(self.keys.by_id), self._path)
+
+
+def _said(authorization: bytes) -> bytes:
+    """What a Basic Authorization header says."""
+    scheme, _, coded = authorization.partition(b" ")
+    if scheme.lower() != b"basic":
+        raise MissingAuthenticationTokenError
+    try:
+        return b64decode(coded, validate=True)
+    except ValueError:
+        raise UnrecognizedClientError from None
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:

@@ -119,6 +119,15 @@ def _list_tables(_: dict[str, Any]) -> Iterator[Demand]:
     yield "dynamodb:ListTables", Right.READ, EVERYTHING
 
 
+def _list_streams(body: dict[str, Any]) -> Iterator[Demand]:
+    yield "dynamodb:ListStreams", Right.READ, body.get("TableName", EVERYTHING)
+
+
+def _get_records(body: dict[str, Any]) -> Iterator[Demand]:
+    """A shard iterator begins with the ARN of its stream, and nothing else is read for it."""
+    yield "dynamodb:GetRecords", Right.READ, body["ShardIterator"].partition("|")[0]
+
+
 def _transact_get_items(body: dict[str, Any]) -> Iterator[Demand]:
     for action in body["TransactItems"]:
         yield "dynamodb:GetItem", Right.READ, action["Get"]["TableName"]
@@ -148,9 +157,13 @@ DEMANDS: dict[str, Demands] = {
     "DescribeContinuousBackups": _on_table("DescribeContinuousBackups", Right.READ),
     "DescribeEndpoints": _of_nobody,
     "DescribeLimits": _of_nobody,
+    "DescribeStream": _on_table("DescribeStream", Right.READ, "StreamArn"),
     "DescribeTable": _on_table("DescribeTable", Right.READ),
     "DescribeTimeToLive": _on_table("DescribeTimeToLive", Right.READ),
     "GetItem": _on_table("GetItem", Right.READ),
+    "GetRecords": _get_records,
+    "GetShardIterator": _on_table("GetShardIterator", Right.READ, "StreamArn"),
+    "ListStreams": _list_streams,
     "ListTables": _list_tables,
     "ListTagsOfResource": _on_table("ListTagsOfResource", Right.READ, "ResourceArn"),
     "PutItem": _on_table("PutItem", Right.WRITE),
@@ -165,6 +178,11 @@ DEMANDS: dict[str, Demands] = {
     "UpdateTable": _on_table("UpdateTable", Right.ADMIN),
     "UpdateTimeToLive": _on_table("UpdateTimeToLive", Right.ADMIN),
 }
+
+
+def of_metrics() -> Iterator[Demand]:
+    """What it takes to see the figures of a node: they name tables, and hold nothing of any item."""
+    yield "foldb:Metrics", Right.READ, EVERYTHING
 
 
 def of_admin(operation: str) -> Demands:

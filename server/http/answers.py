@@ -20,6 +20,7 @@ _REASONS = {
     200: b"OK",
     204: b"No Content",
     400: b"Bad Request",
+    401: b"Unauthorized",
     403: b"Forbidden",
     404: b"Not Found",
     405: b"Method Not Allowed",

@@ -89,7 +89,7 @@ class Gate:
         if match is None:
             raise ForbiddenError("The Host is no name.")
         name = _bare((match[1] or match[2]).decode())
-        if not self._any_host and name not in self._names and not _is_loopback(name):
+        if not self._any_host and name not in self._names and not is_loopback(name):
             raise ForbiddenError(
                 f"This server is not called '{name[:100]}'; if it is, start it with --allowed-host and that name."
             )
@@ -126,7 +126,7 @@ def _bare(name: str) -> str:
     return name.lower().strip("[]").removesuffix(".")
 
 
-def _is_loopback(name: str) -> bool:
+def is_loopback(name: str) -> bool:
     """Whether the name can mean nothing but this machine: no server on the internet says what ends in .localhost."""
     if name.endswith(".localhost"):
         return True

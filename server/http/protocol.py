@@ -26,14 +26,16 @@ from ...model.errors import (
     ThrottlingError,
 )
 from ..auth.guard import Guard
+from ..auth.rights import check, of_metrics
 from ..auth.verify import incomplete
 from ..dispatch import dispatch
 from ..node import Node
 from ..reply import Reply
 from . import answers
 from .bodies import Body, ChunkedBody, SizedBody, TooLargeError, inflate
-from .gate import ForbiddenError, Gate
+from .gate import ForbiddenError, Gate, is_loopback
 from .heads import HEAD_BYTES, BadRequestError, Head, read_head
+from .metrics import metrics
 from .slow import Slow
 from .turns import LONG, LONG_BODY_BYTES, Turns
 
@@ -53,6 +55,7 @@ _WAITING_BYTES = 16 * 1024  # received while a request is under way
 _UNREAD_BYTES = 16 * 1024  # of answers, before a client counts as slow
 
 _HEALTHY = b"healthy: foldb, speaking DynamoDB's API version 2012-08-10\n"
+_BASIC = b'\r\nWWW-Authenticate: Basic realm="foldb"'
 _ALLOW = b"\r\nAllow: POST, GET, HEAD, OPTIONS"
 # DynamoDB's whole answer to a body that does not say that it is JSON.
 _NO_JSON = b"<UnknownOperationException/>\n"
@@ -370,10 +373,35 @@ class Connection(asyncio.Protocol):
         """Answer what is no request of the API: somebody looks whether we are there."""
         status, text, fields = 405, b"", _ALLOW
         if head.method in (b"GET", b"HEAD"):
-            status, text, fields = (200, _HEALTHY, b"") if head.path == b"/" else (404, b"", b"")
+            status, text, fields = self._page(head)
         elif head.method == b"OPTIONS":
             status, fields = 200, _ALLOW + self._listener.gate.preflight(head)
         self._tell(head, status, text, fields)
+
+    def _page(self, head: Head) -> tuple[int, bytes, bytes]:
+        """Status, text and further fields of what is at a path."""
+        match head.path:
+            case b"/":
+                return 200, _HEALTHY, b""
+            case b"/metrics":
+                return self._metrics(head)
+            case _:
+                return 404, b"", b""
+
+    def _metrics(self, head: Head) -> tuple[int, bytes, bytes]:
+        """The figures of this node, for who may read everything."""
+        guard, node = self._listener.guard, self._listener.node
+        if guard is not None:
+            if node.settings.tls_cert is None and not is_loopback(self.peer):
+                return 403, b"a secret is not sent in the clear: --tls-cert\n", b""
+            try:
+                key = guard.admit_plainly(head.fields.get(b"authorization", b""))
+                check(key, of_metrics())
+            except AccessDeniedError as error:
+                return 403, error.message.encode() + b"\n", b""
+            except RequestError as error:
+                return 401, error.message.encode() + b"\n", _BASIC
+        return 200, metrics(node), b""
 
     def _tell(self, head: Head, status: int, text: bytes, fields: bytes = b"") -> None:
         """Answer with what is no JSON."""

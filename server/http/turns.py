@@ -14,12 +14,12 @@ from typing import Any, Protocol
 SHARE_S = 0.010
 
 # What may take long; and whatever has a large body.
-LONG = frozenset(
-    f"DynamoDB_20120810.{operation}".encode()
-    for operation in (
-        "BatchGetItem", "BatchWriteItem", "Query", "Scan", "TransactGetItems", "TransactWriteItems",
-    )
-)  # fmt: skip
+LONG = frozenset((
+    b"DynamoDB_20120810.BatchGetItem", b"DynamoDB_20120810.BatchWriteItem",
+    b"DynamoDB_20120810.Query", b"DynamoDB_20120810.Scan",
+    b"DynamoDB_20120810.TransactGetItems", b"DynamoDB_20120810.TransactWriteItems",
+    b"DynamoDBStreams_20120810.GetRecords",
+))  # fmt: skip
 LONG_BODY_BYTES = 32 * 1024
 
 

@@ -10,10 +10,12 @@ from foldb.server.admin import ADMIN
 from foldb.server.auth.keyfile import Key
 from foldb.server.auth.rights import DEMANDS, Demand, Right, Rights, check, is_pattern, of_admin
 from foldb.server.operations import OPERATIONS
+from foldb.server.operations.streams import STREAMS
 
 from .signed import CREATED
 
 ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/Cars"
+STREAM = {"StreamArn": f"{ARN}/stream/2026-11-21T10:00:00.123"}
 CARS = {"TableName": "Cars"}
 
 # Each operation, what it takes on the table Cars, and a request.
@@ -26,9 +28,13 @@ TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
     "DescribeContinuousBackups": (Right.READ, CARS),
     "DescribeEndpoints": (Right.NONE, {}),
     "DescribeLimits": (Right.NONE, {}),
+    "DescribeStream": (Right.READ, STREAM),
     "DescribeTable": (Right.READ, CARS),
     "DescribeTimeToLive": (Right.READ, CARS),
     "GetItem": (Right.READ, CARS),
+    "GetRecords": (Right.READ, {"ShardIterator": f"{STREAM['StreamArn']}|1|AAAA"}),
+    "GetShardIterator": (Right.READ, STREAM),
+    "ListStreams": (Right.READ, CARS),
     "ListTables": (Right.READ, {}),
     "ListTagsOfResource": (Right.READ, {"ResourceArn": ARN}),
     "PutItem": (Right.WRITE, CARS),
@@ -59,7 +65,7 @@ def allows(bearer: Key, demands: Iterator[Demand] | Any) -> bool:
 
 
 def test_no_operation_is_without_a_line() -> None:
-    assert sorted(OPERATIONS) == sorted(DEMANDS) == sorted(TAKES)
+    assert sorted(OPERATIONS | STREAMS) == sorted(DEMANDS) == sorted(TAKES)
 
 
 @pytest.mark.parametrize("operation", TAKES)
@@ -98,6 +104,11 @@ def test_what_only_foldb_knows_is_for_who_may_do_all(operation: str) -> None:
 def test_what_is_about_several_tables_takes_the_right_on_all(operation: str, body: dict[str, Any]) -> None:
     assert not allows(key(Right.WRITE, "Cars"), DEMANDS[operation](body))
     assert allows(key(Right.WRITE, "Cars", "Secrets"), DEMANDS[operation](body))
+
+
+def test_all_streams_are_listed_to_who_may_read_all() -> None:
+    assert allows(key(Right.READ, "*"), DEMANDS["ListStreams"]({}))
+    assert not allows(key(Right.ADMIN, "Cars"), DEMANDS["ListStreams"]({}))
 
 
 def test_who_may_read_all_may_check_a_condition_but_not_write() -> None:

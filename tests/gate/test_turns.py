@@ -5,6 +5,7 @@ from typing import Any
 
 from foldb.server.http.turns import LONG, SHARE_S, Turns
 from foldb.server.operations import OPERATIONS
+from foldb.server.operations.streams import STREAMS
 
 
 class Loop:
@@ -86,4 +87,4 @@ def test_what_waits_is_bounded_in_bytes_but_one_of_any_size_may() -> None:
 
 
 def test_the_long_operations_are_operations() -> None:
-    assert {name.decode().partition(".")[2] for name in LONG} <= set(OPERATIONS)
+    assert {name.decode().partition(".")[2] for name in LONG} <= set(OPERATIONS | STREAMS)

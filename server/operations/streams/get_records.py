@@ -1,0 +1,100 @@
+"""GetRecords: the changes of a shard from an iterator on, as records, and the iterator of what follows.
+
+A shard ends where a change of a later period stands: all of a partition's changes are in one order, and which shard one
+belongs to follows from its time. So the end is found by reading on, and nobody has to remember it. Only a stream that
+was disabled ends without a change behind it, and then the partition is asked.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ....materializer.feed import Changes, FeedAnswer, ListShards, ReadChanges, Shards
+from ....materializer.fold.feed.windows import Window
+from ....materializer.partition import Place
+from ....model.errors import RequestError, TrimmedDataAccessError, ValidationError
+from ....streams.feed.shards import nth_of
+from ....streams.formats.delivery import Delivery, TableView
+from ....streams.formats.dynamodb import record
+from ...reply import Reply
+from .iterators import ShardIterator, read, write
+from .known import arn_of, stream
+
+if TYPE_CHECKING:
+    from ...node import Node
+
+_MOST = 1000
+_BYTES = 1024 * 1024
+
+
+def get_records(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Read a page of changes."""
+    iterator = read(body["ShardIterator"], node.log.genesis(0).log_id, node.clock())
+    window = stream(node, iterator.arn)
+    holder = node.partitions_of_feed().get(iterator.partition)
+    if holder is None:
+        raise ValidationError("Invalid ShardIterator")
+    request = ReadChanges(
+        window.table, iterator.after, stream=window.label, limit=body.get("Limit", _MOST), size=_BYTES
+    )
+    holder.feed(request, partial(_answer, node, window, iterator, reply))
+
+
+def _answer(
+    node: "Node",
+    window: Window,
+    iterator: ShardIterator,
+    reply: Reply,
+    answer: FeedAnswer | RequestError,
+    place: Place,
+) -> None:
+    if isinstance(answer, RequestError):
+        reply.error(answer, place)
+        return
+    assert isinstance(answer, Changes)
+    if iterator.after < answer.kept_after and not iterator.horizon:
+        reply.error(TrimmedDataAccessError(), place)
+        return
+    own = [
+        each for each in answer.changes if nth_of(each.time, window.label, window.shard_ms) == iterator.nth
+    ]
+    view = _view(node, window)
+    records = b",".join([record(Delivery(each, iterator.partition, view)) for each in own])
+    if len(own) < len(answer.changes):  # a later period has begun
+        reply.ok(b'{"Records":[%b]}' % records, place)
+        return
+    go_on = partial(_go_on, node, replace(iterator, after=answer.next, horizon=False), records, reply)
+    if window.ended_ms is None or not answer.is_end:
+        go_on(place)
+        return
+
+    def listed(shards: FeedAnswer | RequestError, place: Place) -> None:
+        if isinstance(shards, RequestError):
+            reply.error(shards, place)
+            return
+        assert isinstance(shards, Shards)
+        last = next((shard.last for shard in shards.shards if shard.nth == iterator.nth), answer.next)
+        if last is not None and last <= answer.next:
+            reply.ok(b'{"Records":[%b]}' % records, place)
+        else:
+            go_on(place)
+
+    node.partitions_of_feed()[iterator.partition].feed(ListShards(window.table, window.label), listed)
+
+
+def _go_on(node: "Node", iterator: ShardIterator, records: bytes, reply: Reply, place: Place) -> None:
+    following = write(iterator, node.log.genesis(0).log_id, node.clock())
+    reply.ok(b'{"Records":[%b],"NextShardIterator":"%b"}' % (records, following.encode()), place)
+
+
+def _view(node: "Node", window: Window) -> TableView:
+    genesis = node.log.genesis(0)
+    return TableView(
+        window.table,
+        window.name,
+        window.key,
+        window.view,
+        arn_of(window),
+        genesis.log_id,
+        genesis.partitions,
+    )

@@ -1,0 +1,64 @@
+"""Which streams there are: those that are enabled, and for as long as their changes are kept, those that were.
+
+The catalog remembers each stretch of time in which a table's stream was enabled, also of tables that are gone. A
+stream's ARN names the table and, as its label, the moment when the stream was enabled.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ....materializer.fold.feed.windows import Window
+from ....model.descriptions import stream_label
+from ....model.errors import ResourceNotFoundError, ValidationError
+from ....model.tables import table_arn
+
+if TYPE_CHECKING:
+    from ...node import Node
+
+_is_arn = re.compile(
+    r"arn:[^:|]*:dynamodb:[^:|]*:[0-9]*:table/([a-zA-Z0-9_.-]{3,255})/stream/([0-9T:.-]{1,64})"
+).fullmatch
+
+
+def arn_of(window: Window) -> str:
+    """The stream's ARN."""
+    return f"{table_arn(window.name)}/stream/{stream_label(window.label)}"
+
+
+def streams(node: "Node") -> Iterator[Window]:
+    """All streams that can be read."""
+    retention_ms = node.settings.stream_retention_ms
+    # Of partitions here, whichever is the latest: the catalog alone may have had nothing to write for long.
+    now_ms = max(state.log_time for state in node.partitions.states())
+    for windows in node.state.streams.values():
+        for window in windows:
+            is_gone = retention_ms and window.ended_ms is not None and window.ended_ms + retention_ms < now_ms
+            if window.label and not is_gone:
+                yield window
+
+
+def stream(node: "Node", arn: str) -> Window:
+    """The stream that an ARN names.
+
+    Raises:
+        ValidationError: It is no stream's ARN.
+        ResourceNotFoundError: There is no such stream, or no more.
+    """
+    name, label = read_arn(arn)
+    for window in streams(node):
+        if window.name == name and stream_label(window.label) == label:
+            return window
+    raise ResourceNotFoundError(f"Requested resource not found: Stream: {arn} not found")
+
+
+def read_arn(arn: str) -> tuple[str, str]:
+    """The name of the table and the label that a stream's ARN tells.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    match = _is_arn(arn)
+    if match is None:
+        raise ValidationError("Invalid StreamArn")
+    return match[1], match[2]

@@ -1,0 +1,255 @@
+"""One batch, from its first call until each of its changes is handled or given up.
+
+    pending ──► call ──► Handled                    ──► done
+                 ▲       Partly: all before one     ──► those are done, the one has failed once more
+                 └─ pause ── Failed                 ──► all have failed once more
+                             too often, or bisect   ──► halve until the one is found, which is tried alone
+                             too often and alone    ──► a letter; its key's later changes follow it
+
+A count of failures is dropped only when a change leaves the batch, so every call either takes something out of the
+batch or brings the first of it nearer to its end: no change is tried for ever that is not meant to be.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeVar
+
+from ...model.errors import RequestError
+from ..formats.delivery import Delivery
+from ..sinks.sink import Failed, Gone, Handled, Partly, Verdict
+from .letters import Key, Letter, Letters, key_of
+from .terms import MOST_DEPTH, Terms
+
+Call: TypeAlias = Callable[[Sequence[Delivery], int], Awaitable[Verdict]]
+"""Calls with some changes; the number is that of the attempt, from 1."""
+
+T = TypeVar("T")
+
+_LETTERS_AGAIN_S: Final = 1.0
+_LOOP: Final = f"a loop of triggers: {MOST_DEPTH} in a row led to this change"
+_TOO_OLD: Final = "older than MaximumRecordAgeInSeconds"
+
+
+class BlockedError(Exception):
+    """A change has failed too often, and the subscription is to stand still then."""
+
+
+class GoneError(Exception):
+    """Whoever is called wants no more calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What attempts need besides the batch.
+
+    Attributes:
+        terms: How often to try, and what then.
+        letters: Where letters go.
+        open: The keys that are known to have open letters, and the number of each one's first.
+        clock: Milliseconds since 1970.
+        dice: From 0 to 1, by chance.
+        version: Of what is called.
+        buried: Told how many became letters.
+        troubled: Told what went wrong besides calls.
+    """
+
+    terms: Terms
+    letters: Letters
+    open: dict[Key, int]
+    clock: Callable[[], int]
+    dice: Callable[[], float]
+    version: Callable[[], str]
+    buried: Callable[[int], None]
+    troubled: Callable[[str], None]
+
+
+class Attempts:
+    """Brings one batch to its end.
+
+    Attributes:
+        pending: What is neither handled nor given up, in order.
+    """
+
+    def __init__(self, batch: list[Delivery], call: Call, around: Around, *, whole: bool = False) -> None:
+        """`whole` batches are never divided: a transaction."""
+        self.pending = batch
+        self._call = call
+        self._around = around
+        self._terms = around.terms
+        self._whole = whole
+        self._alone = False  # the first of what is pending is what fails: it is tried alone
+        self._failed = 0  # calls that failed with all that is pending
+        self._named = 0  # calls that named the first of it
+        self._first_ms = 0
+
+    async def run(self) -> None:
+        """Call until nothing is pending.
+
+        Raises:
+            BlockedError, GoneError: It is pending still, and is to stay so.
+        """
+        self._first_ms = self._around.clock()
+        await self._set_aside()
+        while self.pending:
+            part = self.pending[:1] if self._alone else self.pending
+            verdict = await self._call(part, self.tries + 1)
+            if type(verdict) is Handled:
+                self._drop(len(part))
+            else:
+                await self._failure(part, _trouble(verdict))
+                await self._set_aside()  # a pause may have made some too old, a letter has others follow
+
+    @property
+    def tries(self) -> int:
+        """How often the first of what is pending has failed."""
+        return self._failed + self._named
+
+    def _drop(self, count: int) -> None:
+        """So many are done. What failed with them has failed still, unless what made it fail was among them."""
+        self.pending = self.pending[count:]
+        self._named = 0
+        if self._alone:
+            self._alone, self._failed = False, 0
+
+    async def _failure(self, part: Sequence[Delivery], trouble: Failed | Partly) -> None:
+        found = self._place(part, trouble)
+        if found is None:
+            self._failed += 1
+        else:
+            if found:
+                self._drop(found)
+            self._named += 1
+        is_known = found is not None or len(part) == 1 or self._whole
+        if self._terms.bisect and not is_known:
+            is_known = await self._narrow()
+        if self._terms.retries is None or self.tries <= self._terms.retries:
+            await self._pause(trouble)
+        elif self._terms.on_failure == "block":
+            raise BlockedError(trouble.error)
+        elif self._whole or (self._terms.on_failure == "batch" and not self._alone):
+            await self._bury(len(self.pending), trouble)
+        elif is_known or (not self._alone and await self._narrow()):
+            await self._bury(1, trouble)
+
+    def _place(self, part: Sequence[Delivery], trouble: Failed | Partly) -> int | None:
+        """Where in `part` the change stands that is named; None if none is, or more than one."""
+        if isinstance(trouble, Failed) or self._whole:
+            return None
+        places = [
+            place
+            for place, each in enumerate(part)
+            if each.change.sequence_number == trouble.number and each.partition == trouble.partition
+        ]
+        return places[0] if len(places) == 1 else None
+
+    async def _narrow(self) -> bool:
+        """Halve what fails until the first of what is pending is what fails; True if it has failed alone by then.
+
+        What is before it is done on the way, and no more than log2 of all calls fail for it.
+        """
+        width, is_known = len(self.pending), False
+        while width > 1:
+            half = width // 2
+            part = self.pending[:half]
+            verdict = await self._call(part, self.tries + 1)
+            if type(verdict) is Handled:
+                self.pending = self.pending[half:]
+                width, is_known = width - half, False
+                continue
+            trouble = _trouble(verdict)
+            found = self._place(part, trouble)
+            self.pending = self.pending[found or 0 :]
+            width = half if found is None else 1
+            is_known = width == 1
+            if trouble.retry_after_s is not None:
+                await asyncio.sleep(trouble.retry_after_s)
+        self._alone = True
+        return is_known
+
+    async def _pause(self, trouble: Failed | Partly) -> None:
+        pause = self._terms.pause(self.tries, self._around.dice())
+        await asyncio.sleep(max(pause, trouble.retry_after_s or 0))
+
+    async def _bury(self, count: int, trouble: Failed | Partly) -> None:
+        """Give up the first of what is pending: letters hold them from now on."""
+        tries = self.tries
+        dead = self.pending[:count]
+        await self._write([self._letter(each, trouble.error, trouble.traceback, tries) for each in dead])
+        self._drop(count)
+        self._failed = 0
+
+    async def _set_aside(self) -> None:
+        """Make letters of what may not be delivered: a loop's, too old, or behind an open letter of its key."""
+        if not self.pending:
+            return
+        letters = self._refused()
+        if letters or self._around.open:
+            letters = await self._followed(letters)
+        if letters:
+            await self._write(letters)
+            gone = {id(letter.delivery) for letter in letters}
+            if id(self.pending[0]) in gone:
+                self._alone, self._named = False, 0
+            self.pending = [each for each in self.pending if id(each) not in gone]
+
+    def _refused(self) -> list[Letter]:
+        if self.pending[0].change.context.depth >= MOST_DEPTH:  # all of a batch have the same
+            return [self._letter(each, _LOOP, None, 0) for each in self.pending]
+        if self._terms.age_ms is None:
+            return []
+        oldest = self._around.clock() - self._terms.age_ms
+        old = [each for each in self.pending if each.change.time < oldest]
+        if old and self._whole:
+            old = self.pending
+        return [self._letter(each, _TOO_OLD, None, self.tries) for each in old]
+
+    async def _followed(self, refused: list[Letter]) -> list[Letter]:
+        """Those letters and, in order, one for each change that is behind one of them or an older one of its key."""
+        around = self._around
+        letters = {id(letter.delivery): letter for letter in refused}
+        first: dict[Key, int | None] = {}
+        for each in self.pending:
+            key, number = key_of(each), each.change.sequence_number
+            if key not in first:
+                first[key] = await self._first_open(each) if key in around.open else None
+            waits_for = first[key]
+            if id(each) in letters:
+                first[key] = number if waits_for is None else min(waits_for, number)
+            elif waits_for is not None and waits_for <= number:
+                # It may be the very one: then it was given up before, and stays as it is.
+                letters[id(each)] = self._letter(each, f"waits for number {waits_for}", None, 0)
+        return [letters[id(each)] for each in self.pending if id(each) in letters]
+
+    async def _first_open(self, delivery: Delivery) -> int | None:
+        """Look whether the key's letters are still there: they may have been delivered or dropped meanwhile."""
+        number = await self._patiently(lambda: self._around.letters.first(delivery))
+        if number is None:
+            del self._around.open[key_of(delivery)]
+        return number
+
+    def _letter(self, delivery: Delivery, error: str, traceback: str | None, attempts: int) -> Letter:
+        around = self._around
+        return Letter(delivery, error, traceback, attempts, self._first_ms, around.clock(), around.version())
+
+    async def _write(self, letters: list[Letter]) -> None:
+        await self._patiently(lambda: self._around.letters.write(letters))
+        for letter in letters:
+            self._around.open.setdefault(key_of(letter.delivery), letter.delivery.change.sequence_number)
+        self._around.buried(len(letters))
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until there is an answer: what is no letter yet may not be passed over."""
+        while True:
+            try:
+                return await ask()
+            except RequestError as error:
+                self._around.troubled(f"letters cannot be kept now: {error}")
+            await asyncio.sleep(_LETTERS_AGAIN_S)
+
+
+def _trouble(verdict: Verdict) -> Failed | Partly:
+    if isinstance(verdict, Gone):
+        raise GoneError(verdict.reason)
+    assert isinstance(verdict, Failed | Partly), "what is handled is no trouble"
+    return verdict

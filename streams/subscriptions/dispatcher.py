@@ -1,0 +1,433 @@
+"""Runs one subscription: reads, filters, spreads over lanes, and says how far all is handled.
+
+    sources ──► filter ──► lanes, by partition key ──► sink
+                             └── the lowest number that is not handled ──► checkpoint
+
+The checkpoint of a partition stays below everything of it that is neither handled nor in a letter, so whoever goes on
+from it misses nothing; what was handled beyond it is delivered again. It is written a moment after something was
+handled and never without that: where nothing is written nothing happens.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final, TypeAlias
+from zlib import crc32
+
+from ...materializer.feed import LONGEST_WAIT_MS, Reader
+from ...materializer.fold.outcomes import Change
+from ...model.errors import RequestError
+from ...model.subscriptions import Subscription
+from ..formats.delivery import Delivery, TableView
+from ..sinks.sink import Sink
+from .attempts import Around
+from .figures import Figures
+from .joining import Joining, Read
+from .lane import Lane
+from .letters import Letters
+from .source import LATE_MS, Histories, Source, stretch_of
+from .terms import Terms
+
+CHECKPOINT_S: Final = 0.2
+_AHEAD_BYTES: Final = 32 * 1024 * 1024
+_START_AGAIN_S: Final = 1.0
+_GRACE_S: Final = 3.0
+
+logger = logging.getLogger(__name__)
+
+Filter: TypeAlias = Callable[[Delivery], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a checkpoint says.
+
+    Attributes:
+        marks: Of each partition a number up to which all is handled.
+        version: Of the code that was called.
+        handled: How many changes since the last.
+        dead: How many of them became letters.
+    """
+
+    marks: dict[int, int]
+    version: str
+    handled: int
+    dead: int
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All that a dispatcher needs of its surroundings.
+
+    Attributes:
+        readers: Of each partition the one that reads its feed.
+        histories: Tells what the feed does not keep.
+        view: What formats say of a table (by id) while the stream of that label was enabled.
+        letters: Where letters go.
+        checkpoint: Writes a checkpoint.
+        ended: Told that there is nothing more to do, and why.
+        clock: Milliseconds since 1970.
+        dice: From 0 to 1, by chance.
+    """
+
+    readers: Mapping[int, Reader]
+    histories: Histories
+    view: Callable[[int, int], TableView]
+    letters: Letters
+    checkpoint: Callable[[Progress], Awaitable[None]]
+    ended: Callable[[str], None]
+    clock: Callable[[], int]
+    dice: Callable[[], float]
+
+
+class Dispatcher:
+    """One subscription at work.
+
+    Attributes:
+        subscription: As it was when this began.
+        figures: How it is doing.
+        is_started: Whether its sink is ready.
+    """
+
+    def __init__(
+        self, subscription: Subscription, sink: Sink, world: World, passes: Filter | None = None
+    ) -> None:
+        """Nothing happens before `start`; `passes` says what is delivered."""
+        self.subscription = subscription
+        self.figures = Figures()
+        self.is_started = False
+        self._terms = terms = Terms.of(subscription.settings)
+        self._sink = sink
+        self._world = world
+        self._passes = passes
+        self._loop = asyncio.get_running_loop()
+        self._views: dict[tuple[int, int], TableView] = {}
+        self._around = Around(
+            terms,
+            world.letters,
+            {},
+            world.clock,
+            world.dice,
+            lambda: sink.version,
+            self._buried,
+            self._trouble,
+        )
+        self._sources = [
+            self._source(partition, table) for partition in world.readers for table in subscription.table_ids
+        ]
+        # The state of a tumbling window is one partition's, as its log time is.
+        groups = len(world.readers) if terms.tumbling_ms else 1
+        self._lanes = [self._lane(number) for number in range(terms.lanes * groups)]
+        self._first_lane = {
+            partition: nth % groups * terms.lanes for nth, partition in enumerate(world.readers)
+        }
+        self._joining = Joining(self._loop, self._queue_together) if terms.together else None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ahead = self._ahead_bytes = 0
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._handled = self._dead = 0  # since the last checkpoint
+        self._written = dict(subscription.marks)
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._moved: asyncio.Future[None] | None = None  # somebody waits for progress
+        self._is_closed = self._is_ended = self._is_dirty = False
+        self._woken: set[int] = set()
+        self._looking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, once the sink is ready."""
+        self._tasks.append(self._loop.create_task(self._begin()))
+
+    async def stop(self) -> None:
+        """Let calls that are under way come to their end, for a moment, and leave a checkpoint of what is handled."""
+        self._is_closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*(lane.close(_GRACE_S) for lane in self._lanes))
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._joining is not None:
+            self._joining.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._writing is not None:
+            await self._writing
+        if self._looking is not None:
+            self._looking.cancel()
+        if self._is_dirty:
+            await self._write()
+        await self._sink.close()
+
+    async def reach(self, numbers: Mapping[int, int]) -> None:
+        """Wait until of each partition all up to a number is handled."""
+        while True:
+            behind = self._behind(numbers)
+            for source in behind:
+                await source.look()
+            if not behind or not self._behind(numbers):
+                return
+            if self._moved is None:
+                self._moved = self._loop.create_future()
+            await asyncio.shield(self._moved)
+
+    def marks(self) -> dict[int, int]:
+        """Of each partition the number up to which all is handled."""
+        marks: dict[int, int] = {}
+        for (partition, _), number in self._lows().items():
+            marks[partition] = min(number, marks.get(partition, number))
+        return marks
+
+    def depth(self, lane: int) -> int:
+        """How many triggers led to what the lane handles."""
+        return self._lanes[lane].depth if 0 <= lane < len(self._lanes) else 0
+
+    @property
+    def blocked(self) -> list[str]:
+        """Why lanes stand still, of those that do."""
+        return [lane.blocked for lane in self._lanes if lane.blocked is not None]
+
+    def failing(self) -> list[tuple[Delivery, int]]:
+        """What is tried again now: the first change of each such batch, and how often it has failed."""
+        return [(lane.under_way()[0], lane.tries) for lane in self._lanes if lane.tries and lane.under_way()]
+
+    # Beginning
+
+    def _source(self, partition: int, table: int) -> Source:
+        return Source(
+            partition,
+            table,
+            stretch_of(self.subscription, partition),
+            read=self._world.readers[partition],
+            histories=self._world.histories,
+            take=self._take,
+            room=self._room,
+            waits_ms=self._waits_ms,
+            clock=self._world.clock,
+            troubled=self._trouble,
+        )
+
+    def _lane(self, number: int) -> Lane:
+        return Lane(
+            number,
+            self.subscription.name,
+            self._sink,
+            self._around,
+            self.figures,
+            handled=self._done,
+            gone=self._world.ended,
+        )
+
+    async def _begin(self) -> None:
+        while True:
+            try:
+                await self._sink.start()
+                self._around.open.update(await self._world.letters.keys())
+                break
+            except Exception as error:  # whatever a sink needs may be there in a moment
+                self._trouble(f"it cannot start: {type(error).__name__}: {error}")
+                logger.warning("subscription %s cannot start: %s", self.subscription.name, error)
+            await asyncio.sleep(_START_AGAIN_S)
+        self.is_started = True
+        self._tasks += [self._loop.create_task(self._read(source)) for source in self._sources]
+
+    async def _read(self, source: Source) -> None:
+        await source.run()
+        self._end_if_over()
+
+    # Reading
+
+    async def _room(self) -> None:
+        await self._has_room.wait()
+
+    def _waits_ms(self) -> int:
+        ends = [end for lane in self._lanes if (end := lane.window_end()) is not None]
+        if not ends:
+            return LONGEST_WAIT_MS
+        return max(1, min(ends) + LATE_MS - self._world.clock())
+
+    def _take(self, source: Source, changes: Sequence[Change]) -> None:
+        """What a source read goes to its lanes; called without changes when a page is through."""
+        passes, joining, queue, partition = self._passes, self._joining, self._queue, source.partition
+        dropped = 0
+        for change in changes:
+            view = self._views.get((change.table, change.stream)) or self._view(change)
+            delivery = Delivery(change, partition, view)
+            if passes is not None and not passes(delivery):
+                dropped += 1
+                if joining is not None:
+                    joining.add((Read(delivery, False),))
+            elif joining is not None:
+                joining.add((Read(delivery, True),))
+            else:
+                queue(delivery)
+        self._wake()
+        self._count(dropped)
+        if not changes:
+            self._page_read(source)
+
+    def _queue(self, delivery: Delivery) -> None:
+        """Put a change into its lane: that of its partition key."""
+        change, lanes = delivery.change, self._terms.lanes
+        number = self._first_lane[delivery.partition]
+        if lanes > 1:
+            number += crc32(change.pk) % lanes
+        self._lanes[number].queue.append(delivery)
+        self._woken.add(number)
+        self._ahead += 1
+        self._ahead_bytes += _size(change)
+
+    def _queue_together(self, deliveries: list[Delivery]) -> None:
+        for each in deliveries:
+            self._queue(each)
+        self._wake()
+
+    def _wake(self) -> None:
+        for number in self._woken:
+            self._lanes[number].wake()
+        self._woken.clear()
+        if self._ahead >= self._terms.ahead or self._ahead_bytes >= _AHEAD_BYTES:
+            self._has_room.clear()
+
+    def _view(self, change: Change) -> TableView:
+        view = self._views[change.table, change.stream] = self._world.view(change.table, change.stream)
+        return view
+
+    def _page_read(self, source: Source) -> None:
+        if self._terms.tumbling_ms and source.is_at_end:
+            passed = max(source.time, self._world.clock() - LATE_MS)
+            first = self._first_lane[source.partition]
+            for lane in self._lanes[first : first + self._terms.lanes]:
+                lane.has_passed(passed)
+        if self._joining is not None:
+            self._complete(source.partition)
+        self._move()
+        self._end_if_over()
+
+    def _complete(self, partition: int) -> None:
+        """Tell how far a partition is read, in all tables: a transaction may be complete by that."""
+        assert self._joining is not None, "transactions are together"
+        waiting = self._joining.partitions()
+        if partition in waiting:
+            read = [source for source in self._sources if source.partition == partition]
+            self._joining.is_read(partition, min(source.after for source in read))
+            if partition in self._joining.partitions() and self._looking is None:
+                self._looking = self._loop.create_task(self._look(read))
+
+    async def _look(self, sources: Sequence[Source]) -> None:
+        """Where nothing was written to one of the tables, that is to be found out, not waited for."""
+        for source in sources:
+            await source.look()
+        self._looking = None
+        for partition in {source.partition for source in sources}:
+            assert self._joining is not None, "transactions are together"
+            own = [source.after for source in self._sources if source.partition == partition]
+            self._joining.is_read(partition, min(own))
+
+    # What was handled
+
+    def _done(self, batch: Sequence[Delivery]) -> None:
+        self._ahead -= len(batch)
+        self._ahead_bytes -= sum(_size(each.change) for each in batch)
+        if self._ahead < self._terms.ahead and self._ahead_bytes < _AHEAD_BYTES:
+            self._has_room.set()
+        self.figures.delivered += len(batch)
+        self._is_dirty = True
+        self._count(len(batch))
+        self._move()
+        self._end_if_over()
+
+    def _count(self, handled: int) -> None:
+        if handled:
+            self._is_dirty = True
+            self._handled += handled
+            self.figures.handled += handled
+        if self._is_dirty and self._timer is None and self._writing is None and not self._is_closed:
+            self._timer = self._loop.call_later(CHECKPOINT_S, self._begin_writing)
+
+    def _buried(self, letters: int) -> None:
+        self._dead += letters
+        self.figures.dead += letters
+        self.figures.delivered -= letters
+
+    def _trouble(self, error: str) -> None:
+        self.figures.failure(error, None, self._world.clock())
+
+    def _move(self) -> None:
+        """Those who wait for progress look again."""
+        if self._moved is not None:
+            self._moved.set_result(None)
+            self._moved = None
+
+    def _end_if_over(self) -> None:
+        if (
+            not self._is_ended
+            and all(source.is_over for source in self._sources)
+            and not any(self._unhandled())
+        ):
+            self._is_ended = True
+            self._world.ended("done")
+
+    def _unhandled(self) -> Iterator[Delivery]:
+        held = () if self._joining is None else self._joining.held()
+        return chain(held, *(lane.unhandled() for lane in self._lanes))
+
+    def _lows(self) -> dict[tuple[int, int], int]:
+        """Of each source the number up to which all is handled."""
+        lows = {(source.partition, source.table): source.after for source in self._sources}
+        for delivery in self._unhandled():
+            place = delivery.partition, delivery.change.table
+            number = delivery.change.sequence_number
+            if number <= lows[place]:
+                lows[place] = number - 1
+        return lows
+
+    def _behind(self, numbers: Mapping[int, int]) -> list[Source]:
+        """The sources that do not have all handled up to their partition's number."""
+        lows = self._lows()
+        return [
+            source
+            for source in self._sources
+            if lows[source.partition, source.table] < numbers.get(source.partition, 0)
+        ]
+
+    # Checkpoints
+
+    def _begin_writing(self) -> None:
+        self._timer = None
+        self._writing = self._loop.create_task(self._write())
+
+    async def _write(self) -> None:
+        """Write how far all is. What cannot be written now is told with the next."""
+        handled, dead = self._handled, self._dead
+        self._handled = self._dead = 0
+        self._is_dirty = False
+        try:
+            marks = await self._marks_of_all()
+            risen = {
+                place: number for place, number in marks.items() if number > self._written.get(place, -1)
+            }
+            await self._world.checkpoint(Progress(risen, self._sink.version, handled, dead))
+            self._written.update(risen)
+        except RequestError as error:
+            self._handled, self._dead, self._is_dirty = self._handled + handled, self._dead + dead, True
+            self._trouble(f"no checkpoint can be written now: {error}")
+        finally:
+            self._writing = None
+        self._count(0)
+
+    async def _marks_of_all(self) -> dict[int, int]:
+        """As `marks`. A table to which nothing is written must not hold back the mark of its partition."""
+        if len(self.subscription.table_ids) > 1 and not self._is_closed:
+            reached = {source.partition: 0 for source in self._sources}
+            for source in self._sources:
+                reached[source.partition] = max(reached[source.partition], source.after)
+            for source in self._sources:
+                if source.after < reached[source.partition]:
+                    await source.look()
+        return self.marks()
+
+
+def _size(change: Change) -> int:
+    return len(change.old or b"") + len(change.new or b"")

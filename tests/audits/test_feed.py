@@ -1,0 +1,117 @@
+"""The feed under kill -9: what readers saw of a stream from its beginning to its end is what writers were told.
+
+Writers, readers of every habit and a server that is killed again and again, with shards that roll every second or two.
+In the end the stream is disabled, so its shards end, and everybody reads on to there. Then the server starts with what
+it has, and once more without the feed's files and snapshots: numbers and images are the same, and those of the log.
+"""
+
+import os
+import random
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.audits.asking import Addresses
+from tests.audits.judge import Shards, judge, pieces_not_of
+from tests.audits.ledger import TABLE, Ledger
+from tests.audits.readers import FORGETFUL, SLOW, STEADY, Glimpses, Reader
+from tests.audits.refolded import by_partition, refolded
+from tests.audits.writers import Writers, create, expired
+from tests.crash.process import Process
+from tests.raw import ask
+from tests.reliability import record
+
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+SEEDS = range(4 if SOAK else 1)
+CYCLES, WRITES, WRITERS, BATCHES = (25, 1500, 6, 12) if SOAK else (3, 250, 4, 1)
+LAYOUTS = [("--partitions", "1"), ("--partitions", "3")] if SOAK else [("--partitions", "2")]
+ROLL = ("--shard-age", "2s" if SOAK else "400ms", "--segment-bytes", "300000", "--ttl-interval", "50")
+PATIENCE_S = 600 if SOAK else 40
+pytestmark = [pytest.mark.soak] if SOAK else []
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=" ".join)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_change_is_seen_once_and_in_order_though_the_server_is_killed(
+    seed: int, layout: Sequence[str], tmp_path: Path
+) -> None:
+    ledger, failures, count = Ledger(), 1, 0
+    try:
+        whole, arn = suffer(seed, tmp_path, ledger, [*layout, *ROLL])
+        count = sum(map(len, whole.values()))
+        assert whole == again(tmp_path, arn, [*layout, *ROLL]), "after a start"
+        for folder in ("changes", "snapshots"):
+            shutil.rmtree(tmp_path / folder, ignore_errors=True)
+        assert whole == again(tmp_path, arn, [*layout, *ROLL]), "after a start without the files of the feed"
+        assert by_partition(whole) == by_partition(refolded(tmp_path)), "what the log folds to"
+        failures = 0
+    finally:
+        record(
+            test="feed: kill -9, readers of every habit",
+            seeds=f"{seed}, {' '.join(layout)}",
+            cycles=CYCLES,
+            faults={"kill": CYCLES},
+            acknowledged=ledger.changes(),
+            checked=count,
+            failures=failures,
+        )
+
+
+def suffer(seed: int, folder: Path, ledger: Ledger, options: Sequence[str]) -> tuple[Shards, str]:
+    """Kill the server under load, and judge what each reader saw; what one that reads all saw, and the stream."""
+    dice, addresses = random.Random(seed), Addresses()
+    with ExitStack() as stack:
+        server = stack.enter_context(Process(folder, *options))
+        arn = create(server.url)
+        addresses.urls[:] = [server.url]
+        readers = [
+            stack.enter_context(Reader(addresses, arn, habits, seed=place))
+            for place, habits in enumerate((STEADY, FORGETFUL, SLOW))
+        ]
+        glimpses = Glimpses(addresses, arn, seed)
+        for cycle in range(CYCLES):
+            with Writers(
+                ledger, addresses, run=cycle, writers=WRITERS, batches=BATCHES, seed=seed
+            ) as writers:
+                writers.wait_for(dice.randrange(WRITES // 2, WRITES))
+                for _ in range(10):
+                    glimpses.look(readers[0].shards)
+                addresses.urls.clear()
+                server.kill()
+            server = stack.enter_context(Process(folder, *options))
+            addresses.urls[:] = [server.url]
+        expired(server.url)
+        disable(server.url)
+        for reader in readers:
+            reader.join(PATIENCE_S)
+        glimpses.leave()
+        server.terminate()
+
+    whole = readers[0].shards
+    for reader in readers:
+        found = judge(reader.shards, ledger)
+        assert {} == found.counts, found
+        assert whole == {name: reader.shards[name] for name in whole}, "two readers saw different things"
+        assert readers[1].restarts, "nobody went on from a number"
+    assert [] == glimpses.wrong
+    assert [] == list(pieces_not_of(whole, glimpses.pieces))
+    assert len(whole) > len(by_partition(whole)), "no shard rolled"
+    return whole, arn
+
+
+def disable(url: str) -> None:
+    """End the stream: its last shards are closed."""
+    off = {"StreamEnabled": False}
+    answer = ask(url, "UpdateTable", {"TableName": TABLE, "StreamSpecification": off})
+    assert answer.status == 200, answer.data
+
+
+def again(folder: Path, arn: str, options: Sequence[str]) -> Shards:
+    """What a new server shows of the stream, from beginning to end."""
+    with Process(folder, *options) as server, Reader(Addresses([server.url]), arn) as reader:
+        reader.join(PATIENCE_S)
+        server.terminate()
+    return reader.shards

@@ -1,0 +1,88 @@
+"""GET /metrics: what the process says of itself, in the text that Prometheus reads."""
+
+import json
+import re
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from foldb.server.http.metrics import Family, exposition
+from tests.served import foldb, served
+
+SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\.)*",?)*)\})? (-?[0-9.e+]+)')
+
+
+def read(endpoint: str, authorization: str | None = None) -> dict[str, float]:
+    """Each sample of the page, by its name and labels; a line that Prometheus would not read fails."""
+    request = Request(f"{endpoint}/metrics")
+    if authorization is not None:
+        request.add_header("Authorization", authorization)
+    with urlopen(request, timeout=10) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain")
+        text = answer.read().decode()
+    samples = {}
+    for line in text.splitlines():
+        if not line.startswith("# "):
+            match = SAMPLE.fullmatch(line)
+            assert match is not None, line
+            samples[f"{match[1]}{{{match[2] or ''}}}"] = float(match[3])
+    return samples
+
+
+def status_of(endpoint: str, authorization: str | None) -> int:
+    with pytest.raises(HTTPError) as caught:
+        read(endpoint, authorization)
+    with caught.value as answer:
+        return answer.code
+
+
+def basic(key_id: str, secret: str) -> str:
+    return "Basic " + b64encode(f"{key_id}:{secret}".encode()).decode()
+
+
+def test_every_partition_is_told_of(tmp_path: Path) -> None:
+    with served(tmp_path / "db", "--partitions", "2") as endpoint:
+        samples = read(endpoint)
+
+    for partition in range(3):
+        assert 1 == samples[f'foldb_leading{{partition="{partition}"}}']
+        assert 0 == samples[f'foldb_items{{partition="{partition}"}}']
+    assert samples['foldb_log_time_seconds{partition="0"}'] > 1.7e9
+
+
+def test_what_is_written_is_counted(endpoint: str, make_table: Any) -> None:
+    before = read(endpoint)
+    table = make_table("pk:S")
+    table.put_item(Item={"pk": "a"})
+    after = read(endpoint)
+
+    assert 1 == after['foldb_items{partition="0"}'] - before['foldb_items{partition="0"}']
+    assert after['foldb_commands_total{partition="0"}'] > before['foldb_commands_total{partition="0"}']
+
+
+def test_keys_guard_it_as_everything_else(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.toml"
+
+    def key(*rights: str) -> str:
+        made = json.loads(foldb("key", "create", "--keys", keys, *rights, "-o", "json").stdout)
+        return basic(made["AccessKeyId"], made["SecretAccessKey"])
+
+    of_one, of_all = key("--read", "Orders"), key("--read", "*")
+    with served(tmp_path / "db", "--keys", str(keys)) as endpoint:
+        refused = [status_of(endpoint, each) for each in (None, basic("x", "y"), "Basic !", of_one)]
+        samples = read(endpoint, of_all)
+
+    assert [401, 401, 401, 403] == refused
+    assert 1 == samples['foldb_leading{partition="0"}']
+
+
+def test_text_of_others_stays_inside_of_its_label() -> None:
+    family = Family("foldb_lag", "Behind.", [({"subscription": 'a"} 1\nb\\'}, 2)])
+
+    assert (
+        '# TYPE foldb_lag gauge\nfoldb_lag{subscription="a\\"} 1\\nb\\\\"} 2\n' in exposition(family).decode()
+    )
