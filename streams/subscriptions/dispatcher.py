@@ -129,11 +129,12 @@ class Dispatcher:
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._handled = self._dead = 0  # since the last checkpoint
+        self._tops: dict[int, int] = {}  # of each partition the highest number that was handled
         self._written = dict(subscription.marks)
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
         self._moved: asyncio.Future[None] | None = None  # somebody waits for progress
-        self._is_closed = self._is_ended = self._is_dirty = False
+        self._is_closed = self._is_ended = False
         self._woken: set[int] = set()
         self._looking: asyncio.Task[None] | None = None
 
@@ -156,7 +157,7 @@ class Dispatcher:
             await self._writing
         if self._looking is not None:
             self._looking.cancel()
-        if self._is_dirty:
+        if self._is_behind():
             await self._write()
         await self._sink.close()
 
@@ -263,6 +264,8 @@ class Dispatcher:
             else:
                 queue(delivery)
         self._wake()
+        if dropped:
+            self._tops[partition] = max(self._tops.get(partition, 0), changes[-1].sequence_number)
         self._count(dropped)
         if not changes:
             self._page_read(source)
@@ -302,6 +305,7 @@ class Dispatcher:
                 lane.has_passed(passed)
         if self._joining is not None:
             self._complete(source.partition)
+        self._count(0)
         self._move()
         self._end_if_over()
 
@@ -333,18 +337,24 @@ class Dispatcher:
         if self._ahead < self._terms.ahead and self._ahead_bytes < _AHEAD_BYTES:
             self._has_room.set()
         self.figures.delivered += len(batch)
-        self._is_dirty = True
+        tops = self._tops
+        for each in batch:
+            if each.change.sequence_number > tops.get(each.partition, 0):
+                tops[each.partition] = each.change.sequence_number
         self._count(len(batch))
         self._move()
         self._end_if_over()
 
     def _count(self, handled: int) -> None:
-        if handled:
-            self._is_dirty = True
-            self._handled += handled
-            self.figures.handled += handled
-        if self._is_dirty and self._timer is None and self._writing is None and not self._is_closed:
+        self._handled += handled
+        self.figures.handled += handled
+        if self._is_behind() and self._timer is None and self._writing is None and not self._is_closed:
             self._timer = self._loop.call_later(CHECKPOINT_S, self._begin_writing)
+
+    def _is_behind(self) -> bool:
+        """Whether something was handled that the last checkpoint does not tell of."""
+        written = self._written
+        return any(number > written.get(partition, 0) for partition, number in self._tops.items())
 
     def _buried(self, letters: int) -> None:
         self._dead += letters
@@ -400,22 +410,21 @@ class Dispatcher:
 
     async def _write(self) -> None:
         """Write how far all is. What cannot be written now is told with the next."""
-        handled, dead = self._handled, self._dead
-        self._handled = self._dead = 0
-        self._is_dirty = False
         try:
             marks = await self._marks_of_all()
-            risen = {
-                place: number for place, number in marks.items() if number > self._written.get(place, -1)
-            }
-            await self._world.checkpoint(Progress(risen, self._sink.version, handled, dead))
-            self._written.update(risen)
+            risen = {place: number for place, number in marks.items() if number > self._written.get(place, 0)}
+            handled, dead = self._handled, self._dead
+            if risen or handled:
+                await self._world.checkpoint(Progress(risen, self._sink.version, handled, dead))
+                self._written.update(risen)
+                self._handled -= handled
+                self._dead -= dead
         except RequestError as error:
-            self._handled, self._dead, self._is_dirty = self._handled + handled, self._dead + dead, True
             self._trouble(f"no checkpoint can be written now: {error}")
         finally:
             self._writing = None
-        self._count(0)
+        if self._handled:  # meanwhile, or still
+            self._count(0)
 
     async def _marks_of_all(self) -> dict[int, int]:
         """As `marks`. A table to which nothing is written must not hold back the mark of its partition."""

@@ -1,0 +1,348 @@
+"""What a dispatcher is told, played by the test: feeds, a sink that fails as the dice say, letters, a checkpoint.
+
+What a crash of the process leaves (feeds, letters, marks) is the stage's; what it does not is the dispatcher's.
+"""
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from foldb.log.commands import Context, Position
+from foldb.materializer.feed import Changes, FeedRequest, FindNumber, Number, OnFed, ReadChanges
+from foldb.materializer.fold.outcomes import Change, Tx, sequence_number
+from foldb.model.errors import ServiceUnavailableError
+from foldb.model.key_schema import KeyAttribute, KeySchema
+from foldb.model.subscriptions import Subscription, check
+from foldb.streams.formats.delivery import Delivery, TableView
+from foldb.streams.sinks.sink import Batch, Failed, Handled, Partly, Verdict
+from foldb.streams.subscriptions.choosing import Chooser
+from foldb.streams.subscriptions.dispatcher import Dispatcher, Progress, World
+from foldb.streams.subscriptions.letters import Key, Letter, key_of
+from tests.streams.subscriptions.virtual import VirtualLoop
+
+START_MS = 1_700_000_000_000
+_API = Context("request")
+_KEY = KeySchema((KeyAttribute("pk", "S"),))
+
+
+def view(table: int, _: int = 0) -> TableView:
+    """The table of that number."""
+    return TableView(table, f"table-{table}", _KEY, None, "arn", b"log", 1)
+
+
+def body_of(delivery: Delivery) -> dict[str, Any]:
+    """What the change's new item says."""
+    assert delivery.change.new is not None
+    body: dict[str, Any] = orjson.loads(delivery.change.new)
+    return body
+
+
+class FakePartition:
+    """One partition's feed of some tables."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.offset = 0
+        self.time = START_MS
+        self.changes: dict[int, list[Change]] = defaultdict(list)
+        self.kept_after: dict[int, int] = defaultdict(int)
+        self.is_away = False
+        self.reads = 0
+        self._waiting: list[tuple[ReadChanges, OnFed]] = []
+
+    @property
+    def end(self) -> int:
+        """The highest number that what was written could have."""
+        return sequence_number(self.offset, 9999, 9999)
+
+    def write(
+        self, key: str, *, table: int = 1, tx: Tx | None = None, depth: int = 0, old: bytes | None = None, **body: Any
+    ) -> Change:
+        """An entry with one change."""
+        self.offset += 1
+        return self.write_on(key, table=table, tx=tx, depth=depth, old=old, **body)
+
+    def write_on(
+        self,
+        key: str,
+        *,
+        table: int = 1,
+        nth: int = 0,
+        tx: Tx | None = None,
+        depth: int = 0,
+        old: bytes | None = None,
+        **body: Any,
+    ) -> Change:
+        """A change of the last entry's command."""
+        context = Context("request", depth=depth) if depth else _API
+        new = orjson.dumps({"pk": {"S": key}, **body})
+        number = sequence_number(self.offset, 0, nth)
+        change = Change(table, key.encode(), b"", old, new, number, self.time, context, tx)
+        self.changes[table].append(change)
+        self._wake()
+        return change
+
+    def pass_by(self) -> None:
+        """An entry that changes none of these tables."""
+        self.offset += 1
+
+    def feed(self, request: FeedRequest, done: OnFed) -> None:
+        """As a partition's."""
+        if self.is_away:
+            done(ServiceUnavailableError(), Position(self.number, -1))
+        elif isinstance(request, FindNumber):
+            kept = self.kept_after[request.table]
+            before = [each.sequence_number for each in self.changes[request.table] if each.time < request.time_ms]
+            done(Number(max([kept, *before]), kept), Position(self.number, self.offset))
+        else:
+            assert isinstance(request, ReadChanges)
+            self._read(request, done)
+
+    def _read(self, request: ReadChanges, done: OnFed) -> None:
+        self.reads += 1
+        kept = self.kept_after[request.table]
+        after = max(request.after, kept)
+        found = [each for each in self.changes[request.table] if each.sequence_number > after]
+        page = found[: min(request.limit, 7)]
+        if not page and request.wait_ms and kept <= request.after:
+            waiting = (request, done)
+            self._waiting.append(waiting)
+            asyncio.get_running_loop().call_later(request.wait_ms / 1000, self._give_up, waiting)
+            return
+        is_end = len(page) == len(found)
+        end = max(self.end, request.after) if is_end else page[-1].sequence_number
+        done(Changes(page, end, kept, is_end, self.time), Position(self.number, self.offset))
+
+    def _give_up(self, waiting: tuple[ReadChanges, OnFed]) -> None:
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
+            request, done = waiting
+            self._read(replace(request, wait_ms=0), done)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for request, done in waiting:
+            self.feed(request, done)
+
+    def crash(self) -> None:
+        """Who waited is gone."""
+        self._waiting.clear()
+
+
+class Past:
+    """Some changes, read like a feed."""
+
+    def __init__(self, changes: Sequence[Change], end: int) -> None:
+        self._changes = changes
+        self._end = end
+        self.is_closed = False
+
+    def read(self, request: FeedRequest, done: OnFed) -> None:
+        """As a History."""
+        assert isinstance(request, ReadChanges)
+        found = [each for each in self._changes if each.sequence_number > request.after]
+        page = found[:5]
+        is_end = len(page) == len(found)
+        end = self._end if is_end else page[-1].sequence_number
+        done(Changes(page, end, 0, is_end, START_MS), Position(0, 0))
+
+    def close(self) -> None:
+        """As a History."""
+        self.is_closed = True
+
+
+@dataclass
+class Call:
+    """One call of the sink, and what it said."""
+
+    life: int
+    at: float
+    batch: Batch
+    verdict: Verdict | None
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of its changes."""
+        return [each.change.sequence_number for each in self.batch.changes]
+
+
+Judge = Callable[[Batch], Verdict]
+
+
+class FakeSink:
+    """Takes `seconds` for a call, and answers as the judge says."""
+
+    def __init__(self, stage: "Stage") -> None:
+        self.version = "v1"
+        self._stage = stage
+        self.is_open = False
+
+    async def start(self) -> None:
+        """As a Sink."""
+        self.is_open = True
+
+    async def deliver(self, batch: Batch) -> Verdict:
+        """As a Sink."""
+        stage = self._stage
+        assert self.is_open
+        call = Call(stage.life, asyncio.get_running_loop().time(), replace(batch, changes=list(batch.changes)), None)
+        stage.calls.append(call)
+        await asyncio.sleep(stage.seconds())
+        call.verdict = verdict = stage.judge(batch)
+        stage.deliver(batch, verdict)
+        return verdict
+
+    async def close(self) -> None:
+        """As a Sink."""
+        self.is_open = False
+
+
+@dataclass
+class Stage:
+    """All that outlives a dispatcher, and a record of all that happened."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    partitions: int = 1
+    seed: int = 0
+    judge: Judge = lambda _: Handled()
+    seconds: Callable[[], float] = lambda: 0.01
+    tables: tuple[int, ...] = (1,)
+
+    def __post_init__(self) -> None:
+        self.dice = random.Random(self.seed)
+        numbers = range(1) if self.partitions == 1 else range(1, self.partitions + 1)
+        self.feeds = {number: FakePartition(number) for number in numbers}
+        self.feed = next(iter(self.feeds.values()))
+        self.letters: dict[Key, dict[int, Letter]] = defaultdict(dict)
+        self.letters_fail = 0.0
+        self.calls: list[Call] = []
+        self.handled: list[tuple[int, Delivery]] = []  # with the life in which it was
+        self.checkpoints: list[Progress] = []
+        self.marks_at: dict[int, dict[int, int]] = {}  # by life: the marks that it began with
+        self.ended: list[str] = []
+        self.life = 0
+        self.hours_s = 0.0
+        names = {f"table-{table}": table for table in self.tables}
+        given = {"TableNames": list(names), "Sink": {"Kind": "file"}, "Start": {"At": "BEGINNING"}, **self.settings}
+        settings = check("orders", given)
+        self.subscription = Subscription(1, "orders", "", tuple(names.items()), settings, START_MS, START_MS)
+
+    # The world of a dispatcher
+
+    def dispatcher(self) -> Dispatcher:
+        """A dispatcher that goes on from what there is."""
+        self.life += 1
+        self.marks_at[self.life] = dict(self.subscription.marks)
+        world = World(
+            readers={number: feed.feed for number, feed in self.feeds.items()},
+            histories=self,
+            view=view,
+            letters=_Letters(self),
+            checkpoint=self.checkpoint,
+            ended=self.ended.append,
+            clock=self.clock,
+            dice=self.dice.random,
+        )
+        return Dispatcher(
+            self.subscription, FakeSink(self), world, Chooser(self.subscription.settings).test
+        )
+
+    def clock(self) -> int:
+        """Milliseconds since 1970, by the loop's time."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        return START_MS + int((self.hours_s + loop.time()) * 1000)
+
+    async def checkpoint(self, progress: Progress) -> None:
+        """Keep it."""
+        if self.dice.random() < self.letters_fail:
+            raise ServiceUnavailableError
+        self.checkpoints.append(progress)
+        self.subscription = self.subscription.checkpointed(
+            progress.marks, progress.version, progress.handled, progress.dead
+        )
+
+    def changes(self, partition: int, table: int, after: int, until: int) -> Past:
+        """From the log."""
+        all_of_it = self.feeds[partition].changes[table]
+        return Past([each for each in all_of_it if after < each.sequence_number <= until], until)
+
+    def items(self, partition: int, table: int, number: int) -> Past:
+        """From the log."""
+        latest: dict[bytes, Change] = {}
+        for each in self.feeds[partition].changes[table]:
+            if each.sequence_number <= number:
+                latest[each.pk] = each
+        found = [
+            replace(each, old=None, sequence_number=place, is_read=True)
+            for place, (_, each) in enumerate(sorted(latest.items()), 1)
+        ]
+        return Past(found, number)
+
+    # What happened
+
+    def deliver(self, batch: Batch, verdict: Verdict) -> None:
+        """Note what the sink did."""
+        done = list(batch.changes)
+        if isinstance(verdict, Partly):
+            done = done[: [each.change.sequence_number for each in done].index(verdict.number)]
+        elif isinstance(verdict, Failed):
+            done = []
+        self.handled += [(self.life, each) for each in done]
+
+    def crash(self) -> None:
+        """Nobody is there any more who waited."""
+        for feed in self.feeds.values():
+            feed.crash()
+
+    def written(self) -> set[tuple[int, int, int]]:
+        """Partition, table and number of everything that was written."""
+        return {
+            (number, table, each.sequence_number)
+            for number, feed in self.feeds.items()
+            for table in self.tables
+            for each in feed.changes[table]
+        }
+
+    def ends(self) -> dict[int, int]:
+        """Where the partitions end now."""
+        return {number: feed.end for number, feed in self.feeds.items()}
+
+    def dead(self) -> list[int]:
+        """The numbers of all letters."""
+        return sorted(number for letters in self.letters.values() for number in letters)
+
+    def values(self, name: str = "n") -> list[str]:
+        """An attribute of what was handled, in order."""
+        return [body_of(delivery)[name]["N"] for _, delivery in self.handled]
+
+
+class _Letters:
+    """Letters that sometimes cannot be written."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    async def keys(self) -> dict[Key, int]:
+        return {key: min(letters) for key, letters in self._stage.letters.items() if letters}
+
+    async def first(self, delivery: Delivery) -> int | None:
+        await self._work()
+        letters = self._stage.letters.get(key_of(delivery))
+        return min(letters) if letters else None
+
+    async def write(self, letters: Sequence[Letter]) -> None:
+        await self._work()
+        for letter in letters:
+            number = letter.delivery.change.sequence_number
+            self._stage.letters[key_of(letter.delivery)].setdefault(number, letter)
+
+    async def _work(self) -> None:
+        await asyncio.sleep(0.002)
+        if self._stage.dice.random() < self._stage.letters_fail:
+            raise ServiceUnavailableError
