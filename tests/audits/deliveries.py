@@ -1,17 +1,15 @@
 """A trigger that writes down each call, and the judge of what it wrote.
 
-    lost         a change that was never handled
-    stranger     one that the log does not have
-    reorder      handled before the change of its key that precedes it, or after one that follows, in one life
-    repeated     handled again although a checkpoint had passed it
-    skipped      handled although a dead letter of its key is open
-
-A *life* is the server's, from its start to its end. The function's process knows whose child it is.
+lost         a change that was never handled
+stranger     one that the log does not have
+reorder      handled before the change of its key that precedes it, or by a process that had handled it or a later one
+repeated     handled again although a checkpoint had passed it
+skipped      handled although a dead letter of its key is open
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +23,6 @@ FUNCTION = "recorder:handle"
 _SOURCE = """
 import json, os, random
 
-SERVER = os.getppid()
 FILE = os.open({path!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 DICE = random.Random()
 GATE = {gate!r}
@@ -36,7 +33,7 @@ def handle(change):
         time.sleep(0.01)
     image = change.new or change.old
     failed = bool(image.get("poison")) or DICE.random() < {fails}
-    line = [SERVER, str(change.number), change.keys["pk"], not failed]
+    line = [os.getpid(), str(change.number), change.keys["pk"], not failed]
     os.write(FILE, (json.dumps(line) + "\\n").encode())
     if failed:
         raise RuntimeError("so it was planned")
@@ -44,9 +41,9 @@ def handle(change):
 
 
 class Call(NamedTuple):
-    """A call that the function wrote down: whose child it was, which change, and whether it went well."""
+    """A call that the function wrote down: in which process, which change, and whether it went well."""
 
-    server: int
+    process: int
     number: int
     key: str
     done: bool
@@ -96,6 +93,7 @@ class Recorder:
 
 
 Marks = Mapping[int, int]
+"""By partition, the number up to which all was handled."""
 
 
 def marks_in_log(folder: Path, name: str) -> dict[int, int]:
@@ -106,9 +104,9 @@ def marks_in_log(folder: Path, name: str) -> dict[int, int]:
 
 
 def judge_calls(
-    calls: Iterable[Call],
+    calls: Sequence[Call],
     truth: Shards,
-    checkpoints: Mapping[int, Marks],
+    checkpoints: Sequence[tuple[int, Marks]] = (),
     letters: Iterable[tuple[str, int]] = (),
 ) -> Findings:
     """Compare what was called with the log.
@@ -116,7 +114,7 @@ def judge_calls(
     Args:
         calls: All of them, in the order in which they were written down.
         truth: The changes of each partition, by its number in four hexadecimal digits.
-        checkpoints: By the process of each server, what was checkpointed when it began.
+        checkpoints: What was checkpointed before so many calls had been made, in the order of the calls.
         letters: Key and number of the changes that are dead letters.
     """
     found, dead = Findings(), set(letters)
@@ -129,22 +127,26 @@ def judge_calls(
             last[change.key], partition_of[change.key] = change.number, int(name, 16)
     handled: set[tuple[str, int]] = set()
     newest: dict[tuple[int, str], int] = defaultdict(int)
-    for call in calls:
+    marks: Marks = {}
+    coming = list(checkpoints)
+    for place, call in enumerate(calls):
+        while coming and coming[0][0] <= place:
+            marks = coming.pop(0)[1]
         key, number = call.key, call.number
         if (key, number) not in before:
             found.add("stranger", f"{call}")
             continue
-        if number <= checkpoints[call.server].get(partition_of[key], 0):
-            found.add("repeated", f"{call}: the checkpoint was {checkpoints[call.server]}")
+        if number <= marks.get(partition_of[key], 0):
+            found.add("repeated", f"{call}: the checkpoint was {dict(marks)}")
         previous = before[key, number]
         if previous is not None and (key, previous) not in handled:
             kind = "skipped" if (key, previous) in dead else "reorder"
             found.add(kind, f"{call}: {previous} of this key comes before it")
-        if number < newest[call.server, key] or (call.done and number == newest[call.server, key]):
-            found.add("reorder", f"{call}: {newest[call.server, key]} was handled in this life")
+        if number < newest[call.process, key] or (call.done and number == newest[call.process, key]):
+            found.add("reorder", f"{call}: {newest[call.process, key]} was handled by this process")
         if call.done:
             handled.add((key, number))
-            newest[call.server, key] = number
+            newest[call.process, key] = number
     for key, number in before:
         if (key, number) not in handled and (key, number) not in dead:
             found.add("lost", f"{key} {number}")

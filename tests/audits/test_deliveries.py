@@ -11,8 +11,8 @@ TRUTH = {
     "0001": [Seen(10, "a", 0, 1), Seen(11, "b", 0, 2), Seen(12, "a", 1, 3), Seen(13, "a", 3, 0)],
     "0002": [Seen(10, "c", 0, 4), Seen(12, "c", 4, 5)],
 }
-# Two servers; the second goes on after number 11 of the first partition and before anything of the second.
-CHECKPOINTS = {501: {}, 502: {1: 11}}
+# After five calls another process goes on behind number 11 of the first partition, and before all of the second.
+CHECKPOINTS = [(5, {1: 11})]
 CALLS = [
     Call(501, 10, "a", False),
     Call(501, 10, "a", True),
@@ -35,8 +35,8 @@ FAULTS: dict[str, tuple[str, Callable[[], list[Call]]]] = {
     "one is tried and never done": ("lost", lambda: [*without(8), Call(502, 13, "a", False)]),
     "one that nobody made": ("stranger", lambda: [*CALLS, Call(502, 99, "a", True)]),
     "one comes before the one it follows": ("reorder", lambda: [*without(5), CALLS[5]]),
-    "one is done twice in a life": ("reorder", lambda: [*CALLS, Call(502, 13, "a", True)]),
-    "an earlier one comes again in a life": ("reorder", lambda: [*CALLS, Call(502, 12, "a", True)]),
+    "one is done twice by a process": ("reorder", lambda: [*CALLS, Call(502, 13, "a", True)]),
+    "an earlier one comes again in a process": ("reorder", lambda: [*CALLS, Call(502, 12, "a", True)]),
     "the checkpoint is forgotten": ("repeated", lambda: [*CALLS[:5], Call(502, 10, "a", True), *CALLS[5:]]),
 }
 

@@ -72,6 +72,7 @@ def suffer(seed: int, folder: Path, ledger: Ledger, options: Sequence[str]) -> t
             for place, habits in enumerate((STEADY, FORGETFUL, SLOW))
         ]
         glimpses = Glimpses(addresses, arn, seed)
+        stack.callback(glimpses.leave)
         for cycle in range(CYCLES):
             with Writers(
                 ledger, addresses, run=cycle, writers=WRITERS, batches=BATCHES, seed=seed
@@ -87,7 +88,6 @@ def suffer(seed: int, folder: Path, ledger: Ledger, options: Sequence[str]) -> t
         disable(server.url)
         for reader in readers:
             reader.join(PATIENCE_S)
-        glimpses.leave()
         server.terminate()
 
     whole = readers[0].shards
