@@ -2,6 +2,5 @@
 
     server ──frames──► child: user's module ──► answer        one child a lane, one question at a time
 
-outside, in the server   process.py, crew.py, folder.py, surroundings.py, declarations.py
-inside, in the child     child.py, modules.py, functions.py, handlers.py, commands.py
+What runs in a child is in inside/; frames.py is what both sides speak.
 """

@@ -92,7 +92,7 @@ class Crew:
         """Have a first child load the code.
 
         Raises:
-            LoadError, EndedError, OSError: It cannot be.
+            LoadError, OSError: It cannot be.
         """
         await self._refresh(0)
 
@@ -134,11 +134,12 @@ class Crew:
         if self._look() is not self._seen:
             async with self._reloading:
                 await self._refresh(lane)
-        assert self._code is not None
-        child, code = self._children.get(lane, (None, None))
-        if child is None or not child.is_alive or code is not self._code:
-            child, code = await self._load(lane, self._code.texts)
-            await self._replace(lane, child, self._code)
+        code = self._code
+        assert code is not None
+        child, loaded = self._children.get(lane, (None, None))
+        if child is None or not child.is_alive or loaded is not code:
+            child, _ = await self._load(lane, code.texts)
+            await self._replace(lane, child, code)
         return child
 
     async def _refresh(self, lane: int) -> None:
@@ -151,11 +152,11 @@ class Crew:
             return
         try:
             child, code = await self._load(lane, texts)
-        except (LoadError, EndedError) as error:
+        except LoadError as error:
             if self._code is None:
                 raise
             self._seen, self.problem = texts, str(error)
-            logger.error("%s keeps its old code: %s", self._work.name, error)
+            logger.error("%s keeps its old code: %s\n%s", self._work.name, error, error.traceback or "")
             return
         self._seen, self._code, self.problem = texts, code, None
         await self._replace(lane, child, code)

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -27,6 +28,9 @@ _READS_MOST: Final = 16
 _LOGGED_MOST: Final = 64 * 1024
 _TAIL: Final = 8 * 1024
 _STACKS_S: Final = 0.25
+
+# Frames of a stack that are the child's own.
+_OURS = re.compile(r'^  File "([^"]*/streams/children/inside/\w+\.py|<frozen runpy>)", line \d+ in ')
 
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.INFO)  # what a trigger prints is for whoever sees the server's messages
@@ -57,6 +61,10 @@ class Output:
         """Another call begins."""
         self._tail = b""
         self._room = _LOGGED_MOST
+
+    def quiet(self) -> None:
+        """Log no more of this call's."""
+        self._room = 0
 
     def tail(self) -> str:
         """The last that was printed since the call began."""
@@ -143,7 +151,7 @@ class Child:
     @property
     def is_alive(self) -> bool:
         """Whether it may be asked."""
-        return self._reaped is None
+        return self._reaped is None and not self._reader.at_eof()
 
     async def ask(self, head: Head, body: bytes, timeout_s: float) -> Head:
         """Ask, and wait for the answer. A child that is not waited for any longer is ended, too.
@@ -205,11 +213,13 @@ class Child:
             self._group = head["group"]
 
     async def _stacks(self) -> str:
-        """Where its threads are; the last of what it printed where it cannot say."""
+        """The last of what it printed and, unless a command runs there, where it is in the user's code."""
+        self._output.quiet()
         with suppress(ProcessLookupError):
             os.kill(self._process.pid, signal.SIGUSR1)
         await asyncio.sleep(_STACKS_S)
-        return self._output.tail()
+        lines = self._output.tail().splitlines(keepends=True)
+        return "".join(line for line in lines if not _OURS.search(line))
 
 
 def _spawn(
@@ -218,7 +228,7 @@ def _spawn(
     limits: dict[str, Any] = {"memory_mb": memory_mb}
     # -P: Python must not look for modules in the folder that it runs in. -u would be for what it prints; the
     # environment says that, so that what it starts goes by it too.
-    command = [sys.executable, "-P", "-m", "foldb.streams.children.child", str(channel.fileno())]
+    command = [sys.executable, "-P", "-m", "foldb.streams.children.inside.child", str(channel.fileno())]
     return subprocess.Popen(  # noqa: S603  our own command
         [*command, json.dumps(limits)],
         stdin=subprocess.DEVNULL,

@@ -1,6 +1,6 @@
 """A command, run once a batch: `{"Kind": "command", "Command": ["./notify.sh", "--quietly"]}`.
 
-It is a file in the folder of triggers. streams/children/commands.py says how it is run.
+It is a file in the folder of triggers. streams/children/inside/commands.py says how it is run.
 """
 
 from pathlib import Path

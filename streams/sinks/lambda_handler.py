@@ -15,6 +15,7 @@ from ..children.crew import Crew, Work
 from ..children.folder import handler_named
 from ..children.running import folder_of, members, memory_size
 from ..formats.lambda_event import event, windowed
+from ..tracing import traceparent
 from .sink import Batch, Failed, Handled, Partly, Surroundings, Verdict
 
 _FAILURES: Final = "batchItemFailures"
@@ -52,7 +53,8 @@ class LambdaSink:
 
     async def deliver(self, batch: Batch) -> Verdict:
         """Call it."""
-        answer = await self._crew.ask(batch, self._event(batch), {"timeout_s": self._timeout_s})
+        about = {"timeout_s": self._timeout_s, "trace": traceparent()}
+        answer = await self._crew.ask(batch, self._event(batch), about)
         if isinstance(answer, Failed):
             return answer
         if "error" in answer:

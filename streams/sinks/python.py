@@ -1,6 +1,6 @@
 """A Python function, in a child of each lane: `{"Kind": "python", "Function": "receipts:send_receipt"}`.
 
-What it is given is in streams/children/functions.py. `MemorySize` says how many megabytes a child may take.
+What it is given is in streams/children/inside/functions.py. `MemorySize` says how many megabytes a child may take.
 """
 
 from typing import Any
@@ -9,6 +9,7 @@ from ..children.crew import Crew, Work
 from ..children.folder import function_named
 from ..children.running import folder_of, members, memory_size
 from ..formats.plain import plain
+from ..tracing import traceparent
 from .sink import Batch, Surroundings, Verdict
 
 
@@ -35,7 +36,7 @@ class PythonSink:
     async def deliver(self, batch: Batch) -> Verdict:
         """Call it."""
         body = b"\n".join([plain(delivery, replay=batch.replay) for delivery in batch.changes])
-        return await self._crew.deliver(batch, body, {"window": window_of(batch)})
+        return await self._crew.deliver(batch, body, {"window": window_of(batch), "trace": traceparent()})
 
     async def close(self) -> None:
         """End the children."""

@@ -13,7 +13,12 @@ import pytest
 from tests.house.source import ROOT, folders, imports, modules, tree
 
 # What is imported under another name, and what another dependency finds by itself.
-IMPORTED_AS = {"kafka-python": "kafka", "crc32c": "kafka"}
+IMPORTED_AS = {
+    "kafka-python": "kafka",
+    "crc32c": "kafka",
+    "opentelemetry-api": "opentelemetry",
+    "opentelemetry-sdk": "opentelemetry",
+}
 # Used as a command or as a plugin: nobody imports it.
 COMMANDS = {"awscli": "AWS", "mypy": "mypy", "pytest-xdist": "-n 2", "ruff": "ruff"}
 
@@ -21,6 +26,11 @@ COMMANDS = {"awscli": "AWS", "mypy": "mypy", "pytest-xdist": "-n 2", "ruff": "ru
 @cache
 def pyproject() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def extras() -> list[str]:
+    optional = pyproject()["project"]["optional-dependencies"]
+    return [name for extra, texts in optional.items() if extra != "dev" for name in _names(texts)]
 
 
 def _names(requirements: list[str]) -> list[str]:
@@ -87,10 +97,10 @@ def test_every_development_dependency_is_used(name: str) -> None:
 
 
 def test_every_import_is_declared() -> None:
-    ours = {IMPORTED_AS.get(name, name) for name in runtime()} | {
-        "pytest",
-        "boto3",
-    }  # the plugin's user has both
+    ours = {
+        IMPORTED_AS.get(name, name) for name in [*runtime(), *extras(), "pytest"]
+    }  # the plugin's user has it
+
     assert [] == sorted(_imported(modules()) - ours - sys.stdlib_module_names)
 
 

@@ -1,8 +1,8 @@
-"""Inside a child: the process itself. It reads a question, answers it, and ends with whoever asks.
+"""The process itself. It reads a question, answers it, and ends with whoever asks.
 
     limits ──► load: import the user's module ──► call, call, call ...      load may be `declare` instead
 
-python -m foldb.streams.children.child FD LIMITS: FD is its end of a socket to the server.
+python -m foldb.streams.children.inside.child FD LIMITS: FD is its end of a socket to the server.
 """
 
 import faulthandler
@@ -17,9 +17,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
+from ..frames import Head, encode, receive_blocking
 from . import limits
 from .errors import told
-from .frames import Head, encode, receive_blocking
 from .modules import Modules
 
 Answer: TypeAlias = Callable[[Head, bytes], Head]
@@ -34,6 +34,7 @@ class Session:
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._call: Answer | None = None
+        self._modules: Modules | None = None
 
     def answer(self, head: Head, body: bytes) -> Head:
         """Do what is asked. Whatever the user's code raises is an answer too."""
@@ -42,30 +43,34 @@ class Session:
                 case "load":
                     return self._load(head)
                 case "declare":
-                    return _declared(head)
+                    return self._declared(head)
             assert self._call is not None, "a child is loaded before it is called"
             return self._call(head, body)
         except BaseException as error:  # SystemExit too: a function that calls sys.exit has failed
             return told(error)
 
     def _load(self, head: Head) -> Head:
-        modules = Modules(head["texts"])
-        modules.install()
+        modules = self._importing(head["texts"])
         kind = __import__(_KINDS[head["kind"]], globals(), level=1)
         self._call = kind.load(modules, head, self.say)
         return {"version": modules.version(), "used": modules.used()}
 
+    def _declared(self, head: Head) -> Head:
+        """What a module declares; one child may be asked for several."""
+        from ...declared import read_declarations
+
+        self._importing(head["texts"])
+        return {"declared": read_declarations(head["module"])}
+
+    def _importing(self, texts: Any) -> Modules:
+        if self._modules is None:
+            self._modules = Modules(texts)
+            self._modules.install()
+        return self._modules
+
     def say(self, head: Head) -> None:
         """Tell something before the answer."""
         self._channel.sendall(encode(head))
-
-
-def _declared(head: Head) -> Head:
-    from ..declared import read_declarations
-
-    modules = Modules(head["texts"])
-    modules.install()
-    return {"declared": read_declarations(head["module"])}
 
 
 def _end_with(channel: socket.socket) -> None:
@@ -93,8 +98,8 @@ def end() -> None:
 def main(arguments: list[str]) -> None:
     """Answer until the server is gone."""
     channel = socket.socket(fileno=int(arguments[0]))
-    # Asked for when a call takes too long: where every thread is, told by C code, which no loop of Python's keeps away.
-    faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
+    # Asked for when a call takes too long: where it is, told by C code, which no loop of Python's keeps away.
+    faulthandler.register(signal.SIGUSR1, all_threads=False, chain=False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C on a terminal is for the server, which then ends us
     _end_with(channel)
     given: dict[str, Any] = json.loads(arguments[1])

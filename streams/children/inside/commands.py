@@ -1,4 +1,4 @@
-"""Inside a child: running a command once for a batch.
+"""Running a command once for a batch.
 
     argv, never a shell ──► the changes on stdin, one line of JSON each ──► exit status 0: handled
 
@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 
-from .frames import Head
+from ..frames import Head
 from .modules import Modules
 
 running: set[int] = set()

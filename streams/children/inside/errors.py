@@ -1,25 +1,37 @@
-"""Inside a child: what the user's code raised, as the server is told it."""
+"""What the user's code raised, as the server is told it."""
 
+import importlib
 import traceback
 from pathlib import Path
 from typing import Final
 
-from .frames import Head
+from ..frames import Head
 
-_OURS: Final = str(Path(__file__).parent)
+_NOT_THEIRS: Final = (str(Path(__file__).parent), importlib.__file__, "<frozen importlib")
 _LINE_MOST: Final = 1_000
 _TRACEBACK_MOST: Final = 16_000
 
 
 def told(error: BaseException) -> Head:
-    """The error in one line, and where it happened without the frames that are ours."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith((_OURS, "<frozen importlib")):
-        trace = trace.tb_next
-    lines = traceback.format_exception(type(error), error, trace)
-    return {"error": line_of(error), "traceback": "".join(lines)[-_TRACEBACK_MOST:]}
+    """The error in one line, and where it happened without the frames that are not the user's."""
+    found = traceback.TracebackException.from_exception(error)
+    _leave_out_ours(found)
+    return {"error": line_of(error), "traceback": "".join(found.format())[-_TRACEBACK_MOST:]}
 
 
 def line_of(error: BaseException) -> str:
     """Its type and what it says."""
-    return "".join(traceback.format_exception_only(type(error), error)).strip()[-_LINE_MOST:]
+    try:
+        said = " ".join(str(error).split())
+    except Exception:  # a user's own exception may not be able to say what it is
+        said = ""
+    name = type(error).__qualname__
+    return f"{name}: {said}"[:_LINE_MOST] if said else name
+
+
+def _leave_out_ours(found: traceback.TracebackException) -> None:
+    theirs = [frame for frame in found.stack if not frame.filename.startswith(_NOT_THEIRS)]
+    found.stack = traceback.StackSummary.from_list(theirs)
+    for other in (found.__cause__, found.__context__):
+        if other is not None:
+            _leave_out_ours(other)

@@ -1,4 +1,4 @@
-"""Inside a child: calling a Python function, sync or async, with one change at a time or with a batch.
+"""Calling a Python function, sync or async, with one change at a time or with a batch.
 
     def f(change: Change)                         once for each change, in order
     def f(changes: list[Change])                  once for a batch
@@ -14,10 +14,10 @@ import typing
 from collections.abc import Callable
 from typing import Any, Final
 
+from ..change import Change, ChangeError, Window, read_changes, time_of
+from ..frames import Head
 from . import telemetry
-from .change import Change, ChangeError, Window, read_changes, time_of
 from .errors import told
-from .frames import Head
 from .modules import Modules
 
 _BATCHES: Final = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)

@@ -1,4 +1,4 @@
-"""Inside a child: calling `lambda_handler(event, context)` as AWS Lambda does."""
+"""Calling `lambda_handler(event, context)` as AWS Lambda does."""
 
 import json
 import os
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..frames import Head
 from . import telemetry
-from .frames import Head
 from .modules import Modules
 
 

@@ -1,4 +1,4 @@
-"""Inside a child: what the user's code may take of the machine. Whatever it starts inherits the limits.
+"""What the user's code may take of the machine. Whatever it starts inherits the limits.
 
 What it may take in time is the server's to say, which kills the whole group of processes when a call takes too long.
 """

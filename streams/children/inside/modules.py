@@ -1,4 +1,4 @@
-"""Inside a child: the user's modules, imported from texts that the server read, never from the folder itself.
+"""The user's modules, imported from texts that the server read, never from the folder itself.
 
     {"receipts": ["/triggers/receipts.py", "def send ..."]} ──► import receipts
 

@@ -1,4 +1,4 @@
-"""Inside a child: what a function traces stands under the span of its delivery, where OpenTelemetry is installed."""
+"""What a function traces stands under the span of its delivery, where OpenTelemetry is installed."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

@@ -1,0 +1,246 @@
+"""Code that crashes, hangs, hogs or floods: its process pays for it, the batch fails, and the next one is served."""
+
+import asyncio
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from foldb.streams.sinks.sink import Failed, Handled, Partly, Sink, Verdict
+from tests.streams.children.working import Folder, function
+from tests.streams.deliveries import numbered
+from tests.streams.sinks.surroundings import batch
+
+HOSTILE = """
+import ctypes, os, signal, subprocess, sys, time
+from pathlib import Path
+from foldb import Change
+
+calls = 0
+
+def leave(changes: list[Change]):
+    os._exit(7)
+
+def crash(changes: list[Change]):
+    print("about to crash", flush=True)
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+def spin(changes: list[Change]):
+    while True:
+        pass
+
+def sleep(changes: list[Change]):
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    Path(os.environ["OUT"]).write_text(str(child.pid))
+    time.sleep(600)
+
+def hog(changes: list[Change]):
+    bytearray(1 << 40)
+
+def flood(changes: list[Change]):
+    line = b"x" * 65535 + b"\\n"
+    for _ in range(1 << 14):
+        os.write(1, line)
+
+def fill(changes: list[Change]):
+    with open("large", "wb") as file:
+        file.seek(1 << 31)
+        file.write(b"x")
+
+def fine(changes: list[Change]):
+    pass
+"""
+
+
+@pytest.fixture
+def hostile(folder: Folder) -> Folder:
+    folder.write("app.py", HOSTILE)
+    return folder
+
+
+def test_a_process_that_ends_itself_fails_the_batch(hostile: Folder) -> None:
+    verdict = hostile.deliver(function("leave"))
+
+    assert verdict == Failed("app:leave: its process ended: exit status 7")
+
+
+def test_a_crash_names_its_signal_and_shows_what_was_printed_last(hostile: Folder) -> None:
+    verdict = hostile.deliver(function("crash"))
+
+    assert verdict == Failed("app:crash: its process ended: killed by SIGSEGV", "about to crash\n")
+
+
+def test_a_loop_without_end_is_ended_and_told_with_its_line(hostile: Folder) -> None:
+    verdict = hostile.deliver(function("spin"), timeout_s=0.5)
+
+    assert isinstance(verdict, Failed)
+    assert verdict.error == "app:spin: took longer than 0.5 s and was ended"
+    assert verdict.traceback is not None
+    assert re.search(r'app\.py", line 1[67] in spin', verdict.traceback)
+    assert "streams/children" not in verdict.traceback
+
+
+def test_what_ignores_every_signal_is_killed_with_all_that_it_started(hostile: Folder) -> None:
+    assert isinstance(hostile.deliver(function("sleep"), timeout_s=1), Failed)
+
+    _assert_gone(int(hostile.out))
+
+
+def test_memory_is_bounded(hostile: Folder) -> None:
+    verdict = hostile.deliver({**function("hog"), "MemorySize": 512})
+
+    assert isinstance(verdict, Failed)
+    assert verdict.error == "MemoryError"
+
+
+def test_a_file_is_bounded(hostile: Folder) -> None:
+    verdict = hostile.deliver(function("fill"))
+
+    assert isinstance(verdict, Failed)
+    assert "File too large" in verdict.error or "SIGXFSZ" in verdict.error
+
+
+def test_a_gigabyte_of_output_is_read_and_dropped(hostile: Folder, caplog: pytest.LogCaptureFixture) -> None:
+    """The first of it is logged, so that whoever looks knows; nothing grows with the rest, and the loop turns on."""
+    turns = 0
+
+    async def flooded(sink: Sink) -> Verdict:
+        nonlocal turns
+        delivering = asyncio.ensure_future(sink.deliver(batch(numbered(1))))
+        while not delivering.done():
+            await asyncio.wait([delivering], timeout=0.001)
+            turns += 1
+        return await delivering
+
+    with caplog.at_level(logging.INFO):
+        assert hostile.using(function("flood"), flooded) == Handled()
+
+    assert turns > 20
+    assert sum(len(record.getMessage()) for record in caplog.records) < 1 << 18
+    assert "what else it prints in this call is dropped" in caplog.text
+
+
+def test_after_a_crash_the_next_batch_is_served(hostile: Folder) -> None:
+    hostile.write(
+        "app.py",
+        "import os\ndef f(change):\n    os._exit(1) if change.new['order'] == 2 else None",
+    )
+
+    async def three(sink: Sink) -> list[Verdict]:
+        return [await sink.deliver(batch([change])) for change in numbered(3)]
+
+    first, second, third = hostile.using(function("f"), three)
+
+    assert (first, third) == (Handled(), Handled())
+    assert isinstance(second, Failed)
+
+
+def test_a_delivery_that_is_cancelled_ends_soon_and_leaves_no_process(hostile: Folder) -> None:
+    async def cancelled(sink: Sink) -> None:
+        delivering = asyncio.ensure_future(sink.deliver(batch(numbered(1))))
+        while not hostile.out:
+            await asyncio.sleep(0)
+        delivering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await delivering
+
+    hostile.using(function("sleep"), cancelled)
+
+    _assert_gone(int(hostile.out))
+
+
+def test_a_process_that_forked_and_is_gone_does_not_keep_the_batch(hostile: Folder) -> None:
+    """A fork has the socket too: that the child is gone is then not told by it, but by the time that a call may take."""
+    hostile.write(
+        "app.py",
+        """
+        import os, time
+        def f(change):
+            if os.fork() == 0:
+                time.sleep(600)
+            os._exit(3)
+        """,
+    )
+
+    assert isinstance(hostile.deliver(function("f"), numbered(1), timeout_s=1), Failed)
+
+
+def test_nothing_of_the_servers_environment_is_seen(hostile: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLDB_CLUSTER_SECRET", "hush")
+    hostile.write(
+        "app.py",
+        "import os\ndef f(change):\n    raise ValueError(' '.join(sorted(os.environ)) + ' in ' + os.getcwd())",
+    )
+
+    verdict = hostile.deliver(function("f"), numbered(1))
+
+    assert isinstance(verdict, Partly)
+    names, _, where = verdict.error.removeprefix("ValueError: ").partition(" in ")
+    assert set(names.split()) - {"LC_CTYPE"} == {
+        "AWS_ACCESS_KEY_ID", "AWS_CONFIG_FILE", "AWS_DEFAULT_REGION", "AWS_EC2_METADATA_DISABLED",
+        "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS", "AWS_REGION", "AWS_SDK_UA_APP_ID",
+        "AWS_SECRET_ACCESS_KEY", "AWS_SHARED_CREDENTIALS_FILE", "HOME", "LANG", "OUT", "PATH", "PYTHONUNBUFFERED",
+        "TMPDIR", "TZ",
+    }  # fmt: skip
+    assert Path(where) == hostile.scratch / "receipts" / "0"
+
+
+def test_children_end_with_a_server_that_is_killed(hostile: Folder) -> None:
+    """Whatever they do: here one hangs, and has started another process."""
+    program = textwrap.dedent(
+        f"""
+        import asyncio, os
+        from pathlib import Path
+        from foldb.streams.sinks import module_of
+        from tests.streams.children.working import function
+        from tests.streams.deliveries import numbered
+        from tests.streams.sinks.surroundings import batch, surroundings
+
+        async def main():
+            settings = function("sleep")
+            sink = module_of(settings).make(
+                settings, surroundings(Path({str(hostile.scratch)!r}), folder=Path({str(hostile.path)!r}))
+            )
+            await sink.start()
+            asyncio.ensure_future(sink.deliver(batch(numbered(1))))
+            out = Path({str(hostile.path.parent / "out")!r})
+            while not out.exists() or not out.read_text():
+                await asyncio.sleep(0)
+            os.kill(os.getpid(), 9)
+
+        asyncio.run(main())
+        """
+    )
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+    _assert_gone(int(hostile.out))
+
+
+def _assert_gone(process: int) -> None:
+    """It ends; who is nobody's child is collected by the system a moment later."""
+    ends = time.monotonic() + 30
+    while time.monotonic() < ends:
+        try:
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        if state == "Z":
+            return
+    pytest.fail(f"process {process} still runs")
