@@ -37,7 +37,9 @@ def define(state: PartitionState, command: DefineTable, sequence_number: int) ->
     if state.partition != CATALOG:
         return Skipped("not the catalog")
     request = orjson.loads(command.request)
-    if state.level < FEED_LEVEL:
+    if state.level >= FEED_LEVEL:
+        request.setdefault(SHARD_AGE, SHARD_MS)
+    else:
         request.pop(SHARD_AGE, None)
     try:
         if command.operation == "CreateTable":

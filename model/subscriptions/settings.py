@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+import orjson
+
 from ..errors import ValidationError
 
 Check: TypeAlias = Callable[[str, Any], Any]
@@ -19,11 +21,12 @@ INVALID: Final = "One or more parameter values were invalid: "
 EVENTS: Final = ("INSERT", "MODIFY", "REMOVE", "READ")
 STARTS: Final = ("NOW", "HORIZON", "BEGINNING", "TIME", "NUMBERS", "SNAPSHOT")
 TABLES_MAX: Final = 100
+BYTES_MAX: Final = 64 * 1024
 PATTERNS_MAX: Final = 10
 NAME_RULE: Final = "of 1 to 128 letters, digits, dots, hyphens and underscores"
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
-_TABLE_NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
+_TABLE_NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,255}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,3})?")
 _NUMBER: Final = re.compile(r"[0-9]{1,40}")
 _PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,4}")
@@ -47,6 +50,8 @@ def check(name: str, request: Mapping[str, Any]) -> dict[str, Any]:
     settings = {member: check(member, given[member]) for member, check in _CHECKS.items()}
     if settings["DeadLetterTable"] in settings["TableNames"]:
         raise invalid("a subscription cannot read the table of its own dead letters")
+    if len(orjson.dumps(settings)) > BYTES_MAX:
+        raise invalid(f"all settings of a subscription may have {BYTES_MAX:,} bytes together")
     return settings
 
 

@@ -7,6 +7,7 @@ import orjson
 from foldb.log.commands import (
     Command,
     Context,
+    DefineSubscription,
     DefineTable,
     Delete,
     Entry,
@@ -14,12 +15,14 @@ from foldb.log.commands import (
     Genesis,
     Put,
     Record,
+    SubscriptionOperation,
     Update,
 )
 from foldb.materializer.fold import LEVEL, fold
 from foldb.materializer.fold.outcomes import Defined, Outcome
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.limits import limits_named
+from foldb.model.subscriptions import check
 from foldb.model.values import Item, check_item, dump
 
 CONTEXT = Context(request_id="R")
@@ -29,14 +32,14 @@ START = 1_700_000_000_000  # milliseconds
 class Ledger:
     """Folds each command as an entry of its own and keeps the records."""
 
-    def __init__(self, limits: str = "modern", base: int = 0) -> None:
+    def __init__(self, limits: str = "modern", base: int = 0, level: int = LEVEL) -> None:
         self.state = PartitionState()
         self.records: list[Record] = []
         self.now = START
         self.origin = bytes(16)
         self.number = 0
         self.limits = limits_named(limits)
-        self.fold(Genesis(bytes(16), 0, 1, base, LEVEL, "blake2b-64", limits))
+        self.fold(Genesis(bytes(16), 0, 1, base, level, "blake2b-64", limits))
 
     def fold(self, *commands: Command) -> Outcome:
         """Fold one entry and return the outcome of its last command."""
@@ -55,6 +58,17 @@ class Ledger:
         outcome = self.fold(define("CreateTable", 0, table_request(name, key, **settings)))
         assert isinstance(outcome, Defined), outcome
         return self.state.tables[outcome.definition.id]
+
+
+def subscribe(name: str, *tables: str, **settings: Any) -> DefineSubscription:
+    """The command that creates a subscription to these tables."""
+    request = check(name, {"TableNames": list(tables), "Sink": {"Kind": "python"}, **settings})
+    return about(name, "Create", **request)
+
+
+def about(name: str, operation: SubscriptionOperation, **request: Any) -> DefineSubscription:
+    """A command about a subscription."""
+    return DefineSubscription(operation, name, orjson.dumps(request), "uuid", CONTEXT)
 
 
 def define(operation: str, table: int, request: dict[str, Any], *, settle: bool = False) -> DefineTable:

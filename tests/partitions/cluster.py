@@ -41,7 +41,9 @@ class Cluster:
         sent: Every Relay that was ever offered, by (sender, receiver): for sending one again.
     """
 
-    def __init__(self, data: int = 3, now: Callable[[int], int] = lambda partition: START) -> None:
+    def __init__(
+        self, data: int = 3, now: Callable[[int], int] = lambda partition: START, level: int = LEVEL
+    ) -> None:
         self.partitions = data + 1
         self.data = data_partitions(self.partitions)
         self.states = [PartitionState() for _ in range(self.partitions)]
@@ -49,7 +51,7 @@ class Cluster:
         self.sent: dict[tuple[int, int], list[Relay]] = {}
         self._now = now
         for partition in range(self.partitions):
-            genesis = Genesis(LOG_ID, partition, self.partitions, 0, LEVEL, "blake2b-64", "modern")
+            genesis = Genesis(LOG_ID, partition, self.partitions, 0, level, "blake2b-64", "modern")
             self.fold(partition, genesis)
 
     @property

@@ -9,12 +9,13 @@ What a subscription reads is captured everywhere: its first for a table has the 
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from ....log.commands import Checkpoint, DefineSubscription
 from ....model.errors import (
+    LimitExceededError,
     RequestError,
     ResourceInUseError,
     ResourceNotFoundError,
@@ -27,10 +28,11 @@ from .. import definitions
 from ..outcomes import Done, Outcome, Refused, Skipped, Subscribed
 from ..state import FEED_LEVEL, PartitionState
 
-_TOO_EARLY = f"The log has not come to level {FEED_LEVEL} yet. Try again."
+SUBSCRIPTIONS_MAX: Final = 1000
+_TOO_EARLY: Final = f"The log has not come to level {FEED_LEVEL} yet. Try again."
 
 # Settings that make another subscription of it, or another place in the feed.
-_FIXED = ("TableNames", "Start", "Replay")
+_FIXED: Final = ("TableNames", "Start", "Replay")
 
 
 def define_subscription(state: PartitionState, command: DefineSubscription, sequence_number: int) -> Outcome:
@@ -71,6 +73,8 @@ def _create(state: PartitionState, command: DefineSubscription, request: dict[st
     settings = check(command.name, request)
     if command.name in state.subscriptions:
         raise ResourceInUseError(f"Subscription already exists: {command.name}")
+    if len(state.subscriptions) >= SUBSCRIPTIONS_MAX:
+        raise LimitExceededError(f"There is a limit of {SUBSCRIPTIONS_MAX:,} subscriptions")
     tables = tuple((name, _table_named(state, name)) for name in settings["TableNames"])
     subscription = Subscription(
         id=state.next_id,
