@@ -35,6 +35,8 @@ class Output:
         self._settings = settings
         is_terminal = settings.color is Color.ALWAYS or (sys.stdout is not None and sys.stdout.isatty())
         self._format = settings.format or (Format.TABLE if is_terminal else Format.JSONL)
+        self.draws = is_terminal and settings.format is None
+        """Whether nobody chose how data is written, and a person reads it: then lines may have colours."""
 
     @cached_property
     def stderr(self) -> "Console":
@@ -81,6 +83,11 @@ class Output:
                 self._block(row)
             case _:
                 self.rows([row])
+
+    def line(self, text: str) -> None:
+        """Write a line of data as it is; its colours go where there is no terminal to show them."""
+        colours = {Color.ALWAYS: True, Color.NEVER: False}.get(self._settings.color)
+        echo(text, color=colours)
 
     def say(self, text: str) -> None:
         """Tell the user something about the data; -q silences it."""

@@ -35,6 +35,10 @@ COMMANDS = {
     ),
     "explain": Place("commands.explain:app", "Say what a request reads or would write, and what it costs."),
     "capacity": Place("commands.capacity:app", "Plan capacity."),
+    "stream": Place("stream.stream:app", "Read the change feed: what was changed, when, and by whom."),
+    "trigger": Place(
+        "stream.trigger:app", "Call functions, commands, endpoints and topics when items change."
+    ),
     "log": Place("admin.log:app", "Read the log of a database, also while a server writes it, or copy it."),
     "verify": Place(
         "admin.verify:verify",

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -20,6 +20,12 @@ Ttl = Annotated[
     str | None, typer.Option("--ttl", metavar="NAME", help="Items expire at this attribute's epoch second.")
 ]
 
+View = Annotated[
+    Literal["both", "new", "old", "keys"], typer.Option("--view", help="What a new stream shows of items.")
+]
+
+_VIEWS = {"both": "NEW_AND_OLD_IMAGES", "new": "NEW_IMAGE", "old": "OLD_IMAGE", "keys": "KEYS_ONLY"}
+
 
 @app.command()
 def create(
@@ -35,6 +41,8 @@ def create(
         list[str] | None, typer.Option("--lsi", metavar="NAME=B:N", help="A local index; repeat it.")
     ] = None,
     ttl: Ttl = None,
+    stream: Annotated[bool, typer.Option("--stream", help="Keep its changes in a stream.")] = False,
+    view: View = "both",
     read: Read = None,
     write: Write = None,
     wait: Wait = True,
@@ -47,9 +55,10 @@ def create(
     Example: foldb table create Music Artist:S Song:S --gsi 'Genres=Genre:S,Album:S' --lsi 'Years=Year:N'
     """
     session: Session = ctx.obj
-    session.client.call(
-        "CreateTable", table_request(name, keys, gsi or [], lsi or [], _throughput(read, write))
-    )
+    request = table_request(name, keys, gsi or [], lsi or [], _throughput(read, write))
+    if stream:
+        request["StreamSpecification"] = _stream(view)
+    session.client.call("CreateTable", request)
     if wait or ttl:
         until_settled(session, name)
     if ttl:
@@ -91,6 +100,10 @@ def update(
     ] = None,
     ttl: Ttl = None,
     no_ttl: Annotated[bool, typer.Option("--no-ttl", help="Items do not expire any more.")] = False,
+    stream: Annotated[
+        bool | None, typer.Option("--stream/--no-stream", help="Enable a stream, or disable it.")
+    ] = None,
+    view: View = "both",
     read: Read = None,
     write: Write = None,
     on_demand: Annotated[bool, typer.Option("--on-demand", help="Pay per request.")] = False,
@@ -99,12 +112,14 @@ def update(
     ] = None,
     wait: Wait = True,
 ) -> None:
-    """Change a table's throughput, indexes, expiry or protection.
+    """Change a table's throughput, indexes, expiry, stream or protection.
 
     Example: foldb table update Music --gsi 'Years=Year:N,Album:S'
     """
     session: Session = ctx.obj
     request = _update_request(session, name, gsi, drop_gsi, _throughput(read, write), on_demand, protect)
+    if stream is not None:
+        request["StreamSpecification"] = _stream(view) if stream else {"StreamEnabled": False}
     if not request and not ttl and not no_ttl:
         raise CommandError("nothing to change: see `foldb table update --help`", ExitCode.USAGE)
     if request:
@@ -210,6 +225,10 @@ def _throughput(read: int | None, write: int | None) -> tuple[int, int] | None:
     if read is None or write is None:
         raise CommandError("provisioned throughput needs both --read and --write", ExitCode.USAGE)
     return read, write
+
+
+def _stream(view: str) -> dict[str, Any]:
+    return {"StreamEnabled": True, "StreamViewType": _VIEWS[view]}
 
 
 def _update_request(

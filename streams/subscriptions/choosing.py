@@ -6,6 +6,7 @@ All that a subscription sets must hold; of FilterCriteria's patterns one is enou
 handled. Nothing is decoded that no rule asks for.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +22,7 @@ from ..formats.delivery import Delivery, operation
 from .patterns import Pattern, compile_pattern
 
 _IMAGES: Final = frozenset(("OLD", "NEW"))
+_IMAGE: Final = re.compile(r"(?<![#:.\w])(OLD|NEW)(?!\w)")
 
 Test = Callable[[Delivery], bool]
 
@@ -93,7 +95,7 @@ class Chooser:
 def _filter(given: Mapping[str, Any] | None) -> Test | None:
     if given is None:
         return None
-    text, names = given["Expression"], given.get("ExpressionAttributeNames")
+    text, names = _placed(given["Expression"], given.get("ExpressionAttributeNames"))
     values = orjson.loads(
         orjson.dumps(given.get("ExpressionAttributeValues"))
     )  # a copy: it is made canonical
@@ -116,6 +118,14 @@ def _filter(given: Mapping[str, Any] | None) -> Test | None:
         return condition.holds(images, bound)
 
     return holds
+
+
+def _placed(text: str, names: Mapping[str, str] | None) -> tuple[str, Mapping[str, str] | None]:
+    """OLD and NEW are among DynamoDB's reserved words, so they go by placeholders."""
+    used = dict.fromkeys(match[0] for match in _IMAGE.finditer(text))
+    if not used:
+        return text, names
+    return _IMAGE.sub(r"#\1", text), {f"#{image}": image for image in used} | dict(names or {})
 
 
 def _patterns(given: Mapping[str, Any] | None) -> list[Pattern]:

@@ -1,0 +1,1 @@
+"""The change feed at a terminal: reading it (`stream`), what is called for it (`trigger`), what failed (`dlq`)."""

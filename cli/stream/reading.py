@@ -1,0 +1,129 @@
+"""Changes as rows, from wherever they can be had.
+
+a server      its feed, page by page; what that does not keep is folded out of the log, where it is a folder here
+a folder      the log itself, folded from its beginning: any change of any table that there ever was
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
+
+import orjson
+
+from ...streams.formats.delivery import Delivery
+from ...streams.formats.plain import plain
+from ..failures import CommandError, ExitCode, ServerError
+from ..logs.places import Readable, open_log
+from ..progress import progress
+from ..session import Session, is_address
+from .chosen import chooser
+from .past import Past, since
+from .since import Start
+
+Row = dict[str, Any]
+
+_PAGE: Final = 1000
+_WAIT_MS: Final = 20_000
+_NOT_KEPT: Final = "TrimmedDataAccessException"
+
+
+class Reading(Protocol):
+    """Changes of some tables, from a place on."""
+
+    @property
+    def where(self) -> str:
+        """Where they come from, and how far they go, in a few words."""
+        ...
+
+    def rows(self, *, follow: bool) -> Iterator[Row]:
+        """The changes up to the end, or for ever: as formats/plain.py tells them."""
+        ...
+
+
+def reading_of(session: Session, tables: list[str], start: Start, chosen: Row) -> Reading:
+    """The feed of the server; of a folder that nobody serves, its log."""
+    if is_address(session.settings.db) or session.url is not None:
+        return Served(session, tables, start, chosen)
+    return Folded(session, open_log(session.folder), tables, start, chosen)
+
+
+class Served:
+    """The feed of a server."""
+
+    def __init__(self, session: Session, tables: list[str], start: Start, chosen: Row) -> None:
+        self.where = "from the feed"
+        self._session = session
+        self._asked = (tables, start, chosen)
+        self._request: Row = (
+            ({"TableNames": tables} if tables else {}) | chosen | {"Start": start, "Limit": _PAGE}
+        )
+
+    def rows(self, *, follow: bool) -> Iterator[Row]:
+        """The changes up to the end, or for ever."""
+        after: Row = {}
+        try:
+            while True:
+                answer = self._session.client.admin("Changes", self._request | after)
+                yield from answer["Changes"]
+                if answer["IsEnd"] and not follow:
+                    return
+                after = {"After": answer["Next"]} | ({"WaitMs": _WAIT_MS} if answer["IsEnd"] else {})
+        except ServerError as failure:
+            if failure.name != _NOT_KEPT or after:
+                raise
+            reading = self._from_the_log(failure)
+        self.where = reading.where
+        yield from reading.rows(follow=follow)
+
+    def _from_the_log(self, failure: ServerError) -> "Folded":
+        """The same out of the log that the server writes, if it can be read from here."""
+        try:
+            folder = self._session.folder
+        except CommandError:
+            raise failure from None
+        return Folded(self._session, open_log(folder), *self._asked)
+
+
+class Folded:
+    """The changes that a log holds, which is folded from its beginning."""
+
+    where = "from the log"
+
+    def __init__(self, session: Session, log: Readable, tables: list[str], start: Start, chosen: Row) -> None:
+        self._session = session
+        self._log = log
+        self._tables = tables
+        self._start = start
+        self._within = since(start, log)
+        self._chooses = chooser(chosen).chooses
+
+    def rows(self, *, follow: bool) -> Iterator[Row]:
+        """The changes up to the end, or for ever."""
+        for delivery in self.deliveries(follow=follow):
+            yield orjson.loads(plain(delivery))
+
+    def deliveries(self, *, follow: bool) -> Iterator[Delivery]:
+        """The same, not yet written."""
+        settings, stderr = self._session.settings, self._session.output.stderr
+        total = sum(map(self._log.end, range(self._log.partitions)))
+        with progress(settings, stderr, "log", total) as advance:
+            past = Past(self._log, self._tables, advance)
+            yield from filter(self._chooses, self._first(past))
+        unknown = sorted({*self._tables} - past.names)
+        if unknown:
+            raise CommandError(
+                f"there was never a table {unknown[0]} in this log; `foldb log stats` names those that there are",
+                ExitCode.NOT_FOUND,
+            )
+        if follow:
+            yield from filter(self._chooses, past.follow())
+
+    def _first(self, past: Past) -> Iterator[Delivery]:
+        """What there is already: changes, items as they are, or nothing."""
+        changes = past.changes()
+        if self._start["At"] not in ("NOW", "SNAPSHOT"):
+            yield from filter(self._within, changes)
+            return
+        for _ in changes:
+            pass
+        if self._start["At"] == "SNAPSHOT":
+            yield from past.items()

@@ -1,0 +1,65 @@
+"""`foldb trigger replay`: deliver a stretch of history again, once it is known how much that is."""
+
+from typing import Annotated, Any
+
+import typer
+
+from ..failures import CommandError, ExitCode
+from ..output import counted
+from ..session import Session
+from ..values import read_item
+from .since import now, read_start, read_time
+
+
+def replay(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The trigger's name.")],
+    begin: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="PLACE", help="start, horizon, -1h, a time, @POSITION or a sequence number."
+        ),
+    ],
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Up to here; without it, up to now.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="Only this item: its key, or a JSON object.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how much it would be.")] = False,
+) -> None:
+    """Call a trigger again for what was changed before; the calls say that they are a replay.
+
+    First it is counted how many calls that is, and of how many keys; then it is asked. The trigger itself goes on as it
+    does, and its marks stay: the replay is a subscription of its own, which ends when it is done.
+
+    Example: foldb trigger replay receipts --from 2026-11-20 --dry-run
+    """
+    session: Session = ctx.obj
+    request: dict[str, Any] = {"Name": name, "From": read_start(begin, now)}
+    if request["From"]["At"] in ("NOW", "SNAPSHOT"):
+        raise CommandError(f"--from {begin}: a replay begins in the past", ExitCode.USAGE)
+    if end is not None:
+        request["To"] = {"Time": read_time(end, now, "--to")}
+    if key is not None:
+        request["Key"] = _key(session, name, key)
+    counts = session.client.admin("ReplaySubscription", request | {"DryRun": True})
+    told = {"trigger": name, "calls": counts["Calls"], "changes": counts["Changes"], "keys": counts["Keys"]}
+    if dry_run or not counts["Changes"]:
+        session.output.row(told)
+        session.output.say("nothing was called")
+        return
+    session.confirm(
+        f"Call {name} {counted(counts['Calls'], 'time')} again, for {counted(counts['Changes'], 'change')} of "
+        f"{counted(counts['Keys'], 'key')}?"
+    )
+    begun = session.client.admin("ReplaySubscription", request | {"DryRun": False})
+    session.output.row(told | {"replay": begun["Replay"]})
+    session.output.say(f"`foldb trigger show {begun['Replay']}` tells how far it is")
+
+
+def _key(session: Session, name: str, text: str) -> dict[str, Any]:
+    if text.lstrip().startswith("{"):
+        return read_item(text, "--key", is_typed=session.settings.typed)
+    tables = session.client.admin("DescribeSubscription", {"Name": name})["TableNames"]
+    return session.shape(tables[0]).read_key([text], is_typed=session.settings.typed)

@@ -1,0 +1,74 @@
+"""Where a reading of the feed begins or ends, as people write it.
+
+    start       the beginning of history                 2026-11-20, 2026-11-20T12:00:00Z   a time
+    horizon     the oldest change that the feed keeps    -1h                                so long ago
+    end, now    whatever comes from now on               @10482.3, @1:7,2:10482.3           a position or a cut
+    snapshot    all items as they are, then the changes  100000000000001048200030000        a sequence number
+
+A number is one of the database's only partition. Where there are several it has that before it, and there may be
+several with commas: 1:1000...,2:1000...; partitions that are not named, there or in a cut, are not read. The change
+with that number, or at that position, is the first; the Numbers of a Start are what comes before the first.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from ..durations import duration
+from ..failures import CommandError, ExitCode
+
+Start = dict[str, Any]
+
+_WORDS: Final = {
+    "start": "BEGINNING",
+    "beginning": "BEGINNING",
+    "horizon": "HORIZON",
+    "end": "NOW",
+    "now": "NOW",
+    "snapshot": "SNAPSHOT",
+}
+_NUMBER = r"[0-9]{21,40}"
+_NUMBERS = re.compile(rf"{_NUMBER}|[0-9]{{1,3}}:{_NUMBER}(,[0-9]{{1,3}}:{_NUMBER})*")
+_POSITION = re.compile(r"@([0-9]{1,3}:)?[0-9]{1,18}(\.[0-9]{1,5})?(,[0-9]{1,3}:[0-9]{1,18}(\.[0-9]{1,5})?)*")
+_ONLY: Final = "0"
+
+
+def read_start(text: str, clock: Callable[[], int], flag: str = "--from") -> Start:
+    """A Start as the server takes it; `clock` tells milliseconds since 1970.
+
+    >>> read_start("-1h", lambda: 3_600_001)
+    {'At': 'TIME', 'Time': 1}
+    """
+    if (word := _WORDS.get(text.lower())) is not None:
+        return {"At": word}
+    if _POSITION.fullmatch(text):
+        return {"At": "POSITION", "Position": text.removeprefix("@")}
+    if _NUMBERS.fullmatch(text):
+        parts = (part.rpartition(":") for part in text.split(","))
+        return {
+            "At": "NUMBERS",
+            "Numbers": {partition or _ONLY: str(int(number) - 1) for partition, _, number in parts},
+        }
+    return {"At": "TIME", "Time": read_time(text, clock, flag)}
+
+
+def read_time(text: str, clock: Callable[[], int], flag: str) -> int:
+    """Milliseconds since 1970, of a date, a date and time (of UTC unless it says so), or -1h for an hour ago."""
+    try:
+        if text.startswith("-"):
+            return clock() - duration(text[1:])
+        moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise CommandError(
+            f"{flag} {text}: write start, horizon, end, -1h, a time such as 2026-11-20T12:00:00Z, "
+            "@ and a position, or a sequence number",
+            ExitCode.USAGE,
+        ) from None
+    return max(0, round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000))
+
+
+def now() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

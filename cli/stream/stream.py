@@ -1,0 +1,106 @@
+"""`foldb stream`: the change feed of a database."""
+
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from ..commands.options import TableName
+from ..failures import CommandError, ExitCode
+from ..literals import Lifted
+from ..session import Session
+from ..values import write_json
+from .chosen import Events, Names, Pattern, Tables, Values, When, choice
+from .reading import reading_of
+from .since import now, read_start
+from .tail import tail
+
+app = typer.Typer(no_args_is_help=True, help="Read the change feed: what was changed, when, and by whom.")
+app.command()(tail)
+
+_COLUMNS = ("TableName", "Status", "StreamViewType", "StreamLabel", "Subscriptions")
+
+
+@app.command("list")
+def list_(ctx: typer.Context) -> None:
+    """Print whose changes are kept: tables with a stream, and those that a trigger watches.
+
+    Example: foldb stream list
+    """
+    session: Session = ctx.obj
+    session.output.rows(session.client.admin("Streams")["Streams"], first=_COLUMNS)
+
+
+@app.command()
+def describe(ctx: typer.Context, table: TableName) -> None:
+    """Print the streams of a table, what each partition keeps of it, and the shards of the newest.
+
+    Example: foldb stream describe Orders -o json
+    """
+    session: Session = ctx.obj
+    answer = session.client.admin("Streams", {"TableName": table})
+    if not answer["Streams"]:
+        raise CommandError(
+            f"{table} has no stream, and no trigger watches it: `foldb table update {table} --stream` enables one",
+            ExitCode.NOT_FOUND,
+        )
+    session.output.row(answer)
+
+
+@app.command()
+def stats(
+    ctx: typer.Context,
+    tables: Tables = None,
+    begin: Annotated[
+        str, typer.Option("--from", metavar="PLACE", help="As `foldb stream tail` takes it.")
+    ] = "horizon",
+    on: Events = None,
+    when: When = None,
+    pattern: Pattern = None,
+    values: Values = None,
+    names: Names = None,
+) -> None:
+    """Count the changes of each table: by what happened, how many keys, and how many bytes.
+
+    Example: foldb stream stats --table Orders --from -1h
+    """
+    session: Session = ctx.obj
+    chosen = choice(on or [], when, pattern or [], Lifted(names or [], values or []))
+    counts: dict[str, _Count] = {}
+    for row in reading_of(session, tables or [], read_start(begin, now), chosen).rows(follow=False):
+        counts.setdefault(row["table"], _Count()).take(row)
+    session.output.rows(
+        [{"table": name, **counts[name].told()} for name in sorted(counts)], first=("table", "changes")
+    )
+
+
+class _Count:
+    """What is counted of one table."""
+
+    def __init__(self) -> None:
+        self._operations: Counter[str] = Counter()
+        self._keys: Counter[str] = Counter()
+        self._bytes = self._transactions = 0
+        self._first = self._last = ""
+
+    def take(self, row: dict[str, Any]) -> None:
+        self._operations[row["op"]] += 1
+        self._keys[write_json(row["keys"])] += 1
+        self._bytes += sum(len(write_json(row[side])) for side in ("old", "new") if row[side] is not None)
+        self._transactions += row["tx"] is not None
+        self._first = self._first or row["time"]
+        self._last = row["time"]
+
+    def told(self) -> dict[str, Any]:
+        """As one row."""
+        count = self._operations.total()
+        return {
+            "changes": count,
+            **{name: self._operations[name] for name in ("INSERT", "MODIFY", "REMOVE")},
+            "in_transactions": self._transactions,
+            "keys": len(self._keys),
+            "most_of_a_key": max(self._keys.values()),
+            "bytes": self._bytes,
+            "first": self._first,
+            "last": self._last,
+        }

@@ -1,0 +1,260 @@
+"""`foldb trigger`: what is called when items change, how far each is, and what would be called."""
+
+from typing import Annotated, Any
+
+import typer
+
+from ..failures import CommandError, ExitCode
+from ..literals import Lifted
+from ..output import counted
+from ..session import Session
+from . import declare
+from .chosen import Events, Names, Pattern, Tables, Values, When, choice
+from .explaining import explain
+from .rehearsing import rehearse
+from .replaying import replay
+from .since import now, read_start
+
+app = typer.Typer(
+    no_args_is_help=True, help="Call functions, commands, endpoints and topics when items change."
+)
+
+TriggerName = Annotated[str, typer.Argument(metavar="NAME", help="The trigger's name.")]
+From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="PLACE",
+        help="end, horizon, start, snapshot, -1h, a time, @POSITION or a sequence number.",
+    ),
+]
+
+Row = dict[str, Any]
+
+
+@app.command()
+def add(
+    ctx: typer.Context,
+    name: TriggerName,
+    tables: Tables = None,
+    run: declare.Run = None,
+    python: declare.Python = None,
+    lambda_: declare.Lambda = None,
+    webhook: declare.Webhook = None,
+    kafka: declare.Kafka = None,
+    file: declare.File = None,
+    sink: declare.Sink = None,
+    on: Events = None,
+    when: When = None,
+    pattern: Pattern = None,
+    values: Values = None,
+    names: Names = None,
+    begin: From = "end",
+    batch: declare.Batch = None,
+    window: declare.Window = None,
+    tumbling: declare.Tumbling = None,
+    workers: declare.Workers = None,
+    retries: declare.Retries = None,
+    backoff: declare.Backoff = None,
+    max_age: declare.MaxAge = None,
+    bisect: declare.Bisect = None,
+    partial: declare.Partial = None,
+    policy: declare.Policy = None,
+    dlq: declare.Dlq = None,
+    timeout: declare.Timeout = None,
+    together: declare.Together = None,
+    max_lag: declare.MaxLag = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Change the trigger of that name: what is said, and nothing else."),
+    ] = False,
+) -> None:
+    """Have something called when items of a table change: of the table NAME, unless --table names others.
+
+    Commands and functions come from the folder that the server was given with --triggers. What is written once this
+    has ended is delivered; --from begins earlier.
+
+    Example: foldb trigger add receipts --table Orders --python receipts.py:send --when "NEW.Status = 'PAID'"
+    """
+    session: Session = ctx.obj
+    flags = {
+        "--run": run,
+        "--python": python,
+        "--lambda": lambda_,
+        "--webhook": webhook,
+        "--kafka": kafka,
+        "--file": file,
+    }
+    called = declare.sink_of(flags, sink)
+    settings = choice(on or [], when, pattern or [], Lifted(names or [], values or [])) | declare.settings_of(
+        batch=batch,
+        window=window,
+        tumbling=tumbling,
+        workers=workers,
+        retries=retries,
+        backoff=backoff,
+        max_age=max_age,
+        bisect=bisect,
+        partial=partial,
+        policy=policy,
+        dlq=dlq,
+        timeout=timeout,
+        together=together,
+        max_lag=max_lag,
+    )
+    if called:
+        settings["Sink"] = called
+    if replace:
+        _replace(session, name, settings)
+        return
+    if "Kind" not in called:
+        raise CommandError(
+            "say what is called: --run, --python, --lambda, --webhook, --kafka, --file, or --sink with its Kind",
+            ExitCode.USAGE,
+        )
+    request = {"Name": name, "TableNames": tables or [name], "Start": read_start(begin, now)} | settings
+    session.client.admin("CreateSubscription", request)
+    _tell(session, name)
+
+
+def _replace(session: Session, name: str, settings: Row) -> None:
+    if not settings:
+        raise CommandError("nothing to change: see `foldb trigger add --help`", ExitCode.USAGE)
+    session.client.admin("UpdateSubscription", {"Name": name} | settings)
+    _tell(session, name)
+
+
+@app.command("list")
+def list_(ctx: typer.Context) -> None:
+    """Print all triggers: what each calls, whether it runs, and how far it is behind.
+
+    Example: foldb trigger list
+    """
+    session: Session = ctx.obj
+    session.output.rows(
+        [_summary(each) for each in session.client.admin("ListSubscriptions")["Subscriptions"]],
+        first=("trigger", "tables", "calls", "status"),
+    )
+
+
+@app.command()
+def show(ctx: typer.Context, name: TriggerName) -> None:
+    """Print all that is known of a trigger: settings, marks, lag, rate, errors, blocked keys.
+
+    Example: foldb trigger show receipts -o json
+    """
+    session: Session = ctx.obj
+    session.output.row(_described(session, name))
+
+
+@app.command()
+def pause(
+    ctx: typer.Context,
+    name: TriggerName,
+    drain: Annotated[bool, typer.Option("--drain", help="Deliver what was written until now first.")] = False,
+) -> None:
+    """Stop calling, for now; nothing is lost, and `foldb trigger resume` goes on there.
+
+    Example: foldb trigger pause receipts --drain
+    """
+    session: Session = ctx.obj
+    session.client.admin("PauseSubscription", {"Name": name, "Drain": drain})
+    _tell(session, name)
+
+
+@app.command()
+def resume(ctx: typer.Context, name: TriggerName) -> None:
+    """Go on calling, from where the trigger was.
+
+    Example: foldb trigger resume receipts
+    """
+    session: Session = ctx.obj
+    session.client.admin("ResumeSubscription", {"Name": name})
+    _tell(session, name)
+
+
+@app.command()
+def reset(ctx: typer.Context, name: TriggerName, begin: From) -> None:
+    """Set a trigger to another place, after asking: what comes behind it is delivered, again or not at all.
+
+    Example: foldb trigger reset receipts --from 2026-11-20T12:00:00Z
+    """
+    session: Session = ctx.obj
+    start = read_start(begin, now)
+    _described(session, name)
+    session.confirm(f"Set {name} to {begin}? What comes behind it is delivered, also what was before.")
+    session.client.admin("ResetSubscription", {"Name": name, "Start": start})
+    _tell(session, name)
+
+
+@app.command()
+def remove(ctx: typer.Context, name: TriggerName) -> None:
+    """Remove a trigger, after asking; the table of its dead letters stays.
+
+    Example: foldb trigger remove receipts --yes
+    """
+    session: Session = ctx.obj
+    described = _described(session, name)
+    session.confirm(f"Remove the trigger {name} on {', '.join(described['TableNames'])}?")
+    session.client.admin("RemoveSubscription", {"Name": name})
+    session.output.say(f"{name}: removed")
+
+
+@app.command()
+def lag(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A trigger; all, if none is named.")
+    ] = None,
+) -> None:
+    """Print how far triggers are behind, partition by partition: in changes, and in seconds.
+
+    Example: foldb trigger lag receipts
+    """
+    session: Session = ctx.obj
+    if name is None:
+        described = session.client.admin("ListSubscriptions")["Subscriptions"]
+    else:
+        described = [_described(session, name)]
+    rows = [{"trigger": each["Name"], **_lag(lagging)} for each in described for lagging in each["Lag"]]
+    session.output.rows(rows, first=("trigger", "partition", "changes", "seconds"))
+    behind = sum(row["changes"] for row in rows)
+    session.output.say(f"{counted(behind, 'change')} behind")
+
+
+app.command()(replay)
+app.command("test")(rehearse)
+app.command()(explain)
+
+
+def _described(session: Session, name: str) -> Row:
+    described: Row = session.client.admin("DescribeSubscription", {"Name": name})
+    return described
+
+
+def _tell(session: Session, name: str) -> None:
+    session.output.row(_summary(_described(session, name)))
+
+
+def _summary(described: Row) -> Row:
+    lag = described["Lag"]
+    return {
+        "trigger": described["Name"],
+        "tables": described["TableNames"],
+        "calls": declare.sink_text(described["Sink"]),
+        "status": described["Status"],
+        **({"reason": described["Reason"]} if described.get("Reason") else {}),
+        "behind": sum(each["Records"] for each in lag),
+        "seconds": max((each["Milliseconds"] for each in lag), default=0) / 1000,
+        "dead": described["DeadLetters"],
+        "last_error": described["LastError"],
+    }
+
+
+def _lag(lag: Row) -> Row:
+    return {
+        "partition": lag["Partition"],
+        "changes": lag["Records"],
+        "seconds": lag["Milliseconds"] / 1000,
+        "mark": lag["Mark"],
+    }

@@ -1,0 +1,137 @@
+"""Where a reading of the feed begins: from what a request says to the numbers that come before, by partition.
+
+{"At": "NOW"}, {"At": "HORIZON"}, {"At": "TIME", "Time": ms}      the feeds are asked
+{"At": "NUMBERS", "Numbers": {partition: number}}                 as it is: only what comes after is read
+{"At": "POSITION", "Position": "1:7,2:10482.3"}                   from that position on, computed
+{"At": "BEGINNING"}                                               before all numbers
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ...log.commands import Cut
+from ...materializer.feed import FedPartition, FindNumber, Number
+from ...materializer.fold.outcomes import sequence_number
+from ...model.errors import RequestError, TrimmedDataAccessError, ValidationError
+from ..reaching import read_place
+from ..routing.joining import Join
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+After: TypeAlias = dict[int, int]
+"""By partition the number after which one reads. What is not named is not read."""
+
+Start: TypeAlias = dict[str, Any]
+
+NOT_KEPT: Final = (
+    "The changes of a table are kept while it has a stream or a subscription, "
+    "and for as long as --stream-retention says"
+)
+
+_END_OF_TIME: Final = 2**62
+_TIMES: Final = {"NOW": _END_OF_TIME, "HORIZON": 0}
+
+
+def read_start(node: "Node", start: Any) -> Start:
+    """A Start as it may be asked for, without positions: those are numbers from here on.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    at = start.get("At") if isinstance(start, dict) else None
+    match at:
+        case "NOW" | "HORIZON" | "BEGINNING" | "SNAPSHOT":
+            return {"At": at}
+        case "TIME":
+            return {"At": at, "Time": whole(start, "Time", -1, 0, _END_OF_TIME)}
+        case "NUMBERS":
+            numbers = read_after(start.get("Numbers"))
+        case "POSITION":
+            numbers = _of_position(node, str(start.get("Position")))
+        case _:
+            raise ValidationError(
+                "Start.At must be one of NOW, HORIZON, BEGINNING, TIME, NUMBERS, POSITION, SNAPSHOT"
+            )
+    return {"At": "NUMBERS", "Numbers": {str(number): str(after) for number, after in numbers.items()}}
+
+
+def read_after(numbers: Any) -> After:
+    """Sequence numbers by partition, as JSON says them.
+
+    Raises:
+        ValidationError: They are not.
+    """
+    if not isinstance(numbers, dict) or not all(
+        key.isdecimal() and isinstance(text, str) and text.isdecimal() and len(text) <= 40 and len(key) <= 4
+        for key, text in numbers.items()
+    ):
+        raise ValidationError("Numbers and After must say of partitions a sequence number, both as text")
+    return {int(key): int(text) for key, text in numbers.items()}
+
+
+def whole(body: dict[str, Any], name: str, default: int, least: int, most: int) -> int:
+    """A member that is an integer.
+
+    Raises:
+        ValidationError: It is not, or out of its range.
+    """
+    value = body.get(name, default)
+    if type(value) is not int or not least <= value <= most:
+        raise ValidationError(f"{name} must be an integer from {least} to {most}")
+    return value
+
+
+def resolve(
+    node: "Node", tables: list[int], start: Start, done: Callable[[After | RequestError], None]
+) -> None:
+    """Find the numbers after which tables are read; of several tables, the first of them."""
+    partitions: dict[int, FedPartition] = node.partitions_of_feed()
+    at = start["At"]
+    if at == "NUMBERS":
+        done(read_after(start["Numbers"]))
+        return
+    if at in ("BEGINNING", "SNAPSHOT") or not tables:
+        done(dict.fromkeys(partitions, 0))
+        return
+    time_ms = start.get("Time", _TIMES.get(at, 0))
+    asked = [(number, table) for number in partitions for table in tables]
+    join = Join(len(asked), lambda answers, _: done(_found(node, start, asked, answers)))
+    for nth, (number, table) in enumerate(asked):
+        partitions[number].feed(FindNumber(table, time_ms), partial(join.answered, nth))
+
+
+def _found(
+    node: "Node", start: Start, asked: list[tuple[int, int]], answers: list[Number | RequestError]
+) -> After | RequestError:
+    after: After = {}
+    for (number, table), answer in zip(asked, answers, strict=True):
+        if isinstance(answer, RequestError):
+            return answer
+        if start["At"] == "TIME" and answer.after <= answer.kept_after and not _is_all_kept(node, table):
+            return TrimmedDataAccessError(NOT_KEPT)
+        found = answer.kept_after if start["At"] == "HORIZON" else answer.after
+        after[number] = min(found, after.get(number, found))
+    return after
+
+
+def _is_all_kept(node: "Node", table: int) -> bool:
+    """Whether the feed keeps all changes that a table ever had: its stream is as old, and not too old."""
+    definition = node.state.tables[table].definition
+    stream, retention = definition.stream, node.settings.stream_retention_ms
+    if stream is None or not stream.enabled or stream.created_ms > definition.created_ms:
+        return False
+    return not retention or node.state.log_time - stream.created_ms < retention
+
+
+def _of_position(node: "Node", text: str) -> After:
+    place = read_place(text, node.partitions.count)
+    positions = place.positions if isinstance(place, Cut) else (place,)
+    return {
+        each.partition: sequence_number(
+            node.log.genesis(each.partition).base + each.offset, each.index or 0, 0
+        )
+        - 1
+        for each in positions
+    }
