@@ -25,7 +25,7 @@ from ..codec import encode_entry
 from ..commands import Entry, Genesis
 from ..log import Appended, Deliver, Done
 from .beginning import begin
-from .client import Clients
+from .client import Clients, end
 from .messages import HEAD
 
 # A producer that does not get an entry acknowledged for so long is left. Brokers need less to agree on a new leader.
@@ -36,7 +36,6 @@ WATCH_SECONDS: Final = 0.25
 BACKOFF_SECONDS: Final = 0.02
 BACKOFF_MAX_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 5.0
-END_SECONDS: Final = 1.0
 
 # No client's clock comes so low: with this as its time, a record was not given one by the broker.
 _NO_TIME: Final = 0
@@ -113,7 +112,7 @@ class Appends:
             self._changed.wait_for(lambda: not self._pending, CLOSE_SECONDS)
             left, self._pending = self._pending, set()
         self._over.set()
-        _end(self._producer)
+        end(self._producer)
         for append in left:
             self._answer(append, AppendUnknownError("the log was closed before Kafka answered"))
 
@@ -170,7 +169,7 @@ class Appends:
             return
         logger.warning("%s: an entry is not acknowledged, it is sent again by another producer", self._topic)
         left, self._producer = self._producer, self._clients.producer()
-        _end(left)
+        end(left)
         for append in list(self._pending):
             if append.passed:
                 self._settle(append, AppendUnknownError("its owner went on"))
@@ -195,15 +194,3 @@ class Appends:
 
         with suppress(RuntimeError):  # the owner's loop is closed
             self._deliver(answer)
-
-
-def _end(producer: KafkaProducer) -> None:
-    """Close it at once; what is under way fails."""
-    with suppress(KafkaError):
-        producer.close(timeout=0)
-        return
-    # It wants to wait for what is under way, and goes on. So its thread is told to drop that first.
-    producer._sender.force_close()
-    producer._sender.join(END_SECONDS)
-    with suppress(KafkaError):
-        producer.close(timeout=0)

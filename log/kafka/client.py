@@ -5,6 +5,7 @@ that is silent is left after two seconds and not after thirty, and nothing is gu
 """
 
 import logging
+from contextlib import suppress
 from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
@@ -23,6 +24,7 @@ NEVER_MS: Final = 24 * 3_600_000
 FETCH_MAX_WAIT_MS: Final = 100
 """How long a fetch stays with the broker that finds nothing; so long may it take to begin to follow a partition."""
 BOOTSTRAP_TIMEOUT_MS: Final = 20_000
+END_SECONDS: Final = 1.0
 
 # Its lines repeat what was asked for, and say "error" of what is tried again. What an operator needs to know the log
 # says itself.
@@ -38,16 +40,7 @@ class Clients:
 
     def producer(self) -> KafkaProducer:
         """One that knows the topic already, and therefore never waits when it is given something to send."""
-        producer = self._make(
-            KafkaProducer,
-            acks="all",
-            enable_idempotence=True,
-            batch_size=BATCH_BYTES,
-            max_request_size=MESSAGE_BYTES,
-            linger_ms=0,
-            delivery_timeout_ms=NEVER_MS,
-            max_block_ms=BOOTSTRAP_TIMEOUT_MS,
-        )
+        producer = self.producer_for_any()
         try:
             producer.partitions_for(self.address.topic)
         except KafkaError as error:
@@ -55,6 +48,22 @@ class Clients:
         # From now on that is known. If it should not be, then a loop is not to stand still for it.
         producer.config["max_block_ms"] = 5
         return producer
+
+    def producer_for_any(self, linger_ms: int = 0) -> KafkaProducer:
+        """One for whatever topics; it waits where it is given something for one that it does not know yet.
+
+        It keeps what it is given for so long: one request for many costs less, and each is acknowledged later.
+        """
+        return self._make(
+            KafkaProducer,
+            acks="all",
+            enable_idempotence=True,
+            batch_size=BATCH_BYTES,
+            max_request_size=MESSAGE_BYTES,
+            linger_ms=linger_ms,
+            delivery_timeout_ms=NEVER_MS,
+            max_block_ms=BOOTSTRAP_TIMEOUT_MS,
+        )
 
     def consumer(self, **configuration: Any) -> KafkaConsumer:
         """One that is given partitions and positions, and never moves them by itself."""
@@ -106,6 +115,18 @@ class Clients:
         else:
             step = "`compose/kafka-local start` starts one on this machine."
         return LogError(f"cannot reach Kafka at {servers} ({type(error).__name__}). {step}")
+
+
+def end(producer: KafkaProducer) -> None:
+    """Close it at once; what is under way fails."""
+    with suppress(KafkaError):
+        producer.close(timeout=0)
+        return
+    # It wants to wait for what is under way, and goes on. So its thread is told to drop that first.
+    producer._sender.force_close()
+    producer._sender.join(END_SECONDS)
+    with suppress(KafkaError):
+        producer.close(timeout=0)
 
 
 def _net_client(**configuration: Any) -> KafkaNetClient:

@@ -1,0 +1,88 @@
+"""A change in Avro, for readers that want types: the plain format's members, in single-object encoding.
+
+    message ::= C3 01 fingerprint body
+
+A reader finds the schema by its fingerprint, CRC-64-AVRO of its canonical form. Items are bytes of DynamoDB JSON. The
+schema is in every topic ever written: a change of it is another schema, and this one stays.
+"""
+
+from functools import cache
+from typing import Any, Final
+
+from ...log.avro import long, optional, optional_text, sized, text
+from ...log.commands import Position
+from ...materializer.fold.outcomes import Tx, place_of
+from ...model.values import dump
+from .delivery import Delivery, operation
+
+_OPERATIONS: Final = ("INSERT", "MODIFY", "REMOVE", "READ")
+
+SCHEMA: Final[dict[str, Any]] = {
+    "type": "record",
+    "name": "foldb.Change",
+    "fields": [
+        {"name": "table", "type": "string"},
+        {"name": "op", "type": {"type": "enum", "name": "foldb.Op", "symbols": list(_OPERATIONS)}},
+        {"name": "keys", "type": "bytes"},
+        {"name": "old", "type": ["null", "bytes"]},
+        {"name": "new", "type": ["null", "bytes"]},
+        {"name": "number", "type": "string"},
+        {"name": "position", "type": "string"},
+        {"name": "time", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {
+            "name": "tx",
+            "type": [
+                "null",
+                {
+                    "type": "record",
+                    "name": "foldb.Tx",
+                    "fields": [
+                        {"name": "id", "type": "string"},
+                        {"name": "n", "type": "int"},
+                        {"name": "of", "type": "int"},
+                    ],
+                },
+            ],
+        },
+        {"name": "principal", "type": ["null", "string"]},
+        {"name": "requestId", "type": "string"},
+        {"name": "source", "type": "string"},
+        {"name": "depth", "type": "int"},
+    ],
+}
+
+
+def message(delivery: Delivery) -> bytes:
+    """The change with the mark of its schema."""
+    change, partition, table = delivery
+    request_id, _, principal, source, depth = change.context.fields()
+    position = Position(partition, *place_of(change.sequence_number))
+    return b"".join(
+        (
+            _head(),
+            text(table.name),
+            long(_OPERATIONS.index(operation(change))),
+            sized(dump(table.key.decode(change.pk, change.sk))),
+            optional(change.old),
+            optional(change.new),
+            text(str(change.sequence_number)),
+            text(position.text(table.partitions)),
+            long(change.time),
+            _tx(change.tx),
+            optional_text(principal),
+            text(request_id),
+            text(source),
+            long(depth),
+        )
+    )
+
+
+def _tx(tx: Tx | None) -> bytes:
+    return long(0) if tx is None else b"%b%b%b%b" % (long(1), text(tx.id), long(tx.n), long(tx.of))
+
+
+@cache
+def _head() -> bytes:
+    from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+    return b"\xc3\x01" + bytes.fromhex(fingerprint(to_parsing_canonical_form(SCHEMA), "CRC-64-AVRO"))

@@ -1,0 +1,5 @@
+"""What tests of sinks ask for."""
+
+from tests.broker import kafka
+
+__all__ = ["kafka"]
