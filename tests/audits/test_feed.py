@@ -26,9 +26,15 @@ from tests.reliability import record
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 SEEDS = range(4 if SOAK else 1)
-CYCLES, WRITES, WRITERS, BATCHES = (25, 1500, 6, 12) if SOAK else (3, 250, 4, 1)
+CYCLES, WRITES, WRITERS, BATCHES = (25, 1500, 6, 12) if SOAK else (2, 250, 4, 1)
 LAYOUTS = [("--partitions", "1"), ("--partitions", "3")] if SOAK else [("--partitions", "2")]
-ROLL = ("--shard-age", "2s" if SOAK else "400ms", "--segment-bytes", "300000", "--ttl-interval", "50")
+# Shards that roll, segments that end, and starts from a snapshot with the rest of the log to fold.
+OFTEN = (
+    ["--shard-age", "2s", "--snapshot-every", "20000"]
+    if SOAK
+    else ["--shard-age", "400ms", "--snapshot-every", "300"]
+)
+OPTIONS = [*OFTEN, "--segment-bytes", "300000", "--ttl-interval", "50"]
 PATIENCE_S = 600 if SOAK else 40
 pytestmark = [pytest.mark.soak] if SOAK else []
 
@@ -40,12 +46,14 @@ def test_every_change_is_seen_once_and_in_order_though_the_server_is_killed(
 ) -> None:
     ledger, failures, count = Ledger(), 1, 0
     try:
-        whole, arn = suffer(seed, tmp_path, ledger, [*layout, *ROLL])
+        whole, arn = suffer(seed, tmp_path, ledger, [*layout, *OPTIONS])
         count = sum(map(len, whole.values()))
-        assert whole == again(tmp_path, arn, [*layout, *ROLL]), "after a start"
+        assert whole == again(tmp_path, arn, [*layout, *OPTIONS]), "after a start"
         for folder in ("changes", "snapshots"):
             shutil.rmtree(tmp_path / folder, ignore_errors=True)
-        assert whole == again(tmp_path, arn, [*layout, *ROLL]), "after a start without the files of the feed"
+        assert whole == again(tmp_path, arn, [*layout, *OPTIONS]), (
+            "after a start without the files of the feed"
+        )
         assert by_partition(whole) == by_partition(refolded(tmp_path)), "what the log folds to"
         failures = 0
     finally:
