@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...model.errors import FoldbError
-from .frames import Head, encode, receive
+from .frames import LENGTH, Head, decode, encode
 
 _READ_AT_ONCE: Final = 64 * 1024
 _READS_MOST: Final = 16
 _LOGGED_MOST: Final = 64 * 1024
 _TAIL: Final = 8 * 1024
+_ANSWER_MOST: Final = 16 << 20
 _STACKS_S: Final = 0.25
 
 # Frames of a stack that are the child's own.
@@ -206,11 +207,18 @@ class Child:
 
     async def _answer(self) -> Head:
         while True:
-            head, _ = await receive(self._reader)
+            head = await self._receive()
             if "group" not in head:
                 self._group = None
                 return head
             self._group = head["group"]
+
+    async def _receive(self) -> Head:
+        (length,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
+        if length > _ANSWER_MOST:
+            raise ConnectionError(f"an answer of {length} bytes")
+        head, _ = decode(await self._reader.readexactly(length))
+        return head
 
     async def _stacks(self) -> str:
         """The last of what it printed and, unless a command runs there, where it is in the user's code."""

@@ -111,12 +111,12 @@ class Sink(Protocol):
 
     Up to as many `deliver` are under way at a time as the subscription has lanes, one a lane. A `deliver` that is
     cancelled ends soon; what it had begun may have happened.
-
-    Attributes:
-        version: Tells one state of the code or settings that are called from another; letters and checkpoints name it.
     """
 
-    version: str
+    @property
+    def version(self) -> str:
+        """Tells one state of the code or settings that are called from another; letters and checkpoints name it."""
+        ...
 
     async def start(self) -> None:
         """Get ready. What it raises is told as the subscription's last error, and it is started again later."""
@@ -150,6 +150,7 @@ class Surroundings:
         destinations: `kafka://HOST:PORT/PREFIX` for topics; None where there is no Kafka.
         kafka: The file that says how brokers are spoken to.
         scratch: A folder for what need not stay.
+        data: The folder of the database, for what is to stay; None where it is in memory.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -166,3 +167,4 @@ class Surroundings:
     kafka: Path | None
     scratch: Path
     reports_failures: bool = False
+    data: Path | None = None

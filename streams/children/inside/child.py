@@ -6,19 +6,17 @@ python -m foldb.streams.children.inside.child FD LIMITS: FD is its end of a sock
 """
 
 import faulthandler
-import json
-import os
-import select
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
-from ..frames import Head, encode, receive_blocking
+import orjson
+
+from ..frames import Head, encode, receive
 from . import limits
+from .ending import end, end_with
 from .errors import told
 from .modules import Modules
 
@@ -73,41 +71,18 @@ class Session:
         self._channel.sendall(encode(head))
 
 
-def _end_with(channel: socket.socket) -> None:
-    """When the other end is gone end at once, whatever runs here, with all that was started here."""
-
-    def watch() -> None:
-        poll = select.poll()
-        poll.register(channel, 0)  # a hang-up is always told
-        poll.poll()
-        end()
-
-    threading.Thread(target=watch, name="foldb-watch", daemon=True).start()
-
-
-def end() -> None:
-    """End this process and its group."""
-    from .commands import running
-
-    for group in running:
-        with suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
-    os.killpg(0, signal.SIGKILL)
-
-
 def main(arguments: list[str]) -> None:
     """Answer until the server is gone."""
     channel = socket.socket(fileno=int(arguments[0]))
     # Asked for when a call takes too long: where it is, told by C code, which no loop of Python's keeps away.
     faulthandler.register(signal.SIGUSR1, all_threads=False, chain=False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C on a terminal is for the server, which then ends us
-    _end_with(channel)
-    given: dict[str, Any] = json.loads(arguments[1])
-    limits.set_limits(**given)
+    end_with(channel)
+    limits.set_limits(**orjson.loads(arguments[1]))
     session = Session(channel)
     while True:
         try:
-            head, body = receive_blocking(channel)
+            head, body = receive(channel)
         except (EOFError, OSError):
             end()
         channel.sendall(encode(session.answer(head, body)))

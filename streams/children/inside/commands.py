@@ -14,10 +14,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ..frames import Head
+from .ending import running
 from .modules import Modules
-
-running: set[int] = set()
-"""The groups of commands that run now: they end with this process."""
 
 
 def load(_modules: Modules, head: Head, say: Callable[[Head], None]) -> Callable[[Head, bytes], Head]:

@@ -7,18 +7,20 @@
 Which it is, is what its first parameter's annotation says; one that says nothing gets one change at a time.
 """
 
-import asyncio
 import collections.abc
 import inspect
 import typing
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..change import Change, ChangeError, Window, read_changes, time_of
 from ..frames import Head
 from . import telemetry
 from .errors import told
 from .modules import Modules
+
+if TYPE_CHECKING:
+    import asyncio
 
 _BATCHES: Final = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
 
@@ -39,7 +41,7 @@ class Function:
         self._subscription = subscription
         self._takes_batch = takes_batch(function)
         self._takes_window = len(_positional(function)) > 1
-        self._runner = asyncio.Runner()
+        self._runner: asyncio.Runner | None = None
 
     def call(self, head: Head, body: bytes) -> Head:
         """Call it with what `body` tells of; the answer is `{}`, `{"state": ...}` or what went wrong."""
@@ -67,7 +69,15 @@ class Function:
 
     def _run(self, *arguments: Any) -> Any:
         answer = self._function(*arguments)
-        return self._runner.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
+        return self._await(answer) if inspect.isawaitable(answer) else answer
+
+    def _await(self, answer: Any) -> Any:
+        """Run it on a loop that lasts from call to call, so that what the function keeps open on it stays."""
+        if self._runner is None:
+            import asyncio  # which takes as long to load as all else here
+
+            self._runner = asyncio.Runner()
+        return self._runner.run(_awaited(answer))
 
 
 def takes_batch(function: Callable[..., Any]) -> bool:

@@ -7,19 +7,18 @@ of exactly what was imported. No compiled file is read or written either: those 
 """
 
 import importlib
-import importlib.abc
-import importlib.machinery
 import sys
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 _PACKAGE: Final = "__init__.py"
 
 
-class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Finds and loads what is in `texts`: module -> (path, text)."""
+class Modules:
+    """Finds and loads what is in `texts`: module -> (path, text). Both a finder and a loader, as importlib has them."""
 
     def __init__(self, texts: Mapping[str, Sequence[str]]) -> None:
         self._texts = texts
@@ -29,17 +28,18 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         """Be asked first, so that the user's `secrets.py` is what a user's `import secrets` means."""
         sys.meta_path.insert(0, self)
 
-    def find_spec(
-        self, fullname: str, _path: object = None, _target: object = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         """Say that a module is ours."""
         if fullname not in self._texts:
             return None
-        spec = importlib.machinery.ModuleSpec(
-            fullname, self, origin=self._texts[fullname][0], is_package=self.is_package(fullname)
+        spec = ModuleSpec(
+            fullname, cast(Any, self), origin=self._texts[fullname][0], is_package=self.is_package(fullname)
         )
         spec.has_location = True
         return spec
+
+    def create_module(self, _spec: ModuleSpec) -> None:
+        """Have Python make it as it makes any."""
 
     def is_package(self, fullname: str) -> bool:
         """Whether it has modules below it."""

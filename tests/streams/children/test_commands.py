@@ -47,9 +47,9 @@ def test_what_an_item_holds_reaches_stdin_and_nothing_else(folder: Folder, text:
     """Not a command line, not the environment; and a line end in a text ends no line."""
     folder.write(
         "copy.sh",
-        '#!/bin/sh\ncat > "$OUT"\n[ $# = 1 ] || exit 9\nenv | grep -q touch && exit 8\ntest -e pwned && exit 7\nexit 0\n',
+        COPY + "[ $# = 1 ] || exit 9\nenv | grep -q touch && exit 8\ntest -e pwned && exit 7\nexit 0\n",
     )
-    item = order(customer=text, note={"S": text}, **{text.strip() or "n": {"S": text}})
+    item = {**order(customer=text, note={"S": text}), text.strip(): {"S": text}}
 
     assert folder.deliver(command("./copy.sh", "one"), [delivery(None, item)]) == Handled()
 

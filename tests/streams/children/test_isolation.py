@@ -159,7 +159,7 @@ def test_a_delivery_that_is_cancelled_ends_soon_and_leaves_no_process(hostile: F
 
 
 def test_a_process_that_forked_and_is_gone_does_not_keep_the_batch(hostile: Folder) -> None:
-    """A fork has the socket too: that the child is gone is then not told by it, but by the time that a call may take."""
+    """A fork has the socket too. That the child is gone is then told by the time that a call may take."""
     hostile.write(
         "app.py",
         """
