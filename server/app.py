@@ -115,11 +115,13 @@ class Serving:
             raise
         host, port = self.listener.address
         self.node.settings = replace(self.settings, host=host, port=port)  # the port that it got
+        self.node.triggers.start()
         if self.settings.path is not None:
             _write_address(self.settings.path, self.url)
 
     async def stop(self) -> None:
-        """Hand over to other nodes, finish what is in flight and let go of the log."""
+        """Call nobody any more, hand over to other nodes, finish what is in flight and let go of the log."""
+        await self.node.triggers.stop()
         if self.cluster is not None:
             await self.cluster.leave()
         if self.settings.path is not None:

@@ -26,6 +26,7 @@ from .partitions.rebuilding import RebuildJob
 from .reply import Reply
 from .routing import Nowhere, Router
 from .settings import Settings
+from .triggers import Triggers
 
 _USABLE = frozenset(("ACTIVE", "UPDATING"))
 
@@ -49,6 +50,7 @@ class Node:
         clock: Milliseconds since 1970.
         random_bytes: Draws that many random bytes.
         counts: Counts the items of tables for those who describe them.
+        triggers: The subscriptions that run here.
         rebuilding: The last rebuild of a table, under way or done.
         cluster: This node among those that share its log; None where it is alone.
     """
@@ -113,6 +115,7 @@ class Node:
             self.partition = ConflictingPartition(
                 self.partition, settings.transaction_conflicts, random_bytes, lambda: self.position
             )
+        self.triggers = Triggers(self)
         self.counts = Counter(clock, settings.count_refresh_ms, self.router)
         self.partitions.memory.look()
         if settings.log is None:  # else it is settled with the other nodes who leads

@@ -49,6 +49,7 @@ class Settings:
         insecure_plaintext: Whether keys without TLS are enough for an address that other machines can reach.
         stream_retention_ms: For how much log time streams can be read; 0 for ever. The log keeps all in any case.
         shard_age_ms: After how much log time a shard of a new stream is followed by another.
+        runs_triggers: Whether subscriptions are served; a command that opens a folder for a moment does not.
         triggers: The folder that Python functions and commands of triggers come from; None lets none run.
         webhooks: Addresses and networks of this machine or of private networks that triggers may call all the same.
         destinations: `kafka://HOST:PORT/PREFIX` of triggers that write to topics; None is where the log is.
@@ -90,6 +91,7 @@ class Settings:
     insecure_plaintext: bool = False
     stream_retention_ms: int = 24 * 3600 * 1000
     shard_age_ms: int = 4 * 3600 * 1000
+    runs_triggers: bool = True
     triggers: Path | None = None
     webhooks: tuple[str, ...] = ()
     destinations: str | None = None

@@ -219,6 +219,7 @@ class Stage:
         self.feeds = {number: FakePartition(number) for number in numbers}
         self.feed = next(iter(self.feeds.values()))
         self.letters: dict[Key, dict[int, Letter]] = defaultdict(dict)
+        self.written_letters: dict[tuple[Key, int], int] = {}  # and how much had been handled by then
         self.letters_fail = 0.0
         self.calls: list[Call] = []
         self.handled: list[tuple[int, Delivery]] = []  # with the life in which it was
@@ -290,7 +291,8 @@ class Stage:
         """Note what the sink did."""
         done = list(batch.changes)
         if isinstance(verdict, Partly):
-            done = done[: [each.change.sequence_number for each in done].index(verdict.number)]
+            places = [(each.partition, each.change.sequence_number) for each in done]
+            done = done[: places.index((verdict.partition, verdict.number))]
         elif isinstance(verdict, Failed):
             done = []
         self.handled += [(self.life, each) for each in done]
@@ -340,7 +342,9 @@ class _Letters:
         await self._work()
         for letter in letters:
             number = letter.delivery.change.sequence_number
-            self._stage.letters[key_of(letter.delivery)].setdefault(number, letter)
+            key = key_of(letter.delivery)
+            self._stage.letters[key].setdefault(number, letter)
+            self._stage.written_letters.setdefault((key, number), len(self._stage.handled))
 
     async def _work(self) -> None:
         await asyncio.sleep(0.002)

@@ -7,6 +7,7 @@ import pytest
 
 from foldb.streams.formats.delivery import Delivery
 from foldb.streams.sinks.sink import Batch, Failed, Handled, Partly, Verdict
+from foldb.streams.subscriptions.letters import key_of
 from tests.streams.subscriptions.stage import Stage, body_of
 from tests.streams.subscriptions.virtual import run
 
@@ -138,26 +139,7 @@ def assert_order_of_keys(stage: Stage) -> None:
 
 
 def assert_letters_hold_back_their_keys(stage: Stage) -> None:
-    """Nothing of a key was handled after the first of its letters, in that life or a later one."""
-    for letters in stage.letters.values():
-        for number, letter in letters.items():
-            later = [
-                each
-                for _, each in stage.handled
-                if each.change.pk == letter.delivery.change.pk
-                and each.change.table == letter.delivery.change.table
-                and each.change.sequence_number > number
-            ]
-            # It may have been handled in an earlier life, before the letter was written.
-            assert all(
-                stage_life < letter_life
-                for stage_life, each in stage.handled
-                if each in later
-                for letter_life in [life_of(stage, letter.delivery)]
-            )
-
-
-def life_of(stage: Stage, delivery: Delivery) -> int:
-    """The last life in which it was tried, or could have been."""
-    lives = [call.life for call in stage.calls if delivery in call.batch.changes]
-    return max(lives, default=stage.life)
+    """Nothing of a key was handled after the first of its letters was written, in that life or a later one."""
+    for (key, number), since in stage.written_letters.items():
+        for _, each in stage.handled[since:]:
+            assert key_of(each) != key or each.change.sequence_number < number

@@ -1,0 +1,201 @@
+"""Has the subscriptions be what the files of the folder of triggers declare.
+
+    a file is saved ──► what it declares ──► is it so in the catalog? ──► Create, Update, Resume, Pause
+
+A declaration that is gone pauses its subscription, which keeps its place in the feed: declared again it goes on. A file
+that cannot be read leaves the subscriptions that it declared before as they are, and is told of. A table that is not
+there yet is waited for, and nothing of it is missed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ...log.commands import Context
+from ...model.errors import RequestError
+from ...model.subscriptions import Subscription, check
+from ...streams.children.declarations import Declarations, Found
+from ...streams.children.folder import Folder
+from .running import endpoint
+
+if TYPE_CHECKING:
+    from ..node import Node
+    from .asking import Done
+    from .triggers import Triggers
+
+_LOOK_S: Final = 1.0
+_SOURCE: Final = Context("declared", source="trigger")
+_GONE: Final = "its declaration is gone from "
+
+logger = logging.getLogger(__name__)
+logger.setLevel(logging.INFO)  # whoever saves a file wants to see what became of it
+
+_Settings: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A declared trigger: all its settings, and since when it has been declared."""
+
+    name: str
+    settings: _Settings
+    since_ms: int
+    has_start: bool
+
+
+class DeclaredTriggers:
+    """Looks at the folder, once a second and whenever it is asked to."""
+
+    def __init__(self, node: "Node", triggers: "Triggers", folder: Folder) -> None:
+        self._node = node
+        self._triggers = triggers
+        self._declarations = Declarations(folder, triggers.scratch / "declarations")
+        self._found: Found | None = None
+        self._declared: dict[str, list[_Settings]] = {}  # by file; of one that cannot be read, as it was
+        self._since: dict[str, int] = {}
+        self._told: set[str] = set()
+        self._begun: set[str] = set()
+        self._lock = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._task = self._node.loop.create_task(self._look_often())
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def look(self) -> None:
+        """Have the subscriptions be what the files say now."""
+        if not self._node.partitions.hosted[0].leading:
+            return  # whoever leads the catalog does it
+        async with self._lock:
+            await self._read()
+            for wanted in self._all_wanted():
+                await self._settle(wanted)
+            for name in self._gone():
+                await self._pause(name, self._node.state.subscriptions[name])
+
+    async def _look_often(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except OSError as error:
+                self._tell(f"the folder of triggers cannot be read: {error}")
+            await asyncio.sleep(_LOOK_S)
+
+    async def _read(self) -> None:
+        if self._found is not None and not self._declarations.changed():
+            return
+        found = await self._declarations.read(endpoint(self._node.settings))
+        for file, problem in found.problems.items():
+            logger.error("%s is left as it was: %s\n%s", file, problem.error, problem.traceback or "")
+        kept = {file: self._declared.get(file, []) for file in found.problems}
+        self._found, self._declared = found, {**found.declared, **kept}
+
+    def _all_wanted(self) -> Iterator[_Wanted]:
+        """What is declared, each name once."""
+        seen: dict[str, str] = {}
+        for file, declared in sorted(self._declared.items()):
+            for settings in declared:
+                name, given = settings["Name"], {**settings, "DeclaredIn": file}
+                del given["Name"]
+                if name in seen:
+                    self._tell(
+                        f"{file} declares a trigger {name}, and so does {seen[name]}: name one otherwise"
+                    )
+                    continue
+                seen[name] = file
+                try:
+                    complete = check(name, given)
+                except RequestError as error:
+                    self._tell(f"{file}: trigger {name}: {error}")
+                    continue
+                since = self._since.setdefault(name, self._node.clock())
+                yield _Wanted(name, complete, since, "Start" in given)
+
+    async def _settle(self, wanted: _Wanted) -> None:
+        """Make what is in the catalog what is declared."""
+        name, there = wanted.name, self._node.state.subscriptions.get(wanted.name)
+        if there is not None and not _is_declared(there):
+            self._tell(f"trigger {name} is declared, but there is another subscription of that name")
+            return
+        tables = [self._node.state.table_named(table) for table in wanted.settings["TableNames"]]
+        if not all(tables):
+            self._tell(f"trigger {name} waits for a table that is not there yet")
+            return
+        ids = [table.definition.id for table in tables if table is not None]
+        if there is not None and there.table_ids != ids:
+            await self._do(name, "", lambda done: self._triggers.remove(name, _SOURCE, done))
+            there = None
+        if there is None:
+            created_ms = max(table.definition.created_ms for table in tables if table is not None)
+            settings = {**wanted.settings, "Start": _start(wanted, created_ms)}
+            await self._do(
+                name, "declared", lambda done: self._triggers.create(name, settings, _SOURCE, done)
+            )
+            return
+        some = _differences(wanted.settings, there.settings)
+        if some:
+            await self._do(name, "changed", lambda done: self._triggers.update(name, some, _SOURCE, done))
+        # One that another server stopped, which had no folder of triggers, is tried once.
+        is_stopped = there.status == "STOPPED" and name not in self._begun
+        self._begun.add(name)
+        if is_stopped or (there.reason or "").startswith(_GONE):
+            await self._do(name, "resumed", lambda done: self._triggers.resume(name, _SOURCE, done))
+
+    def _gone(self) -> list[str]:
+        """Subscriptions that a file declared and does no longer."""
+        assert self._found is not None, "the folder has been read"
+        names = {settings["Name"] for declared in self._declared.values() for settings in declared}
+        return [
+            name
+            for name, subscription in self._node.state.subscriptions.items()
+            if _is_declared(subscription)
+            and subscription.settings["DeclaredIn"] not in self._found.problems
+            and subscription.status == "ACTIVE"
+            and name not in names
+        ]
+
+    async def _pause(self, name: str, subscription: Subscription) -> None:
+        reason = f"{_GONE}{subscription.settings['DeclaredIn']}"
+        await self._do(name, "paused", lambda done: self._triggers.pause(name, _SOURCE, done, reason=reason))
+
+    async def _do(self, name: str, what: str, ask: Callable[["Done"], None]) -> None:
+        answer: asyncio.Future[dict[str, Any] | RequestError] = self._node.loop.create_future()
+        ask(lambda told: None if answer.done() else answer.set_result(told))
+        told = await answer
+        if isinstance(told, RequestError):
+            self._tell(f"trigger {name}: {told}")
+        elif what:
+            logger.info("trigger %s is %s", name, what)
+
+    def _tell(self, text: str) -> None:
+        """Say it once."""
+        if text not in self._told:
+            self._told.add(text)
+            logger.warning("%s", text)
+
+
+def _start(wanted: _Wanted, created_ms: int) -> _Settings:
+    """Where a declared trigger begins, if it does not say: with what is written since it was declared."""
+    start: _Settings = wanted.settings["Start"]
+    if wanted.has_start or created_ms < wanted.since_ms:
+        return start
+    return {"At": "TIME", "Time": wanted.since_ms}
+
+
+def _differences(wanted: _Settings, there: _Settings) -> _Settings:
+    """The settings to change. Where a subscription began is not changed by saying otherwise."""
+    return {
+        member: value for member, value in wanted.items() if member != "Start" and value != there.get(member)
+    }
+
+
+def _is_declared(subscription: Subscription) -> bool:
+    return subscription.settings["DeclaredIn"] is not None

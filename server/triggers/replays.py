@@ -1,0 +1,117 @@
+"""What was delivered is delivered again: by a subscription like the first, with a beginning, an end and `Replay`.
+
+The first goes on beside it, with its own checkpoint. A dry run reads and filters the same and calls nobody.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ...log.commands import Context
+from ...materializer.feed import LONGEST_WAIT_MS
+from ...materializer.fold.outcomes import Change
+from ...model.subscriptions import Subscription, check
+from ...streams.formats.delivery import Delivery
+from ...streams.subscriptions.choosing import Chooser
+from ...streams.subscriptions.source import Source, stretch_of
+from .asking import ends
+from .running import Past, view_at
+
+if TYPE_CHECKING:
+    from ..node import Node
+    from .triggers import Triggers
+
+_OWN: Final = ("Start", "End", "Replay", "DeadLetterTable", "MaximumLag", "DeclaredIn", "Filter")
+
+
+async def replay(
+    triggers: "Triggers",
+    node: "Node",
+    subscription: Subscription,
+    begin: Mapping[str, Any],
+    end: Mapping[str, Any] | None,
+    key: dict[str, Any] | None,
+    dry_run: bool,
+    context: Context,
+) -> dict[str, Any]:
+    """Begin a replay and answer its name, or with `dry_run` what it would be."""
+    settings = {name: value for name, value in subscription.settings.items() if name not in _OWN}
+    settings["Start"] = {"At": "TIME" if "Time" in begin else "NUMBERS", **begin}
+    if end is None:
+        now = await ends(node, subscription.table_ids[0])
+        end = {"Numbers": {str(partition): str(number) for partition, number in now.items()}}
+    settings |= {"End": dict(end), "Replay": True, "Filter": _only(subscription.settings["Filter"], key)}
+    name = _name(node, subscription)
+    if not dry_run:
+        done: asyncio.Future[Any] = node.loop.create_future()
+        triggers.create(name, settings, context, done.set_result)
+        answer = await done
+        if isinstance(answer, Exception):
+            raise answer
+        return {"Name": name}
+    return await _count(node, replace(subscription, settings=check(name, settings), marks={}))
+
+
+def _name(node: "Node", subscription: Subscription) -> str:
+    nth = 1
+    while (name := f"{subscription.name[:110]}.replay-{nth}") in node.state.subscriptions:
+        nth += 1
+    return name
+
+
+def _only(given: Mapping[str, Any] | None, key: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The filter, narrowed to the item with this key (its attributes in DynamoDB JSON)."""
+    if key is None:
+        return None if given is None else dict(given)
+    tests, names, values = [], {}, {}
+    for nth, (attribute, value) in enumerate(key.items()):
+        tests.append(f"(NEW.#replayed{nth} = :replayed{nth} OR OLD.#replayed{nth} = :replayed{nth})")
+        names[f"#replayed{nth}"] = attribute
+        values[f":replayed{nth}"] = value
+    if given is not None:
+        tests.append(f"({given['Expression']})")
+        names |= given.get("ExpressionAttributeNames", {})
+        values |= given.get("ExpressionAttributeValues", {})
+    return {
+        "Expression": " AND ".join(tests),
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+    }
+
+
+async def _count(node: "Node", subscription: Subscription) -> dict[str, Any]:
+    """Read to the end and count: changes, their keys, and the calls that their batches would be at least."""
+    passes = Chooser(subscription.settings).chooses
+    keys: set[tuple[int, bytes, bytes]] = set()
+    changes = 0
+
+    def take(source: Source, page: Sequence[Change]) -> None:
+        nonlocal changes
+        for change in page:
+            if passes(Delivery(change, source.partition, view_at(node, change.table, change.stream))):
+                changes += 1
+                keys.add((change.table, change.pk, change.sk))
+
+    async def room() -> None:
+        """There is always room: nothing is kept."""
+
+    sources = [
+        Source(
+            number,
+            table,
+            stretch_of(subscription, number),
+            read=partition.feed,
+            histories=Past(node),
+            take=take,
+            room=room,
+            waits_ms=lambda: LONGEST_WAIT_MS,
+            clock=node.clock,
+            troubled=lambda _: None,
+        )
+        for number, partition in node.partitions_of_feed().items()
+        for table in subscription.table_ids
+    ]
+    await asyncio.gather(*(source.run() for source in sources))
+    batch: int = subscription.settings["BatchSize"]
+    return {"Changes": changes, "Keys": len(keys), "Calls": -(-changes // batch)}

@@ -1,0 +1,170 @@
+"""A subscription that runs on this node: its dispatcher, with the node around it.
+
+Letters and checkpoints are commands like all others; what is read is read through the seam, wherever the partition is.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...log.commands import Checkpoint
+from ...materializer.feed import FeedRequest, OnFed
+from ...materializer.fold.feed.windows import Window
+from ...model.descriptions import stream_label
+from ...model.subscriptions import Subscription, milliseconds
+from ...model.tables import table_arn
+from ...streams import tracing
+from ...streams.formats.delivery import Delivery, TableView, view_of
+from ...streams.sinks import module_of
+from ...streams.sinks.sink import Sink, Surroundings
+from ...streams.subscriptions.choosing import Chooser
+from ...streams.subscriptions.dispatcher import Dispatcher, Progress, World
+from ...streams.subscriptions.source import History
+from ..settings import Settings
+from .asking import submitted
+from .letters import LetterTable
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+_CHECKPOINT_BYTES = 256
+_OF_ONE = 2**32
+
+logger = logging.getLogger(__name__)
+
+
+class Running:
+    """One subscription at work.
+
+    Attributes:
+        subscription: As it was when this began.
+        dispatcher: What runs it.
+    """
+
+    def __init__(
+        self, node: "Node", subscription: Subscription, ended: Callable[["Running", str], None]
+    ) -> None:
+        """`ended` is told that it has come to its end by itself, and why."""
+        self.subscription = subscription
+        self._node = node
+        self._ended = ended
+        world = World(
+            readers={number: partial(_read, node, number) for number in node.partitions_of_feed()},
+            histories=Past(node),
+            view=lambda table, label: view_at(node, table, label),
+            letters=LetterTable(node, subscription.settings["DeadLetterTable"], subscription.name),
+            checkpoint=self._checkpoint,
+            ended=lambda reason: ended(self, reason),
+            clock=node.clock,
+            dice=lambda: int.from_bytes(node.random_bytes(4)) / _OF_ONE,
+        )
+        sink = sink_of(node, subscription)
+        self.dispatcher = Dispatcher(subscription, sink, world, Chooser(subscription.settings).test)
+        self._problem: Callable[[], str | None] = lambda: getattr(sink, "problem", None)
+
+    def is_as(self, subscription: Subscription) -> bool:
+        """Whether it runs what `subscription` is now: its marks and counts may have changed."""
+        mine = self.subscription
+        return (
+            mine.id == subscription.id
+            and mine.epoch == subscription.epoch
+            and mine.settings == subscription.settings
+        )
+
+    def figures(self) -> dict[str, Any]:
+        """How it is doing."""
+        dispatcher = self.dispatcher
+        failing = [
+            {"Key": _key(delivery), "Table": delivery.table.name, "Attempts": tries}
+            for delivery, tries in dispatcher.failing()
+        ]
+        return {
+            **dispatcher.figures.to_json(self._node.loop.time()),
+            "IsStarted": dispatcher.is_started,
+            "Blocked": dispatcher.blocked,
+            "Failing": failing,
+            "Problem": self._problem(),
+        }
+
+    async def _checkpoint(self, progress: Progress) -> None:
+        subscription = self.subscription
+        marks = sorted(progress.marks.items())
+        command = Checkpoint(
+            subscription.id, subscription.epoch, marks, progress.version, progress.handled, progress.dead
+        )
+        await submitted(self._node, command, _CHECKPOINT_BYTES)
+
+
+class Past:
+    """What the log tells that no feed keeps, from whoever reads logs when it is asked for."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    def changes(self, partition: int, table: int, after: int, until: int) -> History:
+        """As of Histories."""
+        return self._node.histories.changes(partition, table, after, until)
+
+    def items(self, partition: int, table: int, number: int) -> History:
+        """As of Histories."""
+        return self._node.histories.items(partition, table, number)
+
+
+def _read(node: "Node", partition: int, request: FeedRequest, done: OnFed) -> None:
+    """Read a partition's feed, wherever the partition is by now."""
+    node.peers[partition].feed(request, done)
+
+
+def sink_of(node: "Node", subscription: Subscription) -> Sink:
+    """What the subscription calls, yet to be started."""
+    settings, given = node.settings, subscription.settings
+    surroundings = Surroundings(
+        loop=node.loop,
+        clock=node.clock,
+        random_bytes=node.random_bytes,
+        log_id=node.log.genesis(0).log_id,
+        subscription=subscription.name,
+        timeout_s=(milliseconds(given["TimeoutSeconds"]) or 0) / 1000,
+        lanes=given["ParallelizationFactor"],
+        endpoint=lambda: endpoint(node.settings),
+        folder=settings.triggers,
+        webhooks=settings.webhooks,
+        destinations=settings.destinations or settings.log,
+        kafka=settings.kafka,
+        scratch=node.triggers.scratch,
+        data=settings.path,
+        reports_failures="ReportBatchItemFailures" in given["FunctionResponseTypes"],
+    )
+    return tracing.traced(module_of(given["Sink"]).make(given["Sink"], surroundings))
+
+
+def endpoint(settings: Settings) -> str:
+    """Where this node answers."""
+    scheme = "http" if settings.tls_cert is None else "https"
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104  # that is: all
+    return f"{scheme}://[{host}]:{settings.port}" if ":" in host else f"{scheme}://{host}:{settings.port}"
+
+
+def view_at(node: "Node", table_id: int, label: int) -> TableView:
+    """What formats say of a table while the stream with that label was enabled, or none; it may be gone by now."""
+    state = node.state
+    log_id, partitions = node.log.genesis(0).log_id, node.partitions.count
+    table = state.tables.get(table_id)
+    windows: list[Window] = state.windows_of(table_id)
+    window = next((each for each in windows if each.label == label), windows[-1] if windows else None)
+    if window is None or window.label != label:
+        if table is not None:
+            return view_of(table.definition, log_id, partitions)
+        assert window is not None, "a table whose changes are read was captured"
+    arn = f"{table_arn(window.name)}/stream/{stream_label(label or _made_ms(node, table_id))}"
+    return TableView(table_id, window.name, window.key, window.view, arn, log_id, partitions)
+
+
+def _made_ms(node: "Node", table_id: int) -> int:
+    table = node.state.tables.get(table_id)
+    return 0 if table is None else table.definition.created_ms
+
+
+def _key(delivery: Delivery) -> dict[str, Any]:
+    return delivery.table.key.decode(delivery.change.pk, delivery.change.sk)

@@ -1,0 +1,79 @@
+"""Waiting until subscriptions have handled everything, and everything that handling it made.
+
+    ends of all partitions now ──► each active subscription gets there ──► again, until nobody had to wait
+
+What a trigger writes while it handles a change stands in the log before that change counts as handled, so it is before
+the ends that are looked at next. No chain of triggers is longer than MOST_DEPTH, so others who go on writing cannot
+keep this from coming to an end.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from ...model.errors import ResourceNotFoundError, ValidationError
+from ...streams.subscriptions.terms import MOST_DEPTH
+from . import lags
+from .asking import ends
+
+if TYPE_CHECKING:
+    from ..node import Node
+    from .triggers import Triggers
+
+
+async def settle(triggers: "Triggers", node: "Node", timeout_ms: int) -> dict[str, Any]:
+    """Wait so long at most.
+
+    Raises:
+        ValidationError: Some are not there: they are named.
+    """
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            if triggers.declared is not None:
+                await triggers.declared.look()
+            for _ in range(MOST_DEPTH + 1):
+                if not await _pass(triggers, node):
+                    break
+    except TimeoutError:
+        behind = await _behind(triggers, node, "ACTIVE")
+        raise _not_settled(f"not settled within {timeout_ms:,} ms", behind) from None
+    if behind := await _behind(triggers, node, "PAUSED", "STOPPED"):
+        raise _not_settled("what does not run cannot settle", behind)
+    return {"Subscriptions": len(node.state.subscriptions)}
+
+
+async def _pass(triggers: "Triggers", node: "Node") -> bool:
+    """Wait until what is written now is handled; True if somebody had to."""
+    active = [each for each in node.state.subscriptions.values() if each.status == "ACTIVE"]
+    if not active:
+        return False
+    now = await ends(node, active[0].table_ids[0])
+    waits = [asyncio.ensure_future(lags.reach(triggers, node, each, now)) for each in active]
+    try:
+        results = await asyncio.gather(*waits, return_exceptions=True)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(
+            result, ResourceNotFoundError
+        ):  # removed since
+            raise result
+    return any(result is True for result in results)
+
+
+async def _behind(triggers: "Triggers", node: "Node", *statuses: str) -> list[str]:
+    found = []
+    for name, subscription in sorted(node.state.subscriptions.items()):
+        if subscription.status not in statuses or subscription.reason == "done":
+            continue
+        lag = await lags.lag(triggers, node, subscription)
+        records = sum(each["Records"] for each in lag.values())
+        if records:
+            running = triggers.running.get(name)
+            blocked = " and blocked" if running is not None and running.dispatcher.blocked else ""
+            found.append(f"{name} is {subscription.status}{blocked}, {records:,} changes behind")
+    return found
+
+
+def _not_settled(what: str, behind: list[str]) -> ValidationError:
+    return ValidationError(f"{what}: {'; '.join(behind) or 'all are there by now'}")
