@@ -23,6 +23,7 @@ from .partitions import Partitions
 from .partitions.conflicts import ConflictingPartition
 from .partitions.logs import open_log
 from .partitions.rebuilding import RebuildJob
+from .records import Records
 from .reply import Reply
 from .routing import Nowhere, Router
 from .settings import Settings
@@ -51,6 +52,7 @@ class Node:
         random_bytes: Draws that many random bytes.
         counts: Counts the items of tables for those who describe them.
         triggers: The subscriptions that run here.
+        records: Makes what readers of streams are answered.
         rebuilding: The last rebuild of a table, under way or done.
         cluster: This node among those that share its log; None where it is alone.
     """
@@ -84,6 +86,7 @@ class Node:
         self.loop = loop
         self.clock = clock
         self.random_bytes = random_bytes
+        self.records = Records()
         self.rebuilding: RebuildJob | None = None
         self.cluster: Cluster | None = None
         self.router: Router | None = None

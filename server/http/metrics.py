@@ -5,87 +5,84 @@ With keys it takes one that may read everything, by HTTP's Basic scheme, which P
 They are not hidden in it, so over the network that takes TLS.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...materializer.figures import figures
 from ..node import Node
 
-Labels: TypeAlias = Mapping[str, object]
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
-
-class Family(NamedTuple):
-    """Figures of one name; of a counter's the name ends in `_total`, as its readers expect."""
-
-    name: str
-    help: str
-    samples: Sequence[tuple[Labels, float]]
+Samples: TypeAlias = Iterable[tuple[Mapping[str, object], float]]
+"""Labels, and the figure that they tell from the others of its name."""
 
 
 def metrics(node: Node) -> bytes:
     """All figures."""
-    return b"".join(exposition(family) for family in _families(node) if family.samples)
+    from prometheus_client import CollectorRegistry, generate_latest  # as slow to import as foldb itself
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(node))
+    return generate_latest(registry)
 
 
-def _families(node: Node) -> Iterator[Family]:
-    yield from _of_partitions(node)
-    yield Family("foldb_memory_bytes", "About how much memory items take.", [({}, node.partitions.bytes())])
-    if limit := node.settings.memory_bytes:
-        yield Family("foldb_memory_limit_bytes", "How much they may take.", [({}, limit)])
+class _Collector:
+    """Reads the figures of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def collect(self) -> Iterator["Metric"]:
+        """One metric after another."""
+        node = self._node
+        yield from _of_partitions(node)
+        yield _metric("memory_bytes", "About how much memory items take.", [({}, node.partitions.bytes())])
+        if limit := node.settings.memory_bytes:
+            yield _metric("memory_limit_bytes", "How much they may take.", [({}, limit)])
 
 
 # Of what a partition says of itself, as figures.py names it.
 _OF_PARTITION = {
-    "position": ("foldb_log_offset", "The last entry of the log that is folded."),
-    "waiting": ("foldb_waiting_commands", "Commands that wait for the log."),
-    "waiting_bytes": ("foldb_waiting_bytes", "Their size."),
-    "entries": ("foldb_entries_total", "Entries that this process appended."),
-    "commands": ("foldb_commands_total", "Commands in them."),
-    "refolded": ("foldb_refolded_commands_total", "Commands of others that this process folded."),
-    "items": ("foldb_items", "Items of all tables."),
-    "item_bytes": ("foldb_item_bytes", "Their size."),
-    "stopped": ("foldb_stopped", "Whether the partition can go no further."),
+    "position": ("log_offset", "The last entry of the log that is folded."),
+    "waiting": ("waiting_commands", "Commands that wait for the log."),
+    "waiting_bytes": ("waiting_bytes", "Their size."),
+    "entries": ("entries_total", "Entries that this process appended."),
+    "commands": ("commands_total", "Commands in them."),
+    "refolded": ("refolded_commands_total", "Commands of others that this process folded."),
+    "items": ("items", "Items of all tables."),
+    "item_bytes": ("item_bytes", "Their size."),
+    "stopped": ("stopped", "Whether the partition can go no further."),
 }
 
 
-def _of_partitions(node: Node) -> Iterator[Family]:
+def _of_partitions(node: Node) -> Iterator["Metric"]:
     hosted = node.partitions.hosted
     own = {number: figures(each.worker) for number, each in hosted.items()}
     leading = [({"partition": number}, each.leading) for number, each in hosted.items()]
-    yield Family("foldb_leading", "Whether this node acts for the partition.", leading)
+    yield _metric("leading", "Whether this node acts for the partition.", leading)
     times = [({"partition": number}, each["log_time"] / 1000) for number, each in own.items()]
-    yield Family("foldb_log_time_seconds", "Log time, in seconds since 1970.", times)
+    yield _metric("log_time_seconds", "Log time, in seconds since 1970.", times)
     for figure, (name, text) in _OF_PARTITION.items():
-        yield Family(name, text, [({"partition": number}, each[figure]) for number, each in own.items()])
+        yield _metric(name, text, [({"partition": number}, each[figure]) for number, each in own.items()])
     unacknowledged = [
         ({"partition": number, "receiver": receiver}, count)
         for number, each in own.items()
         for receiver, count in each["unacknowledged"].items()
     ]
-    yield Family(
-        "foldb_unacknowledged_messages", "Told to another partition and not yet folded there.", unacknowledged
+    yield _metric(
+        "unacknowledged_messages", "Told to another partition and not yet folded there.", unacknowledged
     )
 
 
-def exposition(family: Family) -> bytes:
-    """A family's lines."""
-    kind = "counter" if family.name.endswith("_total") else "gauge"
-    lines = [f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {kind}"]
-    lines += [f"{family.name}{_labelled(labels)} {value + 0}" for labels, value in family.samples]
-    return "".join(f"{line}\n" for line in lines).encode()
+def _metric(name: str, text: str, samples: Samples) -> "Metric":
+    """A metric of ours; a counter's name ends in `_total`."""
+    from prometheus_client import Metric
 
-
-def _labelled(labels: Labels) -> str:
-    """Labels as they stand behind a name.
-
-    >>> _labelled({"table": 'a"b', "partition": 1})
-    '{table="a\\\\"b",partition="1"}'
-    """
-    if not labels:
-        return ""
-    return "{" + ",".join(_label(*each) for each in labels.items()) + "}"
-
-
-def _label(name: str, value: object) -> str:
-    text = str(value).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-    return f'{name}="{text}"'
+    metric = Metric(
+        f"foldb_{name.removesuffix('_total')}", text, "counter" if name.endswith("_total") else "gauge"
+    )
+    for labels, value in samples:
+        told = {label: str(each) for label, each in labels.items()}
+        metric.add_sample(f"foldb_{name}", told, value)
+    return metric

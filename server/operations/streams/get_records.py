@@ -15,7 +15,6 @@ from ....materializer.partition import Place
 from ....model.errors import RequestError, TrimmedDataAccessError, ValidationError
 from ....streams.feed.shards import nth_of
 from ....streams.formats.delivery import Delivery, TableView
-from ....streams.formats.dynamodb import record
 from ...reply import Reply
 from .iterators import ShardIterator, read, write
 from .known import arn_of, stream
@@ -59,6 +58,7 @@ def _answer(
         each for each in answer.changes if nth_of(each.time, window.label, window.shard_ms) == iterator.nth
     ]
     view = _view(node, window)
+    record = node.records.of
     records = b",".join([record(Delivery(each, iterator.partition, view)) for each in own])
     if len(own) < len(answer.changes):  # a later period has begun
         reply.ok(b'{"Records":[%b]}' % records, place)

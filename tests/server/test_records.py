@@ -1,0 +1,41 @@
+"""Records that are remembered: the same as if they were made anew, and no more of them than there is room for."""
+
+from foldb.log.commands import Context
+from foldb.materializer.fold.outcomes import Change
+from foldb.model.key_schema import KeySchema
+from foldb.server.records import Records
+from foldb.streams.formats.delivery import Delivery, TableView
+from foldb.streams.formats.dynamodb import record
+
+VIEW = TableView(1, "Cars", KeySchema.from_json([["pk", "S", "HASH"]]), "NEW_IMAGE", "arn", bytes(16))
+
+
+def delivery(number: int, partition: int = 0) -> Delivery:
+    image = b'{"n":{"N":"%d"},"pk":{"S":"a"}}' % number
+    return Delivery(Change(1, b"a", b"", None, image, number, 0, Context("r")), partition, VIEW)
+
+
+def test_a_record_is_made_once_while_it_is_recent() -> None:
+    made: list[Delivery] = []
+
+    def make(each: Delivery) -> bytes:
+        made.append(each)
+        return b"x" * 100
+
+    records = Records(bound=1000, make=make)
+    for _ in range(8):
+        for number in range(5):
+            records.of(delivery(number))
+    assert 5 == len(made)
+
+    for number in range(5, 100):
+        records.of(delivery(number))
+    records.of(delivery(0))
+    assert 101 == len(made)
+
+
+def test_partitions_are_kept_apart() -> None:
+    records = Records()
+    each = [delivery(7, partition) for partition in (1, 2, 1, 2)]
+
+    assert [record(one) for one in each] == [records.of(one) for one in each]
