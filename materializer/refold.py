@@ -23,6 +23,18 @@ class Recorded(Protocol):
     def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...
 
 
+class Capture(Protocol):
+    """Who wants to know what a refold comes to, besides the state."""
+
+    def folded(self, outcomes: list[Outcome]) -> None:
+        """This is what the record that was folded last came to."""
+        ...
+
+    def begin_again(self) -> None:
+        """All of it counts for nothing: the state was made anew, and what was folded is folded otherwise."""
+        ...
+
+
 class FoldError(FoldbError):
     """The fold raised: a bug, never the log's or the caller's fault. The partition stops here, nothing is skipped.
 
@@ -42,6 +54,7 @@ def refold_log(
     progress: Callable[[int], None] | None = None,
     note: Callable[[Entry], None] = lambda _: None,
     void: frozenset[Void] = frozenset(),
+    capture: Capture | None = None,
 ) -> int:
     """Fold what the log holds from the state's next offset on, and return how many commands that was.
 
@@ -56,20 +69,26 @@ def refold_log(
         progress: Called now and then with the commands folded so far.
         note: Called with each entry before it is folded.
         void: What is known to be void.
+        capture: Told what each record came to.
 
     Raises:
         FoldError: The fold raised on a record that is not void.
     """
     while True:
         try:
-            return refold(state, _noted(log.read(partition, state.next_offset), note), progress, void)
+            records = _noted(log.read(partition, state.next_offset), note)
+            return refold(state, records, progress, void, capture)
         except (FoldError, LateSkipError) as error:
             void = _more_void(void, error, log, partition)
-            _begin_again(state)
+            _begin_again(state, capture)
 
 
 def refold_past(
-    state: PartitionState, log: Recorded, partition: int, error: FoldError | LateSkipError
+    state: PartitionState,
+    log: Recorded,
+    partition: int,
+    error: FoldError | LateSkipError,
+    capture: Capture | None = None,
 ) -> None:
     """Bring a state to which `error` happened up to the log all the same, if an operator has said how.
 
@@ -77,8 +96,8 @@ def refold_past(
         FoldError, LateSkipError: Nothing there is void; the state is not to be used any more.
     """
     void = _more_void(frozenset(), error, log, partition)
-    _begin_again(state)
-    refold_log(state, log, partition, void=void)
+    _begin_again(state, capture)
+    refold_log(state, log, partition, void=void, capture=capture)
 
 
 def _more_void(
@@ -100,10 +119,12 @@ def _noted(records: Iterable[Record], note: Callable[[Entry], None]) -> Iterator
         yield record
 
 
-def _begin_again(state: PartitionState) -> None:
+def _begin_again(state: PartitionState, capture: Capture | None) -> None:
     fresh = PartitionState()
     for each in fields(PartitionState):
         setattr(state, each.name, getattr(fresh, each.name))
+    if capture is not None:
+        capture.begin_again()
 
 
 def fold_record(state: PartitionState, record: Record, void: Collection[Void] = ()) -> list[Outcome]:
@@ -127,6 +148,7 @@ def refold(
     records: Iterable[Record],
     progress: Callable[[int], None] | None = None,
     void: Collection[Void] = (),
+    capture: Capture | None = None,
 ) -> int:
     """Fold `records` into `state` and return how many commands they held.
 
@@ -135,11 +157,14 @@ def refold(
         records: What the log holds from the state's next offset on.
         progress: Called now and then with the commands folded so far.
         void: What is passed over.
+        capture: Told what each record came to.
     """
     folded = told = 0
     with no_collections():
         for record in records:
-            fold_record(state, record, void)
+            outcomes = fold_record(state, record, void)
+            if capture is not None:
+                capture.folded(outcomes)
             folded += len(record.entry.commands)
             if progress is not None and folded - told >= _STRETCH:
                 told = folded

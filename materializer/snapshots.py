@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from ..log.commands import Position
 from ..log.local.disk import Disk, File, read_all
@@ -34,6 +34,8 @@ _UNFINISHED: Final = ".new"
 _FILE_NAME: Final = re.compile(r"(?:([0-9]+)-)?([0-9]{20})\.snapshot")
 
 logger = logging.getLogger(__name__)
+
+Suits: TypeAlias = Callable[[PartitionState, int], bool]
 
 
 class Chained(Recorded, Protocol):
@@ -101,14 +103,21 @@ class Snapshots:
         """Where the snapshot of an offset is."""
         return self.folder / f"{self._prefix}{offset:020d}.snapshot"
 
-    def load_newest(self, log: Chained) -> Start:
-        """Load the newest that can be used. Those that cannot are named in a warning each, and left as they are."""
+    def load_newest(self, log: Chained, suits: Suits = lambda *_: True) -> Start:
+        """Load the newest that can be used. Those that cannot are named in a warning each, and left as they are.
+
+        Older ones are loaded until one `suits`, which is given the state and the log time of the newest.
+        """
         unusable: list[int] = []
+        newest_ms: int | None = None
         for offset in self.offsets():
             try:
                 with self._opened(offset) as file, no_collections():
                     snapshot = self._of(log, offset, judge(file))
                     state = load_state(snapshot)
+                    newest_ms = state.log_time if newest_ms is None else newest_ms
+                    if not suits(state, newest_ms):
+                        continue
                     if snapshot.head.items > _MANY_ITEMS:
                         gc.freeze()  # as after a refold
                     return Start(state, snapshot.head, unusable)

@@ -41,7 +41,7 @@ from ..model.errors import (
 from .fold.outcomes import Begun, Failed, Outcome, Taken
 from .fold.record import LateSkipError
 from .fold.state import PartitionState
-from .refold import fold_record, refold_log
+from .refold import Capture, fold_record, refold_log
 from .witness import witness
 
 Done: TypeAlias = Callable[[Outcome, Position | Cut], None]
@@ -118,7 +118,7 @@ class Worker:
     Attributes:
         state: What the fold has made of the log so far. To be read by anybody, changed by nobody else.
         on_outcomes: Called with what each entry came to, before anybody else learns of it.
-        on_answered: Called with the same, once its senders have been answered.
+        capture: Told the same, once its senders have been answered; and by a refold.
         on_folded: Called after each entry, after all that.
     """
 
@@ -135,7 +135,7 @@ class Worker:
     ) -> None:
         self.state = state
         self.on_outcomes: Callable[[list[Outcome]], None] | None = None
-        self.on_answered: Callable[[list[Outcome]], None] | None = None
+        self.capture: Capture | None = None
         self.on_folded: Callable[[Entry], None] | None = None
         self._log = log
         self._origin = origin
@@ -171,7 +171,9 @@ class Worker:
         Raises:
             FoldError: The fold raised on a record.
         """
-        self._refolded = refold_log(self.state, self._log, self._partition, progress, self._note)
+        self._refolded = refold_log(
+            self.state, self._log, self._partition, progress, self._note, capture=self.capture
+        )
 
     def submit(self, command: Command, size: int, done: Done) -> None:
         """Append `command`, about `size` bytes, and fold it; `done` is called exactly once.
@@ -291,8 +293,8 @@ class Worker:
             self._refolded += len(outcomes)
         if self._begun:
             self._resolve(record.offset, outcomes)
-        if self.on_answered is not None:
-            self.on_answered(outcomes)
+        if self.capture is not None:
+            self.capture.folded(outcomes)
         if self.on_folded is not None:
             self.on_folded(record.entry)
 

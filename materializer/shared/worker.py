@@ -219,7 +219,7 @@ class SharedWorker(Worker):
             self._stop(error)
             return
         try:
-            refold_past(self.state, self._shared, self._partition, error)
+            refold_past(self.state, self._shared, self._partition, error, self.capture)
         except (FoldbError, LateSkipError) as last:
             self._stop(last)
         else:

@@ -23,7 +23,7 @@ from ...materializer.snapshots import Snapshots
 from ...materializer.waiting import WaitingPartition
 from ...materializer.witness import WITNESSED_ITEMS
 from ...materializer.worker import Worker
-from ...streams.feed import Feed
+from ...streams.feed import Feed, Keeping, Thread, folder_of
 from ..settings import Settings
 from .memory import BoundedPartition, Memory, bytes_in
 
@@ -31,6 +31,9 @@ _ORIGIN_BYTES = 16
 
 # What may wait for the log is shared out among partitions, down to what one large batch needs.
 _LEAST_QUEUE_BYTES = 16 * 1024 * 1024
+
+# What the newest changes of all tables may take in memory; older ones are read from files.
+_RECENT_BYTES = 64 * 1024 * 1024
 
 
 class Hosted:
@@ -91,10 +94,11 @@ class Hosted:
     async def close(self, *, witness: bool = False) -> None:
         """Answer what was taken, and fold no more; with `witness` the log is left with a digest of what it made."""
         self.stand_by()
-        self.feed.close()
+        self.feed.let_go()
         drained = asyncio.Event()
         self.worker.close(drained.set, witness=witness)
         await drained.wait()
+        self.feed.close()
 
 
 class Partitions:
@@ -132,6 +136,12 @@ class Partitions:
         self._peers = peers
         self._progress = progress
 
+        def deliver(callback: Callable[[], None]) -> None:
+            loop.call_soon_threadsafe(callback)
+
+        self._writing = Thread("changes, written", deliver)
+        self._reading_files = Thread("changes, read", deliver)
+
     def open(self, number: int) -> Hosted:
         """Load the newest snapshot of a partition and fold what its log has since; on a shared log that comes later.
 
@@ -139,9 +149,20 @@ class Partitions:
             CorruptionError, NewerVersionError, FoldError: There is no serving it.
         """
         assert number not in self.hosted, "it is open already"
-        worker = self._worker(number)
-        feed = Feed(worker.state, lambda: worker.position, self._loop)
-        worker.on_answered = feed.folded
+        keeping = self._keeping(number)
+        worker = self._worker(number, self._newest(number, keeping))
+        feed = Feed(
+            worker.state,
+            lambda: worker.position,
+            self._loop,
+            keeping,
+            retention_ms=self._settings.stream_retention_ms,
+            recent_bytes=_RECENT_BYTES // self.count,
+        )
+        worker.capture = feed
+        if not self._is_shared:
+            worker.open(self._progress)
+        feed.serve(self._writing, self._reading_files)
         partition = self._reading(worker, feed)
         if self.memory.bound:
             partition = BoundedPartition(partition, self.memory, lambda: worker.position)
@@ -162,6 +183,8 @@ class Partitions:
         witness = self._settings.path is not None and not self._is_shared and items <= WITNESSED_ITEMS
         for hosted in self.hosted.values():
             await hosted.close(witness=witness)
+        await asyncio.to_thread(self._writing.close)
+        await asyncio.to_thread(self._reading_files.close)
 
     def states(self) -> list[PartitionState]:
         """What has been folded, partition after partition."""
@@ -176,8 +199,8 @@ class Partitions:
         statistics = [hosted.worker.statistics() for hosted in self.hosted.values()]
         return sum(each.refolded + each.commands for each in statistics)
 
-    def _worker(self, number: int) -> Worker:
-        state, queue = self._newest(number), self._settings.queue_bytes
+    def _worker(self, number: int, state: PartitionState) -> Worker:
+        queue = self._settings.queue_bytes
         bound = min(queue, max(queue // self.count, _LEAST_QUEUE_BYTES))
         if self._is_shared:
             return SharedWorker(
@@ -189,7 +212,7 @@ class Partitions:
                 waiting_bytes=bound,
                 on_fatal=self._on_fatal,
             )
-        worker = Worker(
+        return Worker(
             self._log,
             state,
             origin=self._random_bytes(_ORIGIN_BYTES),
@@ -198,8 +221,6 @@ class Partitions:
             waiting_bytes=bound,
             on_fatal=self._on_fatal,
         )
-        worker.open(self._progress)
-        return worker
 
     def _reading(self, worker: Worker, feed: Feed) -> FedPartition:
         """Where there is one partition that nobody else writes to, no read has to wait."""
@@ -208,11 +229,23 @@ class Partitions:
         strict = self._settings.strict_reads
         return WaitingPartition(worker, feed.ask, clock=self._clock, scheduler=self._loop, strict=strict)
 
-    def _newest(self, number: int) -> PartitionState:
+    def _keeping(self, number: int) -> Keeping:
+        """Where the partition's changes are kept, with what is there already."""
+        path = self._settings.path if isinstance(self._log, LocalLog) else None
+        folder = None if path is None else folder_of(path, number)
+        keeping = Keeping(folder, self._log.genesis(number).log_id, number)
+        keeping.open(self._log.end(number))
+        return keeping
+
+    def _newest(self, number: int, keeping: Keeping) -> PartitionState:
+        """The newest snapshot from which a refold also makes the changes that are missing."""
         if self._settings.path is None or not isinstance(self._log, LocalLog):
             return PartitionState()
         snapshots = Snapshots(self._settings.path, SystemDisk(), number, self.count)
-        return snapshots.load_newest(self._log).state
+        retention_ms = self._settings.stream_retention_ms
+        return snapshots.load_newest(
+            self._log, lambda state, now_ms: keeping.suits(state, now_ms, retention_ms)
+        ).state
 
     def _owner(self, worker: Worker) -> Owner:
         settings = self._settings

@@ -9,12 +9,11 @@ change belongs is told by its number alone: what is folded again is taken once.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import replace
+from typing import Any
 
 from ...log.commands import Position
 from ...materializer.feed import (
-    LONGEST_WAIT_MS,
     Changes,
     Count,
     CountChanges,
@@ -28,159 +27,194 @@ from ...materializer.feed import (
     Shards,
 )
 from ...materializer.fold.feed.windows import Window
-from ...materializer.fold.outcomes import Outcome, sequence_number
+from ...materializer.fold.outcomes import Change, Outcome, sequence_number
 from ...materializer.fold.state import PartitionState
-from ...materializer.worker import Cancellable, Scheduler
+from ...materializer.worker import Scheduler
+from ...model.errors import InternalServerError
 from ..changes import changes
 from . import shards
-from .channel import Channel
-
-# Whoever waits is told at once, and then not again for so long: a reader of many small pages is a burden to writers.
-_PAUSE_S: Final = 0.003
-
-
-@dataclass(slots=True, eq=False)
-class _Wait:
-    """A read that waits for something to be there."""
-
-    request: ReadChanges
-    done: OnFed
-    timer: Cancellable | None = None
+from .channel import Channel, fill
+from .keeping import Keeping
+from .storing import Storing
+from .waits import Wait, Waits
+from .work import Work
 
 
 class Feed:
     """The feed of the partition that `state` is of.
 
     Args:
-        state: What the partition's worker folds into.
+        state: What the partition's worker folds into, as it is before anything is folded.
         position: Where that stands.
         scheduler: The loop.
+        keeping: Where changes are kept.
+        retention_ms: For how much log time they are; 0 for ever.
+        recent_bytes: About how much memory the newest may take.
     """
 
-    def __init__(self, state: PartitionState, position: Callable[[], Position], scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        state: PartitionState,
+        position: Callable[[], Position],
+        scheduler: Scheduler,
+        keeping: Keeping | None = None,
+        *,
+        retention_ms: int = 0,
+        recent_bytes: int = 64 << 20,
+    ) -> None:
         self._state = state
         self._position = position
-        self._scheduler = scheduler
-        self._channels: dict[int, Channel] = {}
+        self._retention_ms = retention_ms
+        self._storing = Storing(
+            keeping or Keeping(None, b"", 0),
+            scheduler,
+            state,
+            retention_ms=retention_ms,
+            recent_bytes=recent_bytes,
+        )
+        self._channels = self._storing.channels
         self._next_offset = state.next_offset
-        self._waits: dict[int, list[_Wait]] = {}
-        self._pausing = False
-        self._told_of = -1
-        self._is_closed = False
+        self._waits = Waits(scheduler, self._read)
+
+    def serve(self, writing: Work, reading: Work) -> None:
+        """Go on beside those who are served: whatever has to do with files is done there."""
+        self._storing.serve(writing, reading)
+
+    def let_go(self) -> None:
+        """Answer who waits: the partition is about to be closed."""
+        self._waits.close()
+
+    def close(self) -> None:
+        """Leave on the disk what is to be found by the next start."""
+        self._waits.close()
+        self._storing.close(self._next_offset)
 
     # Capture
 
-    def folded(self, outcomes: Sequence[Outcome]) -> None:
+    def folded(self, outcomes: list[Outcome]) -> None:
         """Take the changes of the record that was folded last."""
-        self._next_offset = self._state.next_offset
-        windows = self._state.streams
-        if not windows:
+        state = self._state
+        self._next_offset = state.next_offset
+        windows = state.streams
+        if not windows or self._next_offset <= self._storing.through:
             return
-        for change in changes(outcomes, windows):
-            window = _window_of(windows[change.table], change.sequence_number)
-            if window is not None:
-                self._channel(change.table).take(change, window)
-        if self._waits and not self._pausing:
-            self._pausing = True
-            self._scheduler.call_soon(self._tell)
+        touched: Channel | None = None
+        for change in changes(outcomes, windows, state.partition, state.partitions):
+            number = change.sequence_number
+            window = _window_of(windows[change.table], number)
+            if window is None:
+                continue
+            if touched is None or touched.table != change.table:
+                if touched is not None:
+                    self._storing.look(touched)
+                touched = self._channels.get(change.table) or self._storing.channel(change.table)
+            touched.take(change, window)
+        if touched is not None:
+            self._storing.look(touched)
+            self._storing.come_again(self._next_offset)
+        self._waits.look()
 
-    def _channel(self, table: int) -> Channel:
-        channel = self._channels.get(table)
-        if channel is None:
-            channel = self._channels[table] = Channel(table, 0)
-        return channel
+    def begin_again(self) -> None:
+        """Forget all: the log is folded anew, and not as before."""
+        self._storing.begin_again()
+        self._next_offset = 0
 
     # Reading
 
     def ask(self, request: FeedRequest, done: OnFed) -> None:
         """Answer a request."""
+        channel = self._channels.get(request.table)
+        if channel is None:
+            self._answer(request, None, done)
+        else:
+            self._storing.trim(channel, lambda: self._answer(request, channel, done))
+
+    def _answer(self, request: FeedRequest, channel: Channel | None, done: OnFed) -> None:
         match request:
             case ReadChanges():
                 self._read(request, done)
             case FindNumber():
-                self._answer(done, self._find(request))
-            case ListShards():
-                self._answer(done, self._shards(request))
+                self._find(request, channel, done)
             case CountChanges():
-                self._answer(done, self._count(request))
+                self._count(request, channel, done)
+            case ListShards():
+                self._tell(done, self._shards(request))
 
-    def close(self) -> None:
-        """Answer who waits."""
-        self._is_closed = True
-        waits, self._waits = self._waits, {}
-        for wait in (each for of_table in waits.values() for each in of_table):
-            if wait.timer is not None:
-                wait.timer.cancel()
-            self._answer(wait.done, self._page(wait.request))
-
-    def _read(self, request: ReadChanges, done: OnFed) -> None:
-        page = self._page(request)
-        if request.wait_ms and self._may_wait(request, page):
-            wait = _Wait(request, done)
-            seconds = min(request.wait_ms, LONGEST_WAIT_MS) / 1000
-            wait.timer = self._scheduler.call_later(seconds, self._give_up, wait)
-            self._waits.setdefault(request.table, []).append(wait)
-        else:
-            self._answer(done, page)
-
-    def _may_wait(self, request: ReadChanges, page: Changes) -> bool:
-        is_over = request.until is not None and page.next >= request.until
-        return not page.changes and page.is_end and not is_over and not self._is_closed
-
-    def _give_up(self, wait: _Wait) -> None:
-        waits = self._waits[wait.request.table]
-        waits.remove(wait)
-        if not waits:
-            del self._waits[wait.request.table]
-        self._answer(wait.done, self._page(wait.request))
-
-    def _tell(self) -> None:
-        """Answer those for whom there is something by now."""
-        for table, waits in list(self._waits.items()):
-            waiting = []
-            for wait in waits:
-                page = self._page(wait.request)
-                if self._may_wait(wait.request, page):
-                    waiting.append(wait)
-                    continue
-                if wait.timer is not None:
-                    wait.timer.cancel()
-                self._scheduler.call_soon(self._answer, wait.done, page)
-            if waiting:
-                self._waits[table] = waiting
-            else:
-                del self._waits[table]
-        self._told_of = self._next_offset
-        self._scheduler.call_later(_PAUSE_S, self._look_again)
-
-    def _look_again(self) -> None:
-        self._pausing = False
-        if self._waits and self._told_of != self._next_offset:
-            self._pausing = True
-            self._tell()
-
-    def _page(self, request: ReadChanges) -> Changes:
-        end, kept_after = self._end, self._kept_after(request.table, request.stream)
+    def _read(self, request: ReadChanges, done: OnFed, wait: Wait | None = None) -> None:
+        """Answer with a page, or have it wait."""
         channel = self._channels.get(request.table)
-        after = max(request.after, kept_after)
-        found = [] if channel is None else channel.newest(request, after)
-        last = found[-1].sequence_number if found else after
-        is_end = channel is None or last >= channel.last or len(found) == 0
-        is_end = is_end or (request.until is not None and last >= request.until)
-        return Changes(
-            found,
-            next=last if found else max(after, end if request.until is None else min(end, request.until)),
-            kept_after=kept_after,
-            is_end=is_end,
-            time=self._state.log_time,
-        )
-
-    def _find(self, request: FindNumber) -> Number:
         kept_after = self._kept_after(request.table, request.stream)
-        channel = self._channels.get(request.table)
-        if request.time_ms > self._state.log_time or channel is None:
-            return Number(max(self._end, kept_after), kept_after)
-        return Number(max(channel.find(request.time_ms), kept_after), kept_after)
+        after = max(request.after, kept_after)
+        if channel is not None and after < channel.recent_after:
+            self._read_stored(replace(request, after=after), channel, done)
+            return
+        found, is_full = ([], False) if channel is None else channel.newest(request, after)
+        if is_full:
+            self._tell(
+                done, Changes(found, found[-1].sequence_number, kept_after, False, self._state.log_time)
+            )
+            return
+        end = self._end if request.until is None else min(self._end, request.until)
+        page = Changes(found, max(after, end), kept_after, True, self._state.log_time)
+        is_over = request.until is not None and page.next >= request.until
+        if found or is_over or not request.wait_ms or not self._waits.add(request, done, wait):
+            self._tell(done, page)
+
+    def _read_stored(self, request: ReadChanges, channel: Channel, done: OnFed) -> None:
+        """Answer with what is in segments, and go on with what is in memory if there is nothing."""
+        through = channel.recent_after
+        until = through if request.until is None else min(through, request.until)
+
+        def read() -> tuple[list[Change], bool]:
+            page: list[Change] = []
+            return page, any(
+                fill(page, each, request) for each in channel.segments.read(request.after, until)
+            )
+
+        def answer(found: tuple[list[Change], bool]) -> None:
+            page, is_full = found
+            after = page[-1].sequence_number if is_full else until
+            if not page and until == through:
+                self._read(replace(request, after=after), done)
+            else:
+                kept_after = self._kept_after(request.table, request.stream)
+                is_end = not is_full and until < through
+                self._tell(done, Changes(page, after, kept_after, is_end, self._state.log_time))
+
+        self._stored(read, answer, done)
+
+    def _find(self, request: FindNumber, channel: Channel | None, done: OnFed) -> None:
+        kept_after = self._kept_after(request.table, request.stream)
+
+        def answer(number: int) -> None:
+            self._tell(done, Number(max(number, kept_after), kept_after))
+
+        if channel is None or request.time_ms > self._state.log_time:
+            answer(self._end)
+            return
+        number = channel.find(request.time_ms)
+        if number is not None:
+            answer(number)
+        else:
+            self._stored(lambda: channel.segments.find(request.time_ms), answer, done)
+
+    def _count(self, request: CountChanges, channel: Channel | None, done: OnFed) -> None:
+        if channel is None:
+            self._tell(done, Count(0, None, self._end))
+            return
+        after = max(request.after, channel.trimmed_after)
+        until = channel.last if request.until is None else request.until
+        through = channel.recent_after
+        recent, recent_ms = channel.count(max(after, through), until)
+        if after >= through:
+            self._tell(done, Count(recent, recent_ms, self._end))
+            return
+
+        def answer(stored: tuple[int, int | None]) -> None:
+            count, oldest_ms = stored
+            self._tell(done, Count(count + recent, recent_ms if oldest_ms is None else oldest_ms, self._end))
+
+        self._stored(lambda: channel.segments.count(after, min(until, through)), answer, done)
 
     def _shards(self, request: ListShards) -> Shards:
         channel = self._channels.get(request.table)
@@ -197,31 +231,43 @@ class Feed:
                 )
         return Shards(found, self._state.log_time)
 
-    def _count(self, request: CountChanges) -> Count:
-        channel = self._channels.get(request.table)
-        changes, oldest_ms = (0, None) if channel is None else channel.count(request.after, request.until)
-        return Count(changes, oldest_ms, self._end)
+    def _stored(self, read: Callable[[], Any], answer: Callable[[Any], None], done: OnFed) -> None:
+        """Do what has to do with files, and answer."""
+
+        def answered(found: Any) -> None:
+            if isinstance(found, Exception):
+                self._storing.report(found)
+                done(InternalServerError(), self._position())
+            else:
+                answer(found)
+
+        self._storing.reading.do(read, answered)
+
+    def _tell(self, done: OnFed, answer: FeedAnswer) -> None:
+        done(answer, self._position())
 
     @property
     def _end(self) -> int:
         """The highest number that what has been folded could have given."""
-        genesis = self._state.genesis
-        base = 0 if genesis is None else genesis.base
-        return sequence_number(base + self._next_offset, 0, 0) - 1
+        return number_before(self._state, self._next_offset)
 
     def _kept_after(self, table: int, stream: int | None) -> int:
         """From where on a table's changes are here without a gap."""
         windows = self._state.streams.get(table, ())
-        trimmed = self._channels[table].trimmed_after if table in self._channels else 0
+        channel = self._channels.get(table)
+        trimmed = self._storing.floor if channel is None else channel.trimmed_after
         if stream is not None:
             begun = [window.begun for window in windows if window.label == stream]
             return max([trimmed, *begun]) if begun else self._end
-        if table in self._state.tables and all(window.ended is not None for window in windows):
-            return self._end  # it goes on changing, and nobody takes that
+        if not windows or (table in self._state.tables and not any(window.is_open for window in windows)):
+            return self._end  # whatever changes, nobody takes it
         return max(trimmed, _unbroken(windows))
 
-    def _answer(self, done: OnFed, answer: FeedAnswer) -> None:
-        done(answer, self._position())
+
+def number_before(state: PartitionState, offset: int) -> int:
+    """The highest number that a record before `offset` could have given."""
+    base = 0 if state.genesis is None else state.genesis.base
+    return sequence_number(base + offset, 0, 0) - 1
 
 
 def _window_of(windows: Sequence[Window], number: int) -> Window | None:
@@ -237,8 +283,9 @@ def _window_of(windows: Sequence[Window], number: int) -> Window | None:
 
 def _unbroken(windows: Sequence[Window]) -> int:
     """Where the newest stretch began in which there was always a window."""
-    begun: int | None = None
-    for window in sorted(windows, key=lambda each: each.begun, reverse=True):
-        if begun is None or window.ended is None or window.ended >= begun:
-            begun = window.begun if begun is None else min(begun, window.begun)
-    return begun or 0
+    newest_first = sorted(windows, key=lambda each: each.begun, reverse=True)
+    begun = newest_first[0].begun
+    for window in newest_first[1:]:
+        if window.ended is None or window.ended >= begun:
+            begun = window.begun
+    return begun

@@ -36,7 +36,7 @@ class Bench:
             on_fatal=_raise,
         )
         self.feed = Feed(self.worker.state, lambda: self.worker.position, self.loop)
-        self.worker.on_answered = self.feed.folded
+        self.worker.capture = self.feed
         self.partition = LocalPartition(self.worker, self.feed.ask)
         self.worker.open()
 

@@ -1,0 +1,279 @@
+"""The bytes of a change segment: an Avro object container file of changes.
+
+    segment ::= header block*
+    header  ::= "Obj" 01 map marker         the map names codec, schema, log, partition, table, and what it goes on from
+    marker  ::= BLAKE2b-128 of the header before it
+    block   ::= long(count) long(size) change* marker
+    change  ::= long(offset) long(place) long(time) long(stream) long(shard) bytes(pk) bytes(sk)
+                optional(old) optional(new) context tx is_read optional(check)
+
+A number is taken apart as it was made, into `offset` and `place` (index and which change of the command), because
+together they are longer than Avro's long. The changes of a block are of one shard. The last one has a `check`, CRC-32
+of the block's bytes before it. Any Avro tool reads this; here it is written and read by hand, many times as fast.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+from ...log import codec
+from ...log.avro import long, optional, read_long, read_more, read_sized, sized, text
+from ...log.commands import Context
+from ...materializer.fold.outcomes import Change, Tx
+
+MAGIC: Final = b"Obj\x01"
+MARKER_BYTES: Final = 16
+HEAD_BYTES: Final = 64
+"""Of a block, enough for its frame and for the number, time and shard of its first change."""
+
+_FORMAT: Final = b"1"
+_BASE: Final = 10**26  # see sequence_number
+_PLACES: Final = 10**8
+_NO_TX: Final = b"\0"
+_CHANGED, _READ = b"\0\0", b"\1\0"  # is_read, and no check
+_CHECKED: Final = b"\x02"
+
+
+class DamagedError(Exception):
+    """These bytes are not what was written."""
+
+
+class Owner(NamedTuple):
+    """Whose changes a segment holds."""
+
+    log_id: bytes
+    partition: int
+    table: int
+
+
+class Head(NamedTuple):
+    """What is known of a block without decoding it: where it stands, and its first change."""
+
+    at: int
+    size: int
+    changes: int
+    number: int
+    time: int
+    stream: int
+    shard: int
+
+
+@cache
+def schema() -> str:
+    """The schema of a change, in canonical form."""
+    context = _context(codec.schema(codec.CURRENT))
+    tx = {
+        "type": "record",
+        "name": "Tx",
+        "fields": [
+            {"name": "id", "type": "string"},
+            {"name": "n", "type": "int"},
+            {"name": "of", "type": "int"},
+        ],
+    }
+    fields = [
+        *({"name": name, "type": "long"} for name in ("offset", "place", "time", "stream", "shard")),
+        *({"name": name, "type": "bytes"} for name in ("pk", "sk")),
+        *({"name": name, "type": ["null", "bytes"]} for name in ("old", "new")),
+        {"name": "context", "type": context},
+        {"name": "tx", "type": ["null", tx]},
+        {"name": "is_read", "type": "boolean"},
+        {"name": "check", "type": ["null", "long"]},
+    ]
+    return codec.canonical({"type": "record", "name": "Change", "namespace": "foldb.log", "fields": fields})
+
+
+def _context(entry: Any) -> Any:
+    """The log's schema of a context: its bytes go from there to here as they are."""
+    commands = next(field for field in entry["fields"] if field["name"] == "commands")
+    put = commands["type"]["items"][0]
+    return next(field for field in put["fields"] if field["name"] == "context")["type"]
+
+
+def header(owner: Owner, after: int) -> bytes:
+    """The head of a segment of changes with numbers above `after`, which is what the one before ended with."""
+    meta = {
+        "avro.codec": b"null",
+        "avro.schema": schema().encode(),
+        "foldb.after": b"%d" % after,
+        "foldb.changes": _FORMAT,
+        "foldb.log": owner.log_id.hex().encode(),
+        "foldb.partition": b"%d" % owner.partition,
+        "foldb.table": b"%d" % owner.table,
+    }
+    pairs = b"".join(sized(key.encode()) + sized(value) for key, value in meta.items())
+    unsigned = MAGIC + long(len(meta)) + pairs + long(0)
+    return unsigned + blake2b(unsigned, digest_size=MARKER_BYTES).digest()
+
+
+def block(changes: Sequence[Change], shard: int, marker: bytes) -> bytes:
+    """The block that holds `changes`, all of one stream and one shard."""
+    parts: list[bytes] = []
+    add = parts.extend
+    shard_bytes = long(shard)
+    offset_before = time_before = stream_before = -1
+    offset_bytes = time_bytes = stream_bytes = b""
+    for change in changes:
+        offset, place = divmod(change.sequence_number - _BASE, _PLACES)
+        if offset != offset_before:
+            offset_before, offset_bytes = offset, long(offset)
+        if change.time != time_before:
+            time_before = change.time
+            time_bytes = long(time_before)
+        if change.stream != stream_before:
+            stream_before = change.stream
+            stream_bytes = long(stream_before)
+        add(
+            (
+                offset_bytes,
+                long(place),
+                time_bytes,
+                stream_bytes,
+                shard_bytes,
+                sized(change.pk),
+                sized(change.sk),
+                optional(change.old),
+                optional(change.new),
+                change.context.encoded,
+                _NO_TX if change.tx is None else _tx(change.tx),
+                _READ if change.is_read else _CHANGED,
+            )
+        )
+    parts[-1] = parts[-1][:1]
+    body = b"".join(parts)
+    body += _CHECKED + long(crc32(body))
+    return b"".join((long(len(changes)), long(len(body)), body, marker))
+
+
+def _tx(tx: Tx) -> bytes:
+    return b"\x02" + text(tx.id) + long(tx.n) + long(tx.of)
+
+
+def read_head(data: bytes, at: int) -> Head:
+    """The head of the block that stands at `at` of its segment and whose first bytes are `data`.
+
+    Raises:
+        DamagedError: No block begins so.
+    """
+    try:
+        count, place = read_long(data, 0)
+        size, place = read_long(data, place)
+        begin = place
+        offset, place = read_long(data, place)
+        in_offset, place = read_long(data, place)
+        time, place = read_long(data, place)
+        stream, place = read_long(data, place)
+        shard, place = read_long(data, place)
+    except (IndexError, ValueError):
+        raise DamagedError("a block is cut short") from None
+    if count < 1 or size < count:
+        raise DamagedError("no block begins here")
+    number = _BASE + offset * _PLACES + in_offset
+    return Head(at, begin + size + MARKER_BYTES, count, number, time, stream, shard)
+
+
+def read_block(data: bytes, marker: bytes, table: int) -> list[Change]:
+    """The changes of a block; `data` is all of it.
+
+    Raises:
+        DamagedError: It is not what `block` wrote.
+    """
+    try:
+        count, at = read_long(data, 0)
+        size, at = read_long(data, at)
+        if at + size + MARKER_BYTES != len(data) or not data.endswith(marker):
+            raise DamagedError("a block does not end where it says")
+        begin = at
+        changes, end = _read_changes(data, at, count, table)
+        check, at = read_long(data, end + 1)
+    except (IndexError, ValueError, TypeError):
+        raise DamagedError("a block cannot be read") from None
+    if at != begin + size or check != crc32(data[begin:end]):
+        raise DamagedError("a block's check does not match")
+    return changes
+
+
+def _read_changes(data: bytes, at: int, count: int, table: int) -> tuple[list[Change], int]:
+    """So many changes, and where the last one's check begins.
+
+    What mostly is as in the change before (offset, time, stream and shard) is compared with its bytes and not decoded.
+    """
+    changes: list[Change] = []
+    add, context_of, starts = changes.append, Context.of, data.startswith
+    same_offset = same_rest = b"\xff"
+    base = time = stream = 0
+    while True:
+        if starts(same_offset, at):
+            at += len(same_offset)
+        else:
+            begin = at
+            offset, at = read_long(data, at)
+            same_offset, base = data[begin:at], _BASE + offset * _PLACES
+        place, at = read_long(data, at)
+        if starts(same_rest, at):
+            at += len(same_rest)
+        else:
+            begin = at
+            time, at = read_long(data, at)
+            stream, at = read_long(data, at)
+            _, at = read_long(data, at)
+            same_rest = data[begin:at]
+        pk, at = read_sized(data, at)
+        sk, at = read_sized(data, at)
+        old = new = None
+        if data[at]:
+            old, at = read_sized(data, at + 1)
+        else:
+            at += 1
+        if data[at]:
+            new, at = read_sized(data, at + 1)
+        else:
+            at += 1
+        begin, at = at, _skip_context(data, at)
+        context = context_of(data[begin:at])
+        tx = None
+        if data[at]:
+            tx, at = _read_tx(data, at + 1)
+        else:
+            at += 1
+        add(Change(table, pk, sk, old, new, base + place, time, context, tx, stream, data[at] == 1))
+        at += 1
+        if len(changes) == count:
+            return changes, at
+        at += 1  # no check
+
+
+def _skip_context(data: bytes, at: int) -> int:
+    size = data[at]
+    at += 1
+    if size >= 0x80:
+        size, at = read_more(data, at, size)
+    at += size >> 1
+    for _ in range(2):  # invocation id and principal
+        if data[at]:
+            size = data[at + 1]
+            at += 2
+            if size >= 0x80:
+                size, at = read_more(data, at, size)
+            at += size >> 1
+        else:
+            at += 1
+    at += 1  # source: an enum of few
+    while data[at] >= 0x80:
+        at += 1
+    return at + 1
+
+
+def _read_tx(data: bytes, at: int) -> tuple[Tx, int]:
+    id_, at = read_sized(data, at)
+    n, at = read_long(data, at)
+    of, at = read_long(data, at)
+    return Tx(id_.decode(), n, of), at
+
+
+def readable_schema() -> Any:
+    """The schema as a reader of Avro takes it."""
+    return json.loads(schema())

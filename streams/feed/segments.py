@@ -1,0 +1,419 @@
+"""The change segments of one table in one partition: files that follow each other.
+
+    <table>-<after>.avro      changes with numbers above `after`, up to where the next one goes on
+
+One thread writes, at the end of the last; another may read whatever is there at the same time, because what is there
+does not change, and lists only grow at their ends. Nothing here is the truth: what cannot be read is folded again.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ...log.local.disk import Disk, File, write_all
+from ...materializer.fold.outcomes import Change
+from . import encoding
+from .encoding import HEAD_BYTES, MARKER_BYTES, DamagedError, Head, Owner
+from .shards import Beginning
+
+SEGMENT_BYTES: Final = 16 << 20
+BLOCK_BYTES: Final = 128 << 10
+CACHE_BYTES: Final = 16 << 20
+# A log on the same disk waits for what is being synced, so it is never much at once.
+_SYNC_BYTES: Final = 8 << 20
+
+_number = attrgetter("number")
+_time = attrgetter("time")
+_after = attrgetter("after")
+_sequence_number = attrgetter("sequence_number")
+
+
+class Batch(NamedTuple):
+    """Changes of one shard, on their way to a segment."""
+
+    shard: int
+    changes: Sequence[Change]
+
+
+class Extent(NamedTuple):
+    """How far a table's segments are whole: up to `size` bytes of the one that goes on from `after`.
+
+    `last` is the number of the last change there, `first_after` what the oldest segment goes on from.
+    """
+
+    first_after: int
+    after: int
+    size: int
+    last: int
+
+
+@dataclass(slots=True)
+class Segment:
+    """One file. `heads` are those of its blocks, `size` is where the next block goes."""
+
+    path: Path
+    after: int
+    marker: bytes
+    size: int
+    heads: list[Head] = field(default_factory=list)
+
+
+class Blocks:
+    """Blocks that were read lately, decoded: who reads one reads on in it, and others come behind him."""
+
+    def __init__(self, bound: int = CACHE_BYTES) -> None:
+        self._bound = bound
+        self._kept: OrderedDict[tuple[Path, int], list[Change]] = OrderedDict()
+        self._sizes: dict[tuple[Path, int], int] = {}
+        self._bytes = 0
+
+    def get(self, disk: Disk, segment: Segment, head: Head, table: int) -> list[Change]:
+        """The changes of a block."""
+        key = segment.path, head.at
+        found = self._kept.get(key)
+        if found is None:
+            found = _read_block(disk, segment, head, table)
+            self._kept[key] = found
+            self._sizes[key] = head.size
+            self._bytes += head.size
+            while self._bytes > self._bound and len(self._kept) > 1:
+                oldest, _ = self._kept.popitem(last=False)
+                self._bytes -= self._sizes.pop(oldest)
+        else:
+            self._kept.move_to_end(key)
+        return found
+
+
+class Segments:
+    """See the module.
+
+    Attributes:
+        last: The number of the last change that is written.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: Callable[[], Path],
+        owner: Owner,
+        blocks: Blocks,
+        *,
+        after: int = 0,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        """None is there yet; the first one will hold what has a higher number than `after`.
+
+        `folder` is asked for when there is something to write.
+        """
+        self.last = after
+        self._disk = disk
+        self._folder = folder
+        self._owner = owner
+        self._blocks = blocks
+        self._segment_bytes = segment_bytes
+        self._segments: list[Segment] = []
+        self._file: File | None = None
+        self._unsynced: list[File] = []
+        self._unsynced_bytes = 0
+        self._is_named = True  # whether all names would survive a power cut
+
+    # Opening
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        folder: Path,
+        owner: Owner,
+        blocks: Blocks,
+        extent: Extent,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> "Segments":
+        """What is there of a table up to `extent`; what is there besides is removed.
+
+        Raises:
+            DamagedError, OSError: Not all of it is there.
+        """
+        self = cls(disk, lambda: folder, owner, blocks, after=extent.last, segment_bytes=segment_bytes)
+        names = [name for name in disk.names(folder) if _after_in(name, owner.table) is not None]
+        for name in names:
+            after = _after_in(name, owner.table)
+            assert after is not None
+            if extent.first_after <= after <= extent.after:
+                self._segments.append(self._load(folder / name, after))
+            else:
+                disk.remove(folder / name)
+        if not self._segments or self._segments[0].after != extent.first_after:
+            raise DamagedError("the oldest segment is gone")
+        newest = self._segments[-1]
+        if newest.after != extent.after or newest.size < extent.size:
+            raise DamagedError("the newest segment is not as long as it was")
+        self._cut(newest, extent.size)
+        self._check_order(extent)
+        return self
+
+    def _load(self, path: Path, after: int) -> Segment:
+        head = encoding.header(self._owner, after)
+        file = self._disk.open(path, write=False)
+        try:
+            if file.read(0, len(head)) != head:
+                raise DamagedError("a segment's header is not what it was")
+            segment = Segment(path, after, head[-MARKER_BYTES:], len(head))
+            size = file.size()
+            while segment.size < size:
+                # The marker before a block shows that the one before it ended there.
+                data = file.read(segment.size - MARKER_BYTES, MARKER_BYTES + HEAD_BYTES)
+                if data[:MARKER_BYTES] != segment.marker:
+                    raise DamagedError("a block does not end where it says")
+                block = encoding.read_head(data[MARKER_BYTES:], segment.size)
+                if block.at + block.size > size:
+                    break
+                segment.heads.append(block)
+                segment.size += block.size
+        except DamagedError:
+            if not segment.heads:
+                raise
+        finally:
+            file.close()
+        return segment
+
+    def _cut(self, newest: Segment, size: int) -> None:
+        """Forget what was written after the extent was told: it is folded again."""
+        while newest.heads and newest.heads[-1].at + newest.heads[-1].size > size:
+            newest.heads.pop()
+        newest.size = newest.heads[-1].at + newest.heads[-1].size if newest.heads else newest.size
+        if newest.size != size:
+            raise DamagedError("the newest segment does not end where it did")
+        self._file = self._disk.open(newest.path)
+        self._file.truncate(size)
+        self._unsynced.append(self._file)
+
+    def _check_order(self, extent: Extent) -> None:
+        """Each must go on from what the one before ends with; the last ends with what was said."""
+        ends = [segment.after for segment in self._segments[1:]] + [extent.last]
+        for segment, end in zip(self._segments, ends, strict=True):
+            if self._last_of(segment) != end:
+                raise DamagedError("a segment is gone, or damaged at its end")
+
+    def _last_of(self, segment: Segment) -> int:
+        if not segment.heads:
+            return segment.after
+        block = _read_block(self._disk, segment, segment.heads[-1], self._owner.table)
+        return block[-1].sequence_number
+
+    # Writing
+
+    def append(self, after: int, batches: Sequence[Batch]) -> None:
+        """Write changes that follow the change with number `after`. They are not synced yet.
+
+        Raises:
+            OSError: The disk would not have them. Some of them are written: up to `last`.
+        """
+        assert after == self.last, "a change was left out"
+        for batch in batches:
+            for part in _parts(batch.changes):
+                self._write(part, batch.shard)
+
+    def _write(self, changes: Sequence[Change], shard: int) -> None:
+        if self._file is None or self._segments[-1].size >= self._segment_bytes:
+            self._begin()
+        segment, file = self._segments[-1], self._file
+        assert file is not None
+        data = encoding.block(changes, shard, segment.marker)
+        write_all(file, segment.size, data)
+        if file not in self._unsynced:
+            self._unsynced.append(file)
+        first = changes[0]
+        head = Head(
+            segment.size,
+            len(data),
+            len(changes),
+            first.sequence_number,
+            first.time,
+            first.stream,
+            shard,
+        )
+        segment.size += len(data)
+        segment.heads.append(head)
+        self.last = changes[-1].sequence_number
+        self._unsynced_bytes += len(data)
+        if self._unsynced_bytes >= _SYNC_BYTES:
+            file.sync()
+            self._unsynced_bytes = 0
+
+    def _begin(self) -> None:
+        """Go on in a new segment."""
+        if not self._segments:
+            self._disk.make_folder(self._folder())
+            for name in self._disk.names(self._folder()):
+                if _after_in(name, self._owner.table) is not None:
+                    self._disk.remove(self._folder() / name)  # of which nothing is known
+        head = encoding.header(self._owner, self.last)
+        path = self._folder() / f"{self._owner.table}-{self.last:027d}.avro"
+        file = self._disk.open(path, create=True)
+        try:
+            file.truncate(0)
+            write_all(file, 0, head)
+        except OSError:
+            file.close()
+            raise
+        if self._file is not None and self._file not in self._unsynced:
+            self._file.close()
+        self._file, self._is_named = file, False
+        self._unsynced.append(file)
+        self._segments.append(Segment(path, self.last, head[-MARKER_BYTES:], len(head)))
+
+    def sync(self) -> Extent | None:
+        """Have all that is written survive a power cut; how far that is, None if there is nothing.
+
+        Raises:
+            OSError: It may not.
+        """
+        for file in self._unsynced:
+            file.sync()
+            if file is not self._file:
+                file.close()
+        self._unsynced.clear()
+        if not self._is_named:
+            self._disk.sync_folder(self._folder())
+            self._is_named = True
+        if not self._segments:
+            return None
+        newest = self._segments[-1]
+        return Extent(self._segments[0].after, newest.after, newest.size, self.last)
+
+    def over(self, before_ms: int) -> int:
+        """How many segments, from the oldest on, hold only what is older than `before_ms`; the newest is kept."""
+        firsts = [segment.heads[0].time for segment in self._segments[1:] if segment.heads]
+        return bisect_left(firsts, before_ms)
+
+    def forget(self, count: int) -> list[Path]:
+        """Show the `count` oldest no more; where they are, for `remove`."""
+        paths = [segment.path for segment in self._segments[:count]]
+        del self._segments[:count]
+        return paths
+
+    def extent_without(self, count: int, extent: Extent) -> Extent:
+        """The extent when the `count` oldest are gone."""
+        return extent._replace(first_after=self._segments[count].after)
+
+    def remove_all(self) -> None:
+        """Remove every segment."""
+        self.close()
+        for path in self.forget(len(self._segments)):
+            self._disk.remove(path)
+
+    def close(self) -> None:
+        """Let files go; what was not synced may be lost."""
+        for file in {*self._unsynced, *([] if self._file is None else [self._file])}:
+            file.close()
+        self._unsynced.clear()
+        self._file = None
+
+    # Reading
+
+    @property
+    def first_after(self) -> int:
+        """What the oldest segment goes on from."""
+        return self._segments[0].after if self._segments else self.last
+
+    @property
+    def first_ms(self) -> int | None:
+        """The log time of the oldest change."""
+        return self._segments[0].heads[0].time if self._segments and self._segments[0].heads else None
+
+    def read(self, after: int, until: int) -> Iterator[list[Change]]:
+        """Changes with numbers above `after` and up to `until`, block by block."""
+        for segment, head in self._heads(after):
+            if head.number > until:
+                return
+            changes = self._changes(segment, head)
+            low = bisect_right(changes, after, key=_sequence_number)
+            high = bisect_right(changes, until, lo=low, key=_sequence_number)
+            yield changes[low:high]
+
+    def _heads(self, after: int) -> Iterator[tuple[Segment, Head]]:
+        """The blocks that may hold numbers above `after`, in order."""
+        segments = list(self._segments)
+        for segment in segments[max(0, bisect_right(segments, after, key=_after) - 1) :]:
+            heads = segment.heads
+            for place in range(max(0, bisect_right(heads, after, key=_number) - 1), len(heads)):
+                yield segment, heads[place]
+
+    def _changes(self, segment: Segment, head: Head) -> list[Change]:
+        """The changes of a block."""
+        return self._blocks.get(self._disk, segment, head, self._owner.table)
+
+    def find(self, time_ms: int) -> int:
+        """The highest number of a change with a lower log time; `first_after` if there is none."""
+        segments = [segment for segment in list(self._segments) if segment.heads]
+        place = bisect_left(segments, time_ms, key=lambda segment: segment.heads[0].time)
+        if not place:
+            return self.first_after
+        segment = segments[place - 1]
+        head = segment.heads[bisect_left(segment.heads, time_ms, key=_time) - 1]
+        changes = self._changes(segment, head)
+        return changes[bisect_left(changes, time_ms, key=_time) - 1].sequence_number
+
+    def count(self, after: int, until: int) -> tuple[int, int | None]:
+        """How many changes have numbers above `after` and up to `until`, and the log time of the first."""
+        count, oldest_ms = 0, None
+        heads = list(self._heads(after))
+        for nth, (segment, head) in enumerate(heads):
+            is_whole = head.number > after and nth + 1 < len(heads) and heads[nth + 1][1].number <= until
+            if is_whole:
+                first_ms, inside = head.time, head.changes
+            else:
+                changes = self._changes(segment, head)
+                numbers = [change.sequence_number for change in changes]
+                low = bisect_right(numbers, after)
+                inside = bisect_right(numbers, until) - low
+                first_ms = changes[low].time if inside > 0 else 0
+            if inside > 0:
+                count += inside
+                oldest_ms = first_ms if oldest_ms is None else oldest_ms
+        return count, oldest_ms
+
+    def beginnings(self) -> list[Beginning]:
+        """The first changes of shards."""
+        found: list[Beginning] = []
+        for segment in self._segments:
+            for head in segment.heads:
+                if not found or (found[-1].stream, found[-1].nth) != (head.stream, head.shard):
+                    found.append(Beginning(head.stream, head.shard, head.number))
+        return found
+
+
+def _read_block(disk: Disk, segment: Segment, head: Head, table: int) -> list[Change]:
+    file = disk.open(segment.path, write=False)
+    try:
+        data = file.read(head.at, head.size)
+    finally:
+        file.close()
+    return encoding.read_block(data, segment.marker, table)
+
+
+def _parts(changes: Sequence[Change]) -> list[Sequence[Change]]:
+    """Stretches that make about a block each."""
+    parts, begin, size = [], 0, 0
+    for place, change in enumerate(changes):
+        size += 150 + len(change.old or b"") + len(change.new or b"")
+        if size >= BLOCK_BYTES:
+            parts.append(changes[begin : place + 1])
+            begin, size = place + 1, 0
+    if begin < len(changes):
+        parts.append(changes[begin:])
+    return parts
+
+
+def _after_in(name: str, table: int) -> int | None:
+    """What a table's segment of that name goes on from; None if it is not one."""
+    prefix, _, rest = name.partition("-")
+    if prefix != str(table) or not rest.endswith(".avro"):
+        return None
+    digits = rest.removesuffix(".avro")
+    return int(digits) if digits.isdigit() else None

@@ -1,0 +1,237 @@
+"""How a partition's changes get from memory into segments, and out of them again when their time is over.
+
+    enough has come together ──► a segment           every some seconds ──► synced, marked, what is over removed
+
+Files are written and read by threads (work.py) and their bookkeeping is done here, on the loop. A disk that takes
+nothing more keeps nobody from writing: past a bound the oldest changes are let go of, which those who read them are
+told by `kept_after`, and they are there again after the next start.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...materializer.fold.outcomes import sequence_number
+from ...materializer.fold.state import PartitionState
+from ...materializer.worker import Cancellable, Scheduler
+from ...model.errors import FoldbError
+from .channel import Channel
+from .encoding import DamagedError
+from .keeping import Keeping, NotThereError, Whole
+from .segments import Segments
+from .work import AtOnce, Work
+
+# So much at a time: while a thread encodes, the loop waits for the interpreter.
+SEND_BYTES: Final = 128 << 10
+CHANNEL_BYTES: Final = 4 << 20
+LEAST_BYTES: Final = 512 << 10
+MARK_S: Final = 10.0
+
+# What the disk has not taken may be so many times what else would be in memory.
+_LOSE_TIMES: Final = 16
+
+logger = logging.getLogger(__name__)
+
+
+class Storing:
+    """The channels of a partition, and where they are kept.
+
+    Attributes:
+        channels: By table.
+        through: Changes of records before this offset are known: there is nothing to take from them.
+        floor: What has this number or a lower one was not taken, of no table.
+        reading: Where files are read.
+    """
+
+    def __init__(
+        self,
+        keeping: Keeping,
+        scheduler: Scheduler,
+        state: PartitionState,
+        *,
+        retention_ms: int,
+        recent_bytes: int,
+    ) -> None:
+        self.reading: Work = AtOnce()
+        self.floor = 0
+        self._writing: Work = AtOnce()
+        self._keeping = keeping
+        self._scheduler = scheduler
+        self._state = state
+        self._retention_ms = retention_ms
+        self._recent_bytes = recent_bytes
+        if keeping.through < state.next_offset:
+            # What was found ends before the state begins; then none of it is to be served any more.
+            keeping.forget()
+            base = 0 if state.genesis is None else state.genesis.base
+            self.floor = sequence_number(base + state.next_offset, 0, 0) - 1 if state.next_offset else 0
+        self.through = keeping.through
+        self.channels = {table: Channel(table, segments) for table, segments in keeping.found.items()}
+        self._timer: Cancellable | None = None
+        self._next_offset = state.next_offset
+        self._is_serving = self._is_told = self._is_gapped = False
+
+    def serve(self, writing: Work, reading: Work) -> None:
+        """Have files written and read beside those who are served."""
+        self._writing, self.reading, self._is_serving = writing, reading, True
+        if self.channels:
+            self.come_again(self._next_offset)
+
+    def close(self, next_offset: int) -> None:
+        """Leave on the disk what is to be found by the next start: all that has been folded."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._next_offset, self._is_serving = next_offset, False
+        if self._keeping.is_lasting and self.channels:
+            self._mark()
+        channels = self._segments()
+        self._writing.do(lambda: self._keeping.close(channels), self._done)
+
+    def begin_again(self) -> None:
+        """Forget all."""
+        segments = self._segments()
+        self.channels.clear()
+        self.through = self.floor = 0
+        self._keeping.unmark()
+        for each in segments.values():
+            self._writing.do(each.remove_all, self._done)
+
+    def channel(self, table: int) -> Channel:
+        """The channel of a table that had none."""
+        channel = self.channels[table] = Channel(table, self._keeping.segments(table, self.floor))
+        return channel
+
+    # Writing
+
+    def look(self, channel: Channel) -> None:
+        """See whether enough has come together. What need not last is written when there is no room for it."""
+        if channel.unsent_bytes >= SEND_BYTES:
+            if self._keeping.is_lasting or channel.recent_bytes > self._bound:
+                self._send(channel, SEND_BYTES)
+            if channel.recent_bytes > _LOSE_TIMES * self._bound:
+                self._lose(channel)
+
+    def come_again(self, next_offset: int) -> None:
+        """Something has changed in the record before that offset: mark it in a while."""
+        self._next_offset = next_offset
+        if self._timer is None and self._is_serving:
+            self._timer = self._scheduler.call_later(MARK_S, self._come)
+
+    @property
+    def _bound(self) -> int:
+        """The memory that the newest changes of one table may take."""
+        return max(LEAST_BYTES, min(CHANNEL_BYTES, self._recent_bytes // max(1, len(self.channels))))
+
+    def _send(self, channel: Channel, size: int) -> None:
+        after, batches = channel.sent, channel.send(size)
+        through, segments = channel.sent, channel.segments
+
+        def write() -> None:
+            if segments.last == after:
+                segments.append(after, batches)
+            else:
+                raise NotThereError  # what comes before was not written; so this is sent again as well
+
+        self._writing.do(write, lambda error: self._sent(channel, segments, through, error))
+
+    def _sent(self, channel: Channel, segments: Segments, through: int, error: Exception | None) -> None:
+        if channel.segments is not segments:
+            return  # what these were about was let go of
+        channel.stored = segments.last
+        if error is None:
+            channel.stored = max(channel.stored, through)
+            channel.shrink(self._bound)
+            self._is_told = False
+            return
+        self.report(error)
+        channel.send_again()
+
+    def _lose(self, channel: Channel) -> None:
+        """Let go of what the disk would not have; nothing is marked any more, so the next start makes it anew."""
+        logger.error("the feed of table %d lets go of its oldest changes until the next start", channel.table)
+        self._is_gapped = True
+        self._keeping.unmark()
+        old = channel.segments
+        channel.lose(self._bound)
+        channel.segments = self._keeping.segments(channel.table, channel.recent_after)
+        self._writing.do(old.remove_all, self._done)
+
+    # Marking, and what is over
+
+    def _come(self) -> None:
+        self._timer = None
+        self._drop_ended()
+        self._mark()
+
+    def _mark(self) -> None:
+        """Write what there is, have it synced and marked, and what is over removed."""
+        if self._keeping.is_lasting:
+            for channel in self.channels.values():
+                while channel.unsent_bytes:
+                    self._send(channel, SEND_BYTES)
+        segments = self._segments()
+        lasts = {table: channel.sent for table, channel in self.channels.items()}
+        whole = Whole(self._next_offset, lasts, self._horizon)
+        if self._is_gapped or not segments:
+            return
+        self._writing.do(lambda: self._keeping.mark(segments, whole), self._marked)
+
+    def _marked(self, firsts: dict[int, int] | Exception) -> None:
+        if isinstance(firsts, Exception):
+            self.report(firsts)
+            self.come_again(self._next_offset)
+            return
+        for table, after in firsts.items():
+            if table in self.channels:
+                self.channels[table].trim(after)
+
+    def _drop_ended(self) -> None:
+        """Let go of tables of which nobody takes changes any more, and none is served."""
+        horizon = self._horizon
+        for table, channel in list(self.channels.items()):
+            windows = self._state.streams.get(table, ())
+            if all(window.ended_ms is not None and window.ended_ms < horizon for window in windows):
+                del self.channels[table]
+                self._writing.do(channel.segments.remove_all, self._done)
+
+    @property
+    def _horizon(self) -> int:
+        """The log time before which changes are over."""
+        return self._state.log_time - self._retention_ms if self._retention_ms else 0
+
+    def trim(self, channel: Channel, then: Callable[[], None]) -> None:
+        """Find what is over, if some time has passed since the last look, and go on."""
+        horizon = self._horizon
+        if horizon < channel.trim_at_ms or horizon <= 0:
+            then()
+            return
+        channel.trim_at_ms = horizon + max(1, self._retention_ms // 1000)
+        number = channel.find(horizon)
+        if number is not None:
+            channel.trim(number)
+            then()
+            return
+
+        def found(number: int | Exception) -> None:
+            if isinstance(number, Exception):
+                self.report(number)
+            else:
+                channel.trim(number)
+            then()
+
+        self.reading.do(lambda: channel.segments.find(horizon), found)
+
+    def _segments(self) -> dict[int, Segments]:
+        return {table: channel.segments for table, channel in self.channels.items()}
+
+    def _done(self, outcome: Any) -> None:
+        if isinstance(outcome, Exception):
+            self.report(outcome)
+
+    def report(self, error: Exception) -> None:
+        """Say that files cannot be written or read; once, until they can."""
+        if not isinstance(error, OSError | DamagedError | NotThereError | FoldbError):
+            raise error
+        if not self._is_told:
+            self._is_told = True
+            logger.warning("changes of partition %d: %s", self._state.partition, error or "not written yet")

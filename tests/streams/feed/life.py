@@ -1,0 +1,268 @@
+"""A partition that lives through stops, kills and power cuts, and beside it a plain list of what has changed.
+
+The list knows nothing of numbers, segments or windows: a change is in it if the test's own books say that the item was
+another before, and that the table's stream was enabled then.
+"""
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from foldb.log.commands import Command
+from foldb.log.local import LocalLog
+from foldb.log.local.reader import LogReader
+from foldb.materializer.feed import Changes, FeedRequest, ReadChanges
+from foldb.materializer.local import LocalPartition
+from foldb.materializer.snapshots import Snapshots
+from foldb.materializer.worker import Worker
+from foldb.model.errors import RequestError
+from foldb.model.values import dump
+from foldb.streams.feed import Feed, Keeping
+from foldb.streams.feed.work import outcome_of
+from tests.log.fake_disk import FakeDisk
+from tests.log.local_logs import Inline
+from tests.materializer.fake_loop import FakeLoop
+from tests.materializer.ledger import define, delete, put, table_request
+from tests.streams.feed.bench import NO_STREAM, STREAM
+
+FOLDER = Path("/data")
+CHANGES = FOLDER / "changes" / "0"
+RETENTION_MS = 20_000
+
+
+class Held:
+    """A thread that works when it is told to."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Any] = []
+
+    def do(self, job: Any, done: Any) -> None:
+        self.jobs.append((job, done))
+
+    def run(self, count: int = 1 << 30) -> None:
+        """Do so many jobs."""
+        while self.jobs and count:
+            job, done = self.jobs.pop(0)
+            done(outcome_of(job))
+            count -= 1
+
+    def close(self) -> None:
+        self.run()
+
+
+@dataclass
+class Entry:
+    """A change in the list; the number is what the feed said first."""
+
+    table: int
+    pk: bytes
+    old: bytes | None
+    new: bytes | None
+    stream: int
+    time: int
+    number: int | None = None
+
+
+@dataclass
+class Books:
+    """What the test knows: items and labels by table, and all changes."""
+
+    items: dict[int, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    labels: dict[int, int] = field(default_factory=dict)
+    all_labels: dict[int, list[int]] = field(default_factory=dict)
+    changes: list[Entry] = field(default_factory=list)
+
+
+class Life:
+    """See the module."""
+
+    def __init__(self, dice: random.Random, *, retention_ms: int = RETENTION_MS) -> None:
+        self.dice = dice
+        self.disk = FakeDisk()
+        self.books = Books()
+        self.now = 1_700_000_000_000
+        self.starts = 0
+        self.retention_ms = retention_ms
+        self.start()
+
+    def start(self) -> None:
+        """Start on what is on the disk."""
+        self.starts += 1
+        self.loop = FakeLoop(self.now)
+        self.log = LocalLog(
+            FOLDER,
+            clock=lambda: self.now,
+            deliver=lambda callback: callback(),
+            random_bytes=lambda size: b"l" * size,
+            on_fatal=_raise,
+            disk=self.disk,
+            background=Inline(),
+            level=3,
+        )
+        keeping = Keeping(CHANGES, self.log.genesis(0).log_id, 0, disk=self.disk, segment_bytes=3000)
+        keeping.open(self.log.end(0))
+        start = Snapshots(FOLDER, self.disk).load_newest(
+            self.log, lambda state, now_ms: keeping.suits(state, now_ms, self.retention_ms)
+        )
+        self.folded_from = start.state.next_offset
+        self.worker = Worker(
+            self.log,
+            start.state,
+            origin=b"%016d" % self.starts,
+            scheduler=self.loop,
+            on_fatal=_raise,
+        )
+        self.feed = Feed(
+            self.worker.state,
+            lambda: self.worker.position,
+            self.loop,
+            keeping,
+            retention_ms=self.retention_ms,
+            recent_bytes=6000,
+        )
+        self.worker.capture = self.feed
+        self.worker.open()
+        self.writing, self.reading = Held(), Held()
+        self.feed.serve(self.writing, self.reading)
+        self.partition = LocalPartition(self.worker, self.feed.ask)
+
+    def stop(self) -> None:
+        """Stop in order."""
+        self.feed.close()
+        self.writing.close()
+        self.log.close()
+        self.start()
+
+    def kill(self) -> None:
+        """The process is gone, with what it had not written."""
+        self.disk.crash()
+        self.start()
+
+    def cut_power(self) -> None:
+        """The power is gone."""
+        self.disk.power_cut(self.dice)
+        self.start()
+
+    def snapshot(self) -> None:
+        """Make one."""
+        Snapshots(FOLDER, self.disk).make(LogReader(FOLDER, self.disk))
+
+    def remove_changes(self) -> None:
+        """Somebody removes what is derived."""
+        for name in self.disk.names(CHANGES) if CHANGES in self.disk.folders else []:
+            self.disk.remove(CHANGES / name)
+
+    # Writing
+
+    def submit(self, *commands: Command) -> None:
+        """Fold commands in one entry."""
+        for command in commands:
+            self.worker.submit(command, 100, lambda *_: None)
+        self.loop.settle()
+
+    def create(self, name: str, *, stream: bool = True) -> int:
+        self.submit(define("CreateTable", 0, table_request(name, **(STREAM if stream else {}))))
+        table = self.worker.state.names[name]
+        self.books.items[table] = {}
+        self.books.all_labels[table] = []
+        self._note_label(table)
+        return table
+
+    def define(self, table: int, settings: dict[str, Any]) -> None:
+        name = self.worker.state.tables[table].definition.name
+        self.submit(define("UpdateTable", table, {"TableName": name, **settings}))
+        self._note_label(table)
+
+    def enable(self, table: int) -> None:
+        self.define(table, STREAM)
+
+    def disable(self, table: int) -> None:
+        self.define(table, NO_STREAM)
+
+    def drop(self, table: int) -> None:
+        name = self.worker.state.tables[table].definition.name
+        self.submit(define("DeleteTable", table, {"TableName": name}))
+        del self.books.items[table]
+        self.books.labels.pop(table, None)
+
+    def write(self, table: int, *writes: tuple[str, dict[str, Any] | None]) -> None:
+        """Put items by key, or delete them where there is None, in one entry."""
+        live, books = self.worker.state.tables[table], self.books
+        commands: list[Command] = []
+        made = []
+        for key, attributes in writes:
+            item = None if attributes is None else {"pk": {"S": key}, **attributes}
+            commands.append(delete(live, {"pk": {"S": key}}) if item is None else put(live, item))
+            old = books.items[table].get(key)
+            if old != item and table in books.labels:
+                made.append((key, old, item, books.labels[table]))
+            if item is None:
+                books.items[table].pop(key, None)
+            else:
+                books.items[table][key] = item
+        self.submit(*commands)
+        for key, old, new, label in made:
+            time = self.worker.state.log_time
+            books.changes.append(Entry(table, key.encode(), _dumped(old), _dumped(new), label, time))
+
+    def _note_label(self, table: int) -> None:
+        stream = self.worker.state.tables[table].definition.stream
+        self.books.labels.pop(table, None)
+        if stream is not None and stream.enabled:
+            self.books.labels[table] = stream.created_ms
+            self.books.all_labels[table].append(stream.created_ms)
+
+    # Reading
+
+    def ask(self, request: FeedRequest) -> Any:
+        """What a request is answered with."""
+        answers: list[Any] = []
+        self.partition.feed(request, lambda answer, _: answers.append(answer))
+        while not answers:
+            assert self.reading.jobs or self.writing.jobs, "nobody would ever answer"
+            self.reading.run()
+            if not answers:
+                self.writing.run()
+        [answer] = answers
+        assert not isinstance(answer, RequestError), answer
+        return answer
+
+    def read_all(self, table: int, stream: int) -> tuple[list[Any], int]:
+        """All changes of a stream, in pages of any size, and what they are kept after."""
+        found: list[Any] = []
+        after = 0
+        while True:
+            limit, size = self.dice.choice([(1, 1 << 20), (3, 1 << 20), (1000, 1), (1000, 1 << 20)])
+            page: Changes = self.ask(ReadChanges(table, after, stream=stream, limit=limit, size=size))
+            found += page.changes
+            assert after <= page.next
+            if page.is_end:
+                return found, page.kept_after
+            assert after < page.next, "a reader would not get on"
+            after = page.next
+
+    def check(self) -> None:
+        """What is read is what the list says, each change with the number that it always had."""
+        horizon = self.worker.state.log_time - self.retention_ms
+        for table, labels in self.books.all_labels.items():
+            for label in labels:
+                expected = [one for one in self.books.changes if (one.table, one.stream) == (table, label)]
+                found, kept_after = self.read_all(table, label)
+                over = len(expected) - len(found)
+                assert over >= 0, "a change was read that nobody made, or twice"
+                assert all(one.time < horizon for one in expected[:over]), "a change is missing"
+                for entry, change in zip(expected[over:], found, strict=True):
+                    assert (entry.pk, entry.old, entry.new) == (change.pk, change.old, change.new)
+                    assert (entry.stream, entry.time) == (change.stream, change.time)
+                    assert entry.number in (None, change.sequence_number), "a number has changed"
+                    assert change.sequence_number > kept_after
+                    entry.number = change.sequence_number
+
+
+def _dumped(item: dict[str, Any] | None) -> bytes | None:
+    return None if item is None else dump(item)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
