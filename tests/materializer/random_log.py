@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from foldb.log.codec import decode_entry, encode_entry
-from foldb.log.commands import Backfill, Command, Context, Expire, Record, Transact
+from foldb.log.commands import Backfill, Checkpoint, Command, Context, Expire, Record, Transact
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.dump import digest, dump
 from foldb.materializer.fold.load import load
@@ -21,7 +21,7 @@ from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.values import Item, Value
 from foldb.streams.changes import changes
 
-from .ledger import Ledger, define, delete, index_request, put, update
+from .ledger import Ledger, about, define, delete, index_request, put, subscribe, update
 
 _INDEXES = {
     "LocalSecondaryIndexes": [index_request("by-n", "pk", "n", projection="KEYS_ONLY")],
@@ -60,7 +60,7 @@ def _fold_again(ledger: Ledger) -> None:
 def _command(dice: random.Random, ledger: Ledger, table: Table, bare: Table) -> Command:
     key: Item = {"pk": {"S": dice.choice("abcé")}, "sk": {"N": str(dice.randrange(-3, 4))}}
     alone: Item = {"pk": {"S": str(dice.randrange(8))}}
-    match dice.randrange(9):
+    match dice.randrange(11):
         case 0 | 1 | 2:
             return put(table, {**key, **_body(dice)}, when=_condition(dice))
         case 3:
@@ -86,8 +86,32 @@ def _command(dice: random.Random, ledger: Ledger, table: Table, bare: Table) -> 
                 token,
                 b"f",
             )
+        case 8:
+            return _about_the_feed(dice, ledger, dice.choice([table, bare]))
+        case 9:
+            one = dice.choice([*ledger.state.subscriptions.values(), None])
+            number = ledger.state.next_offset * 10**8 + 10**26
+            epoch = 0 if one is None else one.epoch
+            return Checkpoint(1 if one is None else one.id, epoch, [(0, number)], "v", dice.randrange(9), 0)
         case _:
             return Backfill(table.definition.id, table.definition.indexes[-1].id, 3, Context("B"))
+
+
+def _about_the_feed(dice: random.Random, ledger: Ledger, table: Table) -> Command:
+    """A stream is enabled or disabled, or something is done about a subscription."""
+    name = dice.choice("RS")
+    match dice.randrange(6):
+        case 0 | 1:
+            view = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+            specification = dice.choice([view, {"StreamEnabled": False}])
+            request = {"TableName": table.definition.name, "StreamSpecification": specification}
+            return define("UpdateTable", table.definition.id, {**request, "ShardAgeMs": 5000})
+        case 2 | 3:
+            return subscribe(name, table.definition.name, BatchSize=dice.randrange(1, 9))
+        case 4:
+            return about(name, "Reset", Start={"At": "HORIZON"})
+        case _:
+            return about(name, dice.choice(["Remove", "Pause", "Resume"]))
 
 
 def _body(dice: random.Random) -> Item:

@@ -1,20 +1,31 @@
 """A cluster to which things happen, by a seed.
 
-Tables and indexes come and go while items are written, and messages are late, early, repeated, or told to a state that
-was loaded from a dump a moment ago.
+Tables, indexes, streams and subscriptions come and go while items are written, and messages are late, early, repeated,
+or told to a state that was loaded from a dump a moment ago. A life may begin at an older level, which each partition
+leaves in its own time.
 """
 
 import random
 from typing import Any
 
-from foldb.log.commands import Abandon, Context, Transact
-from foldb.materializer.fold import fold
+from foldb.log.commands import Abandon, Checkpoint, Context, Level, Transact
+from foldb.materializer.fold import LEVEL, fold
 from foldb.materializer.fold.dump import dump
-from foldb.materializer.fold.outcomes import Outcome
+from foldb.materializer.fold.outcomes import Outcome, Subscribed
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.values import Value
 from foldb.streams.changes import changes
-from tests.materializer.ledger import START, define, delete, index_request, put, table_request, update
+from tests.materializer.ledger import (
+    START,
+    about,
+    define,
+    delete,
+    index_request,
+    put,
+    subscribe,
+    table_request,
+    update,
+)
 
 from .cluster import Cluster
 
@@ -23,15 +34,20 @@ ATTRIBUTES = ["a", "b"]
 
 
 class Life:
-    """See the module. By their clocks partitions are `skew_ms` apart."""
+    """See the module. By their clocks partitions are `skew_ms` apart.
 
-    def __init__(self, seed: int, skew_ms: int = 1000) -> None:
+    Attributes:
+        subscribed: The subscriptions there are, with the version of definitions by which all capture for them.
+    """
+
+    def __init__(self, seed: int, skew_ms: int = 1000, level: int = LEVEL) -> None:
         self.dice = random.Random(seed)
         self.now = START
         self._skew_ms = skew_ms
-        self.cluster = Cluster(data=self.dice.randrange(2, 6), now=self._clock)
+        self.cluster = Cluster(data=self.dice.randrange(2, 6), now=self._clock, level=level)
         self.pace = self.dice.choice([2, 4, 8])  # how well messages keep up with what happens
         self.tokens = 0
+        self.subscribed: dict[str, int] = {}
 
     def _clock(self, partition: int) -> int:
         self.now += self.dice.randrange(30)
@@ -42,10 +58,18 @@ class Life:
             self._define("CreateTable", 0, _table(self.dice, name))
         for _ in range(steps):
             self._step()
+            self._check_capture()
+
+    def rest(self) -> None:
+        """Let everything come to its end, at the level of today."""
+        for partition in range(self.cluster.partitions):
+            self.cluster.fold(partition, Level(LEVEL, Context("L")))
+        self.cluster.rest()
+        self._check_capture()
 
     def _step(self) -> None:
         dice = self.dice
-        match dice.randrange(24):
+        match dice.randrange(28):
             case 0 | 1:
                 self._change_a_table()
             case 2 | 3 | 4:
@@ -54,6 +78,12 @@ class Life:
                 self._transact()
             case 7 if dice.random() < 0.3:
                 self._abandon()
+            case 8 | 9:
+                self._stream()
+            case 10 | 11:
+                self._subscribe()
+            case 12 if dice.random() < 0.5:
+                self.cluster.fold(dice.randrange(self.cluster.partitions), Level(LEVEL, Context("L")))
             case _:
                 self._write()
         for _ in range(dice.randrange(self.pace)):
@@ -115,6 +145,41 @@ class Life:
 
     def _define(self, operation: str, table: int, request: dict[str, Any]) -> None:
         self.cluster.fold(0, define(operation, table, request))
+
+    def _stream(self) -> None:
+        table = self._table()
+        if table is not None:
+            view = {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
+            specification = self.dice.choice([view, view, {"StreamEnabled": False}])
+            request = {"TableName": table.definition.name, "StreamSpecification": specification}
+            self._define("UpdateTable", table.definition.id, {**request, "ShardAgeMs": 5000})
+
+    def _subscribe(self) -> None:
+        """Create a subscription, or remove one, or say how far it is."""
+        name = self.dice.choice("RS")
+        subscription = self.cluster.catalog.subscriptions.get(name)
+        if subscription is None:
+            outcome = self.cluster.fold(0, subscribe(name, self.dice.choice(NAMES)))
+            if isinstance(outcome, Subscribed):
+                self.subscribed[name] = outcome.version
+        elif self.dice.random() < 0.5:
+            self.cluster.fold(0, about(name, "Remove"))
+            del self.subscribed[name]
+        else:
+            marks = [(partition, self.now) for partition in self.cluster.data]
+            self.cluster.fold(0, Checkpoint(subscription.id, 0, marks, "v", 1, 0))
+
+    def _check_capture(self) -> None:
+        """Whoever was told that all capture for its subscription misses nothing that is written from then on."""
+        catalog = self.cluster.catalog
+        for name, version in self.subscribed.items():
+            for table_id in catalog.subscriptions[name].table_ids:
+                table = catalog.tables.get(table_id)
+                if table is None or table.definition.status == "DELETING" or not catalog.told_to_all(version):
+                    continue
+                for partition in self.cluster.data:
+                    windows = self.cluster.states[partition].windows_of(table_id)
+                    assert any(window.is_open and window.label == 0 for window in windows)
 
     def feed(self) -> dict[tuple[int, bytes, bytes], bytes]:
         """What the feeds of all partitions, refolded, say that there is."""

@@ -48,7 +48,7 @@ def live(seed: int) -> int:
     """Live one life and judge where it ends; how many entries of indexes were compared."""
     life = Life(seed)
     life.live(steps=150)
-    life.cluster.rest()
+    life.rest()
 
     assert_at_rest(life.cluster)
     assert life.feed() == stored(life.cluster)
