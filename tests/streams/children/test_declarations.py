@@ -1,0 +1,198 @@
+"""What a folder of triggers declares, read in a child; and the settings that the decorator makes."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from foldb import Change, trigger
+from foldb.model.subscriptions import check
+from foldb.streams.children.declarations import Declarations, Found
+from foldb.streams.children.folder import Folder as TriggersFolder
+from foldb.streams.declared import condition, read_declarations, seconds
+from foldb.streams.subscriptions.choosing import Chooser
+from tests.streams.children.working import Folder
+
+
+def read(folder: Folder) -> Found:
+    declarations = Declarations(TriggersFolder(folder.path), folder.scratch)
+    return asyncio.run(declarations.read("http://127.0.0.1:1"))
+
+
+def declared(**settings: Any) -> dict[str, Any]:
+    """The settings of a trigger on orders, without what all have."""
+
+    def f(change: Change) -> None: ...
+
+    trigger("orders", **settings)(f)
+    made = read_declarations(__name__).pop()
+    assert made.pop("Name") == settings.get("name", "f")
+    assert made.pop("TableNames") == ["orders"]
+    del made["Sink"]
+    return made
+
+
+def test_triggers_of_all_files_are_found_with_their_settings(folder: Folder) -> None:
+    folder.write(
+        "receipts.py",
+        """
+        from foldb import Change, trigger
+
+        @trigger("orders", on=["INSERT", "MODIFY"], when="NEW.#s = 'PAID' AND OLD.#s <> 'PAID'", names={"#s": "status"},
+                 batch=100, window=1.0, workers=4, retries=5, backoff="1s..60s", max_age="1h", dlq="orders.failed")
+        def send_receipt(change: Change) -> None: ...
+
+        @trigger("orders", "refunds", name="book")
+        async def both(changes: list[Change]) -> None: ...
+        """,
+    )
+    folder.write("billing/__init__.py", "")
+    folder.write(
+        "billing/rates.py", "import foldb\n@foldb.trigger('rates', on='REMOVE')\ndef gone(change): ...\n"
+    )
+    folder.write("app.py", "def lambda_handler(event, context): ...\nraise SystemExit")
+
+    found = read(folder)
+
+    assert found.problems == {}
+    assert found.declared == {
+        "billing/rates.py": [
+            {
+                "Name": "gone",
+                "TableNames": ["rates"],
+                "Events": ["REMOVE"],
+                "Sink": {"Kind": "python", "Function": "billing.rates:gone"},
+            }
+        ],
+        "receipts.py": [
+            {
+                "Name": "send_receipt",
+                "TableNames": ["orders"],
+                "Events": ["INSERT", "MODIFY"],
+                "Filter": {
+                    "Expression": "NEW.#s = :_1 AND OLD.#s <> :_2",
+                    "ExpressionAttributeNames": {"#s": "status"},
+                    "ExpressionAttributeValues": {":_1": {"S": "PAID"}, ":_2": {"S": "PAID"}},
+                },
+                "BatchSize": 100,
+                "MaximumBatchingWindowInSeconds": 1,
+                "ParallelizationFactor": 4,
+                "MaximumRetryAttempts": 5,
+                "Backoff": {"First": 1, "Most": 60},
+                "MaximumRecordAgeInSeconds": 3600,
+                "DeadLetterTable": "orders.failed",
+                "Sink": {"Kind": "python", "Function": "receipts:send_receipt"},
+            },
+            {
+                "Name": "book",
+                "TableNames": ["orders", "refunds"],
+                "Sink": {"Kind": "python", "Function": "receipts:both"},
+            },
+        ],
+    }
+
+
+def test_a_file_that_cannot_be_read_keeps_no_other_from_being_read(folder: Folder) -> None:
+    good = "from foldb import trigger\n@trigger('orders')\ndef {}(change): ...\n"
+    folder.write("a.py", good.format("a"))
+    folder.write("b.py", good.format("b") + "import os\nos._exit(3)")
+    folder.write("c.py", good.format("c") + "def (")
+    folder.write("d.py", "from foldb import trigger\n@trigger('orders', window='soon')\ndef d(change): ...\n")
+    folder.write("e.py", good.format("e"))
+
+    found = read(folder)
+
+    assert list(found.declared) == ["a.py", "e.py"]
+    assert found.problems["b.py"].error == "importing it: its process ended: exit status 3"
+    assert found.problems["c.py"].error.startswith("SyntaxError: ")
+    assert found.problems["d.py"].error.startswith("ValueError: window: `soon` is no time")
+
+
+def test_a_decorated_function_is_what_it_was() -> None:
+    @trigger("orders")
+    def double(change: Change) -> int:
+        return 2 * int(change.new["n"]) if change.new else 0
+
+    read_declarations(__name__).pop()
+    assert double(Change("INSERT", {"id": "a"}, new={"id": "a", "n": 21})) == 42
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ({"window": 0.25}, {"MaximumBatchingWindowInSeconds": "0.25"}),
+        ({"window": "250ms"}, {"MaximumBatchingWindowInSeconds": "0.25"}),
+        ({"tumbling": timedelta(minutes=1)}, {"TumblingWindowInSeconds": 60}),
+        ({"timeout": "1.5m"}, {"TimeoutSeconds": 90}),
+        ({"max_age": 3600}, {"MaximumRecordAgeInSeconds": 3600}),
+        ({"backoff": "100ms..5m"}, {"Backoff": {"First": "0.1", "Most": 300}}),
+        ({"start": "snapshot"}, {"Start": {"At": "SNAPSHOT"}}),
+        ({"start": datetime(2026, 11, 20, tzinfo=UTC)}, {"Start": {"At": "TIME", "Time": 1795132800000}}),
+        ({"transactions": "together", "max_lag": 9}, {"Transactions": "together", "MaximumLag": 9}),
+        ({"bisect": True, "on_failure": "block"}, {"BisectBatchOnFunctionError": True, "OnFailure": "block"}),
+        (
+            {"patterns": {"dynamodb": {"NewImage": {"n": {"N": ["5"]}}}}},
+            {"FilterCriteria": {"Filters": [{"Pattern": '{"dynamodb":{"NewImage":{"n":{"N":["5"]}}}}'}]}},
+        ),
+    ],
+)  # fmt: skip
+def test_a_setting_is_written_as_people_write_it(given: dict[str, Any], made: dict[str, Any]) -> None:
+    assert declared(**given) == made
+    complete = check("f", {**made, "TableNames": ["orders"], "Sink": {"Kind": "python"}})
+    assert {member: complete[member] for member in made} == made
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"window": "soon"},
+        {"window": "1 s"},
+        {"backoff": "1s"},
+        {"start": "yesterday"},
+        {"start": datetime(2026, 11, 20)},
+        {"when": "NEW.a = :v", "values": {":v": 1.5}},
+    ],
+)
+def test_what_is_no_setting_is_refused_where_it_is_written(given: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        declared(**given)
+
+
+def test_a_trigger_names_a_table() -> None:
+    with pytest.raises(TypeError, match="names its table"):
+        trigger(lambda change: None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("when", "expression", "names", "values"),
+    [
+        ("NEW.state = 'PAID'", "NEW.#_1 = :_1", {"#_1": "state"}, {":_1": {"S": "PAID"}}),
+        ("NEW.n > -1.50", "NEW.#_1 > :_1", {"#_1": "n"}, {":_1": {"N": "-1.50"}}),
+        ("NEW.a.b[2].c = true", "NEW.#_1.#_2[2].#_3 = :_1", {"#_1": "a", "#_2": "b", "#_3": "c"},
+         {":_1": {"BOOL": True}}),
+        ("contains(NEW.tags, 'it''s')", "contains(NEW.#_1, :_1)", {"#_1": "tags"}, {":_1": {"S": "it's"}}),
+        ("attribute_exists(OLD) AND NEW.#s <> :v", "attribute_exists(OLD) AND NEW.#s <> :v", {"#s": "s"},
+         {":v": {"L": [{"N": "1"}]}}),
+    ],
+)  # fmt: skip
+def test_values_and_names_stand_in_a_condition(
+    when: str, expression: str, names: dict[str, str], values: dict[str, Any]
+) -> None:
+    given_names = {name: of for name, of in names.items() if not name.startswith("#_")}
+    given_values = {":v": [1]} if ":v" in values else {}
+
+    made = condition(when, given_names, given_values)
+
+    assert made == {
+        "Expression": expression,
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+    }
+    Chooser(check("f", {"TableNames": ["orders"], "Sink": {"Kind": "python"}, "Filter": made}))
+
+
+def test_seconds_are_exact() -> None:
+    assert seconds(0.1) == Decimal("0.1")
+    assert seconds(timedelta(milliseconds=1)) == Decimal("0.001")
