@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow.parquet
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
+from foldb.materializer.fold.outcomes import sequence_number
+from foldb.streams.sinks import file, kinesis, webhook
 from foldb.streams.sinks import kafka as kafka_sink
-from foldb.streams.sinks import webhook
 from foldb.streams.sinks.sink import Surroundings
 from tests.streams.sinks.contract import BreakableSinkContract, SinkContract, Told
 from tests.streams.sinks.receiver import Receiver, receiver, status
@@ -96,3 +98,69 @@ class TestKafka(SinkContract):
     async def target(self, folder: Path) -> AsyncIterator[Topic]:
         about = surroundings(folder, destinations=f"kafka://{self.server}/contract")
         yield Topic({"Kind": "kafka", "Topic": self.name}, about, self.server, f"contract.{self.name}")
+
+
+@dataclass
+class Folder:
+    settings: dict[str, Any]
+    surroundings: Surroundings
+    root: Path
+
+    async def told(self) -> Told:
+        rows = [row for path in self._files() for row in self._rows(path)]
+        return sorted(rows, key=lambda row: int(row[1]))
+
+    def fail(self) -> None:
+        """A file stands where the folder was."""
+        self.root.rename(self.root.with_name("away"))
+        self.root.touch()
+
+    def mend(self) -> None:
+        self.root.unlink()
+        self.root.with_name("away").rename(self.root)
+
+    def _files(self) -> list[Path]:
+        return [path for path in self.root.rglob("*") if path.is_file() and path.name[0] != "."]
+
+    def _rows(self, path: Path) -> Told:
+        if path.suffix == ".parquet":
+            rows = pyarrow.parquet.read_table(path).to_pylist()
+            return [(json.loads(row["keys"])["customer"]["S"], row["number"]) for row in rows]
+        return told_by([json.loads(line) for line in path.read_bytes().splitlines()])
+
+
+class TestFile(BreakableSinkContract):
+    module = file
+    form: ClassVar[str] = "jsonl"
+
+    @asynccontextmanager
+    async def target(self, folder: Path) -> AsyncIterator[Folder]:
+        settings = {"Kind": "file", "Folder": "lake", "Format": self.form}
+        yield Folder(settings, surroundings(folder, data=folder), folder / "files" / "lake")
+
+
+class TestParquet(TestFile):
+    form = "parquet"
+
+
+class Stream(Folder):
+    """Its records have no number: the state of an order has the same in these tests."""
+
+    def _rows(self, path: Path) -> Told:
+        records = [json.loads(line)["dynamodb"] for line in path.read_bytes().splitlines()]
+        return [
+            (
+                record["Keys"]["customer"]["S"],
+                str(sequence_number(int(record["NewImage"]["state"]["N"]), 0, 0)),
+            )
+            for record in records
+        ]
+
+
+class TestKinesisWithoutBrokers(BreakableSinkContract):
+    module = kinesis
+
+    @asynccontextmanager
+    async def target(self, folder: Path) -> AsyncIterator[Folder]:
+        settings = {"Kind": "kinesis", "StreamArn": "arn:aws:kinesis:us-east-1:000000000000:stream/orders"}
+        yield Stream(settings, surroundings(folder, data=folder), folder / "kinesis" / "orders")

@@ -1,0 +1,98 @@
+"""Changes as a Parquet file: the plain format's members as columns, items as DynamoDB JSON.
+
+It needs pyarrow, which is large: `pip install "foldb[parquet]"`. It is loaded when the first file is written.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
+from io import BytesIO
+from typing import Any
+
+from ...log.commands import Position
+from ...materializer.fold.outcomes import place_of
+from ...model.values import dump
+from .delivery import Delivery, operation
+from .lines import PlainLines, plain_id
+
+
+def is_installed() -> bool:
+    """Whether Parquet can be written here."""
+    return find_spec("pyarrow") is not None
+
+
+class Parquet:
+    """See the module. A change is known as in JSON Lines."""
+
+    suffix = "parquet"
+
+    def encode(self, changes: Sequence[Delivery]) -> bytes:
+        """A whole file."""
+        import pyarrow
+        import pyarrow.parquet
+
+        table = pyarrow.Table.from_pylist([_row(delivery) for delivery in changes], _schema())
+        file = BytesIO()
+        pyarrow.parquet.write_table(table, file, compression="zstd")
+        return file.getvalue()
+
+    def ids(self, data: bytes) -> Iterator[str]:
+        """What the changes of a file are known by."""
+        import pyarrow.parquet
+
+        table = pyarrow.parquet.read_table(BytesIO(data), columns=["number", "op", "keys"])
+        for row in table.to_pylist():
+            yield plain_id(row["number"], row["op"], row["keys"].encode())
+
+    def id(self, delivery: Delivery) -> str:
+        """The same, before it is in a file."""
+        return PlainLines().id(delivery)
+
+
+@cache
+def _schema() -> Any:
+    import pyarrow
+
+    text = pyarrow.string()
+    return pyarrow.schema(
+        [
+            ("table", text),
+            ("op", text),
+            ("keys", text),
+            ("old", text),
+            ("new", text),
+            ("number", text),
+            ("position", text),
+            ("time", pyarrow.timestamp("ms", "UTC")),
+            ("tx_id", text),
+            ("tx_n", pyarrow.int32()),
+            ("tx_of", pyarrow.int32()),
+            ("principal", text),
+            ("request_id", text),
+            ("source", text),
+            ("depth", pyarrow.int32()),
+        ]
+    )
+
+
+def _row(delivery: Delivery) -> dict[str, Any]:
+    change, partition, table = delivery
+    request_id, _, principal, source, depth = change.context.fields()
+    tx_id, tx_n, tx_of = change.tx or (None, None, None)
+    return {
+        "table": table.name,
+        "op": operation(change),
+        "keys": dump(table.key.decode(change.pk, change.sk)).decode(),
+        "old": None if change.old is None else change.old.decode(),
+        "new": None if change.new is None else change.new.decode(),
+        "number": str(change.sequence_number),
+        "position": Position(partition, *place_of(change.sequence_number)).text(table.partitions),
+        "time": change.time,
+        "tx_id": tx_id,
+        "tx_n": tx_n,
+        "tx_of": tx_of,
+        "principal": principal,
+        "request_id": request_id,
+        "source": source,
+        "depth": depth,
+    }

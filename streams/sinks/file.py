@@ -1,0 +1,87 @@
+"""A sink that writes files: JSON Lines or Parquet, a folder a table and day, each change in one file only.
+
+    {"Kind": "file", "Folder": "lake", "Format": "parquet"}
+    <data>/files/lake/table=Orders/date=2026-11-20/0-<first number>-<last number>-<which>.parquet
+
+A file is what one delivery brought: with BatchSize 10000 and a window of some minutes there are few and large ones.
+They stand below the database's folder; a link there leads elsewhere. See `dated.py` for what a crash does.
+"""
+
+import asyncio
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from ...log.local.disk import SystemDisk
+from ...model.errors import ValidationError
+from ..formats.lines import PlainLines
+from ..formats.parquet import Parquet, is_installed
+from .dated import DatedFolders, FileFormat
+from .settings import Members, version_of
+from .sink import Batch, Failed, Handled, Sink, Surroundings, Verdict
+
+FORMATS: Final = ("jsonl", "parquet")
+
+_FOLDER: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,128}")
+
+
+def check(settings: dict[str, Any]) -> None:
+    """Refuse what is no folder of ours."""
+    members = Members(settings, "file")
+    if "Folder" in settings and not _FOLDER.fullmatch(members.text("Folder")):
+        raise ValidationError("Sink.Folder must be a name of letters, digits, '.', '_' and '-', at most 128")
+    kind = members.choice("Format", FORMATS, FORMATS[0])
+    members.end()
+    if kind == "parquet" and not is_installed():
+        raise ValidationError('Sink.Format parquet needs pyarrow: pip install "foldb[parquet]"')
+
+
+def make(settings: dict[str, Any], surroundings: Surroundings) -> Sink:
+    """A sink that writes below the database's folder."""
+    form: FileFormat = Parquet() if settings.get("Format") == "parquet" else PlainLines()
+    root = data_folder(surroundings) / "files" / settings.get("Folder", surroundings.subscription)
+    folders = DatedFolders(SystemDisk(), root, form, surroundings.subscription, by_table=True)
+    return FolderSink(settings, surroundings, folders)
+
+
+def data_folder(surroundings: Surroundings) -> Path:
+    """Where files may be written.
+
+    Raises:
+        ValidationError: The database is in memory.
+    """
+    if surroundings.data is None:
+        raise ValidationError(
+            "a database in memory writes no files: serve a folder, `foldb serve --db FOLDER`"
+        )
+    return surroundings.data
+
+
+class FolderSink:
+    """Writes each batch into dated folders, in one thread."""
+
+    def __init__(self, settings: dict[str, Any], surroundings: Surroundings, folders: DatedFolders) -> None:
+        self.version = version_of(settings)
+        self._folders = folders
+        self._loop = surroundings.loop
+        # One: what is left of a delivery that was cancelled is over before the next looks which changes are there.
+        self._thread = ThreadPoolExecutor(1, f"files-{surroundings.subscription}")
+
+    async def start(self) -> None:
+        """There is nothing to get ready: folders are made when they are written to."""
+
+    async def deliver(self, batch: Batch) -> Verdict:
+        """Write the files of the batch."""
+        return await self._loop.run_in_executor(self._thread, self._write, batch)
+
+    async def close(self) -> None:
+        """Come to an end with what is being written."""
+        await asyncio.to_thread(self._thread.shutdown)
+
+    def _write(self, batch: Batch) -> Verdict:
+        try:
+            self._folders.write(batch.changes)
+        except OSError as error:
+            return Failed(f"a file cannot be written: {error}")
+        return Handled()
