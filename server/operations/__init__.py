@@ -12,6 +12,12 @@ from .describe_limits import describe_limits
 from .describe_table import describe_table
 from .describe_time_to_live import describe_time_to_live
 from .get_item import get_item
+from .kinesis import (
+    describe_kinesis_streaming_destination,
+    disable_kinesis_streaming_destination,
+    enable_kinesis_streaming_destination,
+    update_kinesis_streaming_destination,
+)
 from .list_tables import list_tables
 from .list_tags_of_resource import list_tags_of_resource
 from .put_item import put_item
@@ -35,9 +41,12 @@ OPERATIONS: dict[str, Handler] = {
     "DeleteTable": delete_table,
     "DescribeContinuousBackups": describe_continuous_backups,
     "DescribeEndpoints": describe_endpoints,
+    "DescribeKinesisStreamingDestination": describe_kinesis_streaming_destination,
     "DescribeLimits": describe_limits,
     "DescribeTable": describe_table,
     "DescribeTimeToLive": describe_time_to_live,
+    "DisableKinesisStreamingDestination": disable_kinesis_streaming_destination,
+    "EnableKinesisStreamingDestination": enable_kinesis_streaming_destination,
     "GetItem": get_item,
     "ListTables": list_tables,
     "ListTagsOfResource": list_tags_of_resource,
@@ -50,6 +59,7 @@ OPERATIONS: dict[str, Handler] = {
     "UntagResource": untag_resource,
     "UpdateContinuousBackups": update_continuous_backups,
     "UpdateItem": update_item,
+    "UpdateKinesisStreamingDestination": update_kinesis_streaming_destination,
     "UpdateTable": update_table,
     "UpdateTimeToLive": update_time_to_live,
 }

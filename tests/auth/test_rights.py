@@ -27,10 +27,13 @@ TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
     "DeleteTable": (Right.ADMIN, CARS),
     "DescribeContinuousBackups": (Right.READ, CARS),
     "DescribeEndpoints": (Right.NONE, {}),
+    "DescribeKinesisStreamingDestination": (Right.READ, CARS),
     "DescribeLimits": (Right.NONE, {}),
     "DescribeStream": (Right.READ, STREAM),
     "DescribeTable": (Right.READ, CARS),
     "DescribeTimeToLive": (Right.READ, CARS),
+    "DisableKinesisStreamingDestination": (Right.ADMIN, CARS),
+    "EnableKinesisStreamingDestination": (Right.ADMIN, CARS),
     "GetItem": (Right.READ, CARS),
     "GetRecords": (Right.READ, {"ShardIterator": f"{STREAM['StreamArn']}|1|AAAA"}),
     "GetShardIterator": (Right.READ, STREAM),
@@ -46,6 +49,7 @@ TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
     "UntagResource": (Right.ADMIN, {"ResourceArn": ARN}),
     "UpdateContinuousBackups": (Right.ADMIN, CARS),
     "UpdateItem": (Right.WRITE, CARS),
+    "UpdateKinesisStreamingDestination": (Right.ADMIN, CARS),
     "UpdateTable": (Right.ADMIN, CARS),
     "UpdateTimeToLive": (Right.ADMIN, CARS),
 }
@@ -87,7 +91,20 @@ def test_what_only_foldb_knows_is_for_who_may_do_all(operation: str) -> None:
 
     assert allows(key(Right.ADMIN, "*"), demands({"TableName": "Cars"}))
     assert not allows(key(Right.ADMIN, "Cars", "C*"), demands({"TableName": "Cars"}))
-    assert not allows(key(Right.WRITE, "*"), demands({"TableName": "Cars"}))
+    assert (operation in LOOKS) == allows(key(Right.READ, "*"), demands({"TableName": "Cars"}))
+    assert (operation in LOOKS) == allows(key(Right.WRITE, "*"), demands({"TableName": "Cars"}))
+
+
+# Of foldb's own operations those that only look.
+LOOKS = ("Changes", "DescribeSubscription", "ListLetters", "ListSubscriptions", "Settle", "Streams")
+
+
+def test_the_feed_of_tables_is_for_who_may_read_them() -> None:
+    demands = of_admin("Changes")
+
+    assert allows(key(Right.READ, "Cars"), demands({"TableNames": ["Cars"]}))
+    assert not allows(key(Right.READ, "Cars"), demands({"TableNames": ["Cars", "Secrets"]}))
+    assert not allows(key(Right.READ, "Cars"), demands({}))
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ ROWS = {
     "S87": "ListTables",
     "S88": "DescribeTable",
     "S89": "an eventual control plane",
+    "S90": "streams, two flavours",
     "S94": "Annotations",
     "S95": "Customer and Address",
     "S96": "the single table rule",
