@@ -125,6 +125,7 @@ def of_system(error: OSError) -> CommandError:
 
 
 _NEXT_STEPS = (
+    ("Requested resource not found: Subscription", "`foldb trigger list` names the triggers there are."),
     ("Cannot do operations on a non-existent table", "`foldb table list` names the tables there are."),
     ("Requested resource not found", "`foldb table list` names the tables there are."),
     (

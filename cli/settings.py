@@ -54,6 +54,11 @@ class Settings:
     ca: Path | None = None
 
 
+def editor() -> str:
+    """What opens a file for a person: VISUAL, EDITOR, or vi."""
+    return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+
+
 def default_database() -> str:
     """FOLDB_DB, or the address at which `foldb serve` listens when told nothing else."""
     return os.environ.get("FOLDB_DB") or DEFAULT_URL

@@ -1,4 +1,4 @@
-"""`foldb wait`: until a write can be read everywhere."""
+"""`foldb wait`: until a write can be read everywhere, or until triggers have handled all that was written."""
 
 import time
 from typing import Annotated
@@ -10,19 +10,23 @@ from ..session import Session
 
 # What the server says when it has waited as long as it lets a request wait.
 _NOT_YET = "InternalServerError"
+_AT_ONCE_S = 20.0
 
 
 def wait(
     ctx: typer.Context,
     position: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="As a footer or `x-foldb-position` tells it: 10482.3, 2:10482.3, or with commas."
         ),
-    ],
+    ] = None,
+    triggers: Annotated[
+        bool, typer.Option("--triggers", help="Until every trigger has handled what was written so far.")
+    ] = False,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Give up after so long.")] = None,
 ) -> None:
-    """Wait until a position is folded, and the global indexes have what was written up to there.
+    """Wait until a position is folded and the global indexes have it, or until triggers are done.
 
     With several partitions an index follows its table a little later. A program says the position of its last write
     in the header `x-foldb-position` of a read; a script waits here.
@@ -30,11 +34,30 @@ def wait(
     Example: foldb wait 10482.3
     """
     session: Session = ctx.obj
+    if (position is None) is not triggers:
+        raise CommandError("wait for a position, or for --triggers", ExitCode.USAGE)
     end = None if timeout is None else time.monotonic() + timeout
+    if position is None:
+        _settle(session, end)
+        return
     while not _is_reached(session, position.removeprefix("@")):
         if end is not None and time.monotonic() >= end:
             raise CommandError(f"@{position.removeprefix('@')} is not reached", ExitCode.UNREACHABLE)
     session.output.say(f"reached @{position.removeprefix('@')}")
+
+
+def _settle(session: Session, end: float | None) -> None:
+    """Ask again for as long as the server only lacked time; what does not run keeps it from settling at all."""
+    while True:
+        begun = time.monotonic()
+        left = _AT_ONCE_S if end is None else max(0.0, min(_AT_ONCE_S, end - begun))
+        answer = session.client.admin("Settle", {"TimeoutMs": round(left * 1000)})
+        if answer["Settled"]:
+            session.output.say("every trigger has handled what was written")
+            return
+        now = time.monotonic()
+        if now - begun < left or (end is not None and now >= end):
+            raise CommandError(f"{answer['Why']}. `foldb trigger list` tells more.", ExitCode.UNREACHABLE)
 
 
 def _is_reached(session: Session, position: str) -> bool:

@@ -39,6 +39,9 @@ COMMANDS = {
     "trigger": Place(
         "stream.trigger:app", "Call functions, commands, endpoints and topics when items change."
     ),
+    "dlq": Place(
+        "stream.letters:app", "Look at what triggers gave up, mend it, deliver it again, or drop it."
+    ),
     "log": Place("admin.log:app", "Read the log of a database, also while a server writes it, or copy it."),
     "verify": Place(
         "admin.verify:verify",
@@ -55,7 +58,7 @@ COMMANDS = {
     "sample": Place("commands.sample:app", "Sample data, and the queries that it answers."),
     "wait": Place(
         "admin.wait:wait",
-        "Wait until a position is folded, and the global indexes have what was written up to there.",
+        "Wait until a position is folded and the global indexes have it, or until triggers are done.",
     ),
     "partition": Place("admin.partition:app", "Say where keys live."),
     "key": Place("admin.key:app", "Make, list and revoke access keys."),

@@ -1,19 +1,28 @@
 """`foldb trigger explain`: why a trigger delivers a change, or does not."""
 
-from typing import Annotated
+import re
+from collections import deque
+from itertools import islice
+from typing import Annotated, Final
 
 import typer
 
+from ...streams.formats.delivery import Delivery
 from ...streams.formats.plain import plain
 from ...streams.subscriptions.choosing import Chooser
 from ..failures import CommandError, ExitCode
 from ..output import counted
 from ..session import Session
-from ..values import read_json
+from ..values import plain as plain_value
+from ..values import read_json, write_json
 from .events import delivery_of, read_events
 from .known import known
+from .reading import Row
 from .shown import shown
 from .since import now, read_start
+
+_LAST: Final = 10
+_COLUMNS: Final = ("delivered", "why", "op", "table", "keys", "old", "new", "number", "position")
 
 
 def explain(
@@ -25,48 +34,60 @@ def explain(
             "--event", metavar="FILE", help="These changes: as `foldb stream tail` prints them, or Lambda's."
         ),
     ] = None,
+    last: Annotated[
+        int | None, typer.Option("--last", min=1, show_default="10", help="The last so many of its tables.")
+    ] = None,
     begin: Annotated[
         str | None,
-        typer.Option("--from", metavar="PLACE", help="From here on: -1h, @POSITION, a sequence number, ..."),
+        typer.Option("--from", metavar="PLACE", help="Those from here on: -1h, @POSITION, a number, ..."),
     ] = None,
-    count: Annotated[int, typer.Option("--count", "-c", min=1, help="At most so many changes.")] = 10,
+    count: Annotated[
+        int | None, typer.Option("--count", "-c", min=1, help="With --from: at most so many.")
+    ] = None,
 ) -> None:
     """Say of changes whether a trigger delivers them, and what each of its rules says.
 
-    Without --event and --from they are the last ones of its tables. The database need not be served.
+    Unless --event or --from names others they are the last ones of its tables. The database need not be served.
 
     Example: foldb trigger explain receipts --from @10482.3 -c 1
     """
     session: Session = ctx.obj
-    if event is not None and begin is not None:
-        raise CommandError(
-            "--event and --from: the changes are either of a file or of the feed", ExitCode.USAGE
-        )
+    if sum(each is not None for each in (event, last, begin)) > 1:
+        raise CommandError("--event, --last and --from: say one of them", ExitCode.USAGE)
     database = known(session)
     settings = database.settings(name)
     chooser = Chooser(settings)
     if event is not None:
         rows = read_events(event, typed=session.settings.typed)
     else:
-        found = list(database.rows(settings["TableNames"], read_start(begin or "horizon", now)))
-        rows = found[:count] if begin is not None else found[-count:]
+        found = iter(database.rows(settings["TableNames"], read_start(begin or "horizon", now)))
+        rows = list(islice(found, count) if begin is not None else deque(found, maxlen=last or _LAST))
     time_ms = now()
-    told = []
-    for nth, row in enumerate(rows):
-        delivery = delivery_of(row, nth, database.keys, time_ms)
-        told.append(
-            shown(read_json(plain(delivery), "the change"), typed=session.settings.typed)
-            | {
-                "delivered": chooser.chooses(delivery),
-                "why": [
-                    {"rule": rule, "holds": holds, "says": says}
-                    for rule, holds, says in chooser.explain(delivery)
-                ],
-            }
-        )
-    columns = ("delivered", "why", "op", "table", "keys", "old", "new")
-    session.output.rows(
-        [{name: row[name] for name in (*columns, "number", "position")} for row in told], first=columns
-    )
+    told = [
+        _explained(session, settings, chooser, delivery_of(row, nth, database.keys, time_ms))
+        for nth, row in enumerate(rows)
+    ]
+    session.output.rows(told, first=_COLUMNS)
     delivered = sum(row["delivered"] for row in told)
     session.output.say(f"{delivered} of {counted(len(told), 'change')} would be delivered")
+
+
+def _explained(session: Session, settings: Row, chooser: Chooser, delivery: Delivery) -> Row:
+    row = shown(read_json(plain(delivery), "the change"), typed=session.settings.typed)
+    row["delivered"] = chooser.chooses(delivery)
+    row["why"] = [
+        {"rule": rule, "holds": holds, "says": _written(settings, says) if rule == "Filter" else says}
+        for rule, holds, says in chooser.explain(delivery)
+    ]
+    return {name: row[name] for name in _COLUMNS}
+
+
+def _written(settings: Row, expression: str) -> str:
+    """The trigger's expression with its names and values in place of their placeholders."""
+    given = settings["Filter"]
+    names = given.get("ExpressionAttributeNames") or {}
+    values = {
+        name: write_json(plain_value(value))
+        for name, value in (given.get("ExpressionAttributeValues") or {}).items()
+    }
+    return re.sub(r"[#:]\w+", lambda match: (names | values).get(match[0], match[0]), expression)

@@ -44,8 +44,8 @@ class _Asked:
         self._session = session
 
     def settings(self, name: str) -> Row:
-        described: Row = self._session.client.admin("DescribeSubscription", {"Name": name})
-        return described
+        settings: Row = self._session.client.admin("DescribeSubscription", {"Name": name})["Settings"]
+        return settings
 
     def keys(self, table: str) -> list[str]:
         try:

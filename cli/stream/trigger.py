@@ -132,7 +132,7 @@ def list_(ctx: typer.Context) -> None:
     """
     session: Session = ctx.obj
     session.output.rows(
-        [_summary(each) for each in session.client.admin("ListSubscriptions")["Subscriptions"]],
+        [_summary(_described(session, name)) for name in _names(session)],
         first=("trigger", "tables", "calls", "status"),
     )
 
@@ -212,11 +212,8 @@ def lag(
     Example: foldb trigger lag receipts
     """
     session: Session = ctx.obj
-    if name is None:
-        described = session.client.admin("ListSubscriptions")["Subscriptions"]
-    else:
-        described = [_described(session, name)]
-    rows = [{"trigger": each["Name"], **_lag(lagging)} for each in described for lagging in each["Lag"]]
+    names = _names(session) if name is None else [name]
+    rows = [row for each in names for row in _lags(_described(session, each))]
     session.output.rows(rows, first=("trigger", "partition", "changes", "seconds"))
     behind = sum(row["changes"] for row in rows)
     session.output.say(f"{counted(behind, 'change')} behind")
@@ -225,6 +222,10 @@ def lag(
 app.command()(replay)
 app.command("test")(rehearse)
 app.command()(explain)
+
+
+def _names(session: Session) -> list[str]:
+    return [each["Name"] for each in session.client.admin("ListSubscriptions")["Subscriptions"]]
 
 
 def _described(session: Session, name: str) -> Row:
@@ -237,24 +238,29 @@ def _tell(session: Session, name: str) -> None:
 
 
 def _summary(described: Row) -> Row:
-    lag = described["Lag"]
+    lag = described["Lag"].values()
     return {
         "trigger": described["Name"],
         "tables": described["TableNames"],
-        "calls": declare.sink_text(described["Sink"]),
+        "calls": declare.sink_text(described["Settings"]["Sink"]),
         "status": described["Status"],
-        **({"reason": described["Reason"]} if described.get("Reason") else {}),
-        "behind": sum(each["Records"] for each in lag),
+        **({"reason": described["Reason"]} if described["Reason"] else {}),
+        "handled": described["Handled"],
+        "behind": sum(each["Changes"] for each in lag),
         "seconds": max((each["Milliseconds"] for each in lag), default=0) / 1000,
-        "dead": described["DeadLetters"],
+        "dead": described["Dead"],
         "last_error": described["LastError"],
     }
 
 
-def _lag(lag: Row) -> Row:
-    return {
-        "partition": lag["Partition"],
-        "changes": lag["Records"],
-        "seconds": lag["Milliseconds"] / 1000,
-        "mark": lag["Mark"],
-    }
+def _lags(described: Row) -> list[Row]:
+    return [
+        {
+            "trigger": described["Name"],
+            "partition": int(partition),
+            "changes": lag["Changes"],
+            "seconds": lag["Milliseconds"] / 1000,
+            "mark": described["Marks"].get(partition),
+        }
+        for partition, lag in described["Lag"].items()
+    ]

@@ -1,6 +1,7 @@
-"""foldb's own operations, under the target prefix `Foldb_20261121.`, one a file."""
+"""foldb's own operations, under the target prefix `Foldb_20261121.`, one a file, or a file for a few of a kind."""
 
 from ..node import Handler
+from . import letters, subscriptions
 from .changes import changes
 from .cluster import cluster
 from .digest import digest
@@ -13,10 +14,23 @@ from .wait import wait
 ADMIN: dict[str, Handler] = {
     "Changes": changes,
     "Cluster": cluster,
+    "CreateSubscription": subscriptions.create,
+    "DescribeSubscription": subscriptions.describe,
     "Digest": digest,
+    "DropLetters": letters.drop_letters,
+    "ListLetters": letters.list_letters,
+    "ListSubscriptions": subscriptions.list_,
     "Partition": partition,
+    "PauseSubscription": subscriptions.pause,
     "Rebuild": rebuild,
+    "RemoveSubscription": subscriptions.remove,
+    "ReplaySubscription": subscriptions.replay,
+    "ResetSubscription": subscriptions.reset,
+    "ResumeSubscription": subscriptions.resume,
+    "RetryLetters": letters.retry_letters,
+    "Settle": subscriptions.settle,
     "Status": status,
     "Streams": streams,
+    "UpdateSubscription": subscriptions.update,
     "Wait": wait,
 }

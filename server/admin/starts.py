@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ...log.commands import Cut
+from ...log.commands import Cut, Position
 from ...materializer.feed import FedPartition, FindNumber, Number
 from ...materializer.fold.outcomes import sequence_number
 from ...model.errors import RequestError, TrimmedDataAccessError, ValidationError
@@ -55,6 +55,24 @@ def read_start(node: "Node", start: Any) -> Start:
                 "Start.At must be one of NOW, HORIZON, BEGINNING, TIME, NUMBERS, POSITION, SNAPSHOT"
             )
     return {"At": "NUMBERS", "Numbers": {str(number): str(after) for number, after in numbers.items()}}
+
+
+def read_end(node: "Node", end: Any) -> Start:
+    """Where a reading ends: {"Time"} or {"Numbers"}, the last that are read; a position is the last, too.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    match end:
+        case {"Time": _}:
+            return {"Time": whole(end, "Time", -1, 0, _END_OF_TIME)}
+        case {"Numbers": numbers}:
+            after = read_after(numbers)
+        case {"Position": text}:
+            after = _of_position(node, str(text), ends=True)
+        case _:
+            raise ValidationError("To must have one of Time, Numbers and Position")
+    return {"Numbers": {str(number): str(each) for number, each in after.items()}}
 
 
 def read_after(numbers: Any) -> After:
@@ -125,13 +143,17 @@ def _is_all_kept(node: "Node", table: int) -> bool:
     return not retention or node.state.log_time - stream.created_ms < retention
 
 
-def _of_position(node: "Node", text: str) -> After:
+def _of_position(node: "Node", text: str, *, ends: bool = False) -> After:
+    """The highest numbers before positions; with `ends`, the highest at them."""
     place = read_place(text, node.partitions.count)
     positions = place.positions if isinstance(place, Cut) else (place,)
-    return {
-        each.partition: sequence_number(
-            node.log.genesis(each.partition).base + each.offset, each.index or 0, 0
-        )
-        - 1
-        for each in positions
-    }
+    return {each.partition: _last(node, each, ends=ends) for each in positions}
+
+
+def _last(node: "Node", position: Position, *, ends: bool) -> int:
+    offset = node.log.genesis(position.partition).base + position.offset
+    if not ends:
+        return sequence_number(offset, position.index or 0, 0) - 1
+    if position.index is None:
+        return sequence_number(offset + 1, 0, 0) - 1
+    return sequence_number(offset, position.index + 1, 0) - 1

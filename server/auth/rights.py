@@ -189,10 +189,24 @@ def of_metrics() -> Iterator[Demand]:
     yield "foldb:Metrics", Right.READ, EVERYTHING
 
 
+# Operations of foldb's own that change nothing; of all others each takes the whole database.
+_READING = frozenset(("DescribeSubscription", "ListLetters", "ListSubscriptions", "Settle", "Streams"))
+
+
 def of_admin(operation: str) -> Demands:
-    """What one of foldb's own operations takes: the whole database."""
+    """What one of foldb's own operations takes."""
+    if operation == "Changes":
+        return _changes
+    right = Right.READ if operation in _READING else Right.ADMIN
 
     def demands(_: dict[str, Any]) -> Iterator[Demand]:
-        yield f"foldb:{operation}", Right.ADMIN, EVERYTHING
+        yield f"foldb:{operation}", right, EVERYTHING
 
     return demands
+
+
+def _changes(body: dict[str, Any]) -> Iterator[Demand]:
+    """The feed of a table holds its items; which tables they are stands in the request, or it is all."""
+    names = body.get("TableNames")
+    for table in names if isinstance(names, list) and names else [EVERYTHING]:
+        yield "foldb:Changes", Right.READ, str(table)

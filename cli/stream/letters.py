@@ -1,0 +1,297 @@
+"""`foldb dlq`: what triggers gave up, to look at, to mend, to deliver again or to do without.
+
+A letter is meant by its sequence number, or by the key of its item; of a key the first letter, in whose way nothing is.
+"""
+
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..failures import CommandError, ExitCode
+from ..output import cell, counted
+from ..session import Session
+from ..settings import editor
+from ..values import plain_item, read_json, typed_item, write_json
+from .shown import shown
+
+app = typer.Typer(
+    no_args_is_help=True, help="Look at what triggers gave up, mend it, deliver it again, or drop it."
+)
+
+TriggerName = Annotated[str, typer.Argument(metavar="NAME", help="The trigger's name.")]
+Which = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NUMBER|KEY]", help="A letter's sequence number, or its item's key; all, if left out."
+    ),
+]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many letters.")]
+
+Letter = dict[str, Any]
+
+_MOST = 10_000
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A trigger; all, if none is named.")
+    ] = None,
+    limit: Limit = 100,
+) -> None:
+    """Print the letters of a trigger, or how many each trigger has.
+
+    Example: foldb dlq list receipts
+    """
+    session: Session = ctx.obj
+    if name is not None:
+        letters, count = _letters(session, name, limit)
+        session.output.rows(
+            [_row(session, letter) for letter in letters], first=("key", "number", "op", "error")
+        )
+        session.output.say(counted(count, "letter"))
+        return
+    names = [each["Name"] for each in session.client.admin("ListSubscriptions")["Subscriptions"]]
+    session.output.rows([_count(session, each) for each in names], first=("trigger", "letters"))
+
+
+@app.command()
+def show(ctx: typer.Context, name: TriggerName, which: Which = None, limit: Limit = 100) -> None:
+    """Print letters whole: the change, the error, the traceback, the attempts.
+
+    Example: foldb dlq show receipts o-17 -o json
+    """
+    session: Session = ctx.obj
+    for letter in _meant(session, name, which)[:limit]:
+        session.output.row(_whole(session, letter))
+
+
+@app.command()
+def edit(
+    ctx: typer.Context,
+    name: TriggerName,
+    which: Annotated[
+        str, typer.Argument(metavar="NUMBER|KEY", help="A letter's sequence number, or its item's key.")
+    ],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="PATH=JSON", help="Change a part: new.total=12, or new={...}; repeat it."
+        ),
+    ] = None,
+    payload: Annotated[
+        str | None,
+        typer.Option(
+            "--payload", metavar="FILE", help="A JSON object with `new`, `old` or both; - is stdin."
+        ),
+    ] = None,
+) -> None:
+    """Change what a letter delivers when it is retried; without --set and --payload in $EDITOR.
+
+    Example: foldb dlq edit receipts o-17 --set new.total=12
+    """
+    session: Session = ctx.obj
+    if set_ and payload is not None:
+        raise CommandError("--set and --payload: say one of them", ExitCode.USAGE)
+    letter = _meant(session, name, which)[0]
+    before = {side: letter["Change"][side] for side in ("old", "new")}
+    images = (
+        before
+        if session.settings.typed
+        else {side: image and plain_item(image) for side, image in before.items()}
+    )
+    if set_:
+        for text in set_:
+            _set(images, text)
+    elif payload is not None:
+        images |= _images(_read(payload), payload)
+    else:
+        images |= _images(_edited(write_json(images, indent=True)), "what you wrote")
+    after = (
+        images
+        if session.settings.typed
+        else {side: image and typed_item(image) for side, image in images.items()}
+    )
+    if after == before:
+        session.output.say("nothing was changed")
+        return
+    _store(session, name, letter, after)
+    session.output.row(_whole(session, letter | {"Change": letter["Change"] | after}))
+
+
+@app.command()
+def retry(
+    ctx: typer.Context,
+    name: TriggerName,
+    which: Which = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = None,
+) -> None:
+    """Deliver letters again, those of a key in their order; what is handled is a letter no more.
+
+    Example: foldb dlq retry receipts o-17
+    """
+    session: Session = ctx.obj
+    request: dict[str, Any] = {"Name": name} | ({} if limit is None else {"Limit": limit})
+    if which is not None:
+        request["Key"] = _meant(session, name, which)[0]["Key"]
+    answer = session.client.admin("RetryLetters", request)
+    session.output.row({"delivered": answer["Delivered"], "failed": answer["Failed"], "left": answer["Left"]})
+    if answer["Failed"]:
+        raise CommandError(
+            f"{counted(answer['Failed'], 'key')} failed again: `foldb dlq show {name}` says why",
+            ExitCode.PARTLY,
+        )
+
+
+@app.command()
+def drop(ctx: typer.Context, name: TriggerName, which: Which = None) -> None:
+    """Remove letters undelivered, all of a key or all there are, after asking.
+
+    Example: foldb dlq drop receipts o-17 --yes
+    """
+    session: Session = ctx.obj
+    letters = _meant(session, name, which)
+    keys = {letter["Key"] for letter in letters}
+    request: dict[str, Any] = {"Name": name}
+    if which is not None:
+        request["Key"] = letters[0]["Key"]
+        letters = [each for each in _letters(session, name, _MOST)[0] if each["Key"] == letters[0]["Key"]]
+    session.confirm(
+        f"Drop {counted(len(letters), 'letter')} of {counted(len(keys), 'key')}? What they hold is delivered to nobody."
+    )
+    answer = session.client.admin("DropLetters", request)
+    session.output.say(f"{counted(answer['Dropped'], 'letter')} dropped")
+
+
+def _letters(session: Session, name: str, limit: int) -> tuple[list[Letter], int]:
+    answer = session.client.admin("ListLetters", {"Name": name, "Limit": limit})
+    return answer["Letters"], answer["Count"]
+
+
+def _count(session: Session, name: str) -> dict[str, Any]:
+    letters, count = _letters(session, name, 1)
+    return {"trigger": name, "letters": count, "first": letters[0]["First"] if letters else None}
+
+
+def _meant(session: Session, name: str, which: str | None) -> list[Letter]:
+    """The letters that are meant, at least one."""
+    letters, _ = _letters(session, name, _MOST)
+    if which is not None:
+        letters = [letter for letter in letters if which in _names(letter)]
+    if not letters:
+        what = "no letters" if which is None else f"no letter {which}"
+        raise CommandError(
+            f"{name} has {what}: `foldb dlq list {name}` prints those that it has", ExitCode.NOT_FOUND
+        )
+    return letters
+
+
+def _names(letter: Letter) -> tuple[str, ...]:
+    """What a letter may be called."""
+    keys = plain_item(letter["Change"]["keys"])
+    return letter["Number"], letter["Key"], write_json(keys), " ".join(cell(value) for value in keys.values())
+
+
+def _row(session: Session, letter: Letter) -> dict[str, Any]:
+    change = shown(letter["Change"], typed=session.settings.typed)
+    return {
+        "key": change["keys"],
+        "number": letter["Number"],
+        "op": change["op"],
+        "error": letter["Error"],
+        "attempts": letter["Attempts"],
+        "first": letter["First"],
+        "last": letter["Last"],
+    }
+
+
+def _whole(session: Session, letter: Letter) -> dict[str, Any]:
+    change = shown(letter["Change"], typed=session.settings.typed)
+    names = ("Traceback", "Version", "Partition", "Subscription")
+    return _row(session, letter) | {name.lower(): letter[name] for name in names} | {"payload": change}
+
+
+def _set(images: dict[str, Any], text: str) -> None:
+    """Set a part of the images: `new.total=12`."""
+    path, equals, value = text.partition("=")
+    side, *names = path.strip().split(".")
+    if not equals or side not in images or not all(names):
+        raise CommandError(f"--set {text}: write new.NAME=JSON, new=JSON, or the same of old", ExitCode.USAGE)
+    if not names:
+        images |= _images({side: read_json(value, f"--set {path}")}, f"--set {path}")
+        return
+    inner: Any = images[side]
+    for name in names[:-1]:
+        inner = inner.get(name) if isinstance(inner, dict) else None
+    if not isinstance(inner, dict):
+        raise CommandError(f"--set {text}: there is no {path.strip()} to set", ExitCode.USAGE)
+    inner[names[-1]] = read_json(value, f"--set {path}")
+
+
+def _images(found: Any, what: str) -> dict[str, Any]:
+    """`old` and `new` out of what was written; a whole letter, as `dlq show` prints it, will do."""
+    if isinstance(found, dict) and isinstance(found.get("payload"), dict):
+        found = found["payload"]
+    sides = {side: found[side] for side in ("old", "new") if side in found} if isinstance(found, dict) else {}
+    if not sides or not all(isinstance(image, dict | None) for image in sides.values()):
+        raise CommandError(
+            f"{what} is no payload: write a JSON object with `new`, `old` or both", ExitCode.USAGE
+        )
+    return sides
+
+
+def _read(path: str) -> Any:
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}", ExitCode.USAGE) from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{path} is not UTF-8", ExitCode.USAGE) from None
+    return read_json(text, path)
+
+
+def _edited(text: str) -> Any:
+    """What a person makes of it in an editor."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise CommandError("there is no terminal for an editor: say --set or --payload", ExitCode.USAGE)
+    with tempfile.TemporaryDirectory(prefix="foldb-") as folder:
+        path = Path(folder) / "payload.json"
+        path.write_text(text, "utf-8")
+        command = shlex.split(editor())
+        try:
+            ended = subprocess.run([*command, str(path)], check=False).returncode  # noqa: S603  # the user's own editor
+        except OSError as error:
+            raise CommandError(
+                f"cannot start {command[0]}: {error.strerror}; set EDITOR", ExitCode.USAGE
+            ) from None
+        if ended:
+            raise CommandError(f"{command[0]} ended with {ended}: nothing was changed", ExitCode.INTERRUPTED)
+        return _read(str(path))
+
+
+def _store(session: Session, name: str, letter: Letter, images: dict[str, Any]) -> None:
+    """Write the images into the letter, if it is there and nobody else mended it meanwhile."""
+    table = session.client.admin("DescribeSubscription", {"Name": name})["Settings"]["DeadLetterTable"]
+    values = {f":{side}": _image(image) for side, image in images.items()}
+    before = {f":{side}_before": _image(letter["Change"][side]) for side in images}
+    session.client.call(
+        "UpdateItem",
+        {
+            "TableName": table,
+            "Key": {"key": {"S": letter["Key"]}, "number": {"S": letter["Number"]}},
+            "UpdateExpression": "SET #payload.#old = :old, #payload.#new = :new",
+            "ConditionExpression": "#payload.#old = :old_before AND #payload.#new = :new_before",
+            "ExpressionAttributeNames": {"#payload": "payload", "#old": "old", "#new": "new"},
+            "ExpressionAttributeValues": values | before,
+        },
+    )
+
+
+def _image(image: dict[str, Any] | None) -> dict[str, Any]:
+    return {"NULL": True} if image is None else {"M": image}

@@ -1,0 +1,95 @@
+"""Letters: changes that a subscription gave up, in the table of its dead letters.
+
+ListLetters     {"Name", "Key"?, "Limit"?}    {"Letters": [{"Key", "Number", "Change", "Error", "Attempts", ...}]}
+RetryLetters    {"Name", "Key"?, "Limit"?}    {"Delivered", "Failed", "Left"}: those of a key in their order
+DropLetters     {"Name", "Key"?}              {"Dropped"}
+
+A Key is what a letter has as its own; `Change` is what is delivered again, and mended by an update of `payload`.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from ...model.errors import RequestError, ValidationError
+from ...model.values import Item
+from ..reply import Reply
+from ..triggers.asking import answer
+from ..triggers.letters import LetterTable
+from .starts import whole
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+_LIMIT: Final = 100
+_LIMIT_MOST: Final = 10_000
+_IMAGES: Final = frozenset(("keys", "old", "new"))
+_TEXTS: Final = ("error", "traceback", "first", "last", "version", "subscription")
+_NUMBERS: Final = ("attempts", "partition")
+
+
+def list_letters(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Tell the letters of one key or of all, those of a key in their order."""
+    name, key = _read(body)
+    limit = whole(body, "Limit", _LIMIT, 1, _LIMIT_MOST)
+    settings = node.triggers.named(name).settings
+    table = LetterTable(node, settings["DeadLetterTable"], name)
+
+    async def letters() -> dict[str, Any]:
+        found = await (table.all() if key is None else table.of_key(key, limit))
+        return {"Letters": [told(letter) for letter in found[:limit]], "Count": len(found)}
+
+    answer(node.loop, letters(), lambda result: _answer(reply, result))
+
+
+def retry_letters(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Deliver letters again."""
+    name, key = _read(body)
+    limit = None if body.get("Limit") is None else whole(body, "Limit", _LIMIT, 1, _LIMIT_MOST)
+    node.triggers.retry(name, key, limit, lambda result: _answer(reply, result))
+
+
+def drop_letters(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Remove letters undelivered."""
+    name, key = _read(body)
+    node.triggers.drop(name, key, lambda result: _answer(reply, result))
+
+
+def told(letter: Item) -> dict[str, Any]:
+    """A letter as it is answered; what was edited into something else is told as it is."""
+    return {
+        "Key": letter["key"]["S"],
+        "Number": letter["number"]["S"],
+        **{name.capitalize(): letter[name]["S"] if name in letter else None for name in _TEXTS},
+        **{name.capitalize(): int(letter[name]["N"]) for name in _NUMBERS},
+        "Change": {name: _plain(name, value) for name, value in letter["payload"]["M"].items()},
+    }
+
+
+def _plain(name: str, value: dict[str, Any]) -> Any:
+    """A member of a change as formats/plain.py tells it: items in DynamoDB JSON, all else in plain JSON."""
+    ((kind, content),) = value.items()
+    match kind:
+        case "NULL":
+            return None
+        case "M" if name in _IMAGES:
+            return content
+        case "M":
+            return {each: _plain(each, inner) for each, inner in content.items()}
+        case "N":
+            return int(content) if content.lstrip("-").isdecimal() else content
+    return content
+
+
+def _read(body: dict[str, Any]) -> tuple[str, str | None]:
+    name, key = body.get("Name"), body.get("Key")
+    if not isinstance(name, str) or not isinstance(key, str | None):
+        raise ValidationError("Letters are asked for with a Name, and perhaps with the Key that one has")
+    return name, key
+
+
+def _answer(reply: Reply, result: dict[str, Any] | RequestError) -> None:
+    if isinstance(result, RequestError):
+        reply.error(result)
+    else:
+        reply.ok(orjson.dumps(result))
