@@ -82,3 +82,28 @@ def test_an_iterator_is_good_for_a_quarter_of_an_hour(connect: Connect, connect_
             caught.value.response["Error"]
         )
         assert [] == read(streams, following)[0]
+
+
+def test_what_is_older_than_a_day_is_trimmed(connect: Connect, connect_streams: Connect) -> None:
+    clock = Clock()
+    with clocked(None, clock) as endpoint:
+        client, streams = connect(endpoint).meta.client, connect_streams(endpoint)
+        arn = create(client)
+        for n in range(30):
+            client.put_item(TableName="Cars", Item={"pk": str(n)})
+            clock.move(HOUR_MS)
+            if n == 0:
+                (first,) = read_all(streams, arn)
+        (shard, *_) = shards(streams, arn)
+        left = [int(record["dynamodb"]["Keys"]["pk"]["S"]) for record in read_all(streams, arn)]
+        assert list(range(left[0], 30)) == left
+        assert 5 <= left[0] <= 8
+        with pytest.raises(ClientError) as caught:
+            iterator(
+                streams,
+                arn,
+                shard["ShardId"],
+                "AT_SEQUENCE_NUMBER",
+                SequenceNumber=first["dynamodb"]["SequenceNumber"],
+            )
+        assert "TrimmedDataAccessException" == code_of(caught)
