@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from .model.errors import RequestError
 from .server.app import Serving, new_loop
 from .server.settings import Settings
 
@@ -53,6 +54,19 @@ class Server:
         if self.settings.keys is not None:
             return where
         return where | {"aws_access_key_id": "foldb", "aws_secret_access_key": "foldb"}
+
+    def settle(self, timeout: float = 10.0) -> None:
+        """Wait until every trigger has handled everything written so far, and what that has led to.
+
+        Raises:
+            TimeoutError: They have not after so many seconds, or do not run; it says which.
+        """
+        settled: Future[dict[str, Any] | RequestError] = Future()
+        triggers = self._serving.node.triggers
+        self._loop.call_soon_threadsafe(triggers.settle, round(timeout * 1000), settled.set_result)
+        answer = settled.result()
+        if isinstance(answer, RequestError):
+            raise TimeoutError(answer.message)
 
     def stop(self) -> None:
         """Answer what is in flight and stop. A second call does nothing.

@@ -54,7 +54,8 @@ class DeclaredTriggers:
         self._declarations = Declarations(folder, triggers.scratch / "declarations")
         self._found: Found | None = None
         self._declared: dict[str, list[_Settings]] = {}  # by file; of one that cannot be read, as it was
-        self._since: dict[str, int] = {}
+        self._since: dict[str, int] = {}  # by name
+        self._read_ms = node.clock()
         self._told: set[str] = set()
         self._begun: set[str] = set()
         self._lock = asyncio.Lock()
@@ -92,6 +93,8 @@ class DeclaredTriggers:
     async def _read(self) -> None:
         if self._found is not None and not self._declarations.changed():
             return
+        if self._found is not None:
+            self._read_ms = self._node.clock()  # what is written while the files are read comes after
         found = await self._declarations.read(endpoint(self._node.settings))
         for file, problem in found.problems.items():
             logger.error("%s is left as it was: %s\n%s", file, problem.error, problem.traceback or "")
@@ -116,7 +119,7 @@ class DeclaredTriggers:
                 except RequestError as error:
                     self._tell(f"{file}: trigger {name}: {error}")
                     continue
-                since = self._since.setdefault(name, self._node.clock())
+                since = self._since.setdefault(name, self._read_ms)
                 yield _Wanted(name, complete, since, "Start" in given)
 
     async def _settle(self, wanted: _Wanted) -> None:

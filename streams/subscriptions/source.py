@@ -147,6 +147,7 @@ class Source:
             await self._find(stretch.since_ms)
         may_skip = stretch.kept
         self._is_reading = True
+        self._take(self, ())  # who waits for this to get somewhere may look now
         while not self.is_over:
             await self._room()
             request = ReadChanges(self.table, self.after, wait_ms=min(LONGEST_WAIT_MS, self._waits_ms()))
