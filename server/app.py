@@ -16,6 +16,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -92,6 +93,7 @@ class Serving:
             self.node.log.close()
             raise
         self.listener = Listener(self.node, loop, guard, self._certificate)
+        self.node.triggers.on_running = partial(setattr, self.listener, "depth")
 
     @property
     def url(self) -> str:

@@ -32,9 +32,10 @@ class Reply:
         request_id: What the answer's x-amzn-RequestId says.
         after: The position that a read is to wait for, as the client wrote it.
         bearer: The key that the request was signed with; None where nobody looks at signatures.
+        depth: How many triggers led to the request; 0 where none did.
     """
 
-    __slots__ = ("_authorization", "_invocation", "_sink", "after", "bearer", "request_id")
+    __slots__ = ("_authorization", "_invocation", "_sink", "after", "bearer", "depth", "request_id")
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Reply:
         self.request_id = request_id
         self.after = after
         self.bearer: Bearer | None = None
+        self.depth = 0
         self._sink = sink
         self._authorization = authorization
         self._invocation = invocation
@@ -59,6 +61,8 @@ class Reply:
             self.request_id,
             None if invocation is None else invocation.decode("latin-1"),
             access_key(self._authorization),
+            "trigger" if self.depth else "api",
+            self.depth,
         )
 
     def ok(self, body: bytes, position: Place | None = None) -> None:

@@ -56,6 +56,7 @@ class Listener:
         tick: Seconds since the start, counted; connections set their deadlines by it.
         date: What answers say in `Date`.
         address: Host and port, once it listens.
+        depth: Says how many triggers lead to a request from whoever calls himself so; None while none run here.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Listener:
         self.tick = 0
         self.date = _date(node.clock())
         self.address: tuple[str, int] = ("", 0)
+        self.depth: Callable[[bytes], int] | None = None
         self._loop = loop
         self._certificate = certificate
         self._server: asyncio.Server | None = None

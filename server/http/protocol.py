@@ -71,6 +71,7 @@ class Shared(Protocol):
     turns: Turns
     tick: int
     date: bytes
+    depth: Callable[[bytes], int] | None
 
     def next_turn(self, do: Callable[[], object]) -> None: ...
 
@@ -317,6 +318,8 @@ class Connection(asyncio.Protocol):
             fields.get(b"amz-sdk-invocation-id"),
             fields.get(b"x-foldb-position"),
         )
+        if listener.depth is not None:
+            reply.depth = listener.depth(fields.get(b"user-agent", b""))
         if listener.guard is not None:
             self._verify(listener.guard, head, body, reply)
         elif not authorization.startswith(b"AWS4-"):

@@ -26,7 +26,7 @@ async def retry(
     letters = _in_order(await (table.all() if key is None else table.of_key(key)))
     if not letters:
         return {"Delivered": 0, "Failed": 0, "Left": 0}
-    sink = sink_of(node, subscription)
+    sink = sink_of(node, subscription.name, subscription.settings)
     await sink.start()
     try:
         return await _deliver(node, subscription, table, sink, letters, limit)

@@ -4,7 +4,7 @@ Letters and checkpoints are commands like all others; what is read is read throu
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ class Running:
             clock=node.clock,
             dice=lambda: int.from_bytes(node.random_bytes(4)) / _OF_ONE,
         )
-        sink = sink_of(node, subscription)
+        sink = sink_of(node, subscription.name, subscription.settings)
         self.dispatcher = Dispatcher(subscription, sink, world, Chooser(subscription.settings).test)
         self._problem: Callable[[], str | None] = lambda: getattr(sink, "problem", None)
 
@@ -116,15 +116,19 @@ def _read(node: "Node", partition: int, request: FeedRequest, done: OnFed) -> No
     node.peers[partition].feed(request, done)
 
 
-def sink_of(node: "Node", subscription: Subscription) -> Sink:
-    """What the subscription calls, yet to be started."""
-    settings, given = node.settings, subscription.settings
+def sink_of(node: "Node", name: str, given: Mapping[str, Any]) -> Sink:
+    """What a subscription with these settings calls, yet to be started.
+
+    Raises:
+        ValidationError: It cannot be called from here.
+    """
+    settings = node.settings
     surroundings = Surroundings(
         loop=node.loop,
         clock=node.clock,
         random_bytes=node.random_bytes,
         log_id=node.log.genesis(0).log_id,
-        subscription=subscription.name,
+        subscription=name,
         timeout_s=(milliseconds(given["TimeoutSeconds"]) or 0) / 1000,
         lanes=given["ParallelizationFactor"],
         endpoint=lambda: endpoint(node.settings),

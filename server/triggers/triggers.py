@@ -10,7 +10,7 @@ import asyncio
 import logging
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +32,7 @@ from ...streams.subscriptions.choosing import Chooser
 from . import lags, letters, redelivery, replays
 from .asking import Done, answer, ends, submitted
 from .declared import DeclaredTriggers
-from .running import Running
+from .running import Running, sink_of
 from .settling import settle
 
 if TYPE_CHECKING:
@@ -53,12 +53,14 @@ class Triggers:
     Attributes:
         running: Those that run here, by name.
         declared: Who looks after those that files declare, if anybody does.
+        on_running: Told who knows `depth` while something runs here, and None while nothing does.
     """
 
     def __init__(self, node: "Node") -> None:
         """Nothing runs before `start`."""
         self.running: dict[str, Running] = {}
         self.declared: DeclaredTriggers | None = None
+        self.on_running: Callable[[Callable[[bytes], int] | None], None] = lambda _: None
         self._node = node
         self._looking: asyncio.Task[None] | None = None
         self._looks_again = False
@@ -128,6 +130,7 @@ class Triggers:
             for name in self._wanted():  # as it is now: a checkpoint may have come with the stop
                 if name not in self.running:
                     self._run(self._node.state.subscriptions[name])
+            self.on_running(self.depth if self.running else None)
         self._looking = None
 
     def _wanted(self) -> dict[str, Subscription]:
@@ -240,14 +243,14 @@ class Triggers:
         """How those that run here are doing."""
         return {name: running.figures() for name, running in self.running.items()}
 
-    def depth(self, agent: bytes) -> int | None:
-        """How many triggers lead to a request from a client that calls itself so; None if it is none of ours."""
+    def depth(self, agent: bytes) -> int:
+        """How many triggers lead to a request from a client that calls itself so; 0 if it is none of ours."""
         _, found, rest = agent.partition(b"app/foldb.")
         if not found:
-            return None
+            return 0
         name, _, lane = rest.split(b" ", 1)[0].decode("latin-1").rpartition(".")
         running = self.running.get(name)
-        return None if running is None or not lane.isdigit() else running.dispatcher.depth(int(lane)) + 1
+        return 0 if running is None or not lane.isdigit() else running.dispatcher.depth(int(lane)) + 1
 
     def named(self, name: str) -> Subscription:
         """The subscription of that name.
@@ -270,7 +273,7 @@ class Triggers:
 
     async def _create(self, name: str, given: Mapping[str, Any], context: Context) -> dict[str, Any]:
         settings = check(name, given)
-        self._check(settings)
+        self._check(name, settings)
         for table in settings["TableNames"]:
             self._node.table_in_any_status(table)
         if name in self._node.state.subscriptions:
@@ -286,7 +289,7 @@ class Triggers:
         return {"Subscription": self._shown(self.named(name))}
 
     async def _update(self, name: str, some: Mapping[str, Any], context: Context) -> dict[str, Any]:
-        self._check(check(name, {**self.named(name).settings, **some}))
+        self._check(name, check(name, {**self.named(name).settings, **some}))
         return await self._changed("Update", name, some, context)
 
     async def _pause(self, name: str, context: Context, drain: bool, reason: str | None) -> dict[str, Any]:
@@ -342,7 +345,7 @@ class Triggers:
             "Changed": subscription.changed_ms,
         }
 
-    def _check(self, settings: dict[str, Any]) -> None:
+    def _check(self, name: str, settings: dict[str, Any]) -> None:
         """Refuse what no dispatcher could be made of.
 
         Raises:
@@ -355,6 +358,8 @@ class Triggers:
                 f"Sink.Kind {sink['Kind']} runs code on the server, which comes from the folder of --triggers alone: "
                 "start the server with one"
             )
+        if self._node.settings.runs_triggers:
+            sink_of(self._node, name, settings)
         Chooser(settings)
         if settings["Transactions"] == "together" and settings["ParallelizationFactor"] > 1:
             raise ValidationError(

@@ -10,9 +10,8 @@ handled and never without that: where nothing is written nothing happens.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final, TypeAlias
 from zlib import crc32
 
@@ -371,26 +370,28 @@ class Dispatcher:
             self._moved = None
 
     def _end_if_over(self) -> None:
-        if (
-            not self._is_ended
-            and all(source.is_over for source in self._sources)
-            and not any(self._unhandled())
-        ):
+        if self._is_ended or not all(source.is_over for source in self._sources):
+            return
+        is_waiting = self._joining is not None and any(self._joining.held())
+        if not is_waiting and not any(any(lane.unhandled()) for lane in self._lanes):
             self._is_ended = True
             self._world.ended("done")
-
-    def _unhandled(self) -> Iterator[Delivery]:
-        held = () if self._joining is None else self._joining.held()
-        return chain(held, *(lane.unhandled() for lane in self._lanes))
 
     def _lows(self) -> dict[tuple[int, int], int]:
         """Of each source the number up to which all is handled."""
         lows = {(source.partition, source.table): source.after for source in self._sources}
-        for delivery in self._unhandled():
+        for lane in self._lanes:
+            seen = set()
+            for delivery in lane.unhandled():
+                place = delivery.partition, delivery.change.table
+                lows[place] = min(lows[place], delivery.change.sequence_number - 1)
+                seen.add(place)
+                # A lane has the changes of a source in their order, but for those that waited for a transaction.
+                if len(seen) == len(lows) and self._joining is None:
+                    break
+        for delivery in () if self._joining is None else self._joining.held():
             place = delivery.partition, delivery.change.table
-            number = delivery.change.sequence_number
-            if number <= lows[place]:
-                lows[place] = number - 1
+            lows[place] = min(lows[place], delivery.change.sequence_number - 1)
         return lows
 
     def _behind(self, numbers: Mapping[int, int]) -> list[Source]:

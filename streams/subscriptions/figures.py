@@ -44,7 +44,7 @@ class Figures:
     def to_json(self, now_s: float) -> dict[str, Any]:
         """What an operator is shown; rates are those of the last minute, as far as it is remembered."""
         recent = [call for call in self._calls if call[0] > now_s - 60.0]
-        span = now_s - recent[0][0] + recent[0][1] if recent else 0.0
+        span = max(1.0, now_s - recent[0][0] + recent[0][1]) if recent else 1.0
         took = sorted(call[1] for call in recent)
         return {
             "Calls": self.calls,
@@ -52,7 +52,7 @@ class Figures:
             "Handled": self.handled,
             "Delivered": self.delivered,
             "DeadLetters": self.dead,
-            "ChangesPerSecond": round(sum(call[2] for call in recent) / span, 1) if span else 0.0,
+            "ChangesPerSecond": round(sum(call[2] for call in recent) / span, 1),
             "CallMilliseconds": {
                 "P50": _milliseconds(took, 0.50),
                 "P95": _milliseconds(took, 0.95),
