@@ -28,7 +28,7 @@ from ..formats import cloudevents
 from ..formats.delivery import Delivery, event_id
 from ..formats.plain import plain
 from .http.exchange import Answer, CallError, Exchange, Resolve
-from .http.targets import Network, Target, networks_of, target_of
+from .http.targets import Network, Target, address_in, may_be_called, networks_of, not_public, target_of
 from .settings import Members, version_of
 from .sink import Batch, Failed, Gone, Handled, Partly, Sink, Surroundings, Verdict
 
@@ -63,7 +63,15 @@ def check(settings: dict[str, Any]) -> None:
 
 
 def make(settings: dict[str, Any], surroundings: Surroundings) -> Sink:
-    """A webhook with this machine's resolver and certificates."""
+    """A webhook with this machine's resolver and certificates.
+
+    Raises:
+        ValidationError: The URL has an address that may not be called from here.
+    """
+    target = target_of(settings["Url"])
+    address = address_in(target)  # a name is looked at when it is resolved
+    if address is not None and not may_be_called(address, networks_of(surroundings.webhooks)):
+        raise ValidationError(f"Sink.Url: {not_public(target.host, [target.host])}")
     return Webhook(settings, surroundings, _resolver(surroundings.loop))
 
 

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import httptools
 
-from .targets import Network, Target, may_be_called
+from .targets import Network, Target, may_be_called, not_public
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """From a host and a port to addresses, as texts."""
@@ -81,10 +81,7 @@ class Exchange:
             raise CallError(f"{host} cannot be resolved: {error}") from None
         permitted = [text for text in addresses if may_be_called(ip_address(text), self._allowed)]
         if not permitted:
-            raise CallError(
-                f"{host} is at {', '.join(addresses) or 'no address'}, which is not on the public internet; "
-                "`foldb serve --webhooks ADDRESS` allows it"
-            )
+            raise CallError(not_public(host, addresses))
         assert self._tls or not self._target.is_tls, "started"
         tls = {"ssl": self._tls, "server_hostname": host} if self._target.is_tls else {}
         for address in permitted:

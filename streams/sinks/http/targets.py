@@ -101,6 +101,14 @@ def _is_address(text: str, kind: type[Address]) -> bool:
     return True
 
 
+def address_in(target: Target) -> Address | None:
+    """The address that the URL has in place of a name."""
+    try:
+        return ipaddress.ip_address(target.host)
+    except ValueError:
+        return None
+
+
 def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
     """The addresses and networks that may be called although they are not public.
 
@@ -121,6 +129,14 @@ def may_be_called(address: Address, allowed: Sequence[Network]) -> bool:
     if inner is not None:
         return may_be_called(inner, allowed)
     return address in _GLOBAL_UNICAST and address.is_global
+
+
+def not_public(host: str, addresses: Sequence[str]) -> str:
+    """What is told where none of a host's addresses may be called."""
+    return (
+        f"{host} is at {', '.join(addresses) or 'no address'}, which is not on the public internet; "
+        "`foldb serve --webhooks ADDRESS` allows it"
+    )
 
 
 def _inside(address: IPv6Address) -> IPv4Address | None:

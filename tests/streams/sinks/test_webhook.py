@@ -386,14 +386,21 @@ def test_of_several_addresses_only_those_that_may_be_called_are() -> None:
     run(scenario)
 
 
-def test_a_private_address_is_refused_however_it_is_written() -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "169.254.169.254"])
+def test_a_private_address_is_refused_before_anything_is_called(host: str) -> None:
+    async def scenario() -> None:
+        with pytest.raises(ValidationError, match="--webhooks ADDRESS"):
+            webhook.make({"Kind": "webhook", "Url": f"http://{host}/"}, surroundings(Path(), webhooks=()))
+
+    asyncio.run(scenario())
+
+
+def test_a_name_of_this_machine_is_not_called() -> None:
     async def scenario(there: Receiver) -> None:
-        for host in ("127.0.0.1", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "localhost"):
-            settings = {"Kind": "webhook", "Url": there.url(host=host)}
-            sink = webhook.make(settings, surroundings(Path(), webhooks=()))
-            verdict = await sink.deliver(batch(numbered(1)))
-            assert isinstance(verdict, Failed)
-            assert "--webhooks" in verdict.error
+        settings = {"Kind": "webhook", "Url": there.url(host="localhost")}
+        verdict = await webhook.make(settings, surroundings(Path(), webhooks=())).deliver(batch(numbered(1)))
+        assert isinstance(verdict, Failed)
+        assert "--webhooks" in verdict.error
         assert 0 == there.connections
 
     run(scenario)
