@@ -308,7 +308,7 @@ class Triggers:
 
     async def _reset(self, name: str, start: Mapping[str, Any], context: Context) -> dict[str, Any]:
         subscription = self.named(name)
-        check(name, {**subscription.settings, "Start": dict(start)})
+        check(name, {**subscription.settings, "Start": start})
         placed = await self._placed(dict(start), [table for table, _ in subscription.tables])
         return await self._changed("Reset", name, {"Start": placed}, context)
 
