@@ -10,6 +10,7 @@ import pytest
 from foldb.log.local import LocalLog
 from tests.audits.asking import Addresses
 from tests.audits.deliveries import Marks, Recorder, judge_calls, marks_in_log
+from tests.audits.judge import Seen, Shards
 from tests.audits.ledger import TABLE, Ledger, item_of
 from tests.audits.refolded import all_changes, by_partition, refolded
 from tests.audits.writers import Writers, create, expired
@@ -34,14 +35,14 @@ def test_a_trigger_misses_nothing_and_repeats_only_what_no_checkpoint_had_passed
     seed: int, tmp_path: Path
 ) -> None:
     """Some calls fail by chance and are made again; the server is killed whenever so many more calls were made."""
-    dice, ledger, checkpoints = random.Random(seed), Ledger(), dict[int, Marks]()
+    dice, ledger, checkpoints = random.Random(seed), Ledger(), list[tuple[int, Marks]]()
     recorder, folder, failures = Recorder(tmp_path, fails=0.03), tmp_path / "data", 1
     try:
         for kill in range(KILLS + 1):
+            checkpoints += checkpoint(recorder, folder) if kill else []
             with Process(folder, *LAYOUT, *recorder.options) as server:
                 if kill == 0:
                     begin(server.url, recorder)
-                checkpoints[server.pid] = marks_in_log(folder, NAME) if kill else {}
                 with Writers(
                     ledger, Addresses([server.url]), run=kill, writers=WRITERS, seed=seed
                 ) as writers:
@@ -76,10 +77,11 @@ def test_poison_is_isolated_and_what_follows_in_its_key_follows_it(seed: int, tm
     their keys, and no other; everything else was handled, in the order of its key.
     """
     dice, recorder, folder = random.Random(seed), Recorder(tmp_path), tmp_path / "data"
-    checkpoints: dict[int, Marks] = {}
+    checkpoints: list[tuple[int, Marks]] = []
     keys = [f"key {n}" for n in range(40)]
     poisoned = set(dice.sample(keys, 6))
     for kill in range(3):
+        checkpoints += checkpoint(recorder, folder) if kill else []
         with Process(folder, *LAYOUT, *recorder.options) as server:
             if kill == 0:
                 begin(server.url, recorder, MaximumRetryAttempts=2)
@@ -87,7 +89,6 @@ def test_poison_is_isolated_and_what_follows_in_its_key_follows_it(seed: int, tm
                     for key in keys:
                         poison = {"poison": {"BOOL": True}} if key in poisoned and version == 3 else {}
                         put(server.url, item_of(key, version) | poison)
-            checkpoints[server.pid] = marks_in_log(folder, NAME) if kill else {}
             enough = min(recorder.count() + dice.randrange(1, 40), 100)
             if kill < 2:
                 recorder.wait_for(enough)
@@ -96,20 +97,18 @@ def test_poison_is_isolated_and_what_follows_in_its_key_follows_it(seed: int, tm
                 settle(server.url)
                 letters = {(told["keys"]["pk"]["S"], int(told["number"])) for told in letters_of(server.url)}
                 server.terminate()
-    numbers, partitions = in_log(folder)
-    dead = {(key, number) for key in poisoned for number in numbers[key][2:]}
-    calls = recorder.calls()
+    truth = in_log(folder)
+    keyed = {
+        key: [change.number for changes in truth.values() for change in changes if change.key == key]
+        for key in keys
+    }
+    dead = {(key, number) for key in poisoned for number in keyed[key][2:]}
+    found = judge_calls(recorder.calls(), truth, checkpoints, letters)
 
     assert letters == dead
-    assert {(key, numbers[key][2]) for key in poisoned} == {
-        (call.key, call.number) for call in calls if not call.done
-    }
-    handled = [(call.key, call.number) for call in calls if call.done]
-    assert set(handled) == {(key, number) for key in keys for number in numbers[key]} - dead
-    for call in calls:
-        assert call.number > checkpoints[call.server].get(partitions[call.key], 0), (
-            "a checkpoint had passed it"
-        )
+    assert {} == found.counts, found
+    failed = {(call.key, call.number) for call in recorder.calls() if not call.done}
+    assert failed == {(key, keyed[key][2]) for key in poisoned}
 
 
 def test_a_stuck_trigger_slows_no_write(tmp_path: Path) -> None:
@@ -125,9 +124,7 @@ def test_a_stuck_trigger_slows_no_write(tmp_path: Path) -> None:
         expired(server.url)
         settle(server.url)
         server.terminate()
-    found = judge_calls(
-        recorder.calls(), by_partition(refolded(tmp_path / "data", only=FIRST_TABLE)), {server.pid: {}}
-    )
+    found = judge_calls(recorder.calls(), by_partition(refolded(tmp_path / "data", only=FIRST_TABLE)))
 
     assert {} == found.counts, found
 
@@ -147,6 +144,11 @@ def begin(url: str, recorder: Recorder, **settings: Any) -> None:
     )
 
 
+def checkpoint(recorder: Recorder, folder: Path) -> list[tuple[int, Marks]]:
+    """How many calls there were, and what the log says is handled, while nobody serves."""
+    return [(recorder.count(), marks_in_log(folder, NAME))]
+
+
 def put(url: str, item: dict[str, Any]) -> None:
     """Put an item into the audited table."""
     answer = ask(url, "PutItem", {"TableName": TABLE, "Item": item})
@@ -159,15 +161,14 @@ def letters_of(url: str) -> list[dict[str, Any]]:
     return [letter["Change"] for letter in told["Letters"]]
 
 
-def in_log(folder: Path) -> tuple[dict[str, list[int]], dict[str, int]]:
-    """The numbers of each key's changes, and the partition of each key."""
+def in_log(folder: Path) -> Shards:
+    """The changes of each partition, of which only the numbers are looked at: these items are not the ledger's."""
     log = LocalLog.open_reader(folder)
-    numbers: dict[str, list[int]] = {}
-    partitions: dict[str, int] = {}
-    for partition in range(log.partitions):
-        for change in all_changes(log.read(partition)):
-            if change.table == FIRST_TABLE:
-                key = change.pk.decode()
-                numbers.setdefault(key, []).append(change.sequence_number)
-                partitions[key] = partition
-    return numbers, partitions
+    return {
+        f"{partition:04x}": [
+            Seen(change.sequence_number, change.pk.decode(), 0, 0)
+            for change in all_changes(log.read(partition))
+            if change.table == FIRST_TABLE
+        ]
+        for partition in range(log.partitions)
+    }

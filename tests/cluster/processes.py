@@ -101,6 +101,10 @@ class Nodes:
     def __len__(self) -> int:
         return len(self._processes)
 
+    def url_of(self, number: int) -> str:
+        """Where that one answers."""
+        return self._processes[number].url
+
     def kill(self, number: int) -> None:
         """Let one feel nothing."""
         self._is_gone(number)
