@@ -79,7 +79,7 @@ def refold_log(
             records = _noted(log.read(partition, state.next_offset), note)
             return refold(state, records, progress, void, capture)
         except (FoldError, LateSkipError) as error:
-            void = _more_void(void, error, log, partition)
+            void = more_void(void, error, log, partition)
             _begin_again(state, capture)
 
 
@@ -95,12 +95,12 @@ def refold_past(
     Raises:
         FoldError, LateSkipError: Nothing there is void; the state is not to be used any more.
     """
-    void = _more_void(frozenset(), error, log, partition)
+    void = more_void(frozenset(), error, log, partition)
     _begin_again(state, capture)
     refold_log(state, log, partition, void=void, capture=capture)
 
 
-def _more_void(
+def more_void(
     void: frozenset[Void], error: FoldError | LateSkipError, log: Recorded, partition: int
 ) -> frozenset[Void]:
     """What is void, with what is learnt from an error; raises it if that is nothing."""

@@ -46,13 +46,14 @@ class Node:
         partition: Where commands and reads go: the only partition, or a router over all.
         router: That router, where there is one.
         peers: All partitions by number, as they are reached from here.
+        histories: What the log tells that the feeds of partitions do not keep.
         state: The catalog: which tables there are and how they are defined. Look, but never change it. Where there is
             one partition, its items too.
         clock: Milliseconds since 1970.
         random_bytes: Draws that many random bytes.
         counts: Counts the items of tables for those who describe them.
-        triggers: The subscriptions that run here.
         records: Makes what readers of streams are answered.
+        triggers: The subscriptions that run here.
         rebuilding: The last rebuild of a table, under way or done.
         cluster: This node among those that share its log; None where it is alone.
     """
@@ -103,6 +104,7 @@ class Node:
                 peers=peers,
                 progress=progress,
             )
+            self.histories = self.partitions.histories
             here = range(self.partitions.count) if settings.log is None else range(1)
             peers += [self.partitions.open(number).partition for number in here]
         except BaseException:

@@ -8,11 +8,12 @@ and proposes what time brings (materializer/owner.py). Two that lead one partiti
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import cast
 
 from ...log.local import LocalLog
 from ...log.local.disk import SystemDisk
-from ...log.log import Log, SharedLog
+from ...log.log import Deliver, Log, SharedLog
 from ...materializer.feed import FedPartition
 from ...materializer.fold.state import PartitionState
 from ...materializer.local import LocalPartition
@@ -24,6 +25,7 @@ from ...materializer.waiting import WaitingPartition
 from ...materializer.witness import WITNESSED_ITEMS
 from ...materializer.worker import Worker
 from ...streams.feed import Feed, Keeping, Thread, folder_of
+from ...streams.feed.history import Histories, Maker, folder_in, in_process, in_thread
 from ..settings import Settings
 from .memory import BoundedPartition, Memory, bytes_in
 
@@ -108,6 +110,7 @@ class Partitions:
         count: How many partitions the log has.
         hosted: Those of this process, by number.
         memory: Whether there is room for more.
+        histories: What feeds do not keep.
     """
 
     def __init__(
@@ -141,6 +144,13 @@ class Partitions:
 
         self._writing = Thread("changes, written", deliver)
         self._reading_files = Thread("changes, read", deliver)
+        path = settings.path if isinstance(log, LocalLog) else None
+        self.histories = Histories(
+            self._past_of(deliver, path),
+            None if path is None else folder_in(path),
+            log.genesis(0).log_id,
+            self._reading_files,
+        )
 
     def open(self, number: int) -> Hosted:
         """Load the newest snapshot of a partition and fold what its log has since; on a shared log that comes later.
@@ -177,6 +187,7 @@ class Partitions:
     async def close_all(self) -> None:
         """Let go of all; a log that stays is left with a digest of each, if that does not take long."""
         self.memory.close()
+        self.histories.close()
         for hosted in self.hosted.values():
             hosted.stand_by()
         items = sum(hosted.worker.statistics().items for hosted in self.hosted.values())
@@ -228,6 +239,14 @@ class Partitions:
             return LocalPartition(worker, feed.ask)
         strict = self._settings.strict_reads
         return WaitingPartition(worker, feed.ask, clock=self._clock, scheduler=self._loop, strict=strict)
+
+    def _past_of(self, deliver: Deliver, path: Path | None) -> Maker:
+        """Who reads the log once more, beside those who are served."""
+        if path is not None:
+            return in_process(deliver, database=path)
+        if self._is_shared:
+            return in_process(deliver, kafka=self._settings.log, security=self._settings.kafka)
+        return in_thread(self._log, deliver)
 
     def _keeping(self, number: int) -> Keeping:
         """Where the partition's changes are kept, with what is there already."""

@@ -203,7 +203,7 @@ def _read_changes(data: bytes, at: int, count: int, table: int) -> tuple[list[Ch
     """
     changes: list[Change] = []
     add, context_of, starts = changes.append, Context.of, data.startswith
-    same_offset = same_rest = b"\xff"
+    same_offset = same_rest = b"\xff" * 11  # no number is so long
     base = time = stream = 0
     while True:
         if starts(same_offset, at):

@@ -156,30 +156,50 @@ class Segments:
         self._check_order(extent)
         return self
 
-    def _load(self, path: Path, after: int) -> Segment:
+    def _load(self, path: Path, after: int, until: int | None = None) -> Segment:
+        """A segment with the heads of its blocks, up to so many bytes or as far as it is whole."""
         head = encoding.header(self._owner, after)
+        segment = Segment(path, after, head[-MARKER_BYTES:], len(head))
         file = self._disk.open(path, write=False)
         try:
             if file.read(0, len(head)) != head:
                 raise DamagedError("a segment's header is not what it was")
-            segment = Segment(path, after, head[-MARKER_BYTES:], len(head))
-            size = file.size()
-            while segment.size < size:
-                # The marker before a block shows that the one before it ended there.
-                data = file.read(segment.size - MARKER_BYTES, MARKER_BYTES + HEAD_BYTES)
-                if data[:MARKER_BYTES] != segment.marker:
-                    raise DamagedError("a block does not end where it says")
-                block = encoding.read_head(data[MARKER_BYTES:], segment.size)
-                if block.at + block.size > size:
-                    break
-                segment.heads.append(block)
-                segment.size += block.size
+            self._walk(file, segment, file.size() if until is None else until)
         except DamagedError:
             if not segment.heads:
                 raise
         finally:
             file.close()
         return segment
+
+    def _walk(self, file: File, segment: Segment, until: int) -> None:
+        """Take the heads of the blocks that follow those that are known."""
+        while segment.size < until:
+            # The marker before a block shows that the one before it ended there.
+            data = file.read(segment.size - MARKER_BYTES, MARKER_BYTES + HEAD_BYTES)
+            if data[:MARKER_BYTES] != segment.marker:
+                raise DamagedError("a block does not end where it says")
+            block = encoding.read_head(data[MARKER_BYTES:], segment.size)
+            if block.at + block.size > until:
+                return
+            segment.heads.append(block)
+            segment.size += block.size
+
+    def follow(self, extent: Extent) -> None:
+        """Take in what somebody else has written, up to `extent`; he writes to these files and nobody here does."""
+        folder = self._folder()
+        afters = [_after_in(name, self._owner.table) for name in self._disk.names(folder)]
+        known = self._segments[-1].after if self._segments else -1
+        for after in sorted(each for each in afters if each is not None and known <= each <= extent.after):
+            path = folder / f"{self._owner.table}-{after:027d}.avro"
+            if after > known:
+                self._segments.append(self._load(path, after, 0))
+            file = self._disk.open(path, write=False)
+            try:
+                self._walk(file, self._segments[-1], extent.size if after == extent.after else file.size())
+            finally:
+                file.close()
+        self.last = extent.last
 
     def _cut(self, newest: Segment, size: int) -> None:
         """Forget what was written after the extent was told: it is folded again."""
@@ -281,6 +301,11 @@ class Segments:
         if not self._is_named:
             self._disk.sync_folder(self._folder())
             self._is_named = True
+        return self.extent
+
+    @property
+    def extent(self) -> Extent | None:
+        """How far they go, None if there is nothing."""
         if not self._segments:
             return None
         newest = self._segments[-1]

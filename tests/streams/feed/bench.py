@@ -15,11 +15,11 @@ from tests.materializer.fake_loop import FakeLoop
 from tests.materializer.ledger import define, delete, put, table_request
 
 SHARD_MS = 1000
-STREAM = {
+STREAM: dict[str, Any] = {
     "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
     "ShardAgeMs": SHARD_MS,
 }
-NO_STREAM = {"StreamSpecification": {"StreamEnabled": False}}
+NO_STREAM: dict[str, Any] = {"StreamSpecification": {"StreamEnabled": False}}
 
 
 class Bench:

@@ -162,7 +162,7 @@ class Life:
         self.loop.settle()
 
     def create(self, name: str, *, stream: bool = True) -> int:
-        self.submit(define("CreateTable", 0, table_request(name, **(STREAM if stream else {}))))
+        self.submit(define("CreateTable", 0, table_request(name, "pk:S", **(STREAM if stream else {}))))
         table = self.worker.state.names[name]
         self.books.items[table] = {}
         self.books.all_labels[table] = []

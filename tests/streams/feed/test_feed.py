@@ -184,7 +184,8 @@ def test_a_number_is_found_by_time(bench: Bench) -> None:
     a, b, c = bench.read(table).changes
 
     def after(time_ms: int) -> int:
-        return bench.answer(FindNumber(table, time_ms)).after
+        number: int = bench.answer(FindNumber(table, time_ms)).after
+        return number
 
     assert after(a.time) < a.sequence_number
     assert a.sequence_number == after(a.time + 1) == after(b.time)

@@ -1,4 +1,4 @@
-"""Whatever happens to a partition, its feed is the list of what has changed: each once, in order, by the same number."""
+"""Whatever happens to a partition, its feed is the list of what changed: each once, in order, by the same number."""
 
 import os
 import random

@@ -1,0 +1,305 @@
+"""What the feed does not keep, from the log: read like a feed while it is being made.
+
+    Histories.changes / items ──► who makes it (historian.py) ──► segments in a folder ──► History.read
+
+A few are made at a time, because each goes through a whole state; others wait for their turn. What a reader has to make
+again, because it or its process was gone meanwhile, it asks for from where it was.
+"""
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from ...log.commands import Position
+from ...log.local.disk import SystemDisk
+from ...materializer.feed import Changes, OnFed, ReadChanges
+from ...materializer.fold.outcomes import Change
+from ...model.errors import FoldbError, InternalServerError
+from .channel import fill
+from .encoding import Owner
+from .historian import Job, Readable, Task, Told, make
+from .segments import Blocks, Segments
+from .work import Deliver, Work
+
+AT_A_TIME: Final = 2
+_NICENESS: Final = 10
+_FOLDER: Final = "past"
+_FAR: Final = 10**30  # above every number
+
+logger = logging.getLogger(__name__)
+
+Tell: TypeAlias = Callable[[Told | Exception], None]
+Maker: TypeAlias = Callable[[Task, Path, Tell], Callable[[], None]]
+"""Begins to make what a task asks for in a folder, tells on the loop how far it is, and returns what ends it."""
+
+
+class HistoryError(FoldbError):
+    """What is past could not be read from the log."""
+
+
+class Histories:
+    """Those of one process.
+
+    Args:
+        maker: Who makes them.
+        folder: Where; a temporary folder if None.
+        log_id: Of which log.
+        reading: Where files are read.
+    """
+
+    def __init__(self, maker: Maker, folder: Path | None, log_id: bytes, reading: Work) -> None:
+        self._maker = maker
+        self._folder = folder
+        self._log_id = log_id
+        self._reading = reading
+        self._made: set[History] = set()
+        self._waiting: deque[History] = deque()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
+
+    def changes(self, partition: int, table: int, after: int, until: int) -> "History":
+        """The changes of a table with after < number <= until, whether its stream was enabled or not."""
+        return self._begin(Task(partition, table, after, until))
+
+    def items(self, partition: int, table: int, number: int) -> "History":
+        """The items of a table as they were after all changes up to `number`.
+
+        They are changes that are reads, numbered from 1 in the order of a Scan; `next` of the last page is `number`.
+        """
+        return self._begin(Task(partition, table, 0, number, items=True))
+
+    def close(self) -> None:
+        """Make no more."""
+        self._waiting.clear()
+        for history in list(self._made):
+            history.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _begin(self, task: Task) -> "History":
+        if self._folder is not None:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="foldb-past-", dir=self._folder))
+        owner = Owner(self._log_id, task.partition, task.table)
+        history = History(task, folder, owner, self._reading, self._ended)
+        self._waiting.append(history)
+        self._next()
+        return history
+
+    def _next(self) -> None:
+        while self._waiting and len(self._made) < AT_A_TIME:
+            history = self._waiting.popleft()
+            self._made.add(history)
+            history.begin(self._maker)
+
+    def _ended(self, history: "History") -> None:
+        """It takes nobody's turn any more."""
+        self._made.discard(history)
+        with suppress(ValueError):
+            self._waiting.remove(history)
+        self._next()
+
+
+class History:
+    """One stretch of the past, read as a feed is; it answers when there is something, or all was read."""
+
+    def __init__(
+        self, task: Task, folder: Path, owner: Owner, reading: Work, ended: Callable[["History"], None]
+    ) -> None:
+        self._task = task
+        self._folder = folder
+        self._reading = reading
+        self._ended = ended
+        self._segments = Segments(SystemDisk(), lambda: folder, owner, Blocks(1 << 20), after=task.after)
+        self._stop: Callable[[], None] = lambda: None
+        self._told = Told(None, 0, False)
+        self._last = task.after  # the highest number that can be read
+        self._error: Exception | None = None
+        self._waits: list[tuple[ReadChanges, OnFed]] = []
+        self._is_closed = False
+
+    def begin(self, maker: Maker) -> None:
+        """Have it made."""
+        self._stop = maker(self._task, self._folder, self._tell)
+
+    def read(self, request: ReadChanges, done: OnFed) -> None:
+        """Answer with a page: `next` of the last one is what was asked for as `until`, and it says that it is the end.
+
+        Whatever `wait_ms` says, it is waited until there is something.
+        """
+        if self._error is not None or self._is_closed:
+            done(InternalServerError(), self._place)
+        elif request.after < self._last:
+            self._reading.do(lambda: self._page(request), lambda page: self._answer(request, page, done))
+        elif self._told.is_over:
+            done(self._changes([], True), self._place)
+        else:
+            self._waits.append((request, done))
+
+    def close(self) -> None:
+        """Nobody reads it any more: what is made is given up and removed."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._stop()
+            self._look_again()
+            self._ended(self)
+            self._reading.do(lambda: shutil.rmtree(self._folder, ignore_errors=True), lambda _: None)
+
+    def _page(self, request: ReadChanges) -> tuple[list[Change], bool]:
+        page: list[Change] = []
+        stretches = self._segments.read(request.after, _FAR)
+        return page, any(fill(page, each, request) for each in stretches)
+
+    def _answer(self, request: ReadChanges, found: Any, done: OnFed) -> None:
+        if isinstance(found, Exception):
+            self._tell(found)
+            done(InternalServerError(), self._place)
+            return
+        page, is_full = found
+        is_end = not is_full and self._told.is_over and (not page or page[-1].sequence_number >= self._last)
+        if page or is_end:
+            done(self._changes(page, is_end), self._place)
+        else:
+            self.read(replace(request, after=self._last), done)  # all of another stream
+
+    def _changes(self, page: list[Change], is_end: bool) -> Changes:
+        after = self._task.until if is_end else page[-1].sequence_number
+        return Changes(page, after, self._task.after, is_end, self._told.time)
+
+    @property
+    def _place(self) -> Position:
+        return Position(self._task.partition, -1)
+
+    def _tell(self, told: Told | Exception) -> None:
+        if self._is_closed:
+            return
+        if isinstance(told, Exception):
+            logger.error("the past of table %d could not be read: %s", self._task.table, told)
+            self._error = told
+            self._ended(self)
+            self._look_again()
+            return
+
+        def followed(error: Any) -> None:
+            if isinstance(error, Exception):
+                self._tell(error)
+                return
+            self._told = told
+            self._last = self._segments.last
+            if told.is_over:
+                self._ended(self)
+            self._look_again()
+
+        extent = told.extent
+        self._reading.do(lambda: None if extent is None else self._segments.follow(extent), followed)
+
+    def _look_again(self) -> None:
+        waits, self._waits = self._waits, []
+        for request, done in waits:
+            self.read(request, done)
+
+
+class _Line:
+    """What a thread tells the loop by, until that hangs up: a loop that is closed takes nothing more."""
+
+    def __init__(self, deliver: Deliver, tell: Tell) -> None:
+        self._deliver = deliver
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._is_up = True
+
+    def tell(self, told: Told | Exception) -> None:
+        """Tell.
+
+        Raises:
+            HistoryError: Nobody listens any more.
+        """
+        with self._lock:
+            if not self._is_up:
+                raise HistoryError("nobody reads it any more")
+            self._deliver(lambda: self._tell(told))
+
+    def hang_up(self) -> None:
+        """Listen no more."""
+        with self._lock:
+            self._is_up = False
+
+
+def in_thread(log: Readable, deliver: Deliver) -> Maker:
+    """Makes them in threads of this process: nobody else has the log."""
+
+    def begin(task: Task, folder: Path, tell: Tell) -> Callable[[], None]:
+        line = _Line(deliver, tell)
+
+        def work() -> None:
+            with suppress(HistoryError):
+                try:
+                    make(log, task, folder, line.tell)
+                except (FoldbError, OSError) as error:
+                    line.tell(error)
+
+        threading.Thread(target=work, name="history", daemon=True).start()
+        return line.hang_up
+
+    return begin
+
+
+def in_process(
+    deliver: Deliver, *, database: Path | None = None, kafka: str | None = None, security: Path | None = None
+) -> Maker:
+    """Makes them in processes of their own, from a log in a folder or in Kafka."""
+
+    def begin(task: Task, folder: Path, tell: Tell) -> Callable[[], None]:
+        job = Job(task, str(folder), _text(database), kafka, _text(security))
+        line = _Line(deliver, tell)
+        # -P: Python must not look for modules in whatever folder the server happens to run in.
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "foldb.streams.feed.historian"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
+
+        def listen() -> None:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with suppress(HistoryError), process:
+                with suppress(BrokenPipeError):
+                    process.stdin.write(job.encode())
+                    process.stdin.close()
+                for told in process.stdout:
+                    line.tell(Told.from_json(orjson.loads(told)))
+                if process.wait() != 0:
+                    line.tell(HistoryError(f"its process ended with {process.returncode}"))
+
+        def stop() -> None:
+            line.hang_up()
+            process.kill()
+
+        threading.Thread(target=listen, name="history", daemon=True).start()
+        return stop
+
+    return begin
+
+
+def folder_in(database: Path) -> Path:
+    """Where a database has room for what is past."""
+    return database / "changes" / _FOLDER
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path.absolute())
