@@ -217,6 +217,7 @@ class Dispatcher:
             self.figures,
             handled=self._done,
             gone=self._world.ended,
+            broken=self._break,
         )
 
     async def _begin(self) -> None:
@@ -233,8 +234,17 @@ class Dispatcher:
         self._tasks += [self._loop.create_task(self._read(source)) for source in self._sources]
 
     async def _read(self, source: Source) -> None:
-        await source.run()
+        try:
+            await source.run()
+        except Exception as error:
+            self._break(error)
         self._end_if_over()
+
+    def _break(self, error: Exception) -> None:
+        """What nobody thought of: not to go on is what an operator sees, and nothing is lost by it."""
+        logger.error("subscription %s cannot go on", self.subscription.name, exc_info=error)
+        self._trouble(f"it cannot go on: {error!r}")
+        self._world.ended(f"it cannot go on: {error!r}")
 
     # Reading
 

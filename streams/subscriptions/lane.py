@@ -45,6 +45,7 @@ class Lane:
         *,
         handled: Callable[[Sequence[Delivery]], None],
         gone: Callable[[str], None],
+        broken: Callable[[Exception], None],
     ) -> None:
         """`handled` is told of each batch that came to its end, `gone` that no more calls are wanted."""
         self.number = number
@@ -58,6 +59,7 @@ class Lane:
         self._figures = figures
         self._handled = handled
         self._gone = gone
+        self._broken = broken
         self._tumbling = Tumbling(around) if around.terms.tumbling_ms else None
         self._attempts: Attempts | None = None
         self._task: asyncio.Task[None] | None = None
@@ -125,6 +127,8 @@ class Lane:
             self.blocked = str(blocked)
         except GoneError as gone:
             self._gone(str(gone))
+        except Exception as error:
+            self._broken(error)
         finally:
             self._task = None
 

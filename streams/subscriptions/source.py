@@ -10,6 +10,7 @@ what is handled by more than a bound.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 from ...materializer.feed import (
@@ -29,6 +30,7 @@ from ...model.errors import RequestError
 from ...model.subscriptions import Subscription
 
 _AGAIN_S: Final = 0.25
+_PAST_AGAIN_S: Final = 1.0
 LATE_MS: Final = 1000
 """So much later by the clock no change is made any more that has a log time of before."""
 
@@ -36,8 +38,8 @@ LATE_MS: Final = 1000
 class History(Protocol):
     """A stretch of a table's past that is read like a feed, to its end."""
 
-    def read(self, request: FeedRequest, done: OnFed) -> None:
-        """As a partition's `feed`."""
+    def read(self, request: ReadChanges, done: OnFed) -> None:
+        """As a partition's `feed`; it waits until there is something."""
         ...
 
     def close(self) -> None:
@@ -142,7 +144,7 @@ class Source:
         """Read until it is over, or cancelled."""
         stretch = self._stretch
         if stretch.items is not None:
-            await self._read_past(self._histories.items(self.partition, self.table, stretch.items))
+            await self._read_past(self._items)
         elif stretch.since_ms is not None and not self.after:
             await self._find(stretch.since_ms)
         may_skip = stretch.kept
@@ -151,12 +153,11 @@ class Source:
         while not self.is_over:
             await self._room()
             request = ReadChanges(self.table, self.after, wait_ms=min(LONGEST_WAIT_MS, self._waits_ms()))
-            answer = await self._ask(self._read, request)
+            answer = await self._ask(request)
             assert isinstance(answer, Changes), "changes were asked for"
             if answer.kept_after > self.after:
                 if not may_skip:
-                    past = self._histories.changes(self.partition, self.table, self.after, answer.kept_after)
-                    await self._read_past(past)
+                    await self._read_past(partial(self._changes_until, answer.kept_after))
                 self.after = max(self.after, answer.kept_after)
             else:
                 self._took(answer)
@@ -167,7 +168,7 @@ class Source:
         """Find out whether what was not read yet is nothing: then `after` is where the partition stands now."""
         if self.is_over or not self._is_reading:
             return
-        answer = await self._ask(self._read, ReadChanges(self.table, self.after, limit=1))
+        answer = await self._ask(ReadChanges(self.table, self.after, limit=1))
         if isinstance(answer, Changes) and not answer.changes and answer.kept_after <= self.after:
             self.after = max(self.after, answer.next)
             self.time = max(self.time, answer.time)
@@ -185,25 +186,44 @@ class Source:
         self._take(self, ())
 
     async def _find(self, time_ms: int) -> None:
-        answer = await self._ask(self._read, FindNumber(self.table, time_ms))
+        answer = await self._ask(FindNumber(self.table, time_ms))
         assert isinstance(answer, Number), "a number was asked for"
         if answer.after > answer.kept_after:  # else it may lie before what is kept
             self.after = max(self.after, answer.after)
 
-    async def _read_past(self, history: History) -> None:
-        try:
-            is_end = False
-            while not (is_end or self.is_over):
-                await self._room()
-                answer = await self._ask(history.read, ReadChanges(self.table, self.after))
-                assert isinstance(answer, Changes), "changes were asked for"
-                self._give(answer.changes)
-                self.after = max(self.after, answer.next)
-                is_end = answer.is_end
-                self._take(self, ())
-                await asyncio.sleep(0)
-        finally:
-            history.close()
+    def _items(self) -> History:
+        assert self._stretch.items is not None, "a snapshot was asked for"
+        return self._histories.items(self.partition, self.table, self._stretch.items)
+
+    def _changes_until(self, number: int) -> History:
+        return self._histories.changes(self.partition, self.table, self.after, number)
+
+    async def _read_past(self, begin: Callable[[], History]) -> None:
+        """Read a past to its end; one that breaks off is begun again, and read on from where it was."""
+        while True:
+            history = begin()
+            try:
+                if await self._read_history(history):
+                    return
+            finally:
+                history.close()
+            self._troubled(f"the past of partition {self.partition} cannot be read now")
+            await asyncio.sleep(_PAST_AGAIN_S)
+
+    async def _read_history(self, history: History) -> bool:
+        is_end = False
+        while not (is_end or self.is_over):
+            await self._room()
+            answer = await _answered(partial(history.read, ReadChanges(self.table, self.after)))
+            if isinstance(answer, RequestError):
+                return False
+            assert isinstance(answer, Changes), "changes were asked for"
+            self._give(answer.changes)
+            self.after = max(self.after, answer.next)
+            is_end = answer.is_end
+            self._take(self, ())
+            await asyncio.sleep(0)
+        return True
 
     def _give(self, page: Sequence[Change]) -> None:
         stretch = self._stretch
@@ -224,22 +244,22 @@ class Source:
                 return page[:place]
         return page
 
-    async def _ask(self, read: Reader, request: FeedRequest) -> FeedAnswer:
+    async def _ask(self, request: FeedRequest) -> FeedAnswer:
         """Ask until there is an answer: a partition may be on its way to another node."""
         while True:
-            answer = await _answered(read, request)
+            answer = await _answered(partial(self._read, request))
             if not isinstance(answer, RequestError):
                 return answer
             self._troubled(f"partition {self.partition} cannot be read now: {answer}")
             await asyncio.sleep(_AGAIN_S)
 
 
-async def _answered(read: Reader, request: FeedRequest) -> FeedAnswer | RequestError:
+async def _answered(ask: Callable[[OnFed], None]) -> FeedAnswer | RequestError:
     future: asyncio.Future[FeedAnswer | RequestError] = asyncio.get_running_loop().create_future()
 
     def done(answer: FeedAnswer | RequestError, _: Place) -> None:
         if not future.done():
             future.set_result(answer)
 
-    read(request, done)
+    ask(done)
     return await future
