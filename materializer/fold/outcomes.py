@@ -209,7 +209,7 @@ class Defined:
 class Subscribed:
     """A command about a subscription went through; `subscription` is as it is now, or as it was if it is removed.
 
-    Its tables are captured where the catalog's definitions up to `version` have been applied.
+    One that was created has its tables captured where the catalog's definitions up to `version` have been applied.
     """
 
     subscription: Subscription

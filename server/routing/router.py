@@ -27,12 +27,12 @@ from ...log.commands import (
     Transact,
     Update,
 )
-from ...materializer.fold.outcomes import Defined, Outcome, Skipped, Subscribed
+from ...materializer.fold.outcomes import Defined, Failed, Outcome, Skipped, Subscribed
 from ...materializer.fold.state import PartitionState
 from ...materializer.fold.storage import Stored
 from ...materializer.partition import Conflict, Found, Key, Page, Partition, Place, QueryRequest, ScanRequest
 from ...materializer.worker import Scheduler
-from ...model.errors import RequestError, ResourceNotFoundError
+from ...model.errors import InternalServerError, RequestError, ResourceNotFoundError
 from ...model.slots import partition_of_key
 from .joining import Join, first_error, joined
 from .scanning import ScanOver, partitions_of
@@ -50,6 +50,7 @@ _TRY_AGAIN_S: Final = 0.02
 # A table command is answered when all partitions have applied it, or after so many looks all the same.
 _LOOKS: Final = 2000
 _LOOK_AGAIN_S: Final = 0.001
+_NOT_EVERYWHERE: Final = "The subscription is made, but not every partition is known to have heard of it yet."
 
 
 class Router:
@@ -202,9 +203,10 @@ class Router:
 
     def _subscribed(self, done: Answered, looks: int, outcome: Outcome, place: Place) -> None:
         """Answer a command about a subscription when everybody captures for it what is written from then on."""
-        is_told = not isinstance(outcome, Subscribed) or self._catalog.told_to_all(outcome.version)
-        if is_told or not looks:
+        if not isinstance(outcome, Subscribed) or self._catalog.told_to_all(outcome.version):
             done(outcome, place)
+        elif not looks:
+            done(Failed(InternalServerError(_NOT_EVERYWHERE)), place)
         else:
             self._scheduler.call_later(_LOOK_AGAIN_S, self._subscribed, done, looks - 1, outcome, place)
 

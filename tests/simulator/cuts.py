@@ -8,9 +8,11 @@ like any other.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from foldb.log.commands import Abandon, Backfill, Command, Context, Entry, Record, RelayAck, Settle
 from foldb.materializer.fold import fold
+from foldb.materializer.fold.outcomes import Outcome
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.fold.transactions.coordinator import ABANDON_AFTER_MS
 
@@ -23,13 +25,21 @@ class NeverAtRestError(AssertionError):
     """What was under way at a cut does not come to an end."""
 
 
-def folded(log: SharedLog, partition: int) -> tuple[PartitionState, list[int]]:
-    """A partition's state, and log time after each of its records."""
-    state, times = PartitionState(), []
+class Folded(NamedTuple):
+    """A partition's state, log time after each of its records, and what became of each."""
+
+    state: PartitionState
+    times: list[int]
+    records: list[tuple[Record, list[Outcome]]]
+
+
+def folded(log: SharedLog, partition: int) -> Folded:
+    """Fold a partition."""
+    all_of_it = Folded(PartitionState(), [], [])
     for record in log.read(partition, 0, log.end(partition)):
-        fold(state, record)
-        times.append(state.log_time)
-    return state, times
+        all_of_it.records.append((record, fold(all_of_it.state, record)))
+        all_of_it.times.append(all_of_it.state.log_time)
+    return all_of_it
 
 
 def until(log: SharedLog, partition: int, times: list[int], moment: int) -> PartitionState:

@@ -19,6 +19,7 @@ from foldb.materializer.waiting import WaitingPartition
 from foldb.materializer.worker import Worker
 from foldb.server.partitions.hosted import Hosted
 from foldb.server.routing import Router
+from foldb.streams.feed import Feed
 
 from .log import LogSeen
 from .network import Remote
@@ -123,10 +124,12 @@ class Node:
             partition=number,
             on_fatal=world.fatal,
         )
+        feed = Feed(worker.state, lambda: worker.position, process)
+        worker.capture = feed
         partition = WaitingPartition(
-            worker, clock=process.clock, scheduler=process, strict=world.strict_reads
+            worker, feed.ask, clock=process.clock, scheduler=process, strict=world.strict_reads
         )
-        hosted = self.hosted[number] = Hosted(number, worker, partition, self._owner)
+        hosted = self.hosted[number] = Hosted(number, worker, partition, feed, self._owner)
         hosted.catch_up(_nothing)
         return hosted
 

@@ -17,8 +17,9 @@ from tests.histories.linearizable import linearizable
 from tests.histories.serializable import serializable
 
 from .checks import check_at_rest, check_indexes, check_whole, contents, keys_of, look
-from .cuts import Rest, check_causes, folded, until
+from .cuts import Folded, Rest, check_causes, folded, until
 from .faults import Faults
+from .feed import check_feed, expected_feed, read_feed
 from .world import World
 
 OPERATIONS = 16
@@ -107,24 +108,34 @@ def _wait(world: World, is_so: Callable[[], bool], seconds: float, what: str = "
 
 
 def _judge(world: World) -> None:
-    states, times = _refolded(world)
+    partitions = [folded(world.log, number) for number in range(world.partitions)]
+    states = [each.state for each in partitions]
     for node in world.nodes:
         for number, hosted in node.hosted.items():
             assert digest(hosted.state) == digest(states[number]), f"{node} folded {number} to another state"
     check_causes(states)
     check_at_rest(states)
     _judge_contents(world, states)
+    check_feed(partitions, world.captured, world.table)
+    _judge_feeds(world, partitions)
     if world.dice.random() < CUTS:
-        _judge_cut(world, times)
+        _judge_cut(world, [each.times for each in partitions])
     world.history.begin(1, world.now_us)
     world.history.operations += look(contents(states, world.table, keys_of(world.history)), world.now_us + 1)
     linearizable(world.history)
     serializable(world.history)
 
 
-def _refolded(world: World) -> tuple[list[PartitionState], list[list[int]]]:
-    pairs = [folded(world.log, number) for number in range(world.partitions)]
-    return [state for state, _ in pairs], [times for _, times in pairs]
+def _judge_feeds(world: World, partitions: list[Folded]) -> None:
+    """Each node's feed has what was captured, from where it begins."""
+    for number in range(world.partitions):
+        expected = expected_feed(partitions, number, world.table)
+        for node in world.nodes:
+            if number in node.hosted:
+                found, after = read_feed(node.hosted[number].feed.ask, world.table)
+                assert found == [each for each in expected if each[0] > after], (
+                    f"the feed of {node} for {number} has, after {after}, {found}, not {expected}"
+                )
 
 
 def _judge_contents(world: World, states: list[PartitionState]) -> None:

@@ -11,7 +11,7 @@ from tests.histories.history import History, Operation
 from tests.histories.workload import Workload
 
 from .checks import is_at_rest
-from .clients import Client, IndexReader, TableClient, requests
+from .clients import Client, IndexReader, Subscriber, TableClient, requests
 from .log import SharedLog, Weather
 from .network import Network
 from .node import Node
@@ -30,6 +30,7 @@ class World:
         few_origins: Whether origins are soon forgotten. No entry stands twice then, or it might be folded twice.
         few_messages: Whether writes are refused as soon as a few messages are not acknowledged.
         table: The id of the table that the history is about.
+        captured: Where the logs ended, each time that somebody was told that all capture for its subscription.
     """
 
     def __init__(self, seed: int, say: Callable[[str], None] | None = None) -> None:
@@ -50,8 +51,9 @@ class World:
         self.index_lag_ms = self.dice.choice((0, 0, 0, 800))
         self.few_origins, self.few_messages = self.dice.random() < 0.15, self.dice.random() < 0.15
         self.table = 0
+        self.captured: list[list[int]] = []
         self.ready_ms = 0
-        self._askers: list[Client | TableClient | IndexReader] = []
+        self._askers: list[Client | TableClient | IndexReader | Subscriber] = []
         self._snapshots: dict[int, list[bytes]] = {}
         self._generation = 0
         self._leaders: dict[int, Node] = {}
@@ -82,6 +84,7 @@ class World:
         self._askers += [Client(self, number, workload, operations // count) for number in range(count)]
         self._askers += [TableClient(self, number, 1) for number in range(self.dice.choice((0, 0, 1)))]
         self._askers += [IndexReader(self, number, 3) for number in range(self.dice.choice((0, 0, 1)))]
+        self._askers += [Subscriber(self, 8) for _ in range(self.dice.choice((0, 0, 1)))]
         for client in self._askers:
             client.start()
 

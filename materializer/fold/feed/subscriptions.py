@@ -55,7 +55,7 @@ def define_subscription(state: PartitionState, command: DefineSubscription, sequ
         state.subscriptions[command.name] = subscription
     if command.operation in ("Create", "Remove"):
         _watch(state, subscription.table_ids, sequence_number)
-    return Subscribed(subscription, state.spreading.version)
+    return Subscribed(subscription, state.spreading.version if command.operation == "Create" else 0)
 
 
 def checkpoint(state: PartitionState, command: Checkpoint) -> Outcome:

@@ -3,11 +3,13 @@
 operations.py   requests of a history, asked again as SDKs do
 tables.py       tables and indexes that come and go
 readers.py      what was written, looked for in an index
+subscribers.py  streams and subscriptions that come and go
 requests.py     all of it as commands and outcomes of the database
 """
 
 from .operations import Client
 from .readers import IndexReader
+from .subscribers import Subscriber
 from .tables import TableClient
 
-__all__ = ["Client", "IndexReader", "TableClient"]
+__all__ = ["Client", "IndexReader", "Subscriber", "TableClient"]

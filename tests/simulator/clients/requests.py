@@ -14,10 +14,12 @@ from foldb.log.commands import (
     Check,
     Command,
     Context,
+    DefineSubscription,
     DefineTable,
     Delete,
     Expression,
     Put,
+    SubscriptionOperation,
     Transact,
     Update,
 )
@@ -40,6 +42,7 @@ from foldb.model.errors import (
     TransactionInProgressError,
 )
 from foldb.model.limits import MODERN
+from foldb.model.subscriptions import check
 from foldb.model.values import check_item, dump, load
 from tests.histories.history import Step
 from tests.histories.model import OPENING_BALANCE
@@ -160,6 +163,23 @@ def new_index(name: str, index: str) -> dict[str, Any]:
 def without_index(name: str, index: str) -> dict[str, Any]:
     """The request for one index less."""
     return {"TableName": name, "GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": index}}]}
+
+
+def stream(name: str, *, on: bool) -> dict[str, Any]:
+    """The request to enable or disable a stream."""
+    view = {"StreamViewType": "NEW_IMAGE"} if on else {}
+    return {"TableName": name, "StreamSpecification": {"StreamEnabled": on, **view}, "ShardAgeMs": 5000}
+
+
+def subscribe(name: str, table: str) -> DefineSubscription:
+    """The command that creates a subscription to a table."""
+    return about(name, "Create", **check(name, {"TableNames": [table], "Sink": {"Kind": "python"}}))
+
+
+def about(name: str, operation: SubscriptionOperation, **request: Any) -> DefineSubscription:
+    """A command about a subscription."""
+    body = orjson.dumps(request, option=orjson.OPT_SORT_KEYS)
+    return DefineSubscription(operation, name, body, "", _CONTEXT)
 
 
 def group(number: int) -> dict[str, str]:
