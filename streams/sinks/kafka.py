@@ -11,10 +11,8 @@ The brokers and the prefix are the operator's (`foldb serve --destinations`), ne
 once, or again after a failure; it has the same id and number each time.
 """
 
-import asyncio
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import orjson
@@ -27,6 +25,7 @@ from ...model.values import dump
 from ..formats import avro, debezium, kinesis
 from ..formats.delivery import Delivery, event_id, operation
 from ..formats.plain import plain
+from .apart import apart
 from .settings import Members, version_of
 from .sink import Batch, Failed, Handled, Partly, Sink, Surroundings, Verdict
 from .topics import NAME, Headers, Message, TopicError, Topics
@@ -90,20 +89,18 @@ class TopicSink:
         self._message = message
         self._timeout_s = surroundings.timeout_s
         self._loop = surroundings.loop
-        self._threads = ThreadPoolExecutor(surroundings.lanes, f"topics-{surroundings.subscription}")
 
     async def start(self) -> None:
         """Reach the brokers."""
-        await self._loop.run_in_executor(self._threads, self._topics.open)
+        await apart(self._loop, self._topics.open)
 
     async def deliver(self, batch: Batch) -> Verdict:
         """Write the batch in a thread: neither its making nor a broker is waited for on the loop."""
-        return await self._loop.run_in_executor(self._threads, self._write, batch)
+        return await apart(self._loop, lambda: self._write(batch))
 
     async def close(self) -> None:
         """Leave the brokers."""
-        await asyncio.to_thread(self._topics.close)
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        await apart(self._loop, self._topics.close)
 
     def _write(self, batch: Batch) -> Verdict:
         messages = [self._message(self._prefix, delivery, replay=batch.replay) for delivery in batch.changes]

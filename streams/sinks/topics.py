@@ -12,7 +12,7 @@ out of order. What the next one sends again can come twice, and its number tells
 import re
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from typing import Any, Final, NamedTuple
 
@@ -65,15 +65,13 @@ class Topics:
         self._producer: KafkaProducer | None = None
         self._closed = False
 
-    def open(self, topics: Iterable[str] = ()) -> None:
-        """Reach the brokers and see that the topics are there.
+    def open(self) -> None:
+        """Reach the brokers.
 
         Raises:
-            LogError: No broker answers as it should.
+            LogError: None answers as it should.
         """
         self._connected()
-        for topic in topics:
-            self._ensure(topic)
 
     def write(self, messages: Sequence[Message], timeout_s: float) -> None:
         """Return when all of them stand in their topics; a part that is sent at once has so long to be acknowledged.
@@ -93,7 +91,8 @@ class Topics:
     def close(self) -> None:
         """Leave the brokers; what is under way fails."""
         self._closed = True
-        self._leave(self._producer)
+        if self._producer is not None:
+            end(self._producer)
 
     def _write(self, messages: Sequence[Message], begin: int, stop: int, timeout_s: float) -> None:
         producer = self._connected()
@@ -128,6 +127,8 @@ class Topics:
                 raise TopicError(0, "the sink was closed")
             if self._producer is None:
                 self._producer = self._clients.producer_for_any(LINGER_MS)
+                if self._closed:  # meanwhile, and it did not see this one
+                    end(self._producer)
             return self._producer
 
     def _leave(self, producer: KafkaProducer | None) -> None:

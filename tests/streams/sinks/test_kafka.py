@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import json
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from tests.streams.sinks.contract import expected, history, once
 from tests.streams.sinks.surroundings import NOW, batch, surroundings
 from tests.streams.sinks.test_contract import messages, told_by
 
+ROOT = Path(__file__).resolve().parents[3]
 PREFIX = f"shop-{uuid.uuid4().hex[:8]}"
 """The broker may have topics of an earlier run."""
 
@@ -146,6 +149,29 @@ def test_nobody_there_is_a_failure_that_says_so(monkeypatch: pytest.MonkeyPatch)
 
     asyncio.run(whole())
     gc.collect()  # kafka-python leaves the socket of a connection that was not made to the collector
+
+
+STOPPED = """
+import asyncio
+from pathlib import Path
+from foldb.streams.sinks import kafka
+from tests.streams.sinks.surroundings import surroundings
+
+async def whole():
+    sink = kafka.make({"Kind": "kafka"}, surroundings(Path(), destinations="kafka://127.0.0.1:1/shop"))
+    started = asyncio.create_task(sink.start())
+    await asyncio.sleep(0)
+    started.cancel()
+    await sink.close()
+
+asyncio.run(whole())
+"""
+
+
+def test_a_process_that_stops_does_not_wait_for_a_broker_that_is_not_there() -> None:
+    subprocess.run(
+        [sys.executable, "-c", STOPPED], check=True, timeout=client.BOOTSTRAP_TIMEOUT_MS / 1000 - 5, cwd=ROOT
+    )
 
 
 @pytest.mark.soak
