@@ -7,16 +7,17 @@ error, traceback, attempts, first, last, version, partition, subscription
 """
 
 import hashlib
+import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from ...log.commands import Context, Delete, Expression, Put
+from ...log.commands import Context, DefineTable, Delete, Expression, Put
 from ...materializer.fold.outcomes import Change
 from ...materializer.fold.pages import QueryRequest, ScanRequest
 from ...model.descriptions import stream_label
-from ...model.errors import ConditionalCheckFailedError, ResourceNotFoundError
+from ...model.errors import ConditionalCheckFailedError, ResourceNotFoundError, ValidationError
 from ...model.values import Item, dump, item_size
 from ...streams.formats.delivery import Delivery, TableView
 from ...streams.formats.plain import plain
@@ -26,7 +27,7 @@ from .asking import page_of, submitted
 if TYPE_CHECKING:
     from ..node import Node
 
-DEFINITION: Final = {
+_DEFINITION: Final = {
     "KeySchema": [
         {"AttributeName": "key", "KeyType": "HASH"},
         {"AttributeName": "number", "KeyType": "RANGE"},
@@ -37,7 +38,6 @@ DEFINITION: Final = {
     ],
     "BillingMode": "PAY_PER_REQUEST",
 }
-"""What CreateTable is asked for, besides the name."""
 
 _KEY_MOST: Final = 1024
 _IMAGES: Final = ("keys", "old", "new")
@@ -76,7 +76,8 @@ class LetterTable:
         return int(letters[0]["number"]["S"]) if letters else None
 
     async def write(self, letters: Sequence[Letter]) -> None:
-        """As of Letters."""
+        """As of Letters; the table is made for the first where nobody has made it."""
+        await self.make(_OURS)
         for letter in letters:
             await self._put(item_of(letter, self._subscription), _ABSENT)
 
@@ -110,6 +111,24 @@ class LetterTable:
         if traceback is not None:
             changed["traceback"] = {"S": traceback}
         await self._put(changed)
+
+    async def make(self, context: Context) -> None:
+        """Have the table, made anew if it is not there.
+
+        Raises:
+            ValidationError: There is one of that name that is no table of letters.
+        """
+        node = self._node
+        table = node.state.table_named(self._table)
+        if table is not None:
+            if table.definition.key.names != ("key", "number"):
+                raise ValidationError(f"DeadLetterTable {self._table} is a table of something else")
+            return
+        request = orjson.dumps({"TableName": self._table, **_DEFINITION}, option=orjson.OPT_SORT_KEYS)
+        drawn = str(uuid.UUID(bytes=node.random_bytes(16), version=4))
+        settles_later = node.settings.table_delay_ms > 0
+        command = DefineTable("CreateTable", 0, request, drawn, context, settles_later)
+        await submitted(node, command, len(request))
 
     def item_key(self, letter: Item) -> Key | None:
         """The key of the item that the letter is about; None if its table is gone."""

@@ -52,6 +52,7 @@ class Running:
         world = World(
             readers={number: partial(_read, node, number) for number in node.partitions_of_feed()},
             histories=Past(node),
+            exists=lambda table: table in node.state.tables,
             view=lambda table, label: view_at(node, table, label),
             letters=LetterTable(node, subscription.settings["DeadLetterTable"], subscription.name),
             checkpoint=self._checkpoint,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from ...log.commands import Checkpoint, Context, DefineSubscription, DefineTable, SubscriptionOperation
+from ...log.commands import Checkpoint, Context, DefineSubscription, SubscriptionOperation
 from ...materializer.fold.outcomes import Subscribed
 from ...model.errors import (
     ResourceInUseError,
@@ -29,9 +29,10 @@ from ...streams.children.folder import Folder
 from ...streams.sinks import RUNNING, module_of
 from ...streams.sinks.settings import shown
 from ...streams.subscriptions.choosing import Chooser
-from . import lags, letters, redelivery, replays
+from . import lags, redelivery, replays
 from .asking import Done, answer, ends, submitted
 from .declared import DeclaredTriggers
+from .letters import LetterTable
 from .running import Running, sink_of
 from .settling import settle
 
@@ -278,7 +279,8 @@ class Triggers:
             self._node.table_in_any_status(table)
         if name in self._node.state.subscriptions:
             raise ResourceInUseError(f"Subscription already exists: {name}")
-        await self._make_letter_table(settings["DeadLetterTable"], context)
+        if settings["OnFailure"] != "block":  # then it has none, as a rule
+            await LetterTable(self._node, settings["DeadLetterTable"], name).make(context)
         settings["Start"] = await self._placed(settings["Start"], settings["TableNames"])
         subscription = await self._define("Create", name, settings, context, looks=False)
         if settings["Start"]["At"] == "NOW":
@@ -378,18 +380,6 @@ class Triggers:
         table = self._node.table_in_any_status(tables[0])
         now = await ends(self._node, table.definition.id)
         return {**start, "Numbers": {str(partition): str(number) for partition, number in now.items()}}
-
-    async def _make_letter_table(self, name: str, context: Context) -> None:
-        table = self._node.state.table_named(name)
-        if table is not None:
-            if table.definition.key.names != ("key", "number"):
-                raise ValidationError(f"DeadLetterTable {name} is a table of something else")
-            return
-        request = orjson.dumps({"TableName": name, **letters.DEFINITION}, option=orjson.OPT_SORT_KEYS)
-        table_id = str(uuid.UUID(bytes=self._node.random_bytes(16), version=4))
-        settle_later = self._node.settings.table_delay_ms > 0
-        command = DefineTable("CreateTable", 0, request, table_id, context, settle_later)
-        await submitted(self._node, command, len(request))
 
     async def _changed(
         self, operation: SubscriptionOperation, name: str, request: Mapping[str, Any], context: Context

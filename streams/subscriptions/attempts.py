@@ -71,10 +71,19 @@ class Attempts:
         pending: What is neither handled nor given up, in order.
     """
 
-    def __init__(self, batch: list[Delivery], call: Call, around: Around, *, whole: bool = False) -> None:
-        """`whole` batches are never divided: a transaction."""
+    def __init__(
+        self,
+        batch: list[Delivery],
+        call: Call,
+        around: Around,
+        left: Callable[[Sequence[Delivery]], None],
+        *,
+        whole: bool = False,
+    ) -> None:
+        """`left` is told what leaves the batch; `whole` batches are never divided: a transaction."""
         self.pending = batch
         self._call = call
+        self._left = left
         self._around = around
         self._terms = around.terms
         self._whole = whole
@@ -107,10 +116,14 @@ class Attempts:
 
     def _drop(self, count: int) -> None:
         """So many are done. What failed with them has failed still, unless what made it fail was among them."""
-        self.pending = self.pending[count:]
+        self._advance(count)
         self._named = 0
         if self._alone:
             self._alone, self._failed = False, 0
+
+    def _advance(self, count: int) -> None:
+        gone, self.pending = self.pending[:count], self.pending[count:]
+        self._left(gone)
 
     async def _failure(self, part: Sequence[Delivery], trouble: Failed | Partly) -> None:
         found = self._place(part, trouble)
@@ -154,12 +167,12 @@ class Attempts:
             part = self.pending[:half]
             verdict = await self._call(part, self.tries + 1)
             if type(verdict) is Handled:
-                self.pending = self.pending[half:]
+                self._advance(half)
                 width, is_known = width - half, False
                 continue
             trouble = _trouble(verdict)
             found = self._place(part, trouble)
-            self.pending = self.pending[found or 0 :]
+            self._advance(found or 0)
             width = half if found is None else 1
             is_known = width == 1
             if trouble.retry_after_s is not None:
@@ -192,9 +205,12 @@ class Attempts:
             if id(self.pending[0]) in gone:
                 self._alone, self._named = False, 0
             self.pending = [each for each in self.pending if id(each) not in gone]
+            self._left([letter.delivery for letter in letters])
 
     def _refused(self) -> list[Letter]:
         if self.pending[0].change.context.depth >= MOST_DEPTH:  # all of a batch have the same
+            if self._terms.on_failure == "block":
+                raise BlockedError(_LOOP)
             return [self._letter(each, _LOOP, None, 0) for each in self.pending]
         if self._terms.age_ms is None:
             return []

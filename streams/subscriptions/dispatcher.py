@@ -63,6 +63,7 @@ class World:
     Attributes:
         readers: Of each partition the one that reads its feed.
         histories: Tells what the feed does not keep.
+        exists: Whether there is a table (by id) still.
         view: What formats say of a table (by id) while the stream of that label was enabled.
         letters: Where letters go.
         checkpoint: Writes a checkpoint.
@@ -73,6 +74,7 @@ class World:
 
     readers: Mapping[int, Reader]
     histories: Histories
+    exists: Callable[[int], bool]
     view: Callable[[int, int], TableView]
     letters: Letters
     checkpoint: Callable[[Progress], Awaitable[None]]
@@ -314,6 +316,8 @@ class Dispatcher:
                 lane.has_passed(passed)
         if self._joining is not None:
             self._complete(source.partition)
+        if source.is_at_end and not self._world.exists(source.table):
+            source.is_over = True
         self._count(0)
         self._move()
         self._end_if_over()
@@ -341,6 +345,7 @@ class Dispatcher:
     # What was handled
 
     def _done(self, batch: Sequence[Delivery]) -> None:
+        """These were handled, or are in letters."""
         self._ahead -= len(batch)
         self._ahead_bytes -= sum(_size(each.change) for each in batch)
         if self._ahead < self._terms.ahead and self._ahead_bytes < _AHEAD_BYTES:
@@ -385,7 +390,7 @@ class Dispatcher:
         is_waiting = self._joining is not None and any(self._joining.held())
         if not is_waiting and not any(any(lane.unhandled()) for lane in self._lanes):
             self._is_ended = True
-            self._world.ended("done")
+            self._world.ended("done" if self.subscription.settings["End"] else "its tables are gone")
 
     def _lows(self) -> dict[tuple[int, int], int]:
         """Of each source the number up to which all is handled."""

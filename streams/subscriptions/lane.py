@@ -47,7 +47,7 @@ class Lane:
         gone: Callable[[str], None],
         broken: Callable[[Exception], None],
     ) -> None:
-        """`handled` is told of each batch that came to its end, `gone` that no more calls are wanted."""
+        """`handled` is told what came to its end, `gone` that no more calls are wanted."""
         self.number = number
         self.queue: deque[Delivery] = deque()
         self.depth = 0
@@ -177,14 +177,12 @@ class Lane:
 
     async def _bring_to_end(self, batch: list[Delivery]) -> None:
         self.depth = batch[0].change.context.depth
-        self._attempts = Attempts(
-            batch, self._call, self._around, whole=self._is_transaction(batch[0].change)
-        )
+        is_whole = self._is_transaction(batch[0].change)
+        self._attempts = Attempts(batch, self._call, self._around, self._handled, whole=is_whole)
         if self._tumbling is not None:
             await self._tumbling.enter(batch[0], self._call_window)
         await self._attempts.run()
         self._attempts = None
-        self._handled(batch)
 
     async def _call(self, changes: Sequence[Delivery], attempt: int) -> Verdict:
         if self._tumbling is None:

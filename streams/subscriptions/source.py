@@ -188,7 +188,9 @@ class Source:
     async def _find(self, time_ms: int) -> None:
         answer = await self._ask(FindNumber(self.table, time_ms))
         assert isinstance(answer, Number), "a number was asked for"
-        if answer.after > answer.kept_after:  # else it may lie before what is kept
+        first = await self._ask(ReadChanges(self.table, answer.kept_after, limit=1))
+        assert isinstance(first, Changes), "changes were asked for"
+        if first.changes and first.changes[0].time < time_ms:  # else it may lie before what is kept
             self.after = max(self.after, answer.after)
 
     def _items(self) -> History:

@@ -61,11 +61,18 @@ class FakePartition:
         return sequence_number(self.offset, 9999, 9999)
 
     def write(
-        self, key: str, *, table: int = 1, tx: Tx | None = None, depth: int = 0, old: bytes | None = None, **body: Any
+        self,
+        key: str,
+        *,
+        table: int = 1,
+        tx: Tx | None = None,
+        depth: int = 0,
+        old: bytes | None = None,
+        **body: Any,
     ) -> Change:
         """An entry with one change."""
         self.offset += 1
-        return self.write_on(key, table=table, tx=tx, depth=depth, old=old, **body)
+        return self.write_on(key, table=table, tx=tx, depth=depth, old=old, body=body)
 
     def write_on(
         self,
@@ -76,11 +83,11 @@ class FakePartition:
         tx: Tx | None = None,
         depth: int = 0,
         old: bytes | None = None,
-        **body: Any,
+        body: dict[str, Any] | None = None,
     ) -> Change:
         """A change of the last entry's command."""
         context = Context("request", depth=depth) if depth else _API
-        new = orjson.dumps({"pk": {"S": key}, **body})
+        new = orjson.dumps({"pk": {"S": key}, **(body or {})})
         number = sequence_number(self.offset, 0, nth)
         change = Change(table, key.encode(), b"", old, new, number, self.time, context, tx)
         self.changes[table].append(change)
@@ -97,7 +104,9 @@ class FakePartition:
             done(ServiceUnavailableError(), Position(self.number, -1))
         elif isinstance(request, FindNumber):
             kept = self.kept_after[request.table]
-            before = [each.sequence_number for each in self.changes[request.table] if each.time < request.time_ms]
+            before = [
+                each.sequence_number for each in self.changes[request.table] if each.time < request.time_ms
+            ]
             done(Number(max([kept, *before]), kept), Position(self.number, self.offset))
         else:
             assert isinstance(request, ReadChanges)
@@ -142,9 +151,8 @@ class Past:
         self._end = end
         self.is_closed = False
 
-    def read(self, request: FeedRequest, done: OnFed) -> None:
+    def read(self, request: ReadChanges, done: OnFed) -> None:
         """As a History."""
-        assert isinstance(request, ReadChanges)
         found = [each for each in self._changes if each.sequence_number > request.after]
         page = found[:5]
         is_end = len(page) == len(found)
@@ -190,7 +198,9 @@ class FakeSink:
         """As a Sink."""
         stage = self._stage
         assert self.is_open
-        call = Call(stage.life, asyncio.get_running_loop().time(), replace(batch, changes=list(batch.changes)), None)
+        call = Call(
+            stage.life, asyncio.get_running_loop().time(), replace(batch, changes=list(batch.changes)), None
+        )
         stage.calls.append(call)
         await asyncio.sleep(stage.seconds())
         call.verdict = verdict = stage.judge(batch)
@@ -226,10 +236,16 @@ class Stage:
         self.checkpoints: list[Progress] = []
         self.marks_at: dict[int, dict[int, int]] = {}  # by life: the marks that it began with
         self.ended: list[str] = []
+        self.gone: set[int] = set()
         self.life = 0
         self.hours_s = 0.0
         names = {f"table-{table}": table for table in self.tables}
-        given = {"TableNames": list(names), "Sink": {"Kind": "file"}, "Start": {"At": "BEGINNING"}, **self.settings}
+        given = {
+            "TableNames": list(names),
+            "Sink": {"Kind": "file"},
+            "Start": {"At": "BEGINNING"},
+            **self.settings,
+        }
         settings = check("orders", given)
         self.subscription = Subscription(1, "orders", "", tuple(names.items()), settings, START_MS, START_MS)
 
@@ -242,6 +258,7 @@ class Stage:
         world = World(
             readers={number: feed.feed for number, feed in self.feeds.items()},
             histories=self,
+            exists=lambda table: table not in self.gone,
             view=view,
             letters=_Letters(self),
             checkpoint=self.checkpoint,
@@ -249,9 +266,7 @@ class Stage:
             clock=self.clock,
             dice=self.dice.random,
         )
-        return Dispatcher(
-            self.subscription, FakeSink(self), world, Chooser(self.subscription.settings).test
-        )
+        return Dispatcher(self.subscription, FakeSink(self), world, Chooser(self.subscription.settings).test)
 
     def clock(self) -> int:
         """Milliseconds since 1970, by the loop's time."""

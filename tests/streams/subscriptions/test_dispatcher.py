@@ -90,7 +90,7 @@ async def live(stage: Stage, dice: random.Random, *, to_the_end: bool) -> None:
             feed.pass_by()
         body = {"poison": {"BOOL": True}} if dice.random() < 0.04 else {}
         # A key is in one partition.
-        feed.write(f"{feed.number}-{dice.randrange(6)}", table=dice.choice(stage.tables), **body)
+        feed.write(f"{feed.number}-{dice.randrange(6)}", table=dice.choice(stage.tables), body=body)
         feed.is_away = dice.random() < 0.02
         if dice.random() < 0.3:
             await asyncio.sleep(dice.choice((0.001, 0.1, 1.0)))
@@ -100,7 +100,10 @@ async def live(stage: Stage, dice: random.Random, *, to_the_end: bool) -> None:
         await dispatcher.reach(stage.ends())
         assert dispatcher.marks() == stage.ends()
         await dispatcher.stop()
-        assert all(stage.subscription.marks[place(each)[0]] >= each.change.sequence_number for _, each in stage.handled)
+        assert all(
+            stage.subscription.marks[place(each)[0]] >= each.change.sequence_number
+            for _, each in stage.handled
+        )
     elif dice.random() < 0.3:
         await dispatcher.stop()
     stage.hours_s += asyncio.get_running_loop().time()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class _Selector(selectors.DefaultSelector):  # type: ignore[valid-type, misc]  # which it is depends on the platform
+class _Selector(selectors.DefaultSelector):  # which it is depends on the platform
     """Nothing ever comes from outside, so waiting is over when it begins, and the clock is put on."""
 
     def __init__(self) -> None:

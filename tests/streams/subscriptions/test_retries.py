@@ -1,0 +1,336 @@
+"""What is tried again, how often and when, and what becomes of a change that never works."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import pairwise
+from math import log2
+from typing import Any
+
+import pytest
+
+from foldb.streams.formats.delivery import Delivery
+from foldb.streams.sinks.sink import Batch, Failed, Gone, Handled, Partly, Verdict
+from tests.streams.subscriptions.stage import START_MS, Stage
+from tests.streams.subscriptions.virtual import run
+
+
+def key(delivery: Delivery) -> str:
+    return delivery.change.pk.decode()
+
+
+def failing_at(bad: str, *, named: bool) -> Callable[[Batch], Verdict]:
+    """A function that fails at one key, and may say so."""
+
+    def judge(batch: Batch) -> Verdict:
+        for each in batch.changes:
+            if key(each) == bad:
+                if named:
+                    return Partly(each.partition, each.change.sequence_number, "bad", "traceback")
+                return Failed("bad", "traceback")
+        return Handled()
+
+    return judge
+
+
+def written(stage: Stage, keys: str) -> Stage:
+    for each in keys.split():
+        stage.feed.write(each)
+    return stage
+
+
+async def settled(stage: Stage) -> None:
+    dispatcher = stage.dispatcher()
+    dispatcher.start()
+    await dispatcher.reach(stage.ends())
+    await dispatcher.stop()
+
+
+def handled(stage: Stage) -> list[str]:
+    return [key(each) for _, each in stage.handled]
+
+
+@pytest.mark.parametrize("place", [0, 1, 7, 31, 50, 63])
+def test_a_poisoned_change_is_found_by_no_more_calls_that_fail_than_halving_takes(place: int) -> None:
+    stage = Stage({"MaximumRetryAttempts": 1, "BatchSize": 64}, judge=failing_at(f"k{place}", named=False))
+    written(stage, " ".join(f"k{nth}" for nth in range(64)))
+
+    run(settled(stage))
+
+    letters = [letter for own in stage.letters.values() for letter in own.values()]
+    assert [f"k{place}"] == [key(letter.delivery) for letter in letters]
+    assert [f"k{nth}" for nth in range(64) if nth != place] == handled(stage)
+    failed = [call for call in stage.calls if isinstance(call.verdict, Failed)]
+    assert len(failed) <= 2 + log2(64)
+    assert len(stage.calls) <= 2 + 2 * log2(64) + 1
+
+
+def test_a_change_that_is_named_is_given_up_alone_and_at_no_further_call() -> None:
+    stage = written(Stage({"MaximumRetryAttempts": 2}, judge=failing_at("b", named=True)), "a b c")
+
+    run(settled(stage))
+
+    assert [["a", "b", "c"], ["b", "c"], ["b", "c"], ["c"]] == [
+        [key(each) for each in call.batch.changes] for call in stage.calls
+    ]
+    assert [1, 2, 3, 1] == [call.batch.attempt for call in stage.calls]
+    (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
+    assert ("bad", "traceback", 3, "v1") == (letter.error, letter.traceback, letter.attempts, letter.version)
+
+
+def test_what_a_partial_failure_leaves_is_not_tried_for_ever() -> None:
+    """
+    A function that handles one change a call and then names the next one makes progress each time; but the change
+    that it always names must come to its end, although the batch before it has just become shorter.
+    """
+    stage = written(
+        Stage({"MaximumRetryAttempts": 3}, judge=failing_at("poison", named=True)), "a b poison c poison d"
+    )
+
+    run(settled(stage))
+
+    assert ["a", "b", "c", "d"] == handled(stage)
+    assert 2 == len(stage.dead())
+
+
+def test_with_unlimited_attempts_nothing_is_given_up_and_other_lanes_go_on() -> None:
+    stage = Stage({"ParallelizationFactor": 8}, judge=failing_at("stuck", named=True))
+    for nth in range(40):
+        stage.feed.write(f"k{nth}")
+    stage.feed.write("stuck")
+    for nth in range(40):
+        stage.feed.write(f"k{nth}")
+
+    async def main() -> None:
+        dispatcher = stage.dispatcher()
+        dispatcher.start()
+        await asyncio.sleep(4 * 3600)
+        assert [("stuck", True)] == [(key(each), tries > 200) for each, tries in dispatcher.failing()]
+        (stuck,) = (each for each, _ in dispatcher.failing())
+        assert {0: stuck.change.sequence_number - 1} == dispatcher.marks()
+        await dispatcher.stop()
+
+    run(main())
+
+    assert not stage.dead()
+    assert len(set(handled(stage))) > 30
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    stage = Stage(
+        {"Backoff": {"First": 1, "Most": 10}, "MaximumRetryAttempts": 6}, judge=lambda _: Failed("no")
+    )
+    stage.seconds = lambda: 0.0
+    stage.dice.random = lambda: 1.0  # type: ignore[method-assign]
+    written(stage, "a")
+
+    run(settled(stage))
+
+    at = [call.at for call in stage.calls]
+    assert [1.0, 2.0, 4.0, 8.0, 10.0, 10.0] == pytest.approx(
+        [later - earlier for earlier, later in pairwise(at)]
+    )
+
+
+def test_who_is_told_when_to_come_again_does_not_come_before() -> None:
+    answers: list[Verdict] = [Failed("busy", retry_after_s=90), Handled()]
+    stage = written(Stage(judge=lambda _: answers.pop(0)), "a")
+
+    run(settled(stage))
+
+    assert stage.calls[1].at - stage.calls[0].at >= 90
+
+
+def test_bisecting_begins_at_the_first_failure() -> None:
+    settings = {"MaximumRetryAttempts": 2, "BisectBatchOnFunctionError": True}
+    stage = written(Stage(settings, judge=failing_at("c", named=False)), "a b c d")
+
+    run(settled(stage))
+
+    assert ["a", "b", "d"] == handled(stage)
+    assert ["a b c d", "a b", "c", "c", "c", "d"] == [
+        " ".join(key(each) for each in call.batch.changes) for call in stage.calls
+    ]
+    assert 1 == len(stage.dead())
+
+
+def test_a_batch_is_given_up_as_a_whole_where_that_is_asked_for() -> None:
+    settings = {"MaximumRetryAttempts": 0, "OnFailure": "batch", "BatchSize": 3}
+    stage = written(Stage(settings, judge=failing_at("b", named=False)), "a b c d")
+
+    run(settled(stage))
+
+    assert 3 == len(stage.dead())
+    assert ["d"] == handled(stage)
+
+
+def test_who_is_to_block_stands_still_at_what_fails_and_says_so() -> None:
+    settings = {"MaximumRetryAttempts": 1, "OnFailure": "block"}
+    stage = written(Stage(settings, judge=failing_at("b", named=True)), "a b c")
+
+    async def main() -> None:
+        dispatcher = stage.dispatcher()
+        dispatcher.start()
+        await asyncio.sleep(3600)
+        assert ["bad"] == dispatcher.blocked
+        await dispatcher.stop()
+
+    run(main())
+
+    assert ["a"] == handled(stage)
+    assert not stage.dead()
+    assert stage.subscription.marks == {0: stage.feed.changes[1][1].sequence_number - 1}
+
+
+def test_what_is_too_old_is_a_letter_without_being_tried() -> None:
+    stage = Stage({"MaximumRecordAgeInSeconds": 60})
+    stage.feed.write("old")
+    stage.hours_s = 61.0
+    stage.feed.time = START_MS + 60_000
+    stage.feed.write("new")
+
+    run(settled(stage))
+
+    assert ["new"] == handled(stage)
+    (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
+    assert ("old", 0) == (key(letter.delivery), letter.attempts)
+
+
+def test_a_loop_of_triggers_ends_in_a_letter_that_says_so() -> None:
+    stage = Stage()
+    stage.feed.write("a", depth=15)
+    stage.feed.write("b", depth=16)
+    stage.feed.write("c", depth=0)
+
+    run(settled(stage))
+
+    assert ["a", "c"] == handled(stage)
+    (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
+    assert "a loop of triggers: 16 in a row led to this change" == letter.error
+
+
+def test_a_batch_holds_changes_of_one_depth_so_that_what_it_writes_has_one_too() -> None:
+    stage = Stage()
+    for depth in (0, 0, 1, 1, 0):
+        stage.feed.write("a", depth=depth)
+
+    run(settled(stage))
+
+    assert [2, 2, 1] == [len(call.numbers) for call in stage.calls]
+
+
+def test_later_changes_of_a_key_follow_its_letter_and_others_do_not() -> None:
+    stage = Stage({"MaximumRetryAttempts": 0, "BatchSize": 2})
+    stage.judge = lambda batch: (
+        Failed("bad") if any(b"poison" in (each.change.new or b"") for each in batch.changes) else Handled()
+    )
+    first = stage.feed.write("a", body={"poison": {"BOOL": True}})
+    for each in ("a", "b", "a", "b"):
+        stage.feed.write(each)
+
+    run(settled(stage))
+
+    assert ["b", "b"] == handled(stage)
+    errors = [letter.error for own in stage.letters.values() for letter in own.values()]
+    assert ["bad", *[f"waits for number {first.sequence_number}"] * 2] == errors
+
+
+def test_a_key_goes_on_when_its_letters_are_gone() -> None:
+    stage = Stage({"MaximumRetryAttempts": 0}, judge=lambda _: Failed("bad"))
+
+    async def main() -> None:
+        dispatcher = stage.dispatcher()
+        dispatcher.start()
+        stage.feed.write("a")
+        await dispatcher.reach(stage.ends())
+        stage.judge = lambda _: Handled()
+        stage.feed.write("a")
+        await dispatcher.reach(stage.ends())
+        assert not stage.handled
+        stage.letters.clear()
+        stage.feed.write("a")
+        await dispatcher.reach(stage.ends())
+        await dispatcher.stop()
+
+    run(main())
+
+    assert ["a"] == handled(stage)
+
+
+def test_who_wants_no_more_calls_gets_none() -> None:
+    stage = written(Stage(judge=lambda _: Gone("410 Gone")), "a b")
+
+    async def main() -> None:
+        dispatcher = stage.dispatcher()
+        dispatcher.start()
+        await asyncio.sleep(60)
+        await dispatcher.stop()
+
+    run(main())
+
+    assert ["410 Gone"] == stage.ended
+    assert 1 == len(stage.calls)
+    assert not stage.checkpoints
+
+
+def test_a_call_that_never_ends_is_cut_off() -> None:
+    stage = written(Stage({"TimeoutSeconds": 3, "MaximumRetryAttempts": 0}), "a")
+    stage.seconds = lambda: 1e9
+
+    run(settled(stage))
+
+    (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
+    assert "no answer in time" == letter.error
+
+
+def test_what_a_sink_raises_is_a_failure_with_its_traceback() -> None:
+    def judge(_: Batch) -> Verdict:
+        raise ValueError("no such thing")
+
+    stage = written(Stage({"MaximumRetryAttempts": 0}, judge=judge), "a")
+
+    run(settled(stage))
+
+    (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
+    assert "ValueError: no such thing" == letter.error
+    assert "Traceback" in (letter.traceback or "")
+
+
+def test_letters_that_cannot_be_written_hold_the_checkpoint_back() -> None:
+    stage = written(Stage({"MaximumRetryAttempts": 0}, judge=lambda _: Failed("bad")), "a")
+    stage.letters_fail = 1.0
+
+    async def main() -> None:
+        dispatcher = stage.dispatcher()
+        dispatcher.start()
+        await asyncio.sleep(600)
+        assert dispatcher.marks()[0] < stage.feed.changes[1][0].sequence_number
+        stage.letters_fail = 0.0
+        await dispatcher.reach(stage.ends())
+        await dispatcher.stop()
+
+    run(main())
+
+    assert 1 == len(stage.dead())
+
+
+def test_a_failure_is_told_in_the_figures() -> None:
+    stage = written(Stage({"MaximumRetryAttempts": 0}, judge=failing_at("b", named=True)), "a b c")
+    told: dict[str, Any] = {}
+
+    async def main() -> None:
+        dispatcher = stage.dispatcher()
+        dispatcher.start()
+        await dispatcher.reach(stage.ends())
+        told.update(dispatcher.figures.to_json(asyncio.get_running_loop().time()))
+        await dispatcher.stop()
+
+    run(main())
+
+    assert (2, 1, 3, 2, 1, "bad") == (
+        told["Calls"],
+        told["FailedCalls"],
+        told["Handled"],
+        told["Delivered"],
+        told["DeadLetters"],
+        told["LastError"],
+    )
