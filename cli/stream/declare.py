@@ -122,9 +122,13 @@ def _command(text: str) -> Settings:
 def _function(flag: str, text: str) -> tuple[str, str]:
     """The module and the name of `file.py:name`."""
     file, colon, name = text.rpartition(":")
-    path = Path(file.removeprefix("./"))
-    parts = path.with_suffix("").parts
-    if not colon or path.suffix != ".py" or not name.isidentifier() or not all(map(str.isidentifier, parts)):
+    parts = file.removeprefix("./").removesuffix(".py").split("/")
+    if (
+        not colon
+        or not file.endswith(".py")
+        or not name.isidentifier()
+        or not all(map(str.isidentifier, parts))
+    ):
         raise CommandError(
             f"{flag} {text}: write a file in the server's --triggers folder and a name in it, like receipts.py:send",
             ExitCode.USAGE,

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -100,12 +101,11 @@ def edit(
     if set_ and payload is not None:
         raise CommandError("--set and --payload: say one of them", ExitCode.USAGE)
     letter = _meant(session, name, which)[0]
+    typed = session.settings.typed
     before = {side: letter["Change"][side] for side in ("old", "new")}
-    images = (
-        before
-        if session.settings.typed
-        else {side: image and plain_item(image) for side, image in before.items()}
-    )
+    images = {
+        side: image and (deepcopy(image) if typed else plain_item(image)) for side, image in before.items()
+    }
     if set_:
         for text in set_:
             _set(images, text)
@@ -113,11 +113,7 @@ def edit(
         images |= _images(_read(payload), payload)
     else:
         images |= _images(_edited(write_json(images, indent=True)), "what you wrote")
-    after = (
-        images
-        if session.settings.typed
-        else {side: image and typed_item(image) for side, image in images.items()}
-    )
+    after = images if typed else {side: image and typed_item(image) for side, image in images.items()}
     if after == before:
         session.output.say("nothing was changed")
         return

@@ -1,0 +1,133 @@
+"""`foldb dlq`: what was given up is looked at, mended, delivered again in the order of its key, or dropped."""
+
+import json
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import lines
+from tests.cli.stream.conftest import Shop
+from tests.cli.test_refusals import check
+from tests.served import FOLDB
+
+BAD = '{"id": "x", "n": 1, "bad": true}'
+LATER = '{"id": "x", "n": 2}'
+
+
+@pytest.fixture
+def failed(shop: Shop) -> Shop:
+    """A trigger `receipts` that gave up one change, and another because it follows that."""
+    added = shop.run(
+        "trigger", "add", "receipts", "--table", "Orders", "--python", "receipts.py:send", "--retries", "0"
+    )
+    assert added.exit_code == 0, added.output
+    shop.put(BAD, LATER, '{"id": "y"}')
+    assert ["INSERT y False"] == shop.notes()
+    return shop
+
+
+def test_letters_tell_what_failed_how_and_how_often(failed: Shop) -> None:
+    first, second = lines(failed.run("dlq", "list", "receipts"))
+
+    assert ({"id": "x"}, "INSERT", "ValueError: no such customer", 1) == tuple(
+        first[name] for name in ("key", "op", "error", "attempts")
+    )
+    assert ("MODIFY", f"waits for number {first['number']}", 0) == tuple(
+        second[name] for name in ("op", "error", "attempts")
+    )
+    [counted] = lines(failed.run("dlq", "list"))
+    assert ("receipts", 2) == (counted["trigger"], counted["letters"])
+    [whole] = lines(failed.run("dlq", "show", "receipts", first["number"]))
+    assert 'raise ValueError("no such customer")' in whole["traceback"]
+    assert json.loads(BAD) == whole["payload"]["new"]
+    [typed] = lines(failed.run("dlq", "show", "receipts", first["number"], "--typed"))
+    assert {"N": "1"} == typed["payload"]["new"]["n"]
+
+
+def test_a_mended_letter_is_delivered_before_what_follows_it(failed: Shop) -> None:
+    assert 10 == failed.run("dlq", "retry", "receipts").exit_code
+    assert [] == failed.notes()
+    assert 2 == lines(failed.run("dlq", "list", "receipts"))[0]["attempts"]
+
+    [edited] = lines(failed.run("dlq", "edit", "receipts", "x", "--set", "new.bad=false", "--set", "new.n=5"))
+    assert {"id": "x", "n": 5, "bad": False} == edited["payload"]["new"]
+    assert [{"delivered": 2, "failed": 0, "left": 0}] == lines(failed.run("dlq", "retry", "receipts", "x"))
+    assert ["INSERT x False", "MODIFY x False"] == failed.notes()
+    failed.put('{"id": "x", "n": 3}')
+    assert ["MODIFY x False"] == failed.notes()
+
+
+@pytest.mark.parametrize("form", ["plain", "typed", "a whole letter"])
+def test_a_payload_can_be_read_from_a_file(failed: Shop, tmp_path: Path, form: str) -> None:
+    flags = ("--typed",) if form == "typed" else ()
+    [letter, _] = lines(failed.run("dlq", "show", "receipts", "x", *flags))
+    letter["payload"]["new"]["bad"] = {"BOOL": False} if form == "typed" else False
+    (tmp_path / "payload").write_text(
+        json.dumps(letter if form == "a whole letter" else {"new": letter["payload"]["new"]})
+    )
+
+    failed.run("dlq", "edit", "receipts", "x", "--payload", str(tmp_path / "payload"), *flags)
+
+    [mended, _] = lines(failed.run("dlq", "show", "receipts", "x"))
+    assert {"id": "x", "n": 1, "bad": False} == mended["payload"]["new"]
+    assert None is mended["payload"]["old"]
+
+
+def test_an_editor_is_opened_on_a_terminal(failed: Shop, tmp_path: Path) -> None:
+    (tmp_path / "editor").write_text('#!/bin/sh\nsed -i "s/true/false/" "$2"\n')
+    (tmp_path / "editor").chmod(0o700)
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"EDITOR": f"{tmp_path}/editor -w", "VISUAL": ""}
+    url = lines(failed.run("status"))[0]["Endpoint"]
+    command = [FOLDB, "dlq", "edit", "receipts", "x", "--db", url]
+    edited = subprocess.run(
+        command, stdin=theirs, capture_output=True, text=True, timeout=60, env=environment, check=True
+    )
+    os.close(ours)
+    os.close(theirs)
+
+    assert json.loads(edited.stdout)["payload"]["new"] == {"id": "x", "n": 1, "bad": False}
+    assert lines(failed.run("dlq", "show", "receipts", "x"))[0]["payload"]["new"]["bad"] is False
+
+
+def test_letters_are_dropped_once_somebody_said_yes(failed: Shop) -> None:
+    asked = failed.run("dlq", "drop", "receipts", "x")
+    assert 2 == asked.exit_code
+    assert "Drop 2 letters of 1 key? What they hold is delivered to nobody. [y/N]" in asked.stderr
+    assert 2 == len(lines(failed.run("dlq", "list", "receipts")))
+
+    assert "2 letters dropped\n" == failed.run("dlq", "drop", "receipts", "x", "--yes").stderr
+    assert [] == lines(failed.run("dlq", "list", "receipts"))
+    failed.put('{"id": "x", "n": 3}')
+    assert ["MODIFY x False"] == failed.notes()
+
+
+def test_mistakes_are_said_in_a_sentence(failed: Shop, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("[1]")
+    for arguments, code, says in (
+        ("list nope", 3, "`foldb trigger list` names the triggers there are."),
+        ("list receipts --limit 0", 2, "--limit"),
+        ("show receipts nope", 3, "receipts has no letter nope: `foldb dlq list receipts` prints those"),
+        ("edit receipts", 2, "missing argument 'NUMBER|KEY'"),
+        ("edit receipts x", 2, "there is no terminal for an editor: say --set or --payload"),
+        ("edit receipts x --set bad", 2, "--set bad: write new.NAME=JSON, new=JSON, or the same of old"),
+        ("edit receipts x --set new.bad=yes", 2, "--set new.bad is not JSON"),
+        ("edit receipts x --set new.a.b=1", 2, "--set new.a.b=1: there is no new.a.b to set"),
+        ("edit receipts x --set new=1", 2, "--set new is no payload"),
+        ("edit receipts x --set old.n=1", 2, "there is no old.n to set"),
+        ("edit receipts x --set new.n=1 --payload -", 2, "--set and --payload: say one of them"),
+        ("edit receipts x --payload /nowhere/p", 2, "cannot read /nowhere/p: No such file or directory"),
+        (f"edit receipts x --payload {tmp_path}/text", 2, "is no payload: write a JSON object"),
+        ("retry nope", 3, "`foldb trigger list` names the triggers there are."),
+        ("retry receipts nope", 3, "receipts has no letter nope"),
+        ("retry receipts --limit -1", 2, "--limit"),
+        ("drop receipts nope --yes", 3, "receipts has no letter nope"),
+        ("drop receipts --no-input", 2, "Nothing was done: say --yes."),
+        ("list --db http://127.0.0.1:1", 8, "cannot reach http://127.0.0.1:1."),
+        ("list --db /nowhere/data", 8, "there is no database in /nowhere/data."),
+    ):
+        check(failed.run("dlq", *arguments.split(" ")), code, says)
+    assert 2 == len(lines(failed.run("dlq", "list", "receipts")))

@@ -1,0 +1,223 @@
+"""`foldb trigger test` and `explain`: what would be called with what, and why; also of a folder that nobody serves."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import foldb
+from tests.cli.conftest import Foldb, at, lines
+from tests.cli.stream.conftest import Shop
+from tests.cli.test_refusals import check
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Path:
+    """A database whose server is no more, with a trigger on orders that were paid."""
+    folder = tmp_path_factory.mktemp("stopped") / "data"
+    with foldb.serve(folder, fsync="never", triggers=triggers) as server:
+        shop = Shop(server.endpoint_url, triggers)
+        shop.run("table", "create", "Orders", "id:S", "line:N")
+        shop.run(
+            "trigger", "add", "receipts", "--table", "Orders", "--python", "receipts.py:send", "--batch", "2",
+            "--on", "INSERT,MODIFY", "--when", "NEW.status = 'PAID'",
+        )  # fmt: skip
+        for number in range(5):
+            status = "PAID" if number % 2 == 0 else "OPEN"
+            shop.run(
+                "item", "put", "Orders", f'{{"id": "o{number}", "line": {number}, "status": "{status}"}}'
+            )
+        shop.run("item", "delete", "Orders", "o0", "0")
+        shop.settle()
+    return folder
+
+
+@pytest.fixture
+def quiet(triggers: Path) -> Iterator[Path]:
+    """Where the functions note that they were called; nothing is there yet."""
+    notes = triggers / "receipts.notes"
+    notes.unlink(missing_ok=True)
+    yield notes
+    notes.unlink(missing_ok=True)
+
+
+def test_the_last_changes_that_a_trigger_chooses_are_shown_as_calls(stopped: Path, quiet: Path) -> None:
+    result = at(stopped)("trigger", "test", "receipts")
+
+    calls = lines(result)
+    assert [["o0", "o2"], ["o4"]] == [[change["keys"]["id"] for change in call["changes"]] for call in calls]
+    assert ["receipts:send"] * 2 == [call["calls"] for call in calls]
+    assert result.stderr.endswith("2 calls · 3 changes · nothing was called: --call does it\n")
+    [last] = lines(at(stopped)("trigger", "test", "receipts", "--last", "1"))
+    assert ["o4"] == [change["keys"]["id"] for change in last["changes"]]
+    assert not quiet.exists()
+
+
+def test_they_can_be_called_and_nothing_is_remembered(stopped: Path, triggers: Path, quiet: Path) -> None:
+    calls = lines(at(stopped)("trigger", "test", "receipts", "--call", "--triggers", str(triggers)))
+
+    assert ["handled", "handled"] == [call["verdict"] for call in calls]
+    assert ["INSERT o0 False", "INSERT o2 False", "INSERT o4 False"] == quiet.read_text().splitlines()
+    [described] = lines(at(stopped)("trigger", "list"))
+    assert (3 + 2 + 1, 0) == (described["handled"], described["dead"])
+
+
+def test_a_function_that_is_no_trigger_yet_can_be_tried(stopped: Path, triggers: Path, quiet: Path) -> None:
+    tried = ("trigger", "test", "receipts.py:send", "--table", "Orders", "--on", "REMOVE")
+
+    [call] = lines(at(stopped)(*tried))
+    assert ["o0"] == [change["keys"]["id"] for change in call["changes"]]
+    [call] = lines(at(stopped)(*tried, "--call", "--triggers", str(triggers)))
+    assert "handled" == call["verdict"]
+    assert ["REMOVE o0 False"] == quiet.read_text().splitlines()
+
+
+def test_a_handler_is_shown_the_event_that_it_gets(stopped: Path, triggers: Path, quiet: Path) -> None:
+    tried = ("trigger", "test", "receipts.py:lambda_handler", "--lambda", "--table", "Orders", "--batch", "4")
+
+    first, second = lines(at(stopped)(*tried))
+    assert (4, 2) == (len(first["event"]["Records"]), len(second["event"]["Records"]))
+    assert {"id": {"S": "o0"}, "line": {"N": "0"}} == first["event"]["Records"][0]["dynamodb"]["Keys"]
+    lines(at(stopped)(*tried, "--call", "--triggers", str(triggers)))
+    assert ["4 records", "2 records"] == quiet.read_text().splitlines()
+
+
+def test_a_call_that_fails_says_how(stopped: Path, triggers: Path, tmp_path: Path, quiet: Path) -> None:
+    event = tmp_path / "event.json"
+    event.write_text('{"table": "Orders", "new": {"id": "a", "line": 1, "status": "PAID", "bad": true}}')
+    result = at(stopped)(
+        "trigger", "test", "receipts", "--event", str(event), "--call", "--triggers", str(triggers)
+    )
+
+    assert 10 == result.exit_code
+    call = json.loads(result.stdout)
+    assert ("failed", "ValueError: no such customer") == (call["verdict"], call["error"])
+    assert "receipts.py" in call["traceback"]
+    assert result.stderr.endswith("foldb: 1 of 1 call failed\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"keys": {"id": "a", "line": 1}, "old": null, "new": {"id": "a", "line": 1, "status": "PAID"}, "table": "x"}',
+        '[{"table": "Orders", "new": {"id": "a", "line": 1, "status": "PAID"}}]',
+        '{"table": "Orders", "new": {"id": "a", "line": 1, "status": "PAID"}}\n'
+        '{"table": "Orders", "new": {"id": "b", "line": 1, "status": "OPEN"}}\n',
+        '{"Records": [{"eventName": "INSERT", "eventSourceARN": "arn:aws:dynamodb:us-east-1:1:table/Orders/stream/x",'
+        ' "dynamodb": {"Keys": {"id": {"S": "a"}, "line": {"N": "1"}}, "SequenceNumber": "12",'
+        ' "NewImage": {"id": {"S": "a"}, "line": {"N": "1"}, "status": {"S": "PAID"}}}}]}',
+    ],
+    ids=["as tail prints it", "a list", "lines", "of Lambda"],
+)
+def test_changes_can_be_read_from_a_file(stopped: Path, tmp_path: Path, text: str) -> None:
+    (tmp_path / "event.json").write_text(text)
+    [call] = lines(at(stopped)("trigger", "test", "receipts", "--event", str(tmp_path / "event.json")))
+
+    [change] = call["changes"]
+    assert ("INSERT", {"id": "a", "line": 1}) == (change["op"], change["keys"])
+
+
+def test_what_tail_prints_is_an_event(stopped: Path, tmp_path: Path) -> None:
+    for flags in ((), ("--typed",)):
+        (tmp_path / "event").write_text(at(stopped)("stream", "tail", *flags).stdout)
+        calls = lines(at(stopped)("trigger", "test", "receipts", "--event", str(tmp_path / "event"), *flags))
+        assert 3 == sum(len(call["changes"]) for call in calls)
+
+
+def test_one_steps_through_changes_one_at_a_time(stopped: Path) -> None:
+    stepping = ("trigger", "test", "receipts", "--step")
+
+    assert [1, 2, 3] == [call["call"] for call in lines(at(stopped)(*stepping, stdin="\n\n\n"))]
+    assert [1, 2] == [call["call"] for call in lines(at(stopped)(*stepping, stdin="\nq\n"))]
+    assert 1 == len(lines(at(stopped)(*stepping)))
+
+
+def test_why_a_change_is_delivered_is_explained_rule_by_rule(stopped: Path) -> None:
+    result = at(stopped)("trigger", "explain", "receipts", "--last", "3")
+    third, fourth, removed = lines(result)
+
+    assert [False, True, False] == [each["delivered"] for each in (third, fourth, removed)]
+    assert {"rule": "Filter", "holds": False, "says": 'NEW.status = "PAID"'} == third["why"][1]
+    assert [True, True] == [rule["holds"] for rule in fourth["why"]]
+    assert {"rule": "Events", "holds": False, "says": "REMOVE of INSERT, MODIFY"} == removed["why"][0]
+    assert result.stderr.endswith("1 of 3 changes would be delivered\n")
+    [one] = lines(at(stopped)("trigger", "explain", "receipts", "--from", fourth["number"], "-c", "1"))
+    assert fourth == one
+
+
+def test_a_served_database_is_asked(shop: Shop, quiet: Path) -> None:
+    shop.run(
+        "trigger",
+        "add",
+        "receipts",
+        "--table",
+        "Orders",
+        "--python",
+        "receipts.py:send",
+        "--when",
+        "NEW.n > 1",
+    )
+    shop.put('{"id": "a", "n": 1}', '{"id": "b", "n": 2}')
+    shop.notes()
+
+    [call] = lines(shop.run("trigger", "test", "receipts"))
+    assert ["b"] == [change["keys"]["id"] for change in call["changes"]]
+    assert [False, True] == [each["delivered"] for each in lines(shop.run("trigger", "explain", "receipts"))]
+    assert [] == shop.notes()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "is not JSON"),
+        ("7", "holds no change: one has `new`, `old` or both"),
+        ('{"table": "Orders"}', "holds no change"),
+        ('{"table": "Orders", "new": {"id": "a"}}', "a change of Orders has no `keys`"),
+        ('{"table": "Orders", "new": {"id": "a", "line": 1}, "time": "noon"}', "`noon` is no time such as"),
+        ("\n", "is not JSON"),
+    ],
+)
+def test_a_file_that_holds_no_change_is_refused(stopped: Path, tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "event").write_text(text)
+    check(at(stopped)("trigger", "test", "receipts", "--event", str(tmp_path / "event")), 2, says)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ("test nope", 3, "there is no trigger nope in"),
+        ("explain nope", 3, "there is no trigger nope in"),
+        ("test receipts --when (", 2, "Invalid"),
+        ("test receipts --pattern {", 2, "--pattern is not JSON"),
+        ("test receipts --table Nope", 3, "there was never a table Nope in this log"),
+        ("test receipts --call --triggers /nowhere", 10, "it cannot be called"),
+        ("test nothing.py:send --table Orders --call --last 1", 10, "it cannot be called"),
+    ],
+)
+def test_mistakes_are_said_in_a_sentence(
+    stopped: Path, arguments: str, code: int, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    check(at(stopped)("trigger", *arguments.split(" ")), code, says)
+
+
+def test_a_database_in_memory_is_asked_too(triggers: Path) -> None:
+    with foldb.serve(triggers=triggers) as server:
+        cli: Foldb = at(server.endpoint_url)
+        cli("table", "create", "Orders", "id:S")
+        cli(
+            "trigger",
+            "add",
+            "receipts",
+            "--table",
+            "Orders",
+            "--python",
+            "receipts.py:send",
+            "--on",
+            "REMOVE",
+        )
+        cli("item", "put", "Orders", '{"id": "a"}')
+
+        assert "nothing was called" not in cli("trigger", "test", "receipts").stderr
+        assert [False] == [each["delivered"] for each in lines(cli("trigger", "explain", "receipts"))]
