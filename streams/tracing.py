@@ -29,7 +29,7 @@ def traced(sink: Sink) -> Sink:
         from opentelemetry import trace
     except ImportError:
         return sink
-    return TracedSink(sink, trace.get_tracer("foldb", __version__))
+    return TracedSink(sink, trace.get_tracer_provider().get_tracer("foldb", __version__))
 
 
 def traceparent() -> str | None:
