@@ -41,6 +41,11 @@ class Inside:
         assert len(sink.answers) == 1, f"{len(sink.answers)} answers"
         return sink.answers[0]
 
+    def close(self) -> None:
+        """Let go of what the process has for it besides memory."""
+        for hosted in self.node.partitions.hosted.values():
+            hosted.feed.close()
+
 
 class Untouched:
     """Makes a database for each input: the one before, if that input wrote nothing."""
@@ -54,6 +59,7 @@ class Untouched:
             inside, position = self._made
             if inside.node.position == position and inside.node.rebuilding is None:
                 return inside
+            inside.close()
         inside = self._make()
         self._made = inside, inside.node.position
         return inside

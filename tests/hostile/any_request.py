@@ -1,7 +1,8 @@
 """Requests for every operation, by chance: well-formed, but of the odd kind.
 
 Names, keys and values come from small pools, so that requests meet: a table is deleted while it is written to, an
-index is made over items that it cannot take, a transaction comes again with its token.
+index is made over items that it cannot take, a transaction comes again with its token. What only the database can name,
+streams and places in them, is taken from what it has answered.
 """
 
 import random
@@ -10,6 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 Json = dict[str, Any]
+
+STREAMS = "DynamoDBStreams_20120810."
+# Members of answers that name what requests may ask for, and how many of each are remembered.
+NAMING = ("LatestStreamArn", "ShardId", "ShardIterator", "NextShardIterator", "SequenceNumber")
+REMEMBERED = 8
+DESTINATIONS = [f"arn:aws:kinesis:us-east-1:000000000000:stream/odd-{n}" for n in range(2)]
 
 # Each with the key that it has, if it is there.
 TABLES = {"odd-0": ["p"], "odd-1": ["p", "q"], "odd-2": ["s", "q"], "odd-3": ["q"]}
@@ -105,6 +112,7 @@ class Requests:
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice
         self._now = int(time.time())
+        self._named: dict[str, list[str]] = {name: [] for name in NAMING}
         self.operations: dict[str, Callable[[], Json]] = {
             "BatchGetItem": self.batch_get,
             "BatchWriteItem": self.batch_write,
@@ -113,9 +121,12 @@ class Requests:
             "DeleteTable": self._tabled,
             "DescribeContinuousBackups": self._tabled,
             "DescribeEndpoints": dict,
+            "DescribeKinesisStreamingDestination": self._tabled,
             "DescribeLimits": dict,
             "DescribeTable": self._tabled,
             "DescribeTimeToLive": self._tabled,
+            "DisableKinesisStreamingDestination": lambda: self._destined("Enable", often=False),
+            "EnableKinesisStreamingDestination": lambda: self._destined("Enable"),
             "GetItem": lambda: self._projected(self._keyed() | self._sometimes("ConsistentRead", True)),
             "ListTables": lambda: self._sometimes("Limit", 2, 1, 100),
             "ListTagsOfResource": lambda: {"ResourceArn": self._arn()},
@@ -128,9 +139,28 @@ class Requests:
             "UntagResource": lambda: {"ResourceArn": self._arn(), "TagKeys": ["k"]},
             "UpdateContinuousBackups": self.backups,
             "UpdateItem": self.update,
+            "UpdateKinesisStreamingDestination": lambda: self._destined("Update"),
             "UpdateTable": self.update_table,
             "UpdateTimeToLive": self.time_to_live,
+            STREAMS + "DescribeStream": self.describe_stream,
+            STREAMS + "GetRecords": self.get_records,
+            STREAMS + "GetShardIterator": self.get_shard_iterator,
+            STREAMS + "ListStreams": lambda: (
+                self._sometimes("TableName", *TABLES) | self._sometimes("Limit", 1)
+            ),
         }
+
+    def learn(self, answer: Any) -> None:
+        """Remember what an answer names."""
+        if isinstance(answer, list):
+            for each in answer:
+                self.learn(each)
+        elif isinstance(answer, dict):
+            for name, value in answer.items():
+                if name in self._named and isinstance(value, str):
+                    self._named[name] = [value, *self._named[name]][:REMEMBERED]
+                else:
+                    self.learn(value)
 
     def one(self) -> tuple[str, Json]:
         """An operation's name and a request for it; writes more often than the rest."""
@@ -142,6 +172,9 @@ class Requests:
             "Query",
             "UpdateTable",
             "BatchWriteItem",
+            STREAMS + "DescribeStream",
+            STREAMS + "GetShardIterator",
+            STREAMS + "GetRecords",
         ]
         name = self.dice.choice(often if self.dice.random() < 0.6 else sorted(self.operations))
         if name == "DeleteTable" and self.dice.random() < 0.8:
@@ -391,6 +424,45 @@ class Requests:
             body["ConditionExpression"] = self._condition(body)
         return {kind: body | self._sometimes("ReturnValuesOnConditionCheckFailure", "ALL_OLD")}
 
+    # Operations on streams
+
+    def describe_stream(self) -> Json:
+        """DescribeStream of one that was told of."""
+        body = {"StreamArn": self._known("LatestStreamArn")} | self._sometimes("Limit", 1, 100)
+        child = {"Type": "CHILD_SHARDS", "ShardId": self._known("ShardId")}
+        body |= self._sometimes("ShardFilter", child)
+        return body | self._sometimes("ExclusiveStartShardId", self._known("ShardId"))
+
+    def get_shard_iterator(self) -> Json:
+        """GetShardIterator of any kind; a shard may be another stream's."""
+        kind = self.dice.choice(
+            ["TRIM_HORIZON", "LATEST", "AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER", "AT_TIMESTAMP"]
+        )
+        body: Json = {"ShardId": self._known("ShardId"), "ShardIteratorType": kind}
+        if "NUMBER" in kind or self.dice.random() < 0.05:
+            body["SequenceNumber"] = self._known("SequenceNumber")
+        if kind == "AT_TIMESTAMP" or self.dice.random() < 0.05:
+            body["Timestamp"] = self.dice.choice(
+                [0, -1.5, self._now - 0.5, self._now, self._now + 3600, 1e300]
+            )
+        return {"StreamArn": self._known("LatestStreamArn"), **body}
+
+    def get_records(self) -> Json:
+        """GetRecords from where an answer has led to."""
+        name = self.dice.choice(["ShardIterator", "NextShardIterator"])
+        return {"ShardIterator": self._known(name)} | self._sometimes("Limit", 1, 2, 1000)
+
+    def _known(self, name: str) -> str:
+        """What an answer has named so; or nothing of the kind, as long as none has."""
+        return self.dice.choice(self._named[name] or ["1" * 40])
+
+    def _destined(self, kind: str, *, often: bool = True) -> Json:
+        """Any of the operations on destinations."""
+        body = self._tabled() | {"StreamArn": self.dice.choice(DESTINATIONS)}
+        precision = {"ApproximateCreationDateTimePrecision": self.dice.choice(["MILLISECOND", "MICROSECOND"])}
+        is_said = self.dice.random() < (0.8 if often else 0.1)
+        return body | ({f"{kind}KinesisStreamingConfiguration": precision} if is_said else {})
+
     # Operations on tables
 
     def create(self) -> Json:
@@ -413,8 +485,11 @@ class Requests:
             body["LocalSecondaryIndexes"] = [local]
             indexed.add(sort)
         body["AttributeDefinitions"] = [self._definition(name) for name in sorted(indexed)]
-        stream = {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
-        return body | self._sometimes("StreamSpecification", stream)
+        stream = {
+            "StreamEnabled": True,
+            "StreamViewType": self.dice.choice(["NEW_IMAGE", "NEW_AND_OLD_IMAGES"]),
+        }
+        return body | ({"StreamSpecification": stream} if self.dice.random() < 0.5 else {})
 
     def _definition(self, name: str) -> Json:
         kind = KEYS[name] if self.dice.random() < 0.9 else self.dice.choice("SNB")
@@ -456,7 +531,9 @@ class Requests:
         elif chance < 0.9:
             body["BillingMode"] = "PAY_PER_REQUEST"
         else:
-            body["StreamSpecification"] = {"StreamEnabled": False}
+            body["StreamSpecification"] = {"StreamEnabled": self.dice.random() < 0.5} | self._sometimes(
+                "StreamViewType", "KEYS_ONLY", "NEW_AND_OLD_IMAGES"
+            )
             body |= self._sometimes("DeletionProtectionEnabled", False)
         return body
 

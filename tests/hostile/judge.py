@@ -20,9 +20,12 @@ from foldb.model.tables import key_error_of_index
 from foldb.model.values import load
 from foldb.server.admin import ADMIN
 from foldb.server.operations import OPERATIONS
+from foldb.server.operations.streams import STREAMS
 from tests.raw import SIGNED
 
-API, ADMIN_API = "DynamoDB_20120810.", "Foldb_20261121."
+from .samples import ADMIN_API, STREAMS_API
+
+API = "DynamoDB_20120810."
 # A server that is asked for much at once on a busy machine; a hang is none of these.
 SECONDS_MAX = 30.0
 
@@ -43,12 +46,16 @@ MESSAGE_MAX = 2048
 
 def documented() -> dict[str, set[str]]:
     """The errors that each operation may answer, by the name under which it is asked for."""
-    model = botocore.session.get_session().get_service_model("dynamodb")
+    session = botocore.session.get_session()
     errors = {
-        name: COMMON | {error.name for error in model.operation_model(name).error_shapes}
-        for name in OPERATIONS
+        prefix + name: COMMON | {error.name for error in model.operation_model(name).error_shapes}
+        for prefix, model, names in (
+            ("", session.get_service_model("dynamodb"), OPERATIONS),
+            (STREAMS_API, session.get_service_model("dynamodbstreams"), STREAMS),
+        )
+        for name in names
     }
-    return errors | {ADMIN_API + name: COMMON for name in ADMIN}
+    return errors | {ADMIN_API + name: COMMON | {"ResourceInUseException"} for name in ADMIN}
 
 
 class Connection:

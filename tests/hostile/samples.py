@@ -1,7 +1,13 @@
-"""A request of every operation that succeeds, of a database with one table and an item in it."""
+"""A request of every operation that succeeds, of a database with one table, an item in it and a subscription to it.
 
+What a database alone can tell, the name of a stream or a place in it, has a name here in `<>`; `Told` fills it in.
+"""
+
+import json
+from collections.abc import Callable
 from typing import Any
 
+STREAMS_API, ADMIN_API = "DynamoDBStreams_20120810.", "Foldb_20261121."
 TABLE = "abc"
 CREATE: dict[str, Any] = {
     "TableName": TABLE,
@@ -29,6 +35,7 @@ CREATE: dict[str, Any] = {
         }
     ],
     "BillingMode": "PAY_PER_REQUEST",
+    "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
 }
 KEY = {"p": {"S": "a"}, "q": {"N": "1"}}
 ITEM: dict[str, Any] = {
@@ -40,6 +47,22 @@ ITEM: dict[str, Any] = {
 ARN = f"arn:aws:dynamodb:us-east-1:000000000000:table/{TABLE}"
 CONDITION = {"ConditionExpression": "a = :v", "ExpressionAttributeValues": {":v": {"N": "1"}}}
 ON_TABLE: dict[str, Any] = {"TableName": TABLE}
+KINESIS = "arn:aws:kinesis:us-east-1:000000000000:stream/abc"
+NAMED = {"Name": "sub"}
+SUBSCRIBED: dict[str, Any] = {
+    **NAMED,
+    "TableNames": [TABLE],
+    "Sink": {"Kind": "kinesis", "StreamArn": KINESIS},
+    "Filter": {"Expression": "NEW.a = :v", "ExpressionAttributeValues": {":v": {"N": "1"}}},
+    "BatchSize": 10,
+}
+
+# What the samples speak of, in the order in which it is made.
+MADE: list[tuple[str, dict[str, Any]]] = [
+    ("CreateTable", CREATE),
+    ("PutItem", {**ON_TABLE, "Item": ITEM}),
+    (ADMIN_API + "CreateSubscription", SUBSCRIBED),
+]
 
 # One of each operation at least, each of which succeeds.
 SAMPLES: list[tuple[str, dict[str, Any]]] = [
@@ -53,9 +76,19 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("DeleteTable", ON_TABLE),
     ("DescribeContinuousBackups", ON_TABLE),
     ("DescribeEndpoints", {}),
+    ("DescribeKinesisStreamingDestination", ON_TABLE),
     ("DescribeLimits", {}),
     ("DescribeTable", ON_TABLE),
     ("DescribeTimeToLive", ON_TABLE),
+    ("DisableKinesisStreamingDestination", {**ON_TABLE, "StreamArn": KINESIS}),
+    (
+        "EnableKinesisStreamingDestination",
+        {
+            **ON_TABLE,
+            "StreamArn": KINESIS,
+            "EnableKinesisStreamingConfiguration": {"ApproximateCreationDateTimePrecision": "MILLISECOND"},
+        },
+    ),
     ("GetItem", {**ON_TABLE, "Key": KEY, "AttributesToGet": ["a"], "ReturnConsumedCapacity": "INDEXES"}),
     ("ListTables", {"Limit": 1, "ExclusiveStartTableName": "aaa"}),
     ("ListTagsOfResource", {"ResourceArn": ARN}),
@@ -152,6 +185,14 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
         {**ON_TABLE, "Key": KEY, "AttributeUpdates": {"n": {"Action": "ADD", "Value": {"N": "1"}}}},
     ),
     (
+        "UpdateKinesisStreamingDestination",
+        {
+            **ON_TABLE,
+            "StreamArn": KINESIS,
+            "UpdateKinesisStreamingConfiguration": {"ApproximateCreationDateTimePrecision": "MICROSECOND"},
+        },
+    ),
+    (
         "UpdateTable",
         {
             **ON_TABLE,
@@ -168,6 +209,54 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
         },
     ),
     ("UpdateTimeToLive", {**ON_TABLE, "TimeToLiveSpecification": {"Enabled": True, "AttributeName": "t"}}),
+    (
+        STREAMS_API + "DescribeStream",
+        {
+            "StreamArn": "<stream>",
+            "Limit": 1,
+            "ExclusiveStartShardId": "<shard>",
+            "ShardFilter": {"Type": "CHILD_SHARDS", "ShardId": "<shard>"},
+        },
+    ),
+    (STREAMS_API + "GetRecords", {"ShardIterator": "<iterator>", "Limit": 1}),
+    (
+        STREAMS_API + "GetShardIterator",
+        {"StreamArn": "<stream>", "ShardId": "<shard>", "ShardIteratorType": "LATEST"},
+    ),
+    (
+        STREAMS_API + "GetShardIterator",
+        {
+            "StreamArn": "<stream>",
+            "ShardId": "<shard>",
+            "ShardIteratorType": "AT_SEQUENCE_NUMBER",
+            "SequenceNumber": "<number>",
+        },
+    ),
+    (
+        STREAMS_API + "GetShardIterator",
+        {
+            "StreamArn": "<stream>",
+            "ShardId": "<shard>",
+            "ShardIteratorType": "AT_TIMESTAMP",
+            "Timestamp": 1795269600.5,
+        },
+    ),
+    (STREAMS_API + "ListStreams", {**ON_TABLE, "Limit": 1, "ExclusiveStartStreamArn": "<stream>"}),
+    (ADMIN_API + "Changes", {"TableNames": [TABLE], "Start": {"At": "HORIZON"}, "Limit": 10, "WaitMs": 0}),
+    (ADMIN_API + "CreateSubscription", {**SUBSCRIBED, "Name": "other"}),
+    (ADMIN_API + "DescribeSubscription", NAMED),
+    (ADMIN_API + "DropLetters", {**NAMED, "Key": "a"}),
+    (ADMIN_API + "ListLetters", {**NAMED, "Key": "a", "Limit": 1}),
+    (ADMIN_API + "ListSubscriptions", {}),
+    (ADMIN_API + "PauseSubscription", {**NAMED, "Drain": False}),
+    (ADMIN_API + "RemoveSubscription", NAMED),
+    (ADMIN_API + "ReplaySubscription", {**NAMED, "From": {"At": "HORIZON"}, "Key": KEY, "DryRun": True}),
+    (ADMIN_API + "ResetSubscription", {**NAMED, "Start": {"At": "NOW"}}),
+    (ADMIN_API + "ResumeSubscription", NAMED),
+    (ADMIN_API + "RetryLetters", {**NAMED, "Key": "a", "Limit": 1}),
+    (ADMIN_API + "Settle", {"TimeoutMs": 100}),
+    (ADMIN_API + "Streams", ON_TABLE),
+    (ADMIN_API + "UpdateSubscription", {**NAMED, "BatchSize": 7}),
     ("Foldb_20261121.Cluster", {}),
     ("Foldb_20261121.Digest", {}),
     ("Foldb_20261121.Partition", {**ON_TABLE, "Key": {"p": {"S": "a"}}}),
@@ -175,3 +264,25 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("Foldb_20261121.Status", {}),
     ("Foldb_20261121.Wait", {"Position": "0"}),
 ]
+
+
+class Told:
+    """What a database has told of its stream. `ask` asks it, and returns the body of the answer."""
+
+    def __init__(self, ask: Callable[[str, dict[str, Any]], Any]) -> None:
+        arn = ask("DescribeTable", ON_TABLE)["Table"]["LatestStreamArn"]
+        stream = ask(STREAMS_API + "DescribeStream", {"StreamArn": arn})["StreamDescription"]
+        shard = stream["Shards"][0]
+        place = {"StreamArn": arn, "ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON"}
+        self._known = {
+            "<stream>": arn,
+            "<shard>": shard["ShardId"],
+            "<number>": shard["SequenceNumberRange"]["StartingSequenceNumber"],
+            "<iterator>": ask(STREAMS_API + "GetShardIterator", place)["ShardIterator"],
+        }
+
+    def fill(self, data: bytes) -> bytes:
+        """A request with what was told in its place."""
+        for name, known in self._known.items():
+            data = data.replace(name.encode(), json.dumps(known)[1:-1].encode())
+        return data

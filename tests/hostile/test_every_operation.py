@@ -20,13 +20,14 @@ import pytest
 from foldb.materializer.fold.dump import digest
 from foldb.server.admin import ADMIN
 from foldb.server.operations import OPERATIONS
+from foldb.server.operations.streams import STREAMS
 from tests import reliability
 from tests.raw import ask
 from tests.served import served
 
-from .judge import ADMIN_API, Connection, check, check_indexes, documented, refolded
+from .judge import Connection, check, check_indexes, documented, refolded
 from .mutation import copied, places, spoil
-from .samples import CREATE, ITEM, ON_TABLE, SAMPLES
+from .samples import ADMIN_API, CREATE, MADE, ON_TABLE, SAMPLES, STREAMS_API, Told
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
@@ -121,12 +122,12 @@ def test_no_member_of_any_request_breaks_the_server(tmp_path: Path, seed: int) -
     dice.shuffle(chosen)
     with served(tmp_path, "--fsync", "never") as url:
         connections = [Connection(url) for _ in range(CONNECTIONS)]
-        prepare(connections[0], allowed)
+        told = prepare(connections[0], allowed)
         before = None
         for at in range(0, len(chosen), CONNECTIONS):
             sent = list(zip(connections, chosen[at : at + CONNECTIONS], strict=False))
             for connection, (operation, data) in sent:
-                connection.send(operation, data)
+                connection.send(operation, told.fill(data))
             for connection, (operation, data) in sent:
                 try:
                     status, body = connection.answer()
@@ -136,7 +137,7 @@ def test_no_member_of_any_request_breaks_the_server(tmp_path: Path, seed: int) -
                     raise
                 answered[f"{operation} {status}"] += 1
             if at % EACH_FRESH == 0:
-                prepare(connections[0], allowed)
+                told = prepare(connections[0], allowed)
             if before is None and at > 500:
                 before = resident_kib(tmp_path)
         remove_tables(url)
@@ -154,11 +155,20 @@ def test_no_member_of_any_request_breaks_the_server(tmp_path: Path, seed: int) -
     reliability.record(test="mutated requests", seeds=str(seed), checked=len(chosen), faults=answered)
 
 
-def prepare(connection: Connection, allowed: dict[str, set[str]]) -> None:
-    """The table and the item that samples speak of."""
-    for operation, body in (("CreateTable", CREATE), ("PutItem", {**ON_TABLE, "Item": ITEM})):
+def prepare(connection: Connection, allowed: dict[str, set[str]]) -> Told:
+    """What samples speak of, made if it is not there."""
+
+    def ask(operation: str, body: dict[str, Any]) -> Any:
         connection.send(operation, json.dumps(body).encode())
-        check(operation, *connection.answer(), allowed)
+        status, answer = connection.answer()
+        check(operation, status, answer, allowed)
+        return answer
+
+    if "Table" in (known := ask("DescribeTable", ON_TABLE)) and "LatestStreamArn" not in known["Table"]:
+        ask("UpdateTable", {**ON_TABLE, "StreamSpecification": CREATE["StreamSpecification"]})
+    for operation, body in MADE:
+        ask(operation, body)
+    return Told(ask)
 
 
 def remove_tables(url: str) -> None:
@@ -180,4 +190,6 @@ def resident_kib(folder: Path) -> int:
 
 
 def test_every_operation_has_a_sample() -> None:
-    assert {*OPERATIONS, *(ADMIN_API + name for name in ADMIN)} == {name for name, _ in SAMPLES}
+    every = {*OPERATIONS, *(STREAMS_API + name for name in STREAMS), *(ADMIN_API + name for name in ADMIN)}
+
+    assert every == {name for name, _ in SAMPLES}

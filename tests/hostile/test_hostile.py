@@ -19,11 +19,13 @@ import pytest
 import foldb
 from foldb.materializer.fold.dump import digest
 from foldb.server.operations import OPERATIONS
+from foldb.server.operations.streams import STREAMS
 from tests.raw import ask
 
 from .any_request import Requests
 from .judge import SECONDS_MAX, Connection, check, check_indexes, documented, refolded
 from .mutation import spoil, spoil_bytes, written
+from .samples import STREAMS_API
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
@@ -68,7 +70,9 @@ def test_no_request_breaks_the_server_or_the_log(
                 connection.send(operation, data)
             for connection, operation, data in sent:
                 try:
-                    check(operation, *connection.answer(), allowed)
+                    status, answer = connection.answer()
+                    check(operation, status, answer, allowed)
+                    requests.learn(answer)
                 except Exception as error:
                     error.add_note(f"{operation} {data[:4000].decode(errors='replace')}")
                     raise
@@ -84,4 +88,6 @@ def test_no_request_breaks_the_server_or_the_log(
 
 
 def test_every_operation_is_drawn() -> None:
-    assert OPERATIONS.keys() == Requests(random.Random(0)).operations.keys()
+    every = {*OPERATIONS, *(STREAMS_API + name for name in STREAMS)}
+
+    assert every == Requests(random.Random(0)).operations.keys()

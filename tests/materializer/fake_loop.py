@@ -32,6 +32,9 @@ class FakeLoop:
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
         self._ready.append(lambda: callback(*args))
 
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> None:
+        self._ready.append(lambda: callback(*args))  # which a deque takes from any thread
+
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
         self._count += 1
         timer = Timer(lambda: callback(*args))

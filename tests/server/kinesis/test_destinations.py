@@ -153,7 +153,8 @@ def test_what_is_not_active_cannot_be_disabled_or_updated(client: Any, table: st
 
 def test_settings_that_say_nothing_new_are_refused(client: Any, table: str) -> None:
     client.enable_kinesis_streaming_destination(TableName=table, StreamArn=ARN)
-    for nothing in ({}, {"UpdateKinesisStreamingConfiguration": {}}):
+    nothings: list[dict[str, Any]] = [{}, {"UpdateKinesisStreamingConfiguration": {}}]
+    for nothing in nothings:
         with pytest.raises(ClientError) as caught:
             client.update_kinesis_streaming_destination(TableName=table, StreamArn=ARN, **nothing)
         assert message(caught).startswith("Streaming destination cannot be updated with given parameters")
