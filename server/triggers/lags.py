@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from ...materializer.feed import FedPartition, FindNumber, Number
 from ...model.subscriptions import Subscription
 from ...streams.subscriptions.source import stretch_of
-from .asking import counted
+from .asking import counted, fed
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -21,12 +22,27 @@ async def lag(triggers: "Triggers", node: "Node", subscription: Subscription) ->
     marks = _marks(triggers, subscription)
     found: dict[str, dict[str, int]] = {}
     for number, partition in node.partitions_of_feed().items():
-        after = marks.get(number, stretch_of(subscription, number).after)
-        counts = [await counted(node, partition, table, after) for table in subscription.table_ids]
-        oldest = [count.oldest_ms for count in counts if count.changes and count.oldest_ms is not None]
-        behind = max(0, node.clock() - min(oldest)) if oldest else 0
-        found[str(number)] = {"Records": sum(count.changes for count in counts), "Milliseconds": behind}
+        stretch = stretch_of(subscription, number)
+        after = marks.get(number, stretch.after)
+        records, oldest = 0, node.clock()
+        for table in subscription.table_ids:
+            count = await counted(node, partition, table, after)
+            records += count.changes
+            if not stretch.kept and await _begins_after(node, partition, table, after):
+                records += 1  # at least: what the feed does not keep is counted by nobody
+            if count.changes and count.oldest_ms is not None:
+                oldest = min(oldest, count.oldest_ms)
+        found[str(number)] = {"Records": records, "Milliseconds": max(0, node.clock() - oldest)}
     return found
+
+
+async def _begins_after(node: "Node", partition: FedPartition, table: int, after: int) -> bool:
+    """Whether the feed keeps only what comes later than right behind a number; of a table that is gone, nothing."""
+    if table not in node.state.tables:
+        return False
+    found = await fed(node, partition, FindNumber(table, 0))
+    assert isinstance(found, Number), "a number was asked for"
+    return found.kept_after > after
 
 
 async def reach(
@@ -57,11 +73,14 @@ async def reach(
 async def is_reached(node: "Node", subscription: Subscription, numbers: Mapping[int, int]) -> bool:
     """Whether all up to these numbers is handled, by what the catalog says."""
     for number, partition in node.partitions_of_feed().items():
-        after = subscription.marks.get(number, stretch_of(subscription, number).after)
+        stretch = stretch_of(subscription, number)
+        after = subscription.marks.get(number, stretch.after)
         if after >= numbers[number]:
             continue
         for table in subscription.table_ids:
             if (await counted(node, partition, table, after, numbers[number])).changes:
+                return False
+            if not stretch.kept and await _begins_after(node, partition, table, after):
                 return False
     return True
 

@@ -4,6 +4,7 @@ Letters and checkpoints are commands like all others; what is read is read throu
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,7 @@ class Running:
             checkpoint=self._checkpoint,
             ended=lambda reason: ended(self, reason),
             clock=node.clock,
+            seconds=time.perf_counter,
             dice=lambda: int.from_bytes(node.random_bytes(4)) / _OF_ONE,
         )
         sink = sink_of(node, subscription.name, subscription.settings)
@@ -81,7 +83,7 @@ class Running:
             for delivery, tries in dispatcher.failing()
         ]
         return {
-            **dispatcher.figures.to_json(self._node.loop.time()),
+            **dispatcher.figures.to_json(time.perf_counter()),
             "IsStarted": dispatcher.is_started,
             "Blocked": dispatcher.blocked,
             "Failing": failing,

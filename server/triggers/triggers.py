@@ -35,6 +35,7 @@ from .declared import DeclaredTriggers
 from .letters import LetterTable
 from .running import Running, sink_of
 from .settling import settle
+from .throttling import Throttle
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -67,6 +68,7 @@ class Triggers:
         self._looks_again = False
         self._ending: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._throttle = Throttle(self, node)
         self._is_serving = False
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
@@ -93,6 +95,7 @@ class Triggers:
     async def stop(self) -> None:
         """Run nothing any more; what was handled is in a checkpoint."""
         self._is_serving = False
+        self._throttle.stop()
         if self.declared is not None:
             await self.declared.stop()
         if self._timer is not None:
@@ -108,6 +111,8 @@ class Triggers:
 
     def look(self) -> None:
         """The catalog has changed, or who leads what: run what is to run here, and nothing else."""
+        if self._is_serving:
+            self._throttle.look()
         self._looks_again = True
         if self._looking is None:
             self._looking = self._node.loop.create_task(self._look())

@@ -48,6 +48,7 @@ class Around:
         letters: Where letters go.
         open: The keys that are known to have open letters, and the number of each one's first.
         clock: Milliseconds since 1970.
+        seconds: A clock for what calls take.
         dice: From 0 to 1, by chance.
         version: Of what is called.
         buried: Told how many became letters.
@@ -58,6 +59,7 @@ class Around:
     letters: Letters
     open: dict[Key, int]
     clock: Callable[[], int]
+    seconds: Callable[[], float]
     dice: Callable[[], float]
     version: Callable[[], str]
     buried: Callable[[int], None]

@@ -69,6 +69,7 @@ class World:
         checkpoint: Writes a checkpoint.
         ended: Told that there is nothing more to do, and why.
         clock: Milliseconds since 1970.
+        seconds: A clock for what calls take.
         dice: From 0 to 1, by chance.
     """
 
@@ -80,6 +81,7 @@ class World:
     checkpoint: Callable[[Progress], Awaitable[None]]
     ended: Callable[[str], None]
     clock: Callable[[], int]
+    seconds: Callable[[], float]
     dice: Callable[[], float]
 
 
@@ -110,6 +112,7 @@ class Dispatcher:
             world.letters,
             {},
             world.clock,
+            world.seconds,
             world.dice,
             lambda: sink.version,
             self._buried,

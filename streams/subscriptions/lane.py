@@ -195,7 +195,7 @@ class Lane:
     async def _call_window(self, changes: Sequence[Delivery], attempt: int, window: Window | None) -> Verdict:
         terms, figures = self._terms, self._figures
         batch = Batch(self._subscription, changes, self.number, attempt, terms.replay, window)
-        begun = self._loop.time()
+        begun = self._around.seconds()
         self._is_between_calls.clear()
         verdict: Verdict
         try:
@@ -207,7 +207,7 @@ class Lane:
             verdict = Failed(f"{type(error).__name__}: {error}", traceback.format_exc())
         finally:
             self._is_between_calls.set()
-        ended = self._loop.time()
+        ended = self._around.seconds()
         figures.called(ended, ended - begun, len(changes))
         if isinstance(verdict, Failed | Partly):
             figures.failed += 1

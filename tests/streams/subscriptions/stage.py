@@ -264,6 +264,7 @@ class Stage:
             checkpoint=self.checkpoint,
             ended=self.ended.append,
             clock=self.clock,
+            seconds=asyncio.get_running_loop().time,
             dice=self.dice.random,
         )
         return Dispatcher(self.subscription, FakeSink(self), world, Chooser(self.subscription.settings).test)
