@@ -359,7 +359,7 @@ def _next_stream(definition: TableDefinition, request: dict[str, Any], time_ms: 
     if specification["StreamEnabled"]:
         return Stream(_view(specification), time_ms, shard_ms=request.get(SHARD_AGE, 0))
     if current is None or not enabled:
-        raise ValidationError(f"Table already has a disabled stream: TableName: {definition.name}")
+        raise ValidationError(f"Table has no stream to disable: TableName: {definition.name}")
     return replace(current, enabled=False)
 
 

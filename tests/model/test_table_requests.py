@@ -432,7 +432,7 @@ def test_a_stream_is_switched_on_and_off() -> None:
 
     assert Stream("NEW_IMAGE", NOW + 1, enabled=False) == off.stream
     off_again = {"StreamEnabled": False}
-    assert "already has a disabled stream" in message_of(lambda: update(off, StreamSpecification=off_again))
+    assert "Table has no stream to disable" in message_of(lambda: update(off, StreamSpecification=off_again))
 
 
 # The smaller commands
