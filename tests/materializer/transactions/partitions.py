@@ -35,6 +35,7 @@ class Partitions:
     Attributes:
         states, records: By partition.
         answers: What clients were told of transactions over partitions, by coordinator and number.
+        given_up: Those that came to nothing by an Abandon.
         held_at_answer: Whether anybody held keys of it when its client was told.
         applied: What transactions did to items, in the order of each partition.
     """
@@ -45,6 +46,7 @@ class Partitions:
         self.states = [PartitionState() for _ in range(self.count)]
         self.records: list[list[Record]] = [[] for _ in range(self.count)]
         self.answers: dict[tuple[int, int], list[Outcome]] = defaultdict(list)
+        self.given_up: set[tuple[int, int]] = set()
         self.held_at_answer: dict[tuple[int, int], bool] = {}
         self.applied: list[Applied] = []
         self._told: dict[tuple[int, int], list[Relay]] = defaultdict(list)
@@ -58,6 +60,8 @@ class Partitions:
         records.append(Record(partition, len(records), self.now, entry))
         (outcome,) = fold(state, records[-1])
         self._note(partition, outcome)
+        if isinstance(command, Abandon) and isinstance(outcome, Taken):
+            self.given_up.update((partition, number) for number, *_ in outcome.resolved)
         for receiver, outbox in state.outboxes.items():
             told = self._told[partition, receiver]
             told.extend(relay for relay in outbox.unacknowledged if relay.number >= len(told))
