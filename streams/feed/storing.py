@@ -140,6 +140,8 @@ class Storing:
         channel.stored = segments.last
         if error is None:
             channel.stored = max(channel.stored, through)
+            if channel.sent < channel.stored:  # it was sent again, after something before it had failed
+                channel.send_again()
             channel.shrink(self._bound)
             self._is_told = False
             return
@@ -167,7 +169,7 @@ class Storing:
         """Write what there is, have it synced and marked, and what is over removed."""
         if self._keeping.is_lasting:
             for channel in self.channels.values():
-                while channel.unsent_bytes:
+                while channel.sent < channel.last:
                     self._send(channel, SEND_BYTES)
         segments = self._segments()
         lasts = {table: channel.sent for table, channel in self.channels.items()}

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
+from foldb.log.local.disk import SystemDisk
+from foldb.log.local.reader import LogReader
 from foldb.materializer.feed import Changes, ReadChanges
 from foldb.materializer.fold.outcomes import sequence_number
+from foldb.materializer.snapshots import Snapshots
 from foldb.model.errors import RequestError
 from foldb.server.app import Serving
 from foldb.server.settings import Settings
 from foldb.streams.feed.history import History
 from tests.raw import ask
 from tests.tables import table_request
-
-STREAM = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
-END = sequence_number(10**17, 0, 0)
 
 
 async def all_of(history: History, after: int = 0, **more: Any) -> list[Changes]:
@@ -40,7 +40,7 @@ async def put(url: str, key: str, value: int) -> None:
     assert answer.status == 200, answer.body
 
 
-@pytest.mark.parametrize("place", ["memory", "folder", "folder with a snapshot"])
+@pytest.mark.parametrize("place", ["memory", "folder with a snapshot"])
 def test_changes_and_items_of_the_past_are_read_from_the_log(place: str, tmp_path: Path) -> None:
     folder = None if place == "memory" else tmp_path / "data"
 
@@ -54,10 +54,6 @@ def test_changes_and_items_of_the_past_are_read_from_the_log(place: str, tmp_pat
                 await put(serving.url, "abc"[n % 3], n)
             middle = sequence_number(node.state.next_offset, 0, 0) - 1
             if place.endswith("snapshot"):
-                from foldb.log.local.disk import SystemDisk
-                from foldb.log.local.reader import LogReader
-                from foldb.materializer.snapshots import Snapshots
-
                 assert folder is not None
                 Snapshots(folder, SystemDisk()).make(LogReader(folder, SystemDisk()))
             for n in range(5, 8):
