@@ -1,0 +1,43 @@
+"""One served process for all claims about the feed that need no server of their own."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker import kafka
+from tests.spec.feed.database import Database, opened
+
+__all__ = ["kafka"]
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[Database]:
+    with tempfile.TemporaryDirectory(prefix="foldb-feed-") as folder, opened(Path(folder)) as database:
+        yield database
+
+
+@pytest.fixture(autouse=True)
+def _nobody_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """To settle is to wait for all subscriptions, and one that a test has stopped would never be done."""
+    yield
+    if "database" in request.fixturenames:
+        database: Database = request.getfixturevalue("database")
+        for each in database.operate("ListSubscriptions")["Subscriptions"]:
+            database.operate("RemoveSubscription", Name=each["Name"])
+
+
+@pytest.fixture
+def table(database: Database) -> Iterator[Any]:
+    """A table with a stream of both images, key `pk`."""
+    made = database.table()
+    yield made
+    made.delete()
+
+
+@pytest.fixture
+def open_database(tmp_path: Path) -> Callable[..., Any]:
+    """`with open_database("--shard-age", "1s") as database:` a process of its own."""
+    return lambda *options: opened(tmp_path, *options)
