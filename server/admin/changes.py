@@ -5,11 +5,13 @@
 
 It answers {"Changes": [as formats/plain.py tells them], "Next": the After of the next page, "IsEnd", "BehindMs"}.
 Without names the tables are all those whose changes are kept now. What is written meanwhile may stand a little out of
-order where several partitions are read; the changes of one key never do.
+order where several partitions are read; the changes of one key never do. What the feed of a named table does not keep
+is read from the log, but from HORIZON on: there it is passed over.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -75,6 +77,7 @@ class _Reading:
         self._limit = whole(body, "Limit", _LIMIT, 1, _LIMIT_MOST)
         self._chooses = _choosing(body, self.start)
         self._partitions = node.partitions_of_feed()
+        self._pasts = node.partitions.pasts
         self._reply = reply
         self._woken = False
 
@@ -104,13 +107,40 @@ class _Reading:
     def _read(
         self, feeds: list[Feed], after: After, wait_ms: int, answers: list[Any], places: list[Place]
     ) -> None:
+        if self._fails(answers):
+            return
+        lacking = [nth for nth, feed in enumerate(feeds) if answers[nth].kept_after > after[feed.number]]
+        if lacking and self.start["At"] != "HORIZON":
+            self._read_past(feeds, after, answers, places, lacking)
+        else:
+            self._take(feeds, wait_ms, answers, places)
+
+    def _read_past(
+        self, feeds: list[Feed], after: After, answers: list[Any], places: list[Place], lacking: list[int]
+    ) -> None:
+        """Read what feeds do not keep from the log instead."""
+
+        def found(pages: list[Any], _: list[Place]) -> None:
+            if self._fails(pages):
+                return
+            for nth, page in zip(lacking, pages, strict=True):
+                answers[nth] = replace(page, is_end=False)
+            self._take(feeds, 0, answers, places)
+
+        join = Join(len(lacking), found)
+        for mth, nth in enumerate(lacking):
+            number, table = feeds[nth].number, feeds[nth].table.id
+            request = ReadChanges(table, after[number], limit=self._limit)
+            self._pasts.read(number, request, answers[nth].kept_after, partial(join.answered, mth))
+
+    def _fails(self, answers: list[Any]) -> bool:
+        """Answer with an error if there is one among these."""
         error = first_error(answers)
         if error is not None:
             self._reply.error(error)
-            return
-        if self.start["At"] != "HORIZON" and any(map(_lacks, feeds, answers, [after] * len(feeds))):
-            self._reply.error(TrimmedDataAccessError(NOT_KEPT))
-            return
+        return error is not None
+
+    def _take(self, feeds: list[Feed], wait_ms: int, answers: list[Any], places: list[Place]) -> None:
         page = merged(feeds, answers, self._limit)
         chosen = [delivery for delivery in page.deliveries if self._chooses(delivery)]
         if chosen or not page.is_end or not wait_ms:
@@ -136,11 +166,6 @@ class _Reading:
         lines = b",".join(plain(delivery) for delivery in page.deliveries)
         position = joined(places) if places else None
         self._reply.ok(b'{"Changes":[%b],%b' % (lines, orjson.dumps(tail)[1:]), position)
-
-
-def _lacks(feed: Feed, answer: Changes, after: After) -> bool:
-    """Whether there may have been changes after that number which are not kept."""
-    return answer.kept_after > after[feed.number]
 
 
 def merged(feeds: Sequence[Feed], answers: Sequence[Changes], limit: int) -> Page:

@@ -30,6 +30,8 @@ NOT_KEPT: Final = (
     "and for as long as --stream-retention says"
 )
 
+_NO_TABLE: Final = 0  # a feed tells where it ends all the same
+_SPREAD_MS: Final = 60_000  # what is defined is known everywhere, and captured
 _END_OF_TIME: Final = 2**62
 _TIMES: Final = {"NOW": _END_OF_TIME, "HORIZON": 0}
 
@@ -110,11 +112,15 @@ def resolve(
     if at == "NUMBERS":
         done(read_after(start["Numbers"]))
         return
-    if at in ("BEGINNING", "SNAPSHOT") or not tables:
+    if at == "SNAPSHOT":
+        raise TrimmedDataAccessError(
+            "A feed has changes alone: a snapshot is for subscriptions, and for who has the log"
+        )
+    if at == "BEGINNING" and not all(_is_all_kept(node, table) for table in tables):
         done(dict.fromkeys(partitions, 0))
         return
     time_ms = start.get("Time", _TIMES.get(at, 0))
-    asked = [(number, table) for number in partitions for table in tables]
+    asked = [(number, table) for number in partitions for table in tables or [_NO_TABLE]]
     join = Join(len(asked), lambda answers, _: done(_found(node, start, asked, answers)))
     for nth, (number, table) in enumerate(asked):
         partitions[number].feed(FindNumber(table, time_ms), partial(join.answered, nth))
@@ -127,20 +133,25 @@ def _found(
     for (number, table), answer in zip(asked, answers, strict=True):
         if isinstance(answer, RequestError):
             return answer
-        if start["At"] == "TIME" and answer.after <= answer.kept_after and not _is_all_kept(node, table):
-            return TrimmedDataAccessError(NOT_KEPT)
-        found = answer.kept_after if start["At"] == "HORIZON" else answer.after
+        found = answer.after if start["At"] in ("NOW", "TIME") else answer.kept_after
+        if start["At"] == "TIME" and table and not _is_all_kept(node, table, start["Time"]):
+            found = 0  # it may be in the past that the feed does not keep: changes before the time are passed over
         after[number] = min(found, after.get(number, found))
     return after
 
 
-def _is_all_kept(node: "Node", table: int) -> bool:
-    """Whether the feed keeps all changes that a table ever had: its stream is as old, and not too old."""
-    definition = node.state.tables[table].definition
-    stream, retention = definition.stream, node.settings.stream_retention_ms
-    if stream is None or not stream.enabled or stream.created_ms > definition.created_ms:
+def _is_all_kept(node: "Node", table: int, since_ms: int = 0) -> bool:
+    """Whether the feed surely keeps all changes of a table since then, or all that it ever had."""
+    definition, retention = node.state.tables[table].definition, node.settings.stream_retention_ms
+    stream = definition.stream
+    begun = [each.created_ms for each in node.state.subscriptions.values() if table in each.table_ids]
+    if stream is not None and stream.enabled:
+        begun.append(stream.created_ms)
+    if retention and node.state.log_time - retention > max(since_ms, definition.created_ms):
         return False
-    return not retention or node.state.log_time - stream.created_ms < retention
+    if begun and min(begun) <= definition.created_ms:
+        return True
+    return bool(begun) and min(begun) + _SPREAD_MS < since_ms
 
 
 def _of_position(node: "Node", text: str, *, ends: bool = False) -> After:

@@ -28,6 +28,7 @@ from ...streams.feed import Feed, Keeping, Thread, folder_of
 from ...streams.feed.history import Histories, Maker, folder_in, in_process, in_thread
 from ..settings import Settings
 from .memory import BoundedPartition, Memory, bytes_in
+from .pasts import Pasts
 
 _ORIGIN_BYTES = 16
 
@@ -111,6 +112,7 @@ class Partitions:
         hosted: Those of this process, by number.
         memory: Whether there is room for more.
         histories: What feeds do not keep.
+        pasts: The same, page by page.
     """
 
     def __init__(
@@ -151,6 +153,7 @@ class Partitions:
             log.genesis(0).log_id,
             self._reading_files,
         )
+        self.pasts = Pasts(self.histories, loop)
 
     def open(self, number: int) -> Hosted:
         """Load the newest snapshot of a partition and fold what its log has since; on a shared log that comes later.

@@ -121,6 +121,46 @@ def test_a_folder_that_nobody_serves_is_read_from_its_log(folder: Path) -> None:
     check(cli("stream", "tail", "--table", "Nope"), 3, "there was never a table Nope in this log")
 
 
+def test_without_a_stream_there_is_nothing_to_read(url: str) -> None:
+    for begin in ("horizon", "start", "end", "-1h"):
+        assert [] == what(at(url), "--from", begin)
+    assert [] == lines(at(url)("stream", "list"))
+    assert [] == lines(at(url)("stream", "stats"))
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_what_the_feed_does_not_keep_is_read_from_the_log_by_the_server(partitions: int) -> None:
+    """The log is in memory, so nobody else could."""
+    with foldb.serve(partitions=partitions) as server:
+        cli = at(server.endpoint_url)
+        cli("table", "create", "Orders", "id:N")
+        items = "".join(f'{{"id": {number}}}\n' for number in range(1500))
+        cli("item", "put", "Orders", "-", stdin=items)
+        check(
+            cli("stream", "tail", "--table", "Orders"),
+            7,
+            "The changes of a table are kept while it has a stream",
+        )
+        cli("table", "update", "Orders", "--stream")
+        cli("item", "put", "Orders", '{"id": 1500}')
+
+        assert ["INSERT 1500"] == what(cli, "--table", "Orders")
+        assert [f"INSERT {number}" for number in range(1501)] == sorted(
+            what(cli, "--table", "Orders", "--from", "start"), key=lambda line: int(line.split()[1])
+        )
+        changes = lines(cli("stream", "tail", "--table", "Orders", "--from", "-1h"))
+        assert 1501 == len({change["number"] + change["position"] for change in changes})
+        assert sorted(change["time"] for change in changes) == [change["time"] for change in changes]
+        place = changes[-3]["position"]
+        partition = place.partition(":")[0] if partitions > 1 else ""
+        after = [
+            each
+            for each in changes
+            if each["position"].startswith(partition) and each["number"] >= changes[-3]["number"]
+        ]
+        assert after == lines(cli("stream", "tail", "--table", "Orders", "--from", f"@{place}"))
+
+
 def test_a_snapshot_is_every_item_as_it_is(folder: Path, orders: Foldb) -> None:
     assert ["READ o0", "READ o1", "READ o3", "READ o4"] == sorted(
         what(orders, "--table", "Orders", "--from", "snapshot")
