@@ -117,7 +117,7 @@ class Session:
 
     def _serve(self) -> str:
         try:
-            server = self._stack.enter_context(serve(existing(Path(self.settings.db))))
+            server = self._stack.enter_context(serve(existing(Path(self.settings.db)), runs_triggers=False))
         except LogLockedError:
             # A server that has the folder may only now have written down where it is, or wants another key.
             folder = Path(self.settings.db)
