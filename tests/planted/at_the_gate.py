@@ -10,7 +10,7 @@ BUGS = [
         "any Host is answered",
         """
 @ server/http/gate.py
--        if not self._any_host and name not in self._names and not _is_loopback(name):
+-        if not self._any_host and name not in self._names and not is_loopback(name):
 +        if False:
 """,
         HOSTS,

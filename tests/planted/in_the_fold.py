@@ -3,6 +3,10 @@
 from .bug import bug
 
 FOLDED, WORKED = "tests/materializer/test_fold.py", "tests/materializer/test_worker.py"
+WINDOWS, SUBSCRIBED = (
+    "tests/materializer/feed/test_windows.py",
+    "tests/materializer/feed/test_subscriptions.py",
+)
 DETERMINISM = "tests/snapshots/test_determinism.py"
 
 
@@ -201,7 +205,7 @@ BUGS = [
         "a change is told of a write that changed nothing",
         """
 @ materializer/fold/outcomes.py
--    if before == after:
+-    if not changes_item(old, new):
 -        return None
 """,
         FOLDED,
@@ -307,13 +311,107 @@ BUGS = [
         """
 @ materializer/refold.py
 +            try:
--            fold_record(state, record, void)
-+                fold_record(state, record, void)
+-            outcomes = fold_record(state, record, void)
++                outcomes = fold_record(state, record, void)
 +            except FoldError:
++                outcomes = []
 +                state.next_offset = record.offset + 1
+             if capture is not None:
+                 capture.folded(outcomes)
              folded += len(record.entry.commands)
 """,
         WORKED,
+    ),
+    # What is captured, and who is how far
+    bug(
+        "a window begins one command too early",
+        """
+@ materializer/fold/feed/windows.py
+-                    Window(table_id, label, definition.name, definition.key, view, shard_ms, begun=number)
++                    Window(table_id, label, definition.name, definition.key, view, shard_ms, number - 10**4 - 1)
+""",
+        WINDOWS,
+    ),
+    bug(
+        "a window ends one command too late",
+        """
+@ materializer/fold/feed/windows.py
+-        replace(window, ended=number, ended_ms=time_ms)
++        replace(window, ended=number + 2 * 10**4, ended_ms=time_ms)
+""",
+        WINDOWS,
+    ),
+    bug(
+        "a deleted table's window stays open",
+        """
+@ materializer/fold/state.py
+-            follow(self.streams, table_id, None, number, self.log_time)
+""",
+        WINDOWS,
+    ),
+    bug(
+        "a stream that is enabled again in the same millisecond has the label it had",
+        """
+@ materializer/fold/definitions.py
+-    while label in labels:
+-        label += 1
+""",
+        WINDOWS,
+    ),
+    bug(
+        "windows are missing from a dump",
+        """
+@ materializer/fold/feed/frames.py
+-        for window in state.streams[table_id]:
+-            yield WINDOW, window.to_json()
++        del table_id
+""",
+        WINDOWS,
+    ),
+    bug(
+        "an older log is given what a later level brought",
+        """
+@ materializer/fold/definitions.py
+-    if state.level >= FEED_LEVEL:
++    if True:
+""",
+        "tests/materializer/feed/test_levels.py",
+    ),
+    bug(
+        "a checkpoint of an older epoch counts",
+        """
+@ materializer/fold/feed/subscriptions.py
+-    if subscription is None or subscription.epoch != command.epoch:
++    if subscription is None:
+""",
+        SUBSCRIBED,
+    ),
+    bug(
+        "a mark goes back",
+        """
+@ model/subscriptions/subscription.py
+-            partition: max(number, self.marks.get(partition, number)) for partition, number in marks.items()
++            partition: number for partition, number in marks.items()
+""",
+        SUBSCRIBED,
+    ),
+    bug(
+        "a subscription that is removed leaves its tables captured",
+        """
+@ materializer/fold/feed/subscriptions.py
+-        definitions.watch(state, table_id, table_id in named, sequence_number)
++        definitions.watch(state, table_id, True, sequence_number)
+""",
+        SUBSCRIBED,
+    ),
+    bug(
+        "a reset keeps the marks",
+        """
+@ materializer/fold/feed/subscriptions.py
+-            return replace(after, settings=settings, epoch=before.epoch + 1, marks={})
++            return replace(after, settings=settings, epoch=before.epoch + 1)
+""",
+        SUBSCRIBED,
     ),
     bug(
         "verify compares no digests",

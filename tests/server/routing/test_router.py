@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from foldb.log.commands import Cut, Position, Transact
-from foldb.materializer.fold.outcomes import Defined, Done, Outcome, Skipped
+from foldb.materializer.fold.outcomes import Defined, Done, Failed, Outcome, Skipped, Subscribed
 from foldb.materializer.partition import Conflict, Key, Place, QueryRequest
 from foldb.model.errors import InternalServerError, RequestError, ResourceNotFoundError
-from foldb.model.slots import partition_of_key
+from foldb.model.slots import data_partitions, partition_of_key
+from foldb.model.subscriptions import Subscription
 from foldb.server.routing import Router, joined
 from tests.materializer.fake_loop import FakeLoop
-from tests.materializer.ledger import CONTEXT, Ledger, define, index_request, put, table_request
+from tests.materializer.ledger import CONTEXT, Ledger, define, index_request, put, subscribe, table_request
 
 from .fake_partitions import FakePartition, spread
 
@@ -211,6 +212,39 @@ def test_a_table_command_is_answered_at_last_though_a_partition_is_out_of_reach(
     database.loop.advance(60)
 
     assert isinstance(answer.value, Defined)
+
+
+def subscribed(database: Database, answer: Answer) -> dict[int, int]:
+    """Submit a subscription that is told of with the third definition; what each partition has applied so far."""
+    state = database.ledger.state
+    state.partitions = PARTITIONS + 1
+    subscription = Subscription(7, "S", "", (), {}, 0, 0)
+    database.fakes[0].outcomes = [Subscribed(subscription, version=3)]
+    database.router.submit(subscribe("S", "Things"), 100, answer)
+    state.spreading.applied = dict.fromkeys(data_partitions(state.partitions), 2)
+    return state.spreading.applied
+
+
+def test_a_subscription_is_answered_when_every_partition_captures_for_it(database: Database) -> None:
+    answer = Answer()
+    applied = subscribed(database, answer)
+    for partition in applied:
+        database.loop.advance(0.1)
+        assert [] == answer.results
+        applied[partition] = 3
+    database.loop.advance(0.1)
+
+    assert isinstance(answer.value, Subscribed)
+
+
+def test_that_a_partition_may_not_have_heard_of_a_subscription_is_said(database: Database) -> None:
+    """It is there, but what is written now may not be delivered: so it is no success."""
+    answer = Answer()
+    subscribed(database, answer)
+    database.loop.advance(60)
+
+    assert isinstance(answer.value, Failed)
+    assert isinstance(answer.value.error, InternalServerError)
 
 
 def test_a_write_that_comes_before_its_table_is_sent_again(database: Database) -> None:
