@@ -47,7 +47,7 @@ def write(url: str, run: int, count: int = 40) -> None:
 
 def test_a_feed_goes_on_where_another_node_does(kafka: str, tmp_path: Path) -> None:
     with Nodes(tmp_path, kafka, 2) as nodes:
-        created = told(nodes.urls[0], "CreateTable", **table_request(TABLE, "pk:S", **STREAM))
+        created = told(nodes.urls[0], "CreateTable", **(table_request(TABLE, "pk:S") | STREAM))
         arn = created["TableDescription"]["LatestStreamArn"]
         nodes.settle()
         write(nodes.urls[0], 1)
