@@ -5,33 +5,89 @@ With keys it takes one that may read everything, by HTTP's Basic scheme, which P
 They are not hidden in it, so over the network that takes TLS.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ...materializer.feed import Count
 from ...materializer.figures import figures
+from ...model.errors import RequestError
 from ..node import Node
+from ..triggers.asking import counted
+from ..triggers.lags import lag
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
+
+logger = logging.getLogger(__name__)
 
 Samples: TypeAlias = Iterable[tuple[Mapping[str, object], float]]
 """Labels, and the figure that they tell from the others of its name."""
 
 
-def metrics(node: Node) -> bytes:
-    """All figures."""
+@dataclass(slots=True)
+class Asked:
+    """What has to be asked for.
+
+    Attributes:
+        feeds: What is kept of a table's changes, by partition and name of the table.
+        lags: How far behind a subscription is, by partition; None where some partition did not say.
+    """
+
+    feeds: dict[tuple[int, str], Count] = field(default_factory=dict)
+    lags: dict[str, dict[str, dict[str, int]] | None] = field(default_factory=dict)
+
+
+def metrics(node: Node, done: Callable[[bytes | None], None]) -> None:
+    """All figures, as soon as they are there; None if they cannot be told."""
+
+    async def answer() -> None:
+        page = None
+        try:
+            page = _page(node, await _ask(node))
+        except Exception:
+            logger.exception("the figures cannot be told")
+        done(page)
+
+    task = node.loop.create_task(answer())
+    _under_way.add(task)
+    task.add_done_callback(_under_way.discard)
+
+
+_under_way: set[object] = set()  # the loop itself keeps no hold of its tasks
+
+
+async def _ask(node: Node) -> Asked:
+    asked = Asked()
+    for number, hosted in list(node.partitions.hosted.items()):
+        for table, windows in list(hosted.state.streams.items()):
+            if table in node.state.tables:
+                asked.feeds[number, windows[-1].name] = await counted(node, hosted.partition, table, 0)
+    for name in list(node.triggers.running):
+        try:
+            asked.lags[name] = await lag(node.triggers, node, node.triggers.named(name))
+        except (
+            RequestError
+        ):  # a partition that nobody leads at the moment; foldb_subscription_lag_known says so
+            asked.lags[name] = None
+    return asked
+
+
+def _page(node: Node, asked: Asked) -> bytes:
     from prometheus_client import CollectorRegistry, generate_latest  # as slow to import as foldb itself
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(node))
+    registry.register(_Collector(node, asked))
     return generate_latest(registry)
 
 
 class _Collector:
     """Reads the figures of a node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, asked: Asked) -> None:
         self._node = node
+        self._asked = asked
 
     def collect(self) -> Iterator["Metric"]:
         """One metric after another."""
@@ -40,6 +96,9 @@ class _Collector:
         yield _metric("memory_bytes", "About how much memory items take.", [({}, node.partitions.bytes())])
         if limit := node.settings.memory_bytes:
             yield _metric("memory_limit_bytes", "How much they may take.", [({}, limit)])
+        yield from _of_feeds(self._asked.feeds)
+        yield from _of_subscriptions(node.triggers.figures())
+        yield from _of_lags(self._asked.lags)
 
 
 # Of what a partition says of itself, as figures.py names it.
@@ -73,6 +132,57 @@ def _of_partitions(node: Node) -> Iterator["Metric"]:
     yield _metric(
         "unacknowledged_messages", "Told to another partition and not yet folded there.", unacknowledged
     )
+
+
+def _of_feeds(feeds: Mapping[tuple[int, str], Count]) -> Iterator["Metric"]:
+    labelled = [({"partition": number, "table": table}, count) for (number, table), count in feeds.items()]
+    yield _metric(
+        "feed_changes",
+        "Changes of a table that can be read.",
+        [(each, count.changes) for each, count in labelled],
+    )
+    oldest = [(each, count.oldest_ms / 1000) for each, count in labelled if count.oldest_ms is not None]
+    yield _metric("feed_oldest_seconds", "The log time of the oldest, in seconds since 1970.", oldest)
+
+
+# Of what a subscription says of itself, as figures.py names it.
+_OF_SUBSCRIPTION = {
+    "Calls": ("calls_total", "Calls of the sink."),
+    "FailedCalls": ("failed_calls_total", "Calls that did not handle all they were given."),
+    "Handled": ("handled_changes_total", "Changes that were handled, or passed over by a filter."),
+    "Delivered": ("delivered_changes_total", "Changes that were delivered."),
+    "DeadLetters": ("dead_letters_total", "Changes that were given up."),
+    "ChangesPerSecond": ("changes_per_second", "Changes delivered in a second, over the last minute."),
+}
+
+
+def _of_subscriptions(running: Mapping[str, Mapping[str, Any]]) -> Iterator["Metric"]:
+    for figure, (name, text) in _OF_SUBSCRIPTION.items():
+        samples = [({"subscription": each}, own[figure]) for each, own in running.items()]
+        yield _metric(f"subscription_{name}", text, samples)
+    took = [
+        ({"subscription": each, "quantile": f"0.{quantile[1:]}"}, milliseconds / 1000)
+        for each, own in running.items()
+        for quantile, milliseconds in own["CallMilliseconds"].items()
+        if milliseconds is not None
+    ]
+    yield _metric("subscription_call_seconds", "How long calls took, over the last minute.", took)
+    blocked = [({"subscription": each}, len(own["Failing"])) for each, own in running.items()]
+    yield _metric("subscription_failing_changes", "Changes that have failed and are tried again.", blocked)
+
+
+def _of_lags(lags: Mapping[str, Mapping[str, Mapping[str, int]] | None]) -> Iterator["Metric"]:
+    known = [({"subscription": name}, own is not None) for name, own in lags.items()]
+    yield _metric("subscription_lag_known", "Whether all partitions said how far it is.", known)
+    each = [
+        ({"subscription": name, "partition": partition}, behind)
+        for name, own in lags.items()
+        for partition, behind in (own or {}).items()
+    ]
+    behind = [(labels, lag["Records"]) for labels, lag in each]
+    yield _metric("subscription_lag_changes", "Changes that are not handled yet.", behind)
+    age = [(labels, lag["Milliseconds"] / 1000) for labels, lag in each]
+    yield _metric("subscription_lag_seconds", "How long ago the oldest of them was made.", age)
 
 
 def _metric(name: str, text: str, samples: Samples) -> "Metric":

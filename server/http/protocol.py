@@ -373,42 +373,38 @@ class Connection(asyncio.Protocol):
             dispatch(self._listener.node, target, body, reply)
 
     def _show(self, head: Head) -> None:
-        """Answer what is no request of the API: somebody looks whether we are there."""
+        """Answer what is no request of the API: somebody looks whether we are there, or how we are."""
         status, text, fields = 405, b"", _ALLOW
         if head.method in (b"GET", b"HEAD"):
-            status, text, fields = self._page(head)
+            if head.path == b"/metrics":
+                self._measure(head)
+                return
+            status, text, fields = (200, _HEALTHY, b"") if head.path == b"/" else (404, b"", b"")
         elif head.method == b"OPTIONS":
             status, fields = 200, _ALLOW + self._listener.gate.preflight(head)
         self._tell(head, status, text, fields)
 
-    def _page(self, head: Head) -> tuple[int, bytes, bytes]:
-        """Status, text and further fields of what is at a path."""
-        match head.path:
-            case b"/":
-                return 200, _HEALTHY, b""
-            case b"/metrics":
-                return self._metrics(head)
-            case _:
-                return 404, b"", b""
-
-    def _metrics(self, head: Head) -> tuple[int, bytes, bytes]:
+    def _measure(self, head: Head) -> None:
         """The figures of this node, for who may read everything."""
-        guard, node = self._listener.guard, self._listener.node
+        listener, guard = self._listener, self._listener.guard
         if guard is not None:
-            if node.settings.tls_cert is None and not is_loopback(self.peer):
-                return 403, b"a secret is not sent in the clear: --tls-cert\n", b""
+            if listener.node.settings.tls_cert is None and not is_loopback(self.peer):
+                self._tell(head, 403, b"a secret is not sent in the clear: --tls-cert\n")
+                return
             try:
-                key = guard.admit_plainly(head.fields.get(b"authorization", b""))
-                check(key, of_metrics())
+                check(guard.admit_plainly(head.fields.get(b"authorization", b"")), of_metrics())
             except AccessDeniedError as error:
-                return 403, error.message.encode() + b"\n", b""
+                self._tell(head, 403, error.message.encode() + b"\n")
+                return
             except RequestError as error:
-                return 401, error.message.encode() + b"\n", _BASIC
-        return 200, metrics(node), b""
+                self._tell(head, 401, error.message.encode() + b"\n", _BASIC)
+                return
+        self._reply = Reply(self, listener.request_id())  # an answer is owed
+        metrics(listener.node, lambda text: self._tell(head, 500 if text is None else 200, text or b""))
 
     def _tell(self, head: Head, status: int, text: bytes, fields: bytes = b"") -> None:
         """Answer with what is no JSON."""
-        close = not head.keep_alive
+        close = self._closing or not head.keep_alive
         data = answers.plain(
             status,
             text,

@@ -10,7 +10,11 @@ from urllib.request import Request, urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.raw import ask
 from tests.served import foldb, served
+from tests.tables import table_request
+
+STREAM = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
 
 
 def read(endpoint: str, authorization: str | None = None) -> dict[str, float]:
@@ -57,6 +61,24 @@ def test_what_is_written_is_counted(endpoint: str, make_table: Any) -> None:
 
     assert 1 == after["foldb_items{partition=0}"] - before["foldb_items{partition=0}"]
     assert after["foldb_commands_total{partition=0}"] > before["foldb_commands_total{partition=0}"]
+
+
+def test_a_subscription_says_how_far_it_is(tmp_path: Path) -> None:
+    with served(tmp_path / "db", "--partitions", "2") as endpoint:
+        ask(endpoint, "CreateTable", table_request("Cars", "pk:S", StreamSpecification=STREAM))
+        sink = {"Kind": "kinesis", "StreamArn": "arn:aws:kinesis:us-east-1:000000000000:stream/cars"}
+        made = {"Name": "send", "TableNames": ["Cars"], "Sink": sink}
+        assert 200 == ask(endpoint, "Foldb_20261121.CreateSubscription", made).status
+        for n in range(10):
+            ask(endpoint, "PutItem", {"TableName": "Cars", "Item": {"pk": {"S": str(n)}}})
+        assert ask(endpoint, "Foldb_20261121.Settle", {"TimeoutMs": 20_000}).body["Settled"]
+        samples = read(endpoint)
+
+    assert 10 == samples["foldb_subscription_delivered_changes_total{subscription=send}"]
+    assert 0 == samples["foldb_subscription_failed_calls_total{subscription=send}"]
+    for partition in (1, 2):
+        assert 0 == samples[f"foldb_subscription_lag_changes{{partition={partition},subscription=send}}"]
+    assert 10 == sum(samples[f"foldb_feed_changes{{partition={n},table=Cars}}"] for n in (1, 2))
 
 
 def test_keys_guard_it_as_everything_else(tmp_path: Path) -> None:
