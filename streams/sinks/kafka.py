@@ -107,9 +107,9 @@ class TopicSink:
         try:
             self._topics.write(messages, self._timeout_s)
         except TopicError as error:
-            if not error.done:
+            if error.refused is None:
                 return Failed(str(error))
-            change, partition, _ = batch.changes[error.done]
+            change, partition, _ = batch.changes[error.refused]
             return Partly(partition, change.sequence_number, str(error))
         except LogError as error:
             return Failed(str(error))

@@ -1,7 +1,7 @@
 """Messages into topics of Kafka, each known to stand there before the next call: what runs in a thread of a sink's own.
 
     write ──► all are sent ──► each is acknowledged ──► returns
-                          └──► one is not ──► the producer is left, and TopicError names the first that is not there
+                          └──► one is not ──► the producer is left, and TopicError is raised
 
 A producer keeps the order of what it is given for one partition of a topic, also when it repeats (brokers drop a second
 copy by the numbers that it gives out), and gives up nothing by itself. So what stands in a topic is a beginning of what
@@ -17,7 +17,7 @@ from contextlib import closing, suppress
 from typing import Any, Final, NamedTuple
 
 from kafka import KafkaProducer
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError
 
 from ...log.kafka import Address, Clients, Security
 from ...log.kafka.client import MESSAGE_BYTES, end
@@ -43,11 +43,16 @@ class Message(NamedTuple):
 
 
 class TopicError(Exception):
-    """The first messages are there, as many as `done` says; of the others nobody knows."""
+    """Not all of them are known to be there.
 
-    def __init__(self, done: int, why: str) -> None:
+    Attributes:
+        refused: The place of one that can never be taken, with all before it there. None where nobody knows which it
+            is: brokers take and refuse messages in batches.
+    """
+
+    def __init__(self, why: str, refused: int | None = None) -> None:
         super().__init__(why)
-        self.done = done
+        self.refused = refused
 
 
 class Topics:
@@ -110,11 +115,12 @@ class Topics:
                 future.get(timeout=max(until - time.monotonic(), 0.001))
             except KafkaError as error:
                 self._leave(producer)
-                raise TopicError(place, _why(messages[place], error)) from None
+                raise TopicError(_why(messages[place], error)) from None
         if refused is not None:
             self._leave(producer)
             place = begin + len(sent)
-            raise TopicError(place, _why(messages[place], refused))
+            is_sure = isinstance(refused, MessageSizeTooLargeError)
+            raise TopicError(_why(messages[place], refused), place if is_sure else None)
 
     def _send(self, producer: KafkaProducer, message: Message) -> Any:
         self._ensure(message.topic)
@@ -124,7 +130,7 @@ class Topics:
     def _connected(self) -> KafkaProducer:
         with self._lock:
             if self._closed:
-                raise TopicError(0, "the sink was closed")
+                raise TopicError("the sink was closed")
             if self._producer is None:
                 self._producer = self._clients.producer_for_any(LINGER_MS)
                 if self._closed:  # meanwhile, and it did not see this one

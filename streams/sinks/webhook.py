@@ -107,16 +107,10 @@ class Webhook:
         try:
             for request in _requests(batch, self._settings):
                 verdict = await self._call(exchange, request)
-                if not isinstance(verdict, Failed):
-                    if isinstance(verdict, Gone):
-                        return verdict
-                    continue
-                if request.changes[0] is batch.changes[0]:
+                if isinstance(verdict, Failed):
+                    return _blamed(verdict, request, batch)
+                if isinstance(verdict, Gone):
                     return verdict
-                change, partition, _ = request.changes[0]
-                return Partly(
-                    partition, change.sequence_number, verdict.error, retry_after_s=verdict.retry_after_s
-                )
         finally:
             exchange.close()
         return Handled()
@@ -143,6 +137,14 @@ class _Request(NamedTuple):
     id: str
     headers: dict[str, str]
     body: bytes
+
+
+def _blamed(failed: Failed, request: _Request, batch: Batch) -> Failed | Partly:
+    """Which change failed: nobody knows where the request had several, and what went before comes again."""
+    if len(request.changes) > 1 or len(batch.changes) == 1:
+        return failed
+    change, partition, _ = request.changes[0]
+    return Partly(partition, change.sequence_number, failed.error, retry_after_s=failed.retry_after_s)
 
 
 def _read(settings: dict[str, Any]) -> Settings:

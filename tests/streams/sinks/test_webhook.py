@@ -213,6 +213,22 @@ def test_a_failure_in_the_middle_names_its_change_and_nothing_is_sent_after_it()
     run(scenario)
 
 
+def test_of_a_request_with_several_changes_nobody_knows_which_failed() -> None:
+    """To name one would make a letter of it, and it may have been another."""
+
+    async def scenario(there: Receiver) -> None:
+        there.answers = [status(200), status(503)]
+        verdict = await call(there, 5, Mode="batch", MaximumBodyBytes=2000)
+        assert Failed("the webhook answered 503") == verdict
+
+        there.answers = [status(200), status(200), status(503)]
+        verdict = await call(there, 3, Mode="batch", MaximumBodyBytes=1)
+        assert isinstance(verdict, Partly)
+        assert (3, 0) == place_of(verdict.number)
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed(code: int) -> None:
     async def scenario(there: Receiver) -> None:
