@@ -16,8 +16,7 @@ from ..session import Session
 from ..values import plain as plain_value
 from ..values import read_json, write_json
 from .events import delivery_of, read_events
-from .known import known
-from .reading import Row
+from .reading import Row, known
 from .shown import shown
 from .since import now, read_start
 

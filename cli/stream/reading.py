@@ -1,10 +1,11 @@
-"""Changes as rows, from wherever they can be had.
+"""Changes as rows, and what triggers and tables there are, from wherever that can be had.
 
-a server      its feed, page by page; what that does not keep is folded out of the log, where it is a folder here
+a server      its feed, page by page; of tables that it keeps none for, its log, where that is a folder here
 a folder      the log itself, folded from its beginning: any change of any table that there ever was
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Protocol
 
 import orjson
@@ -41,9 +42,13 @@ class Reading(Protocol):
 
 def reading_of(session: Session, tables: list[str], start: Start, chosen: Row) -> Reading:
     """The feed of the server; of a folder that nobody serves, its log."""
-    if is_address(session.settings.db) or session.url is not None:
+    if _is_served(session):
         return Served(session, tables, start, chosen)
     return Folded(session, open_log(session.folder), tables, start, chosen)
+
+
+def _is_served(session: Session) -> bool:
+    return is_address(session.settings.db) or session.url is not None
 
 
 class Served:
@@ -127,3 +132,72 @@ class Folded:
             pass
         if self._start["At"] == "SNAPSHOT":
             yield from past.items()
+
+
+class Known(Protocol):
+    """What a database knows of its triggers and tables."""
+
+    def settings(self, name: str) -> Row:
+        """All settings of a trigger.
+
+        Raises:
+            CommandError: There is none of that name.
+        """
+        ...
+
+    def keys(self, table: str) -> list[str]:
+        """The key attributes of a table, partition key first; [] if there is none of that name."""
+        ...
+
+    def rows(self, tables: list[str], start: Start) -> Iterable[Row]:
+        """The changes of tables from a place up to now."""
+        ...
+
+
+def known(session: Session) -> Known:
+    """The same: from the server; of a folder that nobody serves, from its log."""
+    return _Asked(session) if _is_served(session) else _Read(session)
+
+
+class _Asked:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def settings(self, name: str) -> Row:
+        settings: Row = self._session.client.admin("DescribeSubscription", {"Name": name})["Settings"]
+        return settings
+
+    def keys(self, table: str) -> list[str]:
+        try:
+            return self._session.shape(table).key_names()
+        except ServerError as failure:
+            if failure.code is not ExitCode.NOT_FOUND:
+                raise
+            return []
+
+    def rows(self, tables: list[str], start: Start) -> Iterable[Row]:
+        return Served(self._session, tables, start, {}).rows(follow=False)
+
+
+class _Read:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._log = open_log(session.folder)
+        self._past = Past(self._log)
+        deque(self._past.changes(), maxlen=0)
+
+    def settings(self, name: str) -> Row:
+        try:
+            return self._past.subscriptions[name].settings
+        except KeyError:
+            raise CommandError(
+                f"there is no trigger {name} in {self._session.settings.db}; `foldb trigger list` names those that "
+                "there are",
+                ExitCode.NOT_FOUND,
+            ) from None
+
+    def keys(self, table: str) -> list[str]:
+        return self._past.key_names(table)
+
+    def rows(self, tables: list[str], start: Start) -> Iterable[Row]:
+        return Folded(self._session, self._log, tables, start, {}).rows(follow=False)

@@ -6,6 +6,7 @@ Nothing of it is remembered: no mark moves, no letter is written. The database n
 """
 
 import asyncio
+import logging
 import os
 import sys
 import tempfile
@@ -33,8 +34,7 @@ from ..values import read_json
 from . import declare
 from .chosen import Events, Names, Pattern, Tables, Values, When, choice
 from .events import batches, delivery_of, read_events
-from .known import Known, known
-from .reading import Row
+from .reading import Known, Row, known
 from .shown import shown
 from .since import now
 
@@ -189,7 +189,8 @@ async def _call(
     webhooks: tuple[str, ...],
     url: str,
 ) -> None:
-    """Make the calls, one after the other."""
+    """Make the calls, one after the other; what they print is said, as a server would."""
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="foldb-test-") as scratch:
         surroundings = Surroundings(
             loop=asyncio.get_running_loop(),

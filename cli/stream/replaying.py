@@ -54,8 +54,8 @@ def replay(
         f"{counted(counts['Keys'], 'key')}?"
     )
     begun = session.client.admin("ReplaySubscription", request | {"DryRun": False})
-    session.output.row(told | {"replay": begun["Name"]})
-    session.output.say(f"`foldb trigger show {begun['Name']}` tells how far it is")
+    session.output.row(told | {"replay": begun["Replay"]})
+    session.output.say(f"`foldb trigger show {begun['Replay']}` tells how far it is")
 
 
 def _key(session: Session, name: str, text: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ CreateSubscription    {"Name", the settings of model/subscriptions}     UpdateSu
 ListSubscriptions     {}                                                DescribeSubscription {"Name"}
 PauseSubscription     {"Name", "Drain"?}    ResumeSubscription {"Name"}    RemoveSubscription {"Name"}
 ResetSubscription     {"Name", "Start"}
-ReplaySubscription    {"Name", "From", "To"?, "Key"?, "DryRun"?}  ──►  {"Name"}, or {"Calls", "Changes", "Keys"}
+ReplaySubscription    {"Name", "From", "To"?, "Key"?, "DryRun"?}  ──►  {"Replay"}, or {"Calls", "Changes", "Keys"}
 Settle                {"TimeoutMs"}  ──►  {"Settled", "Why"?}
 
 They answer with the subscription as it is then, {"Name", "Status", "Settings", "Marks", ...}; Describe also with its
@@ -91,7 +91,7 @@ def replay(node: "Node", body: dict[str, Any], reply: Reply) -> None:
             "ReplaySubscription takes a Key, as items have it, and DryRun, which is true or false"
         )
     end = None if body.get("To") is None else read_end(node, body["To"])
-    done = _answering(reply, lambda answer: answer)
+    done = _answering(reply, lambda answer: {"Replay": answer["Name"]} if "Name" in answer else answer)
 
     def begin(after: After | RequestError) -> None:
         if isinstance(after, RequestError):
