@@ -3,6 +3,8 @@
 from ipaddress import ip_address
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from foldb.model.errors import ValidationError
 from foldb.streams.sinks.http.targets import Target, may_be_called, networks_of, target_of
@@ -130,3 +132,20 @@ def test_a_url_that_could_mean_something_else_is_refused(url: str) -> None:
 )
 def test_a_url_is_read_into_where_to_connect_and_what_to_ask_for(url: str, target: Target) -> None:
     assert target == target_of(url)
+
+
+@given(
+    st.one_of(
+        st.text(max_size=60),
+        st.text(max_size=40).map("http://".__add__),
+        st.from_regex(r"https?://[!-~]{0,40}"),
+    )
+)
+def test_whatever_is_given_as_a_url_is_read_or_refused(text: str) -> None:
+    try:
+        target = target_of(text)
+    except ValidationError:
+        return
+    assert target.path.startswith("/")
+    assert not set(" \r\n\t\0") & set(target.path + target.authority + target.host)
+    assert "@" not in target.authority

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from foldb.materializer.fold.outcomes import place_of
 from foldb.model.errors import ValidationError
@@ -189,6 +191,18 @@ def test_every_other_answer_is_a_failure_that_may_say_when_to_come_again(
         assert expected == await call(there)
 
     run(scenario)
+
+
+@given(
+    st.one_of(
+        st.text(max_size=40),
+        st.from_regex(
+            r"\A[A-Z][a-z]{2}, [0-9]{1,9} [A-Z][a-z]{2} [0-9]{1,9} [0-9:]{1,9} [A-Z+0-9-]{1,5}\Z"
+        ),
+    )
+)
+def test_whatever_retry_after_says_nobody_waits_longer_than_an_hour(text: str) -> None:
+    assert 0 <= (webhook.retry_after(text, NOW) or 0) <= 3600
 
 
 def test_gone_ends_the_subscription() -> None:
