@@ -64,7 +64,8 @@ class Channel:
         if change.time >= self._roll_ms or label != self._stream:
             self._begin_shard(change, window)
         self.recent.append(change)
-        size = CHANGE_BYTES + images_of(change)
+        old, new = change.old, change.new
+        size = CHANGE_BYTES + (0 if old is None else len(old)) + (0 if new is None else len(new))
         self.recent_bytes += size
         self.unsent_bytes += size
 

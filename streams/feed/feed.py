@@ -98,19 +98,26 @@ class Feed:
         windows = state.streams
         if not windows or self._next_offset <= self._storing.through:
             return
-        touched: Channel | None = None
+        table = -1
+        channel: Channel | None = None
+        window: Window | None = None
+        is_last = False  # whether the changes that follow are in the same window
         for change in changes(outcomes, windows, state.partition, state.partitions):
-            number = change.sequence_number
-            window = _window_of(windows[change.table], number)
+            if change.table != table:
+                table, is_last = change.table, False
+            if not is_last:
+                number = change.sequence_number
+                window = _window_of(windows[table], number)
+                is_last = all(each.begun < number and each.is_open for each in windows[table])
             if window is None:
                 continue
-            if touched is None or touched.table != change.table:
-                if touched is not None:
-                    self._storing.look(touched)
-                touched = self._channels.get(change.table) or self._storing.channel(change.table)
-            touched.take(change, window)
-        if touched is not None:
-            self._storing.look(touched)
+            if channel is None or channel.table != table:
+                if channel is not None:
+                    self._storing.look(channel)
+                channel = self._channels.get(table) or self._storing.channel(table)
+            channel.take(change, window)
+        if channel is not None:
+            self._storing.look(channel)
             self._storing.come_again(self._next_offset)
         self._waits.look()
 
@@ -157,7 +164,8 @@ class Feed:
         end = self._end if request.until is None else min(self._end, request.until)
         page = Changes(found, max(after, end), kept_after, True, self._state.log_time)
         is_over = request.until is not None and page.next >= request.until
-        if found or is_over or not request.wait_ms or not self._waits.add(request, done, wait):
+        has_gap = request.after < kept_after  # which whoever asks is to know at once
+        if found or is_over or has_gap or not request.wait_ms or not self._waits.add(request, done, wait):
             self._tell(done, page)
 
     def _read_stored(self, request: ReadChanges, channel: Channel, done: OnFed) -> None:

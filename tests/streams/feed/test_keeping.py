@@ -1,0 +1,173 @@
+"""What is kept on a disk, and what becomes of it when somebody else has been there."""
+
+import random
+
+import pytest
+
+from foldb.materializer.feed import CountChanges, FindNumber, ReadChanges
+from foldb.model.errors import InternalServerError
+from foldb.streams.feed import segments, storing
+from tests.log.fake_disk import FakeDisk
+from tests.streams.feed.life import CHANGES, FOLDER, Life
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storing, "SEND_BYTES", 2000)
+    monkeypatch.setattr(storing, "LEAST_BYTES", 4000)
+    monkeypatch.setattr(segments, "BLOCK_BYTES", 1000)
+
+
+@pytest.fixture
+def life() -> Life:
+    """A table with so many changes that most are in segments alone, all of them marked."""
+    life = Life(random.Random(1), retention_ms=0)
+    table = life.create("T")
+    for n in range(120):
+        life.now += 10
+        life.write(table, (f"k{n % 7}", {"n": {"N": str(n)}, "x": {"S": "x" * 100}}))
+        life.writing.run()
+    life.loop.advance(storing.MARK_S)
+    life.writing.run()
+    return life
+
+
+def files(disk: FakeDisk) -> list[str]:
+    return [name for name in disk.names(CHANGES) if name.endswith(".avro")]
+
+
+def table_of(life: Life) -> int:
+    [table] = life.books.items
+    return table
+
+
+def test_segments_are_several_and_memory_holds_the_newest_alone(life: Life) -> None:
+    [channel] = life.feed._channels.values()
+
+    assert len(files(life.disk)) > 3
+    assert len(channel.recent) < 30
+    life.check()
+
+
+def test_a_start_goes_on_where_the_mark_is(life: Life) -> None:
+    life.check()
+    life.snapshot()
+    life.kill()
+
+    assert life.folded_from == life.log.end(0)
+    life.check()
+
+
+def test_a_snapshot_beyond_the_mark_is_passed_over(life: Life) -> None:
+    """Its state knows nothing of changes that were in memory alone when the process died."""
+    life.snapshot()
+    before = life.log.end(0)
+    life.write(table_of(life), ("late", {}))
+    life.snapshot()
+    life.kill()
+
+    assert before == life.folded_from
+    life.check()
+
+
+def test_without_a_stream_the_newest_snapshot_is_taken_whatever_is_marked() -> None:
+    life = Life(random.Random(1))
+    table = life.create("T", stream=False)
+    life.write(table, ("a", {}))
+    life.snapshot()
+    life.kill()
+
+    assert life.folded_from == life.log.end(0)
+    assert CHANGES not in life.disk.folders
+
+
+@pytest.mark.parametrize("place", [0, 2, -1], ids=["oldest", "middle", "newest"])
+def test_a_segment_that_somebody_removed_is_made_anew(place: int, life: Life) -> None:
+    life.check()
+    life.snapshot()
+    life.disk.remove(CHANGES / files(life.disk)[place])
+    life.kill()
+
+    assert 0 == life.folded_from
+    life.check()
+
+
+def test_the_changes_of_another_log_are_not_believed(life: Life) -> None:
+    mark = CHANGES / "mark"
+    data = bytes(life.disk.names_cached[mark].cached)
+    life.disk.replace(mark, data.replace(b"6c6c6c6c", b"6d6d6d6d", 1))
+    life.kill()
+    life.check()
+
+
+def test_a_log_that_ends_before_the_mark_was_restored_and_is_the_truth(life: Life) -> None:
+    """Somebody put back an older copy of the log, and left what is derived."""
+    other = Life(random.Random(1), retention_ms=0)
+    other.create("T")
+    for path, node in life.disk.names_cached.items():
+        if path.parent == CHANGES:
+            other.disk.folders.add(CHANGES)
+            other.disk.names_cached[path] = node
+    other.kill()
+    other.check()
+
+
+def test_damage_in_the_middle_is_an_error_and_never_a_change(life: Life) -> None:
+    path = CHANGES / files(life.disk)[1]
+    data = bytearray(life.disk.names_cached[path].cached)
+    data[-200] ^= 1
+    life.disk.replace(path, bytes(data))
+    answers: list[object] = []
+
+    after = 0
+    while not answers or not isinstance(answers[-1], InternalServerError):
+        request = ReadChanges(table_of(life), after, limit=3)
+        life.partition.feed(request, lambda answer, _: answers.append(answer))
+        life.reading.run()
+        after = getattr(answers[-1], "next", 0)
+
+    life.disk.remove(path)
+    life.kill()
+    life.check()
+
+
+def test_numbers_are_found_and_changes_counted_in_segments_too(life: Life) -> None:
+    table = table_of(life)
+    found, _ = life.read_all(table, life.books.labels[table])
+
+    for place in (0, 1, 40, 77, 119):
+        change = found[place]
+        before = life.ask(FindNumber(table, change.time)).after
+        count = life.ask(CountChanges(table, change.sequence_number))
+        assert (before == found[place - 1].sequence_number) if place else before < change.sequence_number
+        assert len(found) - place - 1 == count.changes
+        assert count.oldest_ms == (found[place + 1].time if place + 1 < len(found) else None)
+
+
+def test_a_disk_that_takes_nothing_costs_the_oldest_changes_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Until the next start, which makes them anew: the log has them."""
+    monkeypatch.setattr(storing, "_LOSE_TIMES", 2)
+    life = Life(random.Random(1), retention_ms=0)
+    table = life.create("T")
+
+    def full(call: str, path: object) -> None:
+        if CHANGES in getattr(path, "parents", ()):
+            raise OSError(28, "No space left on device")
+
+    life.disk.hook = full
+    for n in range(60):
+        life.write(table, (f"k{n}", {"x": {"S": "x" * 200}}))
+        life.writing.run()
+    label = life.books.labels[table]
+    found, kept_after = life.read_all(table, label)
+
+    assert 0 < len(found) < 60
+    assert kept_after < found[0].sequence_number
+    assert [f"k{n}".encode() for n in range(60 - len(found), 60)] == [change.pk for change in found]
+
+    life.disk.hook = lambda call, path: None
+    life.kill()
+    life.check()
+    assert FOLDER in life.disk.folders
