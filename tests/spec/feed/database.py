@@ -154,7 +154,11 @@ class Database:
         """So many changes of a table in foldb's own words, once there are so many."""
 
         def read() -> list[dict[str, Any]]:
-            told = self.operate("Changes", TableNames=[table.name], **request)["Changes"]
+            told: list[dict[str, Any]] = []
+            page = self.operate("Changes", TableNames=[table.name], **request)
+            while page["Changes"]:
+                told += page["Changes"]
+                page = self.operate("Changes", TableNames=[table.name], After=page["Next"])
             return told if len(told) >= count else []
 
         found: list[dict[str, Any]] = until(read)
