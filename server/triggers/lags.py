@@ -59,8 +59,10 @@ async def reach(
                 while not reaching.done() and triggers.running.get(subscription.name) is running:
                     await asyncio.wait((reaching,), timeout=_STILL_S)
             finally:
+                is_there = reaching.done()
                 reaching.cancel()
-            if reaching.done() and not reaching.cancelled():
+            if is_there:
+                reaching.result()
                 return had_to_wait or running.dispatcher.figures.handled > handled
         elif await is_reached(node, subscription, numbers):
             return had_to_wait
