@@ -82,8 +82,10 @@ class LetterTable:
             await self._put(item_of(letter, self._subscription), _ABSENT)
 
     async def all(self) -> list[Item]:
-        """Every letter, those of one key in their order."""
+        """Every letter, those of one key in their order; none where nobody has made the table."""
         found: list[Item] = []
+        if not self._is_there:
+            return found
         start = None
         while True:
             request = ScanRequest(self._id, None, start=start, consistent=True)
@@ -96,6 +98,8 @@ class LetterTable:
 
     async def of_key(self, key: str, limit: int | None = None) -> list[Item]:
         """The letters of one key, in order."""
+        if not self._is_there:
+            return []
         request = QueryRequest(self._id, None, key.encode(), b"", None, limit=limit, consistent=True)
         return [orjson.loads(item) for item in (await page_of(self._node, request)).items]
 
@@ -139,6 +143,10 @@ class LetterTable:
         definition = table.definition
         pk, sk = definition.key.pk(payload["keys"]["M"]), definition.key.sk(payload["keys"]["M"])
         return None if pk is None or sk is None else (definition.id, pk, sk)
+
+    @property
+    def _is_there(self) -> bool:
+        return self._node.state.table_named(self._table) is not None
 
     @property
     def _id(self) -> int:
