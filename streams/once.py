@@ -18,13 +18,12 @@ A block costs twice what its writes cost, holds 99 of them, and keeps one small 
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from typing import Any, Final
 
 from .children.change import Change, PlainItem
-
 
 WRITES_MOST: Final = 99
 _KEY: Final = "key"
@@ -135,13 +134,11 @@ def _is_there(client: Any, table: str) -> bool:
 
 
 def _make(client: Any, table: str) -> None:
-    try:
+    with suppress(client.exceptions.ResourceInUseException):  # another lane was faster
         client.create_table(
             TableName=table,
             AttributeDefinitions=[{"AttributeName": _KEY, "AttributeType": "S"}],
             KeySchema=[{"AttributeName": _KEY, "KeyType": "HASH"}],
             BillingMode="PAY_PER_REQUEST",
         )
-    except client.exceptions.ResourceInUseException:
-        pass  # another lane was faster
     client.get_waiter("table_exists").wait(TableName=table, WaiterConfig={"Delay": 1})

@@ -1,0 +1,138 @@
+"""Writes of a trigger into foldb's own tables, each of which counts once however often a change is delivered."""
+
+from typing import Any
+
+import boto3
+import pytest
+
+import foldb
+from foldb import Change, once
+from foldb.streams.once import WRITES_MOST, Writes, mark_table
+from tests.streams.children.working import Folder
+from tests.tables import table_request
+
+COUNT = """
+import os, random
+from pathlib import Path
+import boto3
+from foldb import Change, once, trigger
+
+totals = boto3.resource("dynamodb").Table("Totals")
+
+def dies_once(change):
+    # After it has written and before it has said so: that the change is delivered again cannot be known from outside.
+    died = Path(os.environ["OUT"] + f".{change.number}")
+    if not died.exists():
+        died.touch()
+        os._exit(1)
+
+@trigger("Orders", backoff="0s..0s")
+def counted_once(change: Change) -> None:
+    with once(change) as writes:
+        writes.update(TableName="Totals", Key={"name": "once"}, UpdateExpression="ADD n :n",
+                      ExpressionAttributeValues={":n": change.new["n"]})
+    if change.new["n"] % 4 == 0:
+        dies_once(change)
+
+@trigger("Orders", backoff="0s..0s")
+def counted(change: Change) -> None:
+    totals.update_item(Key={"name": "often"}, UpdateExpression="ADD n :n",
+                       ExpressionAttributeValues={":n": change.new["n"]})
+    if change.new["n"] % 4 == 0:
+        dies_once(change)
+"""
+
+
+def test_a_trigger_that_dies_after_its_write_has_written_once(folder: Folder) -> None:
+    """The same trigger without `once` counts again what is delivered again: the test would notice."""
+    folder.write("app.py", COUNT)
+    with foldb.serve(triggers=folder.path) as server:
+        resource = boto3.resource("dynamodb", **server.boto3)
+        resource.create_table(**table_request("Totals", "name:S"))
+        orders = resource.create_table(**table_request("Orders", "id:S"))
+        for n in range(12):
+            orders.put_item(Item={"id": f"o-{n % 5}", "n": n})
+        server.settle(60)
+        totals = {item["name"]: item["n"] for item in resource.Table("Totals").scan()["Items"]}
+        resource.meta.client.close()
+
+    assert totals["once"] == sum(range(12))
+    assert totals["often"] > sum(range(12))
+
+
+@pytest.fixture
+def dynamodb_with_tables(dynamodb: Any) -> Any:
+    for name in ("a", "b"):
+        dynamodb.resource.create_table(**table_request(f"table-{name}", "id:S"))
+    return dynamodb
+
+
+def change(number: int, key: Any = "k") -> Change:
+    return Change("INSERT", {"id": key}, table="Orders", number=number, subscription="orders")
+
+
+def test_all_writes_of_a_block_happen_or_none(dynamodb_with_tables: Any) -> None:
+    resource = dynamodb_with_tables.resource
+
+    def one_cannot_be() -> None:
+        with once(change(1), resource=resource) as writes:
+            writes.put(TableName="table-a", Item={"id": "x"})
+            writes.check(TableName="table-b", Key={"id": "y"}, ConditionExpression="attribute_exists(id)")
+
+    def one_is_never_asked_for() -> None:
+        with once(change(1), resource=resource) as writes:
+            writes.put(TableName="table-a", Item={"id": "x"})
+            raise ZeroDivisionError
+
+    with pytest.raises(resource.meta.client.exceptions.TransactionCanceledException):
+        one_cannot_be()
+    with pytest.raises(ZeroDivisionError):
+        one_is_never_asked_for()
+
+    assert resource.Table("table-a").scan()["Count"] == 0
+    assert resource.Table(mark_table("orders")).scan()["Count"] == 0
+
+
+def test_a_change_counts_once_and_a_later_one_of_the_item_again(dynamodb_with_tables: Any) -> None:
+    resource = dynamodb_with_tables.resource
+
+    def add(number: int, key: str = "k") -> None:
+        with once(change(number, key), resource=resource) as writes:
+            writes.update(
+                TableName="table-a",
+                Key={"id": "n"},
+                UpdateExpression="ADD n :one",
+                ExpressionAttributeValues={":one": 1},
+            )
+
+    for number, key in ((5, "k"), (5, "k"), (7, "k"), (5, "k"), (7, "k"), (5, "other")):
+        add(number, key)
+
+    assert resource.Table("table-a").get_item(Key={"id": "n"})["Item"]["n"] == 3
+
+
+def test_a_table_that_is_not_there_is_told(dynamodb_with_tables: Any) -> None:
+    resource = dynamodb_with_tables.resource
+
+    for _ in range(2):
+        with (
+            pytest.raises(resource.meta.client.exceptions.ResourceNotFoundException),
+            once(change(1), resource=resource) as writes,
+        ):
+            writes.put(TableName="missing", Item={"id": "x"})
+
+
+def test_a_block_without_writes_costs_nothing(dynamodb_with_tables: Any) -> None:
+    with once(change(1), resource=dynamodb_with_tables.resource):
+        pass
+
+    assert mark_table("orders") not in dynamodb_with_tables.client.list_tables()["TableNames"]
+
+
+def test_a_block_holds_what_a_transaction_does_besides_its_mark() -> None:
+    writes = Writes()
+    for _ in range(WRITES_MOST):
+        writes.put(TableName="table-a", Item={"id": "x"})
+
+    with pytest.raises(ValueError, match="99 writes"):
+        writes.put(TableName="table-a", Item={"id": "x"})
