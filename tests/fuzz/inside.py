@@ -13,6 +13,7 @@ from foldb.server.dispatch import dispatch
 from foldb.server.node import Node
 from foldb.server.reply import Reply
 from foldb.server.settings import Settings
+from foldb.streams.feed.work import AtOnce
 from tests.materializer.fake_loop import FakeLoop
 
 API = b"DynamoDB_20120810."
@@ -30,6 +31,8 @@ class Inside:
             random_bytes=random.Random(0).randbytes,
             on_fatal=raise_it,
         )
+        for hosted in self.node.partitions.hosted.values():
+            hosted.feed.serve(AtOnce(), AtOnce())
 
     def ask(self, operation: str, body: Any) -> tuple[int, Any]:
         """What a request is answered: once, by the time that nothing is left to do."""

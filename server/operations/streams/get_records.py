@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....materializer.feed import Changes, FeedAnswer, ListShards, ReadChanges, Shards
 from ....materializer.fold.feed.windows import Window
+from ....materializer.fold.outcomes import Change
 from ....materializer.partition import Place
 from ....model.errors import RequestError, TrimmedDataAccessError, ValidationError
 from ....streams.feed.shards import nth_of
@@ -54,9 +55,9 @@ def _answer(
     if iterator.after < answer.kept_after and not iterator.horizon:
         reply.error(TrimmedDataAccessError(), place)
         return
-    own = [
-        each for each in answer.changes if nth_of(each.time, window.label, window.shard_ms) == iterator.nth
-    ]
+    own = answer.changes
+    if own and _nth(window, own[-1]) != iterator.nth:
+        own = [each for each in own if _nth(window, each) == iterator.nth]
     view = _view(node, window)
     record = node.records.of
     records = b",".join([record(Delivery(each, iterator.partition, view)) for each in own])
@@ -80,6 +81,10 @@ def _answer(
             go_on(place)
 
     node.partitions_of_feed()[iterator.partition].feed(ListShards(window.table, window.label), listed)
+
+
+def _nth(window: Window, change: Change) -> int:
+    return nth_of(change.time, window.label, window.shard_ms)
 
 
 def _go_on(node: "Node", iterator: ShardIterator, records: bytes, reply: Reply, place: Place) -> None:
