@@ -14,7 +14,7 @@ of the block's bytes before it. Any Avro tool reads this; here it is written and
 
 import json
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -113,26 +113,20 @@ def block(changes: Sequence[Change], shard: int, marker: bytes) -> bytes:
     """The block that holds `changes`, all of one stream and one shard."""
     parts: list[bytes] = []
     add = parts.extend
-    shard_bytes = long(shard)
     offset_before = time_before = stream_before = -1
-    offset_bytes = time_bytes = stream_bytes = b""
+    offset_bytes = rest_bytes = b""
     for change in changes:
         offset, place = divmod(change.sequence_number - _BASE, _PLACES)
         if offset != offset_before:
             offset_before, offset_bytes = offset, long(offset)
-        if change.time != time_before:
-            time_before = change.time
-            time_bytes = long(time_before)
-        if change.stream != stream_before:
-            stream_before = change.stream
-            stream_bytes = long(stream_before)
+        if change.time != time_before or change.stream != stream_before:
+            time_before, stream_before = change.time, change.stream
+            rest_bytes = long(time_before) + long(stream_before) + long(shard)
         add(
             (
                 offset_bytes,
-                long(place),
-                time_bytes,
-                stream_bytes,
-                shard_bytes,
+                _place(place),
+                rest_bytes,
                 sized(change.pk),
                 sized(change.sk),
                 optional(change.old),
@@ -146,6 +140,12 @@ def block(changes: Sequence[Change], shard: int, marker: bytes) -> bytes:
     body = b"".join(parts)
     body += _CHECKED + long(crc32(body))
     return b"".join((long(len(changes)), long(len(body)), body, marker))
+
+
+@lru_cache(8192)
+def _place(place: int) -> bytes:
+    """The first changes of commands are those that there are most of."""
+    return long(place)
 
 
 def _tx(tx: Tx) -> bytes:

@@ -8,10 +8,8 @@ again, because it or its process was gone meanwhile, it asks for from where it w
 
 import logging
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -30,6 +28,7 @@ from ...model.errors import FoldbError, InternalServerError
 from .channel import fill
 from .encoding import Owner
 from .historian import Job, Readable, Task, Told, make
+from .scratch import scratch
 from .segments import Blocks, Segments
 from .work import Deliver, Work
 
@@ -64,10 +63,9 @@ class Histories:
         self._folder = folder
         self._log_id = log_id
         self._reading = reading
+        self._open: set[History] = set()
         self._made: set[History] = set()
         self._waiting: deque[History] = deque()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
 
     def changes(self, partition: int, table: int, after: int, until: int) -> "History":
         """The changes of a table with after < number <= until, whether its stream was enabled or not."""
@@ -83,17 +81,13 @@ class Histories:
     def close(self) -> None:
         """Make no more."""
         self._waiting.clear()
-        for history in list(self._made):
+        for history in list(self._open):
             history.close()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _begin(self, task: Task) -> "History":
-        if self._folder is not None:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="foldb-past-", dir=self._folder))
         owner = Owner(self._log_id, task.partition, task.table)
-        history = History(task, folder, owner, self._reading, self._ended)
+        history = History(task, scratch(self._folder), owner, self._reading, self._ended)
+        self._open.add(history)
         self._waiting.append(history)
         self._next()
         return history
@@ -107,17 +101,29 @@ class Histories:
     def _ended(self, history: "History") -> None:
         """It takes nobody's turn any more."""
         self._made.discard(history)
+        if history.is_closed:
+            self._open.discard(history)
         with suppress(ValueError):
             self._waiting.remove(history)
         self._next()
 
 
 class History:
-    """One stretch of the past, read as a feed is; it answers when there is something, or all was read."""
+    """One stretch of the past, read as a feed is; it answers when there is something, or all was read.
+
+    Attributes:
+        is_closed: Whether nobody reads it any more.
+    """
 
     def __init__(
-        self, task: Task, folder: Path, owner: Owner, reading: Work, ended: Callable[["History"], None]
+        self,
+        task: Task,
+        place: tuple[Path, Callable[[], None]],
+        owner: Owner,
+        reading: Work,
+        ended: Callable[["History"], None],
     ) -> None:
+        folder, self._remove = place
         self._task = task
         self._folder = folder
         self._reading = reading
@@ -128,7 +134,7 @@ class History:
         self._last = task.after  # the highest number that can be read
         self._error: Exception | None = None
         self._waits: list[tuple[ReadChanges, OnFed]] = []
-        self._is_closed = False
+        self.is_closed = False
 
     def begin(self, maker: Maker) -> None:
         """Have it made."""
@@ -139,7 +145,7 @@ class History:
 
         Whatever `wait_ms` says, it is waited until there is something.
         """
-        if self._error is not None or self._is_closed:
+        if self._error is not None or self.is_closed:
             done(InternalServerError(), self._place)
         elif request.after < self._last:
             self._reading.do(lambda: self._page(request), lambda page: self._answer(request, page, done))
@@ -150,12 +156,12 @@ class History:
 
     def close(self) -> None:
         """Nobody reads it any more: what is made is given up and removed."""
-        if not self._is_closed:
-            self._is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
             self._stop()
             self._look_again()
             self._ended(self)
-            self._reading.do(lambda: shutil.rmtree(self._folder, ignore_errors=True), lambda _: None)
+            self._reading.do(self._remove, lambda _: None)
 
     def _page(self, request: ReadChanges) -> tuple[list[Change], bool]:
         page: list[Change] = []
@@ -183,7 +189,7 @@ class History:
         return Position(self._task.partition, -1)
 
     def _tell(self, told: Told | Exception) -> None:
-        if self._is_closed:
+        if self.is_closed:
             return
         if isinstance(told, Exception):
             logger.error("the past of table %d could not be read: %s", self._task.table, told)

@@ -7,8 +7,7 @@ All of it can be removed at any time while nobody serves: the next start makes i
 """
 
 import logging
-import shutil
-import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ from ...log.local.disk import Disk, SystemDisk
 from ...materializer.fold.state import PartitionState
 from .encoding import DamagedError, Owner
 from .mark import Mark, read_mark, remove_mark, write_mark
+from .scratch import scratch
 from .segments import SEGMENT_BYTES, Blocks, Extent, Segments
 
 FOLDER: Final = "changes"
@@ -66,6 +66,7 @@ class Keeping:
         self._segment_bytes = segment_bytes
         self._blocks = Blocks()
         self._temporary: Path | None = None
+        self._remove_temporary: Callable[[], None] = lambda: None
 
     def open(self, end: int) -> None:
         """Find what the last start has left; `end` is where the log ends."""
@@ -157,8 +158,7 @@ class Keeping:
         """Let go of all files, and of a temporary folder."""
         for each in segments.values():
             each.close()
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        self._remove_temporary()
 
     def _owner(self, table: int) -> Owner:
         return Owner(self._log_id, self._partition, table)
@@ -167,7 +167,7 @@ class Keeping:
         if self._folder is not None:
             return self._folder
         if self._temporary is None:
-            self._temporary = Path(tempfile.mkdtemp(prefix="foldb-changes-"))
+            self._temporary, self._remove_temporary = scratch()
         return self._temporary
 
 

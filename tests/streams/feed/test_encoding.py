@@ -20,12 +20,12 @@ MARKER = HEADER[-encoding.MARKER_BYTES :]
 numbers = st.builds(
     sequence_number, st.integers(0, 10**17), st.integers(0, 9999), st.integers(0, 9999)
 ) | st.integers(1, 10**7)
-images = st.none() | st.binary(max_size=300)
+images = st.none() | st.binary(max_size=200)
 changes = st.builds(
     Change,
     st.just(OWNER.table),
-    st.binary(max_size=100),
-    st.binary(max_size=100),
+    st.binary(max_size=70),
+    st.binary(max_size=70),
     images,
     images,
     numbers,
@@ -35,7 +35,7 @@ changes = st.builds(
     st.integers(0, 2**45),
     st.booleans(),
 )
-blocks = st.lists(changes, min_size=1, max_size=20)
+blocks = st.lists(changes, min_size=1, max_size=5)
 
 
 @given(blocks, st.integers(0, 10**6))

@@ -1,6 +1,7 @@
 """What the feed does not keep comes from the log, and is read as the feed is."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from foldb.model.errors import RequestError
 from foldb.server.app import Serving
 from foldb.server.settings import Settings
 from foldb.streams.feed.history import History
+from foldb.streams.feed.scratch import scratch
 from tests.raw import ask
 from tests.tables import table_request
 
@@ -82,4 +84,20 @@ def test_changes_and_items_of_the_past_are_read_from_the_log(place: str, tmp_pat
 
     asyncio.run(live())
     if folder is not None:
-        assert not (folder / "changes" / "past").exists()
+        assert [] == list((folder / "changes" / "past").iterdir())
+
+
+def test_what_a_killed_process_has_left_is_removed_and_what_is_used_is_not(tmp_path: Path) -> None:
+    used, remove = scratch(tmp_path)
+    left = tmp_path / "foldb-changes-left"
+    left.mkdir()
+    (left / "1-0.avro").write_bytes(b"x")
+    for folder in (used, left):
+        os.utime(folder, (0, 0))
+
+    other, remove_other = scratch(tmp_path)
+
+    assert {used, other} == set(tmp_path.iterdir())
+    remove()
+    remove_other()
+    assert [] == list(tmp_path.iterdir())
