@@ -65,6 +65,10 @@ COMMANDS = {
     "cluster": Place(
         "admin.cluster:app", "Say which nodes share a log, who serves what, and what lags behind."
     ),
+    "upgrade": Place(
+        "admin.upgrade:upgrade",
+        "Let the log have what this release brings, once every node that shares it is of this release.",
+    ),
     "aws-config": Place(
         "admin.serve:aws_config",
         "Print settings that point boto3, the AWS CLI and Terraform at the database.",

@@ -37,7 +37,7 @@ def tail(
     end: Annotated[bool, typer.Option("-e", "--end", help="Stop at the end, as without -f.")] = False,
     format_: Annotated[
         str | None,
-        typer.Option("--format", metavar="TEXT", help="A line a change; the fields are listed below."),
+        typer.Option("--format", metavar="TEXT", help="A line a change; the fields are listed above."),
     ] = None,
     on: Events = None,
     when: When = None,
