@@ -1,5 +1,6 @@
 """Two nodes as processes on a real broker, asked by an SDK that nobody here wrote."""
 
+import itertools
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -72,6 +73,36 @@ def test_a_transaction_over_partitions_is_read_whole_at_the_other_node(nodes: No
         TransactItems=[{"Get": {"TableName": "Cars", "Key": {"pk": {"S": key}}}} for key in keys]
     )
     assert [item(key) for key in keys] == [response["Item"] for response in read["Responses"]]
+
+
+def test_a_stream_is_read_at_either_node_in_turn(nodes: Nodes) -> None:
+    """Where a reader stands is told by its iterator alone: what one node has given out, the other goes on with."""
+    one, two = map(client, nodes.urls)
+    stream = {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
+    one.create_table(**table_request("Told", "pk:S", "sk:N", StreamSpecification=stream))
+    for n in range(KEYS * 3):
+        key = {"pk": {"S": f"{n % KEYS}"}, "sk": {"N": f"{n // KEYS}"}}
+        (one, two)[n % 2].put_item(TableName="Told", Item=key)
+    readers = [boto3.client("dynamodbstreams", endpoint_url=url, **SIGNS) for url in nodes.urls]
+    arn = one.describe_table(TableName="Told")["Table"]["LatestStreamArn"]
+
+    first, second = (each.describe_stream(StreamArn=arn)["StreamDescription"] for each in readers)
+    assert first == second
+    told: dict[str, list[int]] = {}
+    for shard in first["Shards"]:
+        at = readers[0].get_shard_iterator(
+            StreamArn=arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
+        )["ShardIterator"]
+        for reader in itertools.cycle(readers):
+            page = reader.get_records(ShardIterator=at, Limit=5)
+            at = page["NextShardIterator"]
+            for record in page["Records"]:
+                keys = record["dynamodb"]["Keys"]
+                told.setdefault(keys["pk"]["S"], []).append(int(keys["sk"]["N"]))
+            if not page["Records"]:
+                break
+
+    assert {f"{n}": [0, 1, 2] for n in range(KEYS)} == told
 
 
 @pytest.mark.spec("S23")
