@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from .triggers import Triggers
 
 _LOOK_S: Final = 1.0
+_TABLE_S: Final = 0.05
 _SOURCE: Final = Context("declared", source="trigger")
 _GONE: Final = "its declaration is gone from "
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("foldb.triggers")
 logger.setLevel(logging.INFO)  # whoever saves a file wants to see what became of it
 
 _Settings: TypeAlias = dict[str, Any]
@@ -58,6 +59,7 @@ class DeclaredTriggers:
         self._read_ms = node.clock()
         self._told: set[str] = set()
         self._begun: set[str] = set()
+        self._waited_for: set[str] = set()
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -77,6 +79,7 @@ class DeclaredTriggers:
             return  # whoever leads the catalog does it
         async with self._lock:
             await self._read()
+            self._waited_for.clear()
             for wanted in self._all_wanted():
                 await self._settle(wanted)
             for name in self._gone():
@@ -88,7 +91,14 @@ class DeclaredTriggers:
                 await self.look()
             except OSError as error:
                 self._tell(f"the folder of triggers cannot be read: {error}")
-            await asyncio.sleep(_LOOK_S)
+            await self._pause_between()
+
+    async def _pause_between(self) -> None:
+        """Wait a second, or until a table is there that a trigger waits for: then its changes come from the feed."""
+        for _ in range(round(_LOOK_S / _TABLE_S)):
+            await asyncio.sleep(_TABLE_S)
+            if any(self._node.state.table_named(table) for table in self._waited_for):
+                return
 
     async def _read(self) -> None:
         if self._found is not None and not self._declarations.changed():
@@ -130,6 +140,8 @@ class DeclaredTriggers:
             return
         tables = [self._node.state.table_named(table) for table in wanted.settings["TableNames"]]
         if not all(tables):
+            named = zip(wanted.settings["TableNames"], tables, strict=True)
+            self._waited_for.update(name for name, table in named if table is None)
             self._tell(f"trigger {name} waits for a table that is not there yet")
             return
         ids = [table.definition.id for table in tables if table is not None]

@@ -33,7 +33,7 @@ _STACKS_S: Final = 0.25
 # Frames of a stack that are the child's own.
 _OURS = re.compile(r'^  File "([^"]*/streams/children/inside/\w+\.py|<frozen runpy>)", line \d+ in ')
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("foldb.triggers")
 logger.setLevel(logging.INFO)  # what a trigger prints is for whoever sees the server's messages
 
 
@@ -139,12 +139,13 @@ class Child:
         """
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                process = await loop.run_in_executor(None, _spawn, theirs, environment, folder, memory_mb)
-            except BaseException:
-                ours.close()
-                raise
+        spawning = loop.run_in_executor(None, _spawn, theirs, environment, folder, memory_mb)
+        try:
+            process = await asyncio.shield(spawning)
+        except BaseException:
+            ours.close()
+            spawning.add_done_callback(_abandon)
+            raise
         reader, writer = await asyncio.open_unix_connection(sock=ours)
         assert process.stdout is not None
         return Child(process, reader, writer, Output(process.stdout.fileno(), name, loop))
@@ -233,20 +234,33 @@ class Child:
 def _spawn(
     channel: socket.socket, environment: Mapping[str, str], folder: Path, memory_mb: int
 ) -> subprocess.Popen[bytes]:
+    """Start the process, and close what is its alone."""
     limits: dict[str, Any] = {"memory_mb": memory_mb}
-    # -P: Python must not look for modules in the folder that it runs in. -u would be for what it prints; the
-    # environment says that, so that what it starts goes by it too.
+    # -P: Python must not look for modules in the folder that it runs in.
     command = [sys.executable, "-P", "-m", "foldb.streams.children.inside.child", str(channel.fileno())]
-    return subprocess.Popen(  # noqa: S603  our own command
-        [*command, json.dumps(limits)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=(channel.fileno(),),
-        env=dict(environment),
-        cwd=folder,
-        start_new_session=True,
-    )
+    with channel:
+        return subprocess.Popen(  # noqa: S603  our own command
+            [*command, json.dumps(limits)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(channel.fileno(),),
+            env=dict(environment),
+            cwd=folder,
+            start_new_session=True,
+        )
+
+
+def _abandon(spawning: "asyncio.Future[subprocess.Popen[bytes]]") -> None:
+    """End a process that nobody waits for any more: it came too late."""
+    if spawning.cancelled() or spawning.exception() is not None:
+        return
+    process = spawning.result()
+    assert process.stdout is not None
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.stdout.close()
+    spawning.get_loop().run_in_executor(None, process.wait)
 
 
 def _how(status: int) -> str:

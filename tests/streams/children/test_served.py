@@ -1,0 +1,206 @@
+"""Triggers of a folder, while a server runs them: files come, change, break and go."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+import foldb
+from foldb.embedded import Server
+from foldb.model.subscriptions import Subscription
+from tests.streams.children.working import Folder
+from tests.tables import table_request
+
+HEAD = "import os\nfrom pathlib import Path\nfrom foldb import Change, trigger\n"
+
+
+def saying(word: str, name: str = "f", **settings: Any) -> str:
+    """A file with a trigger that writes down the word and the item's id."""
+    given = "".join(f", {setting}={value!r}" for setting, value in settings.items())
+    return (
+        f"{HEAD}@trigger('Orders'{given})\ndef {name}(change: Change):\n"
+        f"    Path(os.environ['OUT']).open('a').write('{word}:' + change.keys['id'] + ' ')\n"
+    )
+
+
+class Serving:
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.resource = boto3.resource("dynamodb", **server.boto3)
+
+    def create(self, name: str = "Orders") -> None:
+        self.resource.create_table(**table_request(name, "id:S"))
+
+    def declare(self, folder: Folder, text: str) -> None:
+        """Save app.py, and have it seen."""
+        folder.write("app.py", text)
+        self.settle()
+
+    def put(self, key: str) -> None:
+        self.resource.Table("Orders").put_item(Item={"id": key})
+
+    def settle(self) -> None:
+        self.server.settle(60)
+
+    def subscription(self, name: str = "f") -> Subscription | None:
+        return self.server._serving.node.state.subscriptions.get(name)
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        ends = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < ends, "it did not come"
+
+
+@pytest.fixture
+def serving(folder: Folder) -> Iterator[Serving]:
+    with foldb.serve(triggers=folder.path) as server:
+        serving = Serving(server)
+        yield serving
+        serving.resource.meta.client.close()
+
+
+def test_a_trigger_is_called_for_what_was_written_since_it_was_declared(folder: Folder) -> None:
+    """Also where its table was not there yet: of that table it misses nothing."""
+    folder.write("app.py", saying("old"))
+    with foldb.serve(triggers=folder.path) as server:
+        serving = Serving(server)
+        serving.create()
+        serving.put("a")
+        serving.put("b")
+        serving.settle()
+        assert folder.out == "old:a old:b "
+        serving.resource.meta.client.close()
+
+
+def test_a_file_that_comes_later_is_called_for_what_comes_later(serving: Serving, folder: Folder) -> None:
+    serving.create()
+    serving.put("a")
+    folder.write("app.py", saying("new"))
+    serving.settle()
+    serving.put("b")
+    serving.settle()
+
+    assert folder.out == "new:b "
+
+
+def test_a_saved_file_is_what_runs_next(serving: Serving, folder: Folder) -> None:
+    serving.create()
+    serving.declare(folder, saying("old"))
+    serving.put("a")
+    serving.settle()
+    before = serving.subscription()
+    folder.write("app.py", saying("new", batch=7))
+    serving.put("b")
+    serving.settle()
+    serving.put("c")
+    serving.settle()
+    after = serving.subscription()
+
+    assert folder.out.split()[0] == "old:a"
+    assert folder.out.split()[-2:] == ["new:b", "new:c"]
+    assert before is not None
+    assert after is not None
+    assert (before.settings["BatchSize"], after.settings["BatchSize"]) == (100, 7)
+    serving.until(lambda: (serving.subscription() or after).version != before.version)
+
+
+def test_a_declaration_that_is_gone_pauses_and_one_that_comes_back_goes_on(
+    serving: Serving, folder: Folder
+) -> None:
+    serving.create()
+    serving.declare(folder, saying("old"))
+    serving.put("a")
+    serving.settle()
+    folder.write("app.py", HEAD)
+    serving.until(lambda: (found := serving.subscription()) is not None and found.status == "PAUSED")
+    paused = serving.subscription()
+    assert paused is not None
+    assert paused.reason == "its declaration is gone from app.py"
+
+    serving.put("b")
+    folder.write("app.py", saying("back"))
+    serving.settle()
+
+    assert folder.out == "old:a back:b "
+
+
+def test_a_file_that_breaks_leaves_its_triggers_as_they_are(
+    serving: Serving, folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    serving.create()
+    serving.declare(folder, saying("old"))
+    with caplog.at_level(logging.ERROR):
+        folder.write("app.py", saying("new") + "def (")
+        serving.put("a")
+        serving.settle()
+
+    assert folder.out == "old:a "
+    assert "app.py is left as it was: SyntaxError" in caplog.text
+    found = serving.subscription()
+    assert found is not None
+    assert found.status == "ACTIVE"
+
+
+def test_a_table_that_is_made_anew_has_its_trigger(serving: Serving, folder: Folder) -> None:
+    serving.create()
+    serving.declare(folder, saying("f"))
+    serving.put("a")
+    serving.settle()
+    serving.resource.Table("Orders").delete()
+    serving.create()
+    serving.put("b")
+    serving.settle()
+
+    assert folder.out == "f:a f:b "
+
+
+def test_a_subscription_made_by_hand_is_not_touched(
+    serving: Serving, folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder.write("hand.py", saying("hand", "other").replace("@trigger('Orders')\n", ""))
+    serving.create()
+    ran = __import__("tests.served", fromlist=["foldb"]).foldb(
+        "trigger", "add", "f", "--table", "Orders", "--python", "hand.py:other", "--db", serving.server.endpoint_url
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    with caplog.at_level(logging.WARNING):
+        folder.write("app.py", saying("declared"))
+        serving.put("a")
+        serving.settle()
+
+    assert folder.out == "hand:a "
+    assert "there is another subscription of that name" in caplog.text
+
+
+def test_a_server_that_starts_again_goes_on(folder: Folder, tmp_path: Path) -> None:
+    folder.write("app.py", saying("f"))
+    for key in ("a", "b"):
+        with foldb.serve(tmp_path / "data", triggers=folder.path) as server:
+            serving = Serving(server)
+            if key == "a":
+                serving.create()
+            serving.put(key)
+            serving.settle()
+            serving.resource.meta.client.close()
+
+    assert folder.out == "f:a f:b "
+
+
+def test_what_a_trigger_writes_says_which_trigger_wrote_it(serving: Serving, folder: Folder) -> None:
+    """Its SDK names it with every request: so the server knows how many triggers led to a write."""
+    serving.create()
+    serving.declare(
+        folder,
+        HEAD + "import boto3\n@trigger('Orders')\ndef f(change):\n"
+        "    Path(os.environ['OUT']).open('a').write(f'{change.depth}:{change.source} ')\n"
+        "    if change.depth < 3:\n"
+        "        boto3.resource('dynamodb').Table('Orders').put_item(Item={'id': str(change.depth)})\n",
+    )
+    serving.put("a")
+    serving.settle()
+
+    assert folder.out == "0:api 1:trigger 2:trigger 3:trigger "
