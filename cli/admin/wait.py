@@ -29,8 +29,8 @@ def wait(
     """Wait until a position is folded and the global indexes have it, or until triggers are done.
 
     With several partitions an index follows its table a little later. A program says the position of its last write
-    in the header `x-foldb-position` of a read; a script waits here. With --triggers one waits for what is called: also for
-    what triggers write meanwhile, and for what that calls.
+    in the header `x-foldb-position` of a read; a script waits here. With --triggers it is what is called that one waits
+    for: also for what triggers write meanwhile, and what that calls.
 
     Example: foldb wait 10482.3
     """

@@ -1,14 +1,18 @@
 """`foldb trigger replay`: deliver a stretch of history again, once it is known how much that is."""
 
-from typing import Annotated, Any
+import time
+from typing import Annotated, Any, Final
 
 import typer
 
 from ..failures import CommandError, ExitCode
 from ..output import counted
+from ..progress import progress
 from ..session import Session
 from ..values import read_item
 from .since import now, read_start, read_time
+
+_LOOK_S: Final = 0.2
 
 
 def replay(
@@ -27,6 +31,7 @@ def replay(
         str | None, typer.Option("--key", metavar="KEY", help="Only this item: its key, or a JSON object.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how much it would be.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")] = True,
 ) -> None:
     """Call a trigger again for what was changed before; the calls say that they are a replay.
 
@@ -54,8 +59,28 @@ def replay(
         f"{counted(counts['Keys'], 'key')}?"
     )
     begun = session.client.admin("ReplaySubscription", request | {"DryRun": False})
-    session.output.row(told | {"replay": begun["Replay"]})
-    session.output.say(f"`foldb trigger show {begun['Replay']}` tells how far it is")
+    ended = _watch(session, begun["Replay"], counts["Changes"]) if wait else {}
+    session.output.row(told | {"replay": begun["Replay"]} | ended)
+    session.output.say(f"`foldb trigger show {begun['Replay']}` tells of it")
+
+
+def _watch(session: Session, name: str, total: int) -> dict[str, Any]:
+    """Wait for the end of a replay, and show how far it is."""
+    shown = 0
+    try:
+        with progress(session.settings, session.output.stderr, name, total) as advance:
+            while True:
+                described = session.client.admin("DescribeSubscription", {"Name": name})
+                handled = min(described["Handled"], total)  # what a filter drops is handled, too
+                advance(handled - shown)
+                shown = handled
+                if described["Status"] != "ACTIVE":
+                    return {"status": described["Reason"], "dead": described["Dead"]}
+                time.sleep(_LOOK_S)
+    except KeyboardInterrupt as error:
+        raise CommandError(
+            f"interrupted; the replay goes on: `foldb trigger pause {name}` stops it", ExitCode.INTERRUPTED
+        ) from error
 
 
 def _key(session: Session, name: str, text: str) -> dict[str, Any]:

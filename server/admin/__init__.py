@@ -9,6 +9,7 @@ from .partition import partition
 from .rebuild import rebuild
 from .status import status
 from .streams import streams
+from .upgrade import upgrade
 from .wait import wait
 
 ADMIN: dict[str, Handler] = {
@@ -32,5 +33,6 @@ ADMIN: dict[str, Handler] = {
     "Status": status,
     "Streams": streams,
     "UpdateSubscription": subscriptions.update,
+    "Upgrade": upgrade,
     "Wait": wait,
 }

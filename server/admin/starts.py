@@ -134,7 +134,7 @@ def _found(
         if isinstance(answer, RequestError):
             return answer
         found = answer.after if start["At"] in ("NOW", "TIME") else answer.kept_after
-        if start["At"] == "TIME" and table and not _is_all_kept(node, table, start["Time"]):
+        if start["At"] == "TIME" and table != _NO_TABLE and not _is_all_kept(node, table, start["Time"]):
             found = 0  # it may be in the past that the feed does not keep: changes before the time are passed over
         after[number] = min(found, after.get(number, found))
     return after
@@ -142,6 +142,8 @@ def _found(
 
 def _is_all_kept(node: "Node", table: int, since_ms: int = 0) -> bool:
     """Whether the feed surely keeps all changes of a table since then, or all that it ever had."""
+    if table not in node.state.tables:
+        return False
     definition, retention = node.state.tables[table].definition, node.settings.stream_retention_ms
     stream = definition.stream
     begun = [each.created_ms for each in node.state.subscriptions.values() if table in each.table_ids]

@@ -97,17 +97,20 @@ def replay(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         if isinstance(after, RequestError):
             reply.error(after)
         else:
-            numbers = {str(number): str(each) for number, each in after.items()}
-            again({"Numbers": numbers})
+            again({"Numbers": {str(number): str(each) for number, each in after.items()}})
 
     def again(start: dict[str, Any]) -> None:
-        node.triggers.replay(name, start, end, key, dry_run, reply.context, done)
+        try:
+            node.triggers.replay(name, start, end, key, dry_run, reply.context, done)
+        except RequestError as error:  # it may be gone by now
+            reply.error(error)
 
+    tables = node.triggers.named(name).table_ids
     start = read_start(node, body.get("From"))
     if start["At"] == "TIME":
         again({"Time": start["Time"]})
     else:
-        resolve(node, node.triggers.named(name).table_ids, start, begin)
+        resolve(node, tables, start, begin)
 
 
 def settle(node: "Node", body: dict[str, Any], reply: Reply) -> None:

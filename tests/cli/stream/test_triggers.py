@@ -129,10 +129,10 @@ def test_a_replay_is_counted_before_anybody_is_called(shop: Shop) -> None:
     assert [] == shop.notes()
 
     begun = one(shop, *replay, "--yes")
-    shop.settle()
     assert ["INSERT a True", "INSERT b True", "MODIFY a True"] == shop.notes()
+    assert ("done", 0) == (begun["status"], begun["dead"])
     assert "STOPPED" == one(shop, "trigger", "show", begun["replay"])["Status"]
-    shop.run(*replay, "--key", "b", "--yes")
+    shop.run(*replay, "--key", "b", "--yes", "--no-wait")
     shop.settle()
     assert ["INSERT b True"] == shop.notes()
 
