@@ -73,7 +73,7 @@ def _listed(
         _give(node, start, shard.first - 1, reply, place, horizon=True)
         return
     is_timed = body["ShardIteratorType"] == "AT_TIMESTAMP"
-    time_ms = int(max(body["Timestamp"], 0) * 1000) if is_timed else _END_OF_TIME_MS
+    time_ms = round(max(body["Timestamp"], 0) * 1000) if is_timed else _END_OF_TIME_MS
     find = FindNumber(window.table, time_ms, window.label)
     holder = node.partitions_of_feed()[start.partition]
     holder.feed(find, partial(_found, node, body, shard, start, reply))

@@ -5,7 +5,8 @@ stream's ARN names the table and, as its label, the moment when the stream was e
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ....materializer.fold.feed.windows import Window
@@ -28,14 +29,8 @@ def arn_of(window: Window) -> str:
 
 def streams(node: "Node") -> Iterator[Window]:
     """All streams that can be read."""
-    retention_ms = node.settings.stream_retention_ms
-    # Of partitions here, whichever is the latest: the catalog alone may have had nothing to write for long.
-    now_ms = max(state.log_time for state in node.partitions.states())
     for windows in node.state.streams.values():
-        for window in windows:
-            is_gone = retention_ms and window.ended_ms is not None and window.ended_ms + retention_ms < now_ms
-            if window.label and not is_gone:
-                yield window
+        yield from _readable(node, windows)
 
 
 def stream(node: "Node", arn: str) -> Window:
@@ -46,10 +41,23 @@ def stream(node: "Node", arn: str) -> Window:
         ResourceNotFoundError: There is no such stream, or no more.
     """
     name, label = read_arn(arn)
-    for window in streams(node):
+    state = node.state
+    # Most often it is of the table that has the name now; of one that is gone it has to be looked for.
+    own = state.streams.get(state.names.get(name, 0), ())
+    for window in chain(_readable(node, own), streams(node)):
         if window.name == name and stream_label(window.label) == label:
             return window
     raise ResourceNotFoundError(f"Requested resource not found: Stream: {arn} not found")
+
+
+def _readable(node: "Node", windows: Iterable[Window]) -> Iterator[Window]:
+    retention_ms = node.settings.stream_retention_ms
+    # Of partitions here, whichever is the latest: the catalog alone may have had nothing to write for long.
+    now_ms = max(state.log_time for state in node.partitions.states())
+    for window in windows:
+        is_gone = retention_ms and window.ended_ms is not None and window.ended_ms + retention_ms < now_ms
+        if window.label and not is_gone:
+            yield window
 
 
 def read_arn(arn: str) -> tuple[str, str]:
