@@ -93,7 +93,7 @@ def test_every_development_dependency_is_used(name: str) -> None:
         texts = [path.read_text() for path in (ROOT / "Makefile", *tests.values())]
         assert any(COMMANDS[name] in text for text in texts)
     else:
-        assert name in _imported(tests | modules())
+        assert IMPORTED_AS.get(name, name) in _imported(tests | modules())
 
 
 def test_every_import_is_declared() -> None:
