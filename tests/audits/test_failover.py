@@ -3,7 +3,6 @@
 In the end every node shows the same stream, which is what writers were told, and the trigger has handled every change.
 """
 
-import os
 import random
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,12 +25,11 @@ from tests.subscribed import described, settle, subscribe
 
 __all__ = ["kafka"]
 
-SOAK = bool(os.environ.get("FOLDB_SOAK"))
-SEEDS = range(3 if SOAK else 1)
-KILLS, WRITES, WRITERS, BATCHES = (12, 800, 6, 6) if SOAK else (2, 120, 3, 1)
+SEEDS = range(3)
+KILLS, WRITES, WRITERS, BATCHES = 12, 800, 6, 6
 OPTIONS = ("--shard-age", "2s", "--ttl-interval", "100")
 NAME = "recorder"
-pytestmark = [pytest.mark.soak] if SOAK else []
+pytestmark = [pytest.mark.soak]  # nodes and a broker take their time to start
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -26,13 +26,13 @@ from tests.reliability import record
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 SEEDS = range(4 if SOAK else 1)
-CYCLES, WRITES, WRITERS, BATCHES = (25, 1500, 6, 12) if SOAK else (2, 250, 4, 1)
+CYCLES, WRITES, WRITERS, BATCHES = (25, 1500, 6, 12) if SOAK else (2, 200, 4, 1)
 LAYOUTS = [("--partitions", "1"), ("--partitions", "3")] if SOAK else [("--partitions", "2")]
 # Shards that roll, segments that end, and starts from a snapshot with the rest of the log to fold.
 OFTEN = (
     ["--shard-age", "2s", "--snapshot-every", "20000"]
     if SOAK
-    else ["--shard-age", "400ms", "--snapshot-every", "300"]
+    else ["--shard-age", "400ms", "--snapshot-every", "1500"]
 )
 OPTIONS = [*OFTEN, "--segment-bytes", "300000", "--ttl-interval", "50"]
 PATIENCE_S = 600 if SOAK else 40

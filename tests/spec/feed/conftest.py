@@ -19,14 +19,31 @@ def database() -> Iterator[Database]:
         yield database
 
 
+@pytest.fixture(scope="session")
+def divided() -> Iterator[Database]:
+    """The same, of three partitions."""
+    with (
+        tempfile.TemporaryDirectory(prefix="foldb-feed-") as folder,
+        opened(Path(folder), "--partitions", "3") as database,
+    ):
+        yield database
+
+
+@pytest.fixture(params=["database", "divided"])
+def either(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """Of one partition, and of three."""
+    database: Database = request.getfixturevalue(request.param)
+    yield database
+    database.end_subscriptions()
+
+
 @pytest.fixture(autouse=True)
 def _nobody_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """To settle is to wait for all subscriptions, and one that a test has stopped would never be done."""
     yield
-    if "database" in request.fixturenames:
-        database: Database = request.getfixturevalue("database")
-        for each in database.operate("ListSubscriptions")["Subscriptions"]:
-            database.operate("RemoveSubscription", Name=each["Name"])
+    for name in {"database", "divided"} & {*request.fixturenames}:
+        database: Database = request.getfixturevalue(name)
+        database.end_subscriptions()
 
 
 @pytest.fixture

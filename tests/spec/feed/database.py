@@ -141,6 +141,11 @@ class Database:
         """What is known of a subscription."""
         return described(self.url, name)
 
+    def end_subscriptions(self) -> None:
+        """Remove all there are."""
+        for each in self.operate("ListSubscriptions")["Subscriptions"]:
+            self.operate("RemoveSubscription", Name=each["Name"])
+
     def settle(self) -> None:
         """Wait until every trigger has handled what was written."""
         settle(self.url)

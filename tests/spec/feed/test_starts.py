@@ -2,15 +2,17 @@
 
 import itertools
 import threading
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
-
-import pytest
 
 from tests.spec.feed.database import Database
 from tests.subscribed import until
 
+COPY = """
+def handle(change):
+    item = change.new or change.old
+    note(change.op, change.keys["pk"], int(item["version"]), change.new is None)
+"""
 KEYS = "def handle(change): note(change.keys['pk'], change.op)"
 
 
@@ -78,41 +80,33 @@ def test_what_is_written_after_a_subscription_was_made_is_delivered_to_it(databa
         database.operate("RemoveSubscription", Name=name)
 
 
-@pytest.mark.parametrize("partitions", ["1", "3"])
-def test_what_is_there_and_then_what_changes_without_gap_or_repetition(
-    open_database: Callable[..., Any], partitions: str
-) -> None:
+def test_what_is_there_and_then_what_changes_without_gap_or_repetition(either: Database) -> None:
     """Whoever keeps a copy by it has the table in the end, though it was written to all the while."""
-    with open_database("--partitions", partitions) as database:
-        table = database.table(view=None)
-        for n in range(100):
-            table.put_item(Item={"pk": f"{n}", "version": 0})
-        function = database.function(
-            "def handle(change):\n"
-            "    item = change.new or change.old\n"
-            "    note(change.op, change.keys['pk'], int(item['version']), change.new is None)\n"
-        )
-        stop = threading.Event()
+    table = either.table(view=None)
+    for n in range(100):
+        table.put_item(Item={"pk": f"{n}", "version": 0})
+    function = either.function(COPY)
+    stop = threading.Event()
 
-        def write() -> None:
-            for version in itertools.count(1):
-                if stop.is_set():
-                    return
-                if version % 7 == 3:
-                    table.delete_item(Key={"pk": f"{version % 100}"})
-                else:
-                    table.put_item(Item={"pk": f"{version % 100}", "version": version})
+    def write() -> None:
+        for version in itertools.count(1):
+            if stop.is_set():
+                return
+            if version % 7 == 3:
+                table.delete_item(Key={"pk": f"{version % 100}"})
+            else:
+                table.put_item(Item={"pk": f"{version % 100}", "version": version})
 
-        writer = threading.Thread(target=write)
-        writer.start()
-        try:
-            database.subscribe(table, function.sink, Start={"At": "SNAPSHOT"}, ParallelizationFactor=4)
-            until(lambda: any(op != "READ" for op, *_ in function.notes()))
-        finally:
-            stop.set()
-            writer.join()
-        database.settle()
-        items = {item["pk"]: int(item["version"]) for item in table.scan(ConsistentRead=True)["Items"]}
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        either.subscribe(table, function.sink, Start={"At": "SNAPSHOT"}, ParallelizationFactor=2)
+        until(lambda: any(op != "READ" for op, *_ in function.notes()))
+    finally:
+        stop.set()
+        writer.join()
+    either.settle()
+    items = {item["pk"]: int(item["version"]) for item in table.scan(ConsistentRead=True)["Items"]}
 
     copy: dict[str, int] = {}
     for op, pk, version, is_gone in function.notes():
