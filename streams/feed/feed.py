@@ -264,12 +264,13 @@ class Feed:
         windows = self._state.streams.get(table, ())
         channel = self._channels.get(table)
         trimmed = self._storing.floor if channel is None else channel.trimmed_after
+        kept = [window for window in windows if not self._storing.is_over(window)]
         if stream is not None:
-            begun = [window.begun for window in windows if window.label == stream]
+            begun = [window.begun for window in kept if window.label == stream]
             return max([trimmed, *begun]) if begun else self._end
-        if not windows or (table in self._state.tables and not any(window.is_open for window in windows)):
+        if not kept or (table in self._state.tables and not any(window.is_open for window in kept)):
             return self._end  # whatever changes, nobody takes it
-        return max(trimmed, _unbroken(windows))
+        return max(trimmed, _unbroken(kept))
 
 
 def number_before(state: PartitionState, offset: int) -> int:

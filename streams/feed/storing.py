@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from ...materializer.fold.feed.windows import Window
 from ...materializer.fold.outcomes import sequence_number
 from ...materializer.fold.state import PartitionState
 from ...materializer.worker import Cancellable, Scheduler
@@ -27,8 +28,9 @@ CHANNEL_BYTES: Final = 4 << 20
 LEAST_BYTES: Final = 512 << 10
 MARK_S: Final = 10.0
 
-# What the disk has not taken may be so many times what else would be in memory.
+# What a disk refuses may be so many times what else would be in memory; what it only has not taken yet, so much.
 _LOSE_TIMES: Final = 16
+MOST_BYTES: Final = 512 << 20
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +110,8 @@ class Storing:
         if channel.unsent_bytes >= SEND_BYTES:
             if self._keeping.is_lasting or channel.recent_bytes > self._bound:
                 self._send(channel, SEND_BYTES)
-            if channel.recent_bytes > _LOSE_TIMES * self._bound:
+            most = _LOSE_TIMES * self._bound if self._is_told else MOST_BYTES
+            if channel.recent_bytes > most:
                 self._lose(channel)
 
     def come_again(self, next_offset: int) -> None:
@@ -162,8 +165,11 @@ class Storing:
 
     def _come(self) -> None:
         self._timer = None
-        self._drop_ended()
-        self._mark()
+        ended = self._drop_ended()
+        if self.channels or ended:
+            self._mark()
+        for segments in ended:  # of which the mark does not speak any more
+            self._writing.do(segments.remove_all, self._done)
 
     def _mark(self) -> None:
         """Write what there is, have it synced and marked, and what is over removed."""
@@ -174,7 +180,7 @@ class Storing:
         segments = self._segments()
         lasts = {table: channel.sent for table, channel in self.channels.items()}
         whole = Whole(self._next_offset, lasts, self._horizon)
-        if self._is_gapped or not segments:
+        if self._is_gapped:
             return
         self._writing.do(lambda: self._keeping.mark(segments, whole), self._marked)
 
@@ -187,14 +193,16 @@ class Storing:
             if table in self.channels:
                 self.channels[table].trim(after)
 
-    def _drop_ended(self) -> None:
+    def _drop_ended(self) -> list[Segments]:
         """Let go of tables of which nobody takes changes any more, and none is served."""
-        horizon = self._horizon
-        for table, channel in list(self.channels.items()):
-            windows = self._state.streams.get(table, ())
-            if all(window.ended_ms is not None and window.ended_ms < horizon for window in windows):
-                del self.channels[table]
-                self._writing.do(channel.segments.remove_all, self._done)
+        over = [
+            table for table in self.channels if all(map(self.is_over, self._state.streams.get(table, ())))
+        ]
+        return [self.channels.pop(table).segments for table in over]
+
+    def is_over(self, window: Window) -> bool:
+        """Whether all changes of a window are over."""
+        return window.ended_ms is not None and window.ended_ms < self._horizon
 
     @property
     def _horizon(self) -> int:

@@ -1,8 +1,12 @@
 """What a partition's feed answers while what is asked for is in memory."""
 
+from dataclasses import fields
+
 import pytest
 
 from foldb.materializer.feed import Changes, CountChanges, FindNumber, ListShards, ReadChanges
+from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.refold import refold_log
 from tests.materializer.ledger import define
 from tests.streams.feed.bench import NO_STREAM, SHARD_MS, STREAM, Bench
 
@@ -204,3 +208,21 @@ def test_changes_are_counted(bench: Bench) -> None:
     assert (2, b.time) == (count.changes, count.oldest_ms)
     assert 1 == bench.answer(CountChanges(table, a.sequence_number, b.sequence_number)).changes
     assert 0 == bench.answer(CountChanges(table, c.sequence_number)).changes
+
+
+def test_what_is_folded_anew_is_taken_anew(bench: Bench) -> None:
+    """An operator has declared something void: the state is made anew, from the beginning."""
+    table = bench.create()
+    for key in "abc":
+        bench.put(table, key)
+    before = bench.read(table)
+
+    bench.feed.begin_again()
+    assert [] == bench.read(table).changes
+    state = bench.worker.state
+    fresh = PartitionState()
+    for each in fields(PartitionState):
+        setattr(state, each.name, getattr(fresh, each.name))
+    refold_log(state, bench.log, 0, capture=bench.feed)
+
+    assert before == bench.read(table)

@@ -171,3 +171,24 @@ def test_a_disk_that_takes_nothing_costs_the_oldest_changes_and_says_so(
     life.kill()
     life.check()
     assert FOLDER in life.disk.folders
+
+
+def test_a_stream_whose_time_is_over_takes_no_room_and_says_that_nothing_is_kept() -> None:
+    life = Life(random.Random(1), retention_ms=1000)
+    table = life.create("T")
+    for n in range(40):
+        life.write(table, (f"k{n}", {"x": {"S": "x" * 200}}))
+        life.writing.run()
+    label = life.books.labels[table]
+    life.disable(table)
+    other = life.create("Other")
+    life.now += 5000
+    life.write(other, ("a", {}))
+    life.loop.advance(storing.MARK_S)
+    life.writing.run()
+
+    assert [] == [name for name in files(life.disk) if name.startswith(f"{table}-")]
+    page = life.ask(ReadChanges(table, 0, stream=label))
+    assert [] == page.changes
+    assert page.next == page.kept_after
+    life.check()
