@@ -17,7 +17,7 @@ from ...log.commands import Context, DefineTable, Delete, Expression, Put
 from ...materializer.fold.outcomes import Change
 from ...materializer.fold.pages import QueryRequest, ScanRequest
 from ...model.descriptions import stream_label
-from ...model.errors import ConditionalCheckFailedError, ResourceNotFoundError, ValidationError
+from ...model.errors import ConditionalCheckFailedError, ValidationError
 from ...model.values import Item, dump, item_size
 from ...streams.formats.delivery import Delivery, TableView
 from ...streams.formats.plain import plain
@@ -54,13 +54,9 @@ class LetterTable:
         self._subscription = subscription
 
     async def keys(self) -> dict[Key, int]:
-        """As of Letters; nothing where the table is gone: then nobody waits for a letter."""
+        """As of Letters."""
         found: dict[Key, int] = {}
-        try:
-            letters = await self.all()
-        except ResourceNotFoundError:
-            return found
-        for letter in letters:
+        for letter in await self.all():
             key = self.item_key(letter)
             if key is not None:
                 number = int(letter["number"]["S"])
@@ -69,10 +65,7 @@ class LetterTable:
 
     async def first(self, delivery: Delivery) -> int | None:
         """As of Letters."""
-        try:
-            letters = await self.of_key(key_text(delivery), limit=1)
-        except ResourceNotFoundError:
-            return None
+        letters = await self.of_key(key_text(delivery), limit=1)
         return int(letters[0]["number"]["S"]) if letters else None
 
     async def write(self, letters: Sequence[Letter]) -> None:
@@ -147,6 +140,9 @@ class LetterTable:
     @property
     def _is_there(self) -> bool:
         return self._node.state.table_named(self._table) is not None
+
+    def _is_absent(self) -> bool:
+        return self._node.state.table_named(self._table) is None
 
     @property
     def _id(self) -> int:

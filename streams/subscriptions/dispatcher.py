@@ -128,6 +128,7 @@ class Dispatcher:
             partition: nth % groups * terms.lanes for nth, partition in enumerate(world.readers)
         }
         self._joining = Joining(self._loop, self._queue_together) if terms.together else None
+        self._spread: list[list[Delivery]] = []  # transactions over partitions that marks may still divide
         self._tasks: list[asyncio.Task[None]] = []
         self._ahead = self._ahead_bytes = 0
         self._has_room = asyncio.Event()
@@ -182,7 +183,20 @@ class Dispatcher:
         marks: dict[int, int] = {}
         for (partition, _), number in self._lows().items():
             marks[partition] = min(number, marks.get(partition, number))
+        self._spare_transactions(marks)
         return marks
+
+    def _spare_transactions(self, marks: dict[int, int]) -> None:
+        """Put back the marks that fall between the parts of a transaction: it comes again as a whole or not at all."""
+        is_whole = False
+        while not is_whole:
+            is_whole = True
+            for group in self._spread:
+                numbers = [(each.partition, each.change.sequence_number) for each in group]
+                if any(number > marks[partition] for partition, number in numbers):
+                    for partition, number in numbers:
+                        if number <= marks[partition]:
+                            marks[partition], is_whole = number - 1, False
 
     def depth(self, lane: int) -> int:
         """How many triggers led to what the lane handles."""
@@ -296,6 +310,8 @@ class Dispatcher:
         self._ahead_bytes += _size(change)
 
     def _queue_together(self, deliveries: list[Delivery]) -> None:
+        if len({each.partition for each in deliveries}) > 1:
+            self._spread.append(deliveries)
         for each in deliveries:
             self._queue(each)
         self._wake()
@@ -436,6 +452,7 @@ class Dispatcher:
             if risen or handled:
                 await self._world.checkpoint(Progress(risen, self._sink.version, handled, dead))
                 self._written.update(risen)
+                self._spread = [group for group in self._spread if any(map(self._is_beyond, group))]
                 self._handled -= handled
                 self._dead -= dead
         except RequestError as error:
@@ -444,6 +461,9 @@ class Dispatcher:
             self._writing = None
         if self._handled:  # meanwhile, or still
             self._count(0)
+
+    def _is_beyond(self, delivery: Delivery) -> bool:
+        return delivery.change.sequence_number > self._written.get(delivery.partition, 0)
 
     async def _marks_of_all(self) -> dict[int, int]:
         """As `marks`. A table to which nothing is written must not hold back the mark of its partition."""

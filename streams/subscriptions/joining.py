@@ -6,14 +6,15 @@
 A transaction holds all its keys until it is decided, so transactions that share keys come in the same order at each of
 them, and nobody waits in a circle. Complete it is when all its changes came or, where one command made them all, when
 everything of that command was read. Of a transaction over partitions that changes other tables too nobody can say that;
-it is released when nothing more of it came for a second.
+it is released when nothing more of it came for a second. What of it waits behind another transaction is still to come.
 """
 
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from ...materializer.fold.outcomes import NEXT_COMMAND, place_of
+from ...materializer.fold.outcomes import NEXT_COMMAND, Tx, place_of
 from ...materializer.worker import Cancellable, Scheduler
 from ..formats.delivery import Delivery
 from .letters import Key, key_of
@@ -48,6 +49,11 @@ class Joining:
         self._release = release
         self._groups: dict[str, _Group] = {}
         self._behind: dict[Key, list[Read]] = {}  # what waits for the transaction that holds the key
+        self._coming: Counter[str] = (
+            Counter()
+        )  # how many of each transaction wait there, or are yet to be looked at
+        self._read: dict[int, int] = {}  # how far each partition is read
+        self._work: deque[Read] = deque()
 
     def held(self) -> Iterator[Delivery]:
         """All that waits."""
@@ -58,29 +64,29 @@ class Joining:
 
     def partitions(self) -> set[int]:
         """Those that have to be read on for a transaction to be known as complete."""
-        return {group.partition for group in self._groups.values() if group.end is not None}
+        read = self._read
+        return {
+            group.partition
+            for group in self._groups.values()
+            if group.end is not None and group.end > read.get(group.partition, 0)
+        }
 
     def add(self, reads: Iterable[Read]) -> None:
         """Some changes were read, those of one partition and table in order."""
         for read in reads:
-            key, tx = key_of(read.delivery), read.delivery.change.tx
-            if key in self._behind:
-                self._behind[key].append(read)
-            elif tx is None or tx.of == 1:
-                if read.wanted:
-                    self._release([read.delivery])
-            else:
-                self._join(key, read)
+            tx = read.delivery.change.tx
+            if tx is not None and tx.of > 1:
+                self._coming[tx.id] += 1
+            self._work.append(read)
+        self._go_on()
 
     def is_read(self, partition: int, number: int) -> None:
         """All changes of a partition up to `number` were added."""
-        over = [
-            name
-            for name, group in self._groups.items()
-            if group.end is not None and group.partition == partition and group.end <= number
-        ]
-        for name in over:
-            self._let_go(name)
+        self._read[partition] = number
+        for name in [name for name in self._groups if self._is_all_read(name)]:
+            if name in self._groups and self._is_all_read(name):  # another may have let it go, or added to it
+                self._let_go(name)
+                self._go_on()
 
     def close(self) -> None:
         """Nothing more is released."""
@@ -88,21 +94,47 @@ class Joining:
             if group.timer is not None:
                 group.timer.cancel()
 
-    def _join(self, key: Key, read: Read) -> None:
-        change = read.delivery.change
-        tx = change.tx
-        assert tx is not None, "the change is of a transaction"
+    def _go_on(self) -> None:
+        while self._work:
+            read = self._work.popleft()
+            key, tx = key_of(read.delivery), read.delivery.change.tx
+            if key in self._behind:
+                self._behind[key].append(read)
+            elif tx is None or tx.of == 1:
+                if read.wanted:
+                    self._release([read.delivery])
+            else:
+                self._join(key, tx, read)
+
+    def _join(self, key: Key, tx: Tx, read: Read) -> None:
         group = self._groups.get(tx.id)
         if group is None:
             group = self._groups[tx.id] = _Group(tx.of, read.delivery.partition, _end_of(read.delivery))
         self._behind[key] = []
         group.members.append(read)
+        self._coming[tx.id] -= 1
         if group.timer is not None:
             group.timer.cancel()
-        if len(group.members) == group.of:
+        if len(group.members) == group.of or self._is_all_read(tx.id):
             self._let_go(tx.id)
         elif group.end is None:
-            group.timer = self._scheduler.call_later(_QUIET_S, self._let_go, tx.id)
+            group.timer = self._scheduler.call_later(_QUIET_S, self._give_up, tx.id)
+
+    def _is_all_read(self, name: str) -> bool:
+        group = self._groups[name]
+        return (
+            group.end is not None
+            and group.end <= self._read.get(group.partition, 0)
+            and not self._coming[name]
+        )
+
+    def _give_up(self, name: str) -> None:
+        """Nothing more came of a transaction over partitions. What waits for another one is still to come, though."""
+        if self._coming[name]:
+            self._groups[name].timer = self._scheduler.call_later(_QUIET_S, self._give_up, name)
+        else:
+            self._let_go(name)
+            self._go_on()
 
     def _let_go(self, name: str) -> None:
         group = self._groups.pop(name)
@@ -111,7 +143,10 @@ class Joining:
         if wanted:
             self._release(wanted)
         for each in group.members:
-            self.add(self._behind.pop(key_of(each.delivery)))
+            behind = self._behind.pop(key_of(each.delivery))
+            self._work.extendleft(reversed(behind))  # before all that came later
+        if not self._coming[name]:
+            del self._coming[name]
 
 
 def _place(read: Read) -> int:

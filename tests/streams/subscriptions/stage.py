@@ -51,7 +51,7 @@ class FakePartition:
         self.time = START_MS
         self.changes: dict[int, list[Change]] = defaultdict(list)
         self.kept_after: dict[int, int] = defaultdict(int)
-        self.is_away = False
+        self.is_away = self.is_folding = False
         self.reads = 0
         self._waiting: list[tuple[ReadChanges, OnFed]] = []
 
@@ -91,7 +91,7 @@ class FakePartition:
         number = sequence_number(self.offset, 0, nth)
         change = Change(table, key.encode(), b"", old, new, number, self.time, context, tx)
         self.changes[table].append(change)
-        self._wake()
+        self.wake()
         return change
 
     def pass_by(self) -> None:
@@ -133,7 +133,10 @@ class FakePartition:
             request, done = waiting
             self._read(replace(request, wait_ms=0), done)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Tell those who wait, unless a command is only half folded."""
+        if self.is_folding:
+            return
         waiting, self._waiting = self._waiting, []
         for request, done in waiting:
             self.feed(request, done)

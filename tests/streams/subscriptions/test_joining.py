@@ -1,0 +1,191 @@
+"""Transactions that are delivered as they were made: together, whole, and in the order of their actions."""
+
+import asyncio
+
+import pytest
+
+from foldb.materializer.fold.outcomes import Tx
+from foldb.streams.formats.delivery import Delivery
+from foldb.streams.sinks.sink import Batch, Failed, Handled, Partly, Verdict
+from tests.streams.subscriptions.stage import FakePartition, Stage
+from tests.streams.subscriptions.virtual import run
+
+TOGETHER = {"Transactions": "together"}
+
+
+def key(delivery: Delivery) -> str:
+    return delivery.change.pk.decode()
+
+
+def calls(stage: Stage) -> list[list[str]]:
+    return [[key(each) for each in call.batch.changes] for call in stage.calls]
+
+
+async def settled(stage: Stage) -> None:
+    dispatcher = stage.dispatcher()
+    dispatcher.start()
+    await dispatcher.reach(stage.ends())
+    await dispatcher.stop()
+
+
+def in_one_step(feed: FakePartition, *keys: str) -> None:
+    """A transaction whose keys all live in one partition is one command."""
+    feed.pass_by()
+    feed.is_folding = True
+    name = f"{feed.number}:{feed.offset}.0" if feed.number else f"{feed.offset}.0"
+    for nth, each in enumerate(keys):
+        feed.write_on(each, nth=nth, tx=Tx(name, nth, len(keys)))
+    feed.is_folding = False
+    feed.wake()
+
+
+def test_a_transaction_is_a_batch_of_its_own() -> None:
+    stage = Stage(TOGETHER)
+    stage.feed.write("a")
+    in_one_step(stage.feed, "x", "y", "z")
+    stage.feed.write("b")
+    stage.feed.write("c")
+
+    run(settled(stage))
+
+    assert [["a"], ["x", "y", "z"], ["b", "c"]] == calls(stage)
+
+
+def test_a_transaction_is_one_batch_whatever_the_batch_size() -> None:
+    stage = Stage({**TOGETHER, "BatchSize": 2})
+    in_one_step(stage.feed, *(f"k{nth}" for nth in range(25)))
+
+    run(settled(stage))
+
+    assert [25] == [len(call) for call in calls(stage)]
+
+
+def test_changes_of_several_partitions_come_together_in_the_order_of_the_actions() -> None:
+    stage = Stage(TOGETHER, partitions=2)
+    one, two = stage.feeds.values()
+
+    async def main() -> None:
+        dispatcher = stage.dispatcher()
+        dispatcher.start()
+        one.write("x", tx=Tx("1:7.0", 1, 2))
+        one.write("x")  # waits behind it
+        one.write("other")  # does not
+        await asyncio.sleep(0.5)
+        assert [["other"]] == calls(stage)
+        two.write("y", tx=Tx("1:7.0", 0, 2))
+        await dispatcher.reach(stage.ends())
+        await dispatcher.stop()
+
+    run(main())
+
+    assert [["other"], ["y", "x"], ["x"]] == calls(stage)
+
+
+def test_a_transaction_that_changes_other_tables_too_is_not_waited_for_for_ever() -> None:
+    stage = Stage(TOGETHER, partitions=2)
+    one, _ = stage.feeds.values()
+    one.write("x", tx=Tx("2:9.0", 0, 3))
+
+    run(settled(stage))
+
+    assert [["x"]] == calls(stage)
+
+
+def test_what_one_command_changed_in_a_table_is_known_at_once() -> None:
+    """Its other changes are of a table that nobody asked for; nothing has to be waited for to know that."""
+    stage = Stage(TOGETHER)
+    stage.feed.pass_by()
+    for nth, each in enumerate("xy"):
+        stage.feed.write_on(each, nth=nth, tx=Tx(f"{stage.feed.offset}.0", nth, 5))  # nobody reads yet
+
+    async def main() -> None:
+        await settled(stage)
+        assert asyncio.get_running_loop().time() < 0.5
+
+    run(main())
+
+    assert [["x", "y"]] == calls(stage)
+
+
+def test_a_transaction_that_fails_is_given_up_as_a_whole() -> None:
+    def judge(batch: Batch) -> Verdict:
+        bad = next((each for each in batch.changes if key(each) == "y"), None)
+        return Handled() if bad is None else Partly(bad.partition, bad.change.sequence_number, "bad")
+
+    stage = Stage({**TOGETHER, "MaximumRetryAttempts": 1}, judge=judge)
+    in_one_step(stage.feed, "x", "y", "z")
+    stage.feed.write("a")
+
+    run(settled(stage))
+
+    assert [["x", "y", "z"], ["x", "y", "z"], ["a"]] == calls(stage)
+    assert 3 == len(stage.dead())
+
+
+def test_a_filter_leaves_the_rest_of_a_transaction_together() -> None:
+    stage = Stage(
+        {
+            **TOGETHER,
+            "Filter": {"Expression": "NEW.pk <> :y", "ExpressionAttributeValues": {":y": {"S": "y"}}},
+        }
+    )
+    in_one_step(stage.feed, "x", "y", "z")
+
+    run(settled(stage))
+
+    assert [["x", "z"]] == calls(stage)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_transactions_are_whole_and_keys_keep_their_order_whatever_fails(seed: int) -> None:
+    stage = Stage({**TOGETHER, "BatchSize": 3, "MaximumRetryAttempts": -1}, partitions=3, seed=seed)
+    dice = stage.dice
+    stage.judge = lambda _: Failed("no") if dice.random() < 0.2 else Handled()
+    feeds = list(stage.feeds.values())
+
+    async def live(*, to_the_end: bool) -> None:
+        dispatcher = stage.dispatcher()
+        dispatcher.start()
+        late: list[tuple[FakePartition, str, Tx]] = []
+        for _ in range(60):
+            feed = dice.choice(feeds)
+            roll = dice.random()
+            if roll < 0.2:
+                in_one_step(feed, *(f"{feed.number}-{n}" for n in dice.sample(range(6), 3)))
+            elif roll < 0.4 and not late:
+                chosen = dice.sample(feeds, 2)
+                name = f"1:{1000 + len(stage.written())}.0"
+                late = [
+                    (each, f"{each.number}-{dice.randrange(6)}", Tx(name, nth, 2))
+                    for nth, each in enumerate(chosen)
+                ]
+                first, its_key, tx = late.pop(dice.randrange(2))
+                first.write(its_key, tx=tx)
+            else:
+                feed.write(f"{feed.number}-free-{dice.randrange(4)}")
+            if late and dice.random() < 0.5:
+                other, its_key, tx = late.pop()
+                other.write(its_key, tx=tx)
+            if dice.random() < 0.3:
+                await asyncio.sleep(0.01)
+        for other, its_key, tx in late:
+            other.write(its_key, tx=tx)
+        if to_the_end:
+            await dispatcher.reach(stage.ends())
+            await dispatcher.stop()
+
+    for life in range(3):
+        run(live(to_the_end=life == 2))
+        stage.crash()
+
+    assert stage.written() == {(each.partition, 1, each.change.sequence_number) for _, each in stage.handled}
+    for call in stage.calls:
+        names = {each.change.tx.id if each.change.tx else None for each in call.batch.changes}
+        assert len(names) == 1
+        tx = call.batch.changes[0].change.tx
+        if tx is not None:
+            assert list(range(tx.of)) == [each.change.tx.n for each in call.batch.changes if each.change.tx]
+    latest: dict[tuple[int, str], int] = {}
+    for life, each in stage.handled:
+        assert each.change.sequence_number > latest.get((life, key(each)), 0)
+        latest[life, key(each)] = each.change.sequence_number
