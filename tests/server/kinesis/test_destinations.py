@@ -88,6 +88,7 @@ def test_what_changes_is_sent_to_the_stream(client: Any, table: str, folder: Pat
     ]
     assert records[0]["dynamodb"]["ApproximateCreationDateTime"] > 1e15
     assert "LatestStreamArn" not in client.describe_table(TableName=table)["Table"]
+    assert [] == [name for name in client.list_tables()["TableNames"] if name.startswith("kinesis")]
 
 
 def test_a_destination_is_enabled_disabled_and_enabled_anew(client: Any, table: str) -> None:
