@@ -1,7 +1,6 @@
 """Sinks of a process that is killed: what they wrote is there, and what comes again is known."""
 
 import json
-import os
 import random
 import uuid
 from collections import Counter
@@ -13,11 +12,11 @@ from typing import Any
 import boto3
 import pytest
 
+from tests.reliability import SOAK, record
 from tests.served import killed, served
 from tests.streams.sinks.test_contract import messages
 from tests.subscribed import settle, subscribe, until
 
-SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
 
 KILLS = 30 if SOAK else 1
@@ -81,6 +80,7 @@ def test_each_change_stands_in_one_file(tmp_path: Path) -> None:
 
     rows = [line["new"] for line in _lines(lake)]
     assert written == Counter((row["customer"]["S"], row["state"]["S"]) for row in rows)
+    _record("file sink: server killed while it writes", written, len(rows))
 
 
 def test_each_change_stands_in_a_topic_and_those_that_stand_twice_have_one_number(
@@ -103,3 +103,9 @@ def test_each_change_stands_in_a_topic_and_those_that_stand_twice_have_one_numbe
         # A reader that passes over what is not above the last has every one, in order.
         passed = [number for place, number in enumerate(numbers) if number > max(numbers[:place], default=0)]
         assert sorted(set(numbers)) == passed
+    _record("topics: server killed while it writes", written, len(told))
+
+
+def _record(test: str, written: Counter[tuple[str, str]], checked: int) -> None:
+    faults = {"server killed": KILLS}
+    record(test=test, cycles=KILLS, faults=faults, acknowledged=written.total(), checked=checked)
