@@ -22,7 +22,16 @@ import orjson
 
 from ..model.errors import NewerVersionError
 from . import binary, commands
-from .commands import Context, Entry, Expression
+from .commands import (
+    Checkpoint,
+    Command,
+    Commit,
+    Context,
+    DefineSubscription,
+    Entry,
+    Expression,
+    Relay,
+)
 
 FOLDER: Final = Path(__file__).parent / "schemas"
 FILE_NAME: Final = re.compile(r"entry-(\d{3})-([0-9a-f]{16})\.avsc")
@@ -91,6 +100,8 @@ def schema(fingerprint: bytes) -> Any:
 
 
 CURRENT: Final = next(reversed(schema_files()))
+_BEFORE: Final = list(schema_files())[-2]
+_NEW: Final = (DefineSubscription, Checkpoint, Commit)
 
 
 def encode_entry(entry: Entry) -> bytes:
@@ -131,7 +142,21 @@ def _has_grown(older: Any, newer: Any, name: str = "") -> bool:
 
 def encode_message(entry: Entry) -> bytes:
     """The entry in single-object encoding."""
-    return MARKER + CURRENT + encode_entry(entry)
+    return head_of(entry) + encode_entry(entry)
+
+
+def head_of(entry: Entry) -> bytes:
+    """What stands before the body in single-object encoding: the marker, and which schema.
+
+    It names the schema before the current one where that can say it too, in the same bytes: so nodes of the release
+    before go on reading a log that they share with nodes of this one, as long as nobody asks for what is new.
+    """
+    return MARKER + (CURRENT if any(map(_is_new, entry.commands)) else _BEFORE)
+
+
+def _is_new(command: Command) -> bool:
+    """Whether only the current schema has this kind."""
+    return type(command) in _NEW or (isinstance(command, Relay) and type(command.message) in _NEW)
 
 
 def decode_message(message: bytes) -> Entry:

@@ -67,7 +67,7 @@ COMMANDS = {
     ),
     "upgrade": Place(
         "admin.upgrade:upgrade",
-        "Let the log have what this release brings, once every node that shares it is of this release.",
+        "Bring the log to the level of this release, once every node that shares it is of this release.",
     ),
     "aws-config": Place(
         "admin.serve:aws_config",

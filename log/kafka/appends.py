@@ -21,12 +21,11 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError, MessageSizeTooLargeError
 
 from ...model.errors import AppendUnknownError, LogError, LogFullError
-from ..codec import encode_entry
+from ..codec import encode_entry, head_of
 from ..commands import Entry, Genesis
 from ..log import Appended, Deliver, Done
 from .beginning import begin
 from .client import Clients, end
-from .messages import HEAD
 
 # A producer that does not get an entry acknowledged for so long is left. Brokers need less to agree on a new leader.
 PATIENCE_SECONDS: Final = 5.0
@@ -47,6 +46,7 @@ logger = logging.getLogger(__name__)
 class _Append:
     partition: int
     origin: bytes
+    head: bytes
     body: bytes
     done: Done
     producer: KafkaProducer = None
@@ -92,7 +92,7 @@ class Appends:
 
     def append(self, partition: int, entry: Entry, done: Done) -> None:
         """Send the entry; on the owner's loop."""
-        append = _Append(partition, entry.origin, encode_entry(entry), done)
+        append = _Append(partition, entry.origin, head_of(entry), encode_entry(entry), done)
         if self._closed:
             self._deliver(lambda: done(LogError("the log is closed")))
             return
@@ -120,7 +120,10 @@ class Appends:
         append.producer, append.sent = self._producer, time.monotonic()
         try:
             future = append.producer.send(
-                self._topic, HEAD + append.body, partition=append.partition, timestamp_ms=_NO_TIME
+                self._topic,
+                append.head + append.body,
+                partition=append.partition,
+                timestamp_ms=_NO_TIME,
             )
         except (KafkaError, ValueError) as error:
             # The partition is not known for now, or the producer was left.

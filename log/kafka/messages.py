@@ -7,8 +7,7 @@ from ...model.errors import CorruptionError
 from ..codec import CURRENT, MARKER
 from ..log import Heard
 
-HEAD = MARKER + CURRENT
-_HEAD_BYTES = len(HEAD)
+_HEAD_BYTES = len(MARKER + CURRENT)
 
 
 def heard(message: Any) -> Heard:

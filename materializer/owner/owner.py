@@ -33,7 +33,7 @@ class Owner:
         partitions: All partitions, by number, as they are reached from here; entries may be replaced.
         clock: Milliseconds since 1970.
         scheduler: The loop.
-        table_delay: See Timers.
+        raises_level, table_delay: See Timers.
         sweep_interval: See Timers.
         lag_ms: See Relays.
     """
@@ -45,6 +45,7 @@ class Owner:
         *,
         clock: Callable[[], int],
         scheduler: Scheduler,
+        raises_level: bool = True,
         table_delay: float = 0.0,
         sweep_interval: float | None = 60.0,
         lag_ms: int = 0,
@@ -56,6 +57,7 @@ class Owner:
             worker.state,
             clock=clock,
             scheduler=scheduler,
+            raises_level=raises_level,
             table_delay=table_delay,
             sweep_interval=sweep_interval,
         )

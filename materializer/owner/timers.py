@@ -5,8 +5,8 @@
     a new index is not filled     Backfill, chunk after chunk
     an item's time to live is up  Expire
 
-Where there are several partitions the catalog's owner proposes Settle, and the others' what concerns their items; every
-owner raises the level of its own. A release that does not know that level cannot read the log by then anyway.
+Where there are several partitions the catalog's owner proposes Settle, and the others' what concerns their items. Each
+raises the level of its own, unless nodes share the log, perhaps of an older release: then an operator does.
 
 A timer decides nothing. It looks at the state, proposes a command like any client, and the fold judges it where
 it stands in the log; so two owners at once, or one that looked too early, do no harm. Timers look at what *is*
@@ -88,6 +88,7 @@ class Timers:
         state: What they are made from.
         clock: Milliseconds since 1970.
         scheduler: The loop.
+        raises_level: Whether the log is to come to the level of this release by itself.
         table_delay: Seconds that a table stays CREATING, UPDATING or DELETING.
         sweep_interval: Seconds from the end of one look for expired items to the next; None for never.
     """
@@ -99,6 +100,7 @@ class Timers:
         *,
         clock: Callable[[], int],
         scheduler: Scheduler,
+        raises_level: bool = True,
         table_delay: float = 0.0,
         sweep_interval: float | None = 60.0,
     ) -> None:
@@ -111,6 +113,7 @@ class Timers:
         self._retry: Cancellable | None = None
         self._closed = False
         self._is_held_back = False
+        self._raises_level = raises_level
         self._is_raising = False
         self._sweep = Sweep(partition, state, clock=clock, scheduler=scheduler, interval=sweep_interval)
 
@@ -136,7 +139,7 @@ class Timers:
         if self._closed:
             return
         self._is_held_back = False
-        if self._state.level < LEVEL and not self._is_raising:
+        if self._state.level < LEVEL and self._raises_level and not self._is_raising:
             self._is_raising = True
             self._partition.submit(
                 Level(LEVEL, _OWNER), _PROPOSAL_BYTES, lambda outcome, _: self._raised(outcome)

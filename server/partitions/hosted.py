@@ -276,6 +276,7 @@ class Partitions:
             self._peers,
             clock=self._clock,
             scheduler=self._loop,
+            raises_level=not self._is_shared,
             table_delay=settings.table_delay_ms / 1000,
             sweep_interval=settings.ttl_interval_ms / 1000 if settings.ttl_interval_ms else None,
             lag_ms=settings.index_lag_ms,

@@ -23,10 +23,21 @@ from foldb.log.codec import (
     encode_entry,
     encode_message,
     fingerprint_of,
+    head_of,
     schema,
     schema_files,
 )
-from foldb.log.commands import Context, Entry, Expression, Message, Put, Relay
+from foldb.log.commands import (
+    Command,
+    Commit,
+    Context,
+    DefineSubscription,
+    Entry,
+    Expression,
+    Message,
+    Put,
+    Relay,
+)
 from foldb.model.errors import NewerVersionError
 from foldb.model.values import Value
 
@@ -88,11 +99,29 @@ def test_values_travel_in_canonical_order() -> None:
     assert orjson.dumps(values, option=orjson.OPT_SORT_KEYS) in body
 
 
-def test_a_message_begins_as_single_object_encoding_does() -> None:
-    message = encode_message(put_entry(1))
+def test_a_message_names_the_oldest_schema_that_nodes_beside_this_one_may_know() -> None:
+    """The release before reads it, as long as nobody asks for what that does not know."""
+    before = [*schema_files()][-2]
+    new: list[Command] = [
+        DefineSubscription("Remove", "s", b"{}", "", Context("r")),
+        Relay(1, 2, 3, 4, 5, Commit(1, 2, 3, None)),
+    ]
 
-    assert b"\xc3\x01" + CURRENT == message[:10]
-    assert encode_entry(put_entry(1)) == message[10:]
+    assert b"\xc3\x01" + before + encode_entry(put_entry(1)) == encode_message(put_entry(1))
+    assert put_entry(1) == decode_message(encode_message(put_entry(1)))
+    for command in new:
+        entry = Entry(ORIGIN, 0, [command, *put_entry(1).commands])
+        assert b"\xc3\x01" + CURRENT + encode_entry(entry) == encode_message(entry)
+
+
+def test_what_is_named_new_is_all_that_the_schema_before_has_not() -> None:
+    before = json.dumps(schema([*schema_files()][-2]))
+    entry = one_of_each()[0]
+    kinds = [Entry(ORIGIN, 0, [command]) for command in entry.commands]
+
+    for each in kinds:
+        kind = type(getattr(each.commands[0], "message", each.commands[0])).__name__
+        assert (f'"name": "{kind}"' in before) == (head_of(each)[2:] != CURRENT)
 
 
 def test_a_message_of_a_later_schema_is_refused_not_guessed() -> None:

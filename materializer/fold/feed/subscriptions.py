@@ -19,7 +19,7 @@ from ....model.errors import (
     RequestError,
     ResourceInUseError,
     ResourceNotFoundError,
-    ServiceUnavailableError,
+    ValidationError,
 )
 from ....model.slots import CATALOG
 from ....model.subscriptions import Status, Subscription, check, checked_start
@@ -29,7 +29,9 @@ from ..outcomes import Done, Outcome, Refused, Skipped, Subscribed
 from ..state import FEED_LEVEL, PartitionState
 
 SUBSCRIPTIONS_MAX: Final = 1000
-_TOO_EARLY: Final = f"The log has not come to level {FEED_LEVEL} yet. Try again."
+_TOO_EARLY: Final = (
+    f"Subscriptions need a log of level {FEED_LEVEL}: run `foldb upgrade` once every node is of this release."
+)
 
 # Settings that make another subscription of it, or another place in the feed.
 _FIXED: Final = ("TableNames", "Start", "Replay")
@@ -40,7 +42,7 @@ def define_subscription(state: PartitionState, command: DefineSubscription, sequ
     if state.partition != CATALOG:
         return Skipped("not the catalog")
     if state.level < FEED_LEVEL:
-        return Refused(ServiceUnavailableError(_TOO_EARLY))
+        return Refused(ValidationError(_TOO_EARLY))
     request = orjson.loads(command.request)
     try:
         if command.operation == "Create":

@@ -15,7 +15,6 @@ from foldb.model.errors import (
     RequestError,
     ResourceInUseError,
     ResourceNotFoundError,
-    ServiceUnavailableError,
     ValidationError,
 )
 from foldb.model.subscriptions import Subscription
@@ -225,11 +224,11 @@ def test_marks_are_the_highest_that_was_said_in_the_epoch(seed: int) -> None:
 
 
 def test_a_log_of_an_older_level_knows_no_subscriptions_yet() -> None:
-    """Its owner raises the level as soon as it starts; whoever was quicker may try again."""
+    """Whoever asks for one is told what to do about that."""
     ledger = Ledger(level=2)
     ledger.create("Cars")
 
-    assert isinstance(refused(ledger, subscribe("S", "Cars")), ServiceUnavailableError)
+    assert "foldb upgrade" in refused(ledger, subscribe("S", "Cars")).message
     assert {} == ledger.state.subscriptions
 
 
