@@ -78,7 +78,10 @@ class DeclaredTriggers:
         if not self._node.partitions.hosted[0].leading:
             return  # whoever leads the catalog does it
         async with self._lock:
-            await self._read()
+            try:
+                await self._read()
+            except OSError as error:
+                self._tell(f"the folder of triggers cannot be read: {error}")
             self._waited_for.clear()
             for wanted in self._all_wanted():
                 await self._settle(wanted)
@@ -87,10 +90,7 @@ class DeclaredTriggers:
 
     async def _look_often(self) -> None:
         while True:
-            try:
-                await self.look()
-            except OSError as error:
-                self._tell(f"the folder of triggers cannot be read: {error}")
+            await self.look()
             await self._pause_between()
 
     async def _pause_between(self) -> None:
@@ -166,13 +166,15 @@ class DeclaredTriggers:
 
     def _gone(self) -> list[str]:
         """Subscriptions that a file declared and does no longer."""
-        assert self._found is not None, "the folder has been read"
+        if self._found is None:
+            return []
+        problems = self._found.problems
         names = {settings["Name"] for declared in self._declared.values() for settings in declared}
         return [
             name
             for name, subscription in self._node.state.subscriptions.items()
             if _is_declared(subscription)
-            and subscription.settings["DeclaredIn"] not in self._found.problems
+            and subscription.settings["DeclaredIn"] not in problems
             and subscription.status == "ACTIVE"
             and name not in names
         ]

@@ -131,7 +131,7 @@ class Crew:
 
     async def _child(self, lane: int) -> Child:
         """The lane's child, with the newest code that can be loaded."""
-        if self._look() is not self._seen:
+        if self._texts() is not self._seen:
             async with self._reloading:
                 await self._refresh(lane)
         code = self._code
@@ -142,9 +142,18 @@ class Crew:
             await self._replace(lane, child, code)
         return child
 
+    def _texts(self) -> Texts:
+        """What is in the folder; what was, while it cannot be read: files come and go while they are saved."""
+        try:
+            return self._look()
+        except OSError as error:
+            if self._seen is None:
+                raise LoadError(f"{self._work.name} cannot be loaded: {error}", None) from error
+            return self._seen
+
     async def _refresh(self, lane: int) -> None:
         """Load what is in the folder if it is not what is used."""
-        texts = self._look()
+        texts = self._texts()
         if texts is self._seen:
             return
         if self._code is not None and texts.same(self._code.texts, self._code.used):

@@ -52,7 +52,7 @@ class Declarations:
         """Import the files that may declare triggers, and say what they do.
 
         Raises:
-            OSError, UnicodeDecodeError: The folder cannot be read.
+            OSError: The folder cannot be read.
         """
         texts = self._folder.look()
         found = Found()

@@ -45,13 +45,15 @@ class Folder:
     def look(self) -> Texts:
         """The modules as they are now. The same object as long as no file has changed, which is looked for each time.
 
+        What is no UTF-8 is no Python either, which whoever imports it finds.
+
         Raises:
-            OSError, UnicodeDecodeError: A file cannot be read.
+            OSError: The folder or a file cannot be read.
         """
         stamp = self._look()
         if stamp != self._stamp:
-            self._texts = Texts({name: (str(path), path.read_text()) for name, path in self._files()})
-            self._stamp = stamp
+            texts = {name: (str(path), path.read_text(errors="replace")) for name, path in self._files()}
+            self._texts, self._stamp = Texts(texts), stamp
         return self._texts
 
     def changed(self) -> bool:

@@ -45,3 +45,31 @@ def test_a_users_test_finds_the_fixture(tmp_path: Path) -> None:
 
     assert 0 == ran.returncode, ran.stdout
     assert "1 passed" in ran.stdout
+
+
+def test_a_users_test_waits_for_the_users_triggers(tmp_path: Path) -> None:
+    (tmp_path / "triggers").mkdir()
+    (tmp_path / "triggers" / "totals.py").write_text(
+        "from foldb import Change, once, trigger\n"
+        "@trigger('Orders', start='beginning')\n"
+        "def total(change: Change) -> None:\n"
+        "    with once(change) as writes:\n"
+        "        writes.put(TableName='Totals', Item={'pk': 'n', 'n': change.new['n']})\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfoldb_triggers = triggers\n")
+    (tmp_path / "test_users.py").write_text(
+        "def test_an_order_is_counted(dynamodb):\n"
+        "    for name in ('Totals', 'Orders'):\n"
+        "        dynamodb.client.create_table(\n"
+        "            TableName=name, BillingMode='PAY_PER_REQUEST',\n"
+        "            AttributeDefinitions=[{'AttributeName': 'pk', 'AttributeType': 'S'}],\n"
+        "            KeySchema=[{'AttributeName': 'pk', 'KeyType': 'HASH'}])\n"
+        "    dynamodb.resource.Table('Orders').put_item(Item={'pk': 'a', 'n': 7})\n"
+        "    dynamodb.settle(60)\n"
+        "    assert dynamodb.resource.Table('Totals').get_item(Key={'pk': 'n'})['Item']['n'] == 7\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+
+    assert 0 == ran.returncode, ran.stdout
+    assert "1 passed" in ran.stdout

@@ -43,6 +43,21 @@ def test_the_next_batch_runs_what_was_saved(folder: Folder) -> None:
     assert first != second == third
 
 
+def test_a_folder_that_is_gone_for_a_moment_changes_nothing(folder: Folder) -> None:
+    async def moved(sink: Sink) -> None:
+        version = await handled(sink)
+        folder.path.rename(folder.path.with_name("elsewhere"))
+        assert await handled(sink) == version
+        folder.path.with_name("elsewhere").rename(folder.path)
+        folder.write("app.py", saying("new"))
+        assert await handled(sink) != version
+
+    folder.write("app.py", saying("old"))
+    folder.using(function("f"), moved)
+
+    assert words(folder) == ["old", "old", "new"]
+
+
 def test_all_lanes_follow(folder: Folder) -> None:
     async def saved(sink: Sink) -> None:
         for lane in (0, 1):
@@ -57,7 +72,9 @@ def test_all_lanes_follow(folder: Folder) -> None:
     assert words(folder) == ["old", "old", "new", "new"]
 
 
-@pytest.mark.parametrize("broken", ["def f(change:", "import no_such_module", "raise ValueError(1)", "g = 1"])
+@pytest.mark.parametrize(
+    "broken", ["def f(change:", "import no_such_module", "raise ValueError(1)", "g = 1"]
+)
 def test_what_cannot_be_loaded_leaves_the_old_code_running_and_is_told(
     folder: Folder, broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:
