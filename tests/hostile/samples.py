@@ -256,6 +256,7 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
     (ADMIN_API + "RetryLetters", {**NAMED, "Key": "a", "Limit": 1}),
     (ADMIN_API + "Settle", {"TimeoutMs": 100}),
     (ADMIN_API + "Streams", ON_TABLE),
+    (ADMIN_API + "Upgrade", {}),
     (ADMIN_API + "UpdateSubscription", {**NAMED, "BatchSize": 7}),
     ("Foldb_20261121.Cluster", {}),
     ("Foldb_20261121.Digest", {}),
