@@ -141,9 +141,6 @@ class LetterTable:
     def _is_there(self) -> bool:
         return self._node.state.table_named(self._table) is not None
 
-    def _is_absent(self) -> bool:
-        return self._node.state.table_named(self._table) is None
-
     @property
     def _id(self) -> int:
         return self._node.table(self._table).definition.id

@@ -19,6 +19,7 @@ import orjson
 from ...log.commands import Checkpoint, Context, DefineSubscription, SubscriptionOperation
 from ...materializer.fold.outcomes import Subscribed
 from ...model.errors import (
+    RequestError,
     ResourceInUseError,
     ResourceNotFoundError,
     ServiceUnavailableError,
@@ -66,6 +67,7 @@ class Triggers:
         self._node = node
         self._looking: asyncio.Task[None] | None = None
         self._looks_again = False
+        self._stopping: set[str] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._throttle = Throttle(self, node)
@@ -132,7 +134,7 @@ class Triggers:
                 for name, running in self.running.items()
                 if name not in wanted or not running.is_as(wanted[name])
             ]
-            await asyncio.gather(*(self.running.pop(name).dispatcher.stop() for name in over))
+            await asyncio.gather(*(self._halt(name) for name in over))
             for name in self._wanted():  # as it is now: a checkpoint may have come with the stop
                 if name not in self.running:
                     self._run(self._node.state.subscriptions[name])
@@ -143,7 +145,10 @@ class Triggers:
         return {
             name: subscription
             for name, subscription in self._node.state.subscriptions.items()
-            if self._is_serving and subscription.status == "ACTIVE" and self._leads(subscription)
+            if self._is_serving
+            and subscription.status == "ACTIVE"
+            and name not in self._stopping
+            and self._leads(subscription)
         }
 
     def _leads(self, subscription: Subscription) -> bool:
@@ -154,24 +159,37 @@ class Triggers:
     def _run(self, subscription: Subscription) -> None:
         try:
             running = Running(self._node, subscription, self._ended)
-        except ValidationError as error:  # what was fine when it was made, or on another node, is not here
+        except Exception as error:  # what was fine when it was made, or on another node, is not here
             logger.error("subscription %s cannot run here: %s", subscription.name, error)
-            self._stop_soon(subscription, str(error))
+            self._stop_soon(subscription, f"it cannot run: {error}")
             return
         self.running[subscription.name] = running
         running.dispatcher.start()
+
+    async def _halt(self, name: str) -> None:
+        running = self.running.pop(name, None)
+        if running is not None:
+            try:
+                await running.dispatcher.stop()
+            except Exception:  # a sink that cannot be closed must not keep others from running
+                logger.exception("subscription %s could not be stopped as it should", name)
 
     def _ended(self, running: Running, reason: str) -> None:
         self._stop_soon(running.subscription, reason)
 
     def _stop_soon(self, subscription: Subscription, reason: str) -> None:
         async def stop() -> None:
-            running = self.running.pop(subscription.name, None)
-            if running is not None:
-                await running.dispatcher.stop()
+            await self._halt(subscription.name)
             request = {"Reason": reason, "Epoch": subscription.epoch}
-            await self._define("Stop", subscription.name, request, _OURS)
+            try:
+                await self._define("Stop", subscription.name, request, _OURS)
+            except RequestError as error:  # it may be removed by now; else whoever leads next finds the same
+                logger.warning("subscription %s is not stopped in the log: %s", subscription.name, error)
+            finally:
+                self._stopping.discard(subscription.name)
+                self.look()
 
+        self._stopping.add(subscription.name)
         task = self._node.loop.create_task(stop())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
@@ -310,7 +328,7 @@ class Triggers:
     async def _resume(self, name: str, context: Context) -> dict[str, Any]:
         running = self.running.get(name)
         if running is not None and running.dispatcher.blocked:
-            await self.running.pop(name).dispatcher.stop()
+            await self._halt(name)
         return await self._changed("Resume", name, {}, context)
 
     async def _reset(self, name: str, start: Mapping[str, Any], context: Context) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def _filter(given: Mapping[str, Any] | None) -> Test | None:
         orjson.dumps(given.get("ExpressionAttributeValues"))
     )  # a copy: it is made canonical
     expressions.check_substitution_size(names, 0 if values is None else check_values(values, MODERN), MODERN)
-    condition = expressions.compile(condition=text, names=names, values=values).condition
+    condition = expressions.compile(filter=text, names=names, values=values).filter
     assert condition is not None, "an expression was given"
     if not _IMAGES.issuperset(condition.attributes):
         raise ValidationError(
