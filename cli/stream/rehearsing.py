@@ -111,17 +111,19 @@ def rehearse(
     settings |= {"BatchSize": batch} if batch else {}
     found = _chosen(database, settings, rows, last or _LAST)
     calls = batches(found, 1 if step else settings["BatchSize"])
-    told = _Told(session, settings, call=call, step=step)
+    showing = _Showing(session, settings, call=call, step=step)
     if call:
         name = function.rpartition(":")[2]
         asyncio.run(
-            _call(told, calls, name, settings, triggers or Path(), tuple(webhooks or ()), session.url or "")
+            _call(
+                showing, calls, name, settings, triggers or Path(), tuple(webhooks or ()), session.url or ""
+            )
         )
     else:
         for deliveries in calls:
-            if not told.show(deliveries, None):
+            if not showing.show(deliveries, None):
                 break
-    told.end(len(calls))
+    showing.end(len(calls))
 
 
 def _of_function(text: str, *, is_lambda: bool) -> Row:
@@ -138,7 +140,7 @@ def _chosen(database: Known, settings: Row, rows: list[Row] | None, count: int) 
     return list(deque(filter(chooser.chooses, deliveries), maxlen=count if rows is None else None))
 
 
-class _Told:
+class _Showing:
     """Shows calls, and what came of them."""
 
     def __init__(self, session: Session, settings: Row, *, call: bool, step: bool) -> None:
@@ -181,7 +183,7 @@ class _Told:
 
 
 async def _call(
-    told: _Told,
+    showing: _Showing,
     calls: Sequence[Sequence[Delivery]],
     name: str,
     settings: Row,
@@ -214,7 +216,7 @@ async def _call(
         try:
             await _start(sink)
             for deliveries in calls:
-                if not told.show(deliveries, await _deliver(sink, Batch(name, deliveries))):
+                if not showing.show(deliveries, await _deliver(sink, Batch(name, deliveries))):
                     break
         finally:
             await sink.close()
@@ -232,13 +234,13 @@ async def _start(sink: Sink) -> None:
 async def _deliver(sink: Sink, batch: Batch) -> Row:
     begun = time.monotonic()
     try:
-        verdict = _told(await sink.deliver(batch))
+        verdict = _of_verdict(await sink.deliver(batch))
     except Exception as error:  # a sink that raises has failed, as it would have in a server
         verdict = {"verdict": "failed", "error": f"{type(error).__name__}: {error}"}
     return verdict | {"milliseconds": round((time.monotonic() - begun) * 1000)}
 
 
-def _told(verdict: Verdict) -> dict[str, Any]:
+def _of_verdict(verdict: Verdict) -> dict[str, Any]:
     match verdict:
         case Handled():
             return {"verdict": "handled"}
