@@ -196,9 +196,7 @@ def test_every_other_answer_is_a_failure_that_may_say_when_to_come_again(
 @given(
     st.one_of(
         st.text(max_size=40),
-        st.from_regex(
-            r"\A[A-Z][a-z]{2}, [0-9]{1,9} [A-Z][a-z]{2} [0-9]{1,9} [0-9:]{1,9} [A-Z+0-9-]{1,5}\Z"
-        ),
+        st.from_regex(r"\A[A-Z][a-z]{2}, [0-9]{1,9} [A-Z][a-z]{2} [0-9]{1,9} [0-9:]{1,9} [A-Z+0-9-]{1,5}\Z"),
     )
 )
 def test_whatever_retry_after_says_nobody_waits_longer_than_an_hour(text: str) -> None:
