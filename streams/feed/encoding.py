@@ -12,7 +12,6 @@ together they are longer than Avro's long. The changes of a block are of one sha
 of the block's bytes before it. Any Avro tool reads this; here it is written and read by hand, many times as fast.
 """
 
-import json
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
@@ -272,8 +271,3 @@ def _read_tx(data: bytes, at: int) -> tuple[Tx, int]:
     n, at = read_long(data, at)
     of, at = read_long(data, at)
     return Tx(id_.decode(), n, of), at
-
-
-def readable_schema() -> Any:
-    """The schema as a reader of Avro takes it."""
-    return json.loads(schema())

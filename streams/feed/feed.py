@@ -118,7 +118,7 @@ class Feed:
             channel.take(change, window)
         if channel is not None:
             self._storing.look(channel)
-            self._storing.come_again(self._next_offset)
+        self._storing.come_again(self._next_offset)
         self._waits.look()
 
     def begin_again(self) -> None:

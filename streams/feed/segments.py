@@ -346,11 +346,6 @@ class Segments:
         """What the oldest segment goes on from."""
         return self._segments[0].after if self._segments else self.last
 
-    @property
-    def first_ms(self) -> int | None:
-        """The log time of the oldest change."""
-        return self._segments[0].heads[0].time if self._segments and self._segments[0].heads else None
-
     def read(self, after: int, until: int) -> Iterator[list[Change]]:
         """Changes with numbers above `after` and up to `until`, block by block."""
         for segment, head in self._heads(after):

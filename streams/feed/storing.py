@@ -76,7 +76,7 @@ class Storing:
     def serve(self, writing: Work, reading: Work) -> None:
         """Have files written and read beside those who are served."""
         self._writing, self.reading, self._is_serving = writing, reading, True
-        if self.channels:
+        if self._state.streams:
             self.come_again(self._next_offset)
 
     def close(self, next_offset: int) -> None:
@@ -84,7 +84,7 @@ class Storing:
         if self._timer is not None:
             self._timer.cancel()
         self._next_offset, self._is_serving = next_offset, False
-        if self._keeping.is_lasting and self.channels:
+        if self._keeping.is_lasting and (self.channels or self._is_wanted):
             self._mark()
         channels = self._segments()
         self._writing.do(lambda: self._keeping.close(channels), self._done)
@@ -115,7 +115,10 @@ class Storing:
                 self._lose(channel)
 
     def come_again(self, next_offset: int) -> None:
-        """Something has changed in the record before that offset: mark it in a while."""
+        """All before that offset has been taken: mark that in a while, also if it was nothing.
+
+        Else a start could not use a snapshot that is newer than the last change.
+        """
         self._next_offset = next_offset
         if self._timer is None and self._is_serving:
             self._timer = self._scheduler.call_later(MARK_S, self._come)
@@ -166,7 +169,7 @@ class Storing:
     def _come(self) -> None:
         self._timer = None
         ended = self._drop_ended()
-        if self.channels or ended:
+        if self.channels or ended or self._is_wanted:
             self._mark()
         for segments in ended:  # of which the mark does not speak any more
             self._writing.do(segments.remove_all, self._done)
@@ -199,6 +202,11 @@ class Storing:
             table for table in self.channels if all(map(self.is_over, self._state.streams.get(table, ())))
         ]
         return [self.channels.pop(table).segments for table in over]
+
+    @property
+    def _is_wanted(self) -> bool:
+        """Whether there is a window of which changes are still to be served."""
+        return any(not self.is_over(each) for windows in self._state.streams.values() for each in windows)
 
     def is_over(self, window: Window) -> bool:
         """Whether all changes of a window are over."""

@@ -70,6 +70,19 @@ def test_a_snapshot_beyond_the_mark_is_passed_over(life: Life) -> None:
     life.check()
 
 
+def test_a_stream_in_which_nothing_happens_keeps_no_start_from_a_snapshot(life: Life) -> None:
+    other = life.create("Other", stream=False)
+    for n in range(20):
+        life.write(other, (f"k{n}", {}))
+    life.loop.advance(storing.MARK_S)
+    life.writing.run()
+    life.snapshot()
+    life.kill()
+
+    assert life.folded_from == life.log.end(0)
+    life.check()
+
+
 def test_without_a_stream_the_newest_snapshot_is_taken_whatever_is_marked() -> None:
     life = Life(random.Random(1))
     table = life.create("T", stream=False)
