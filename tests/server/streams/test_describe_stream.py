@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,20 +107,30 @@ def test_shards_roll_with_age_and_each_has_its_parent(
     assert 4 * 40 == sum(len(records) for records, _ in read_of.values())
 
 
-def test_a_stream_is_enabled_and_disabled_with_its_table(connect: Connect, connect_streams: Connect) -> None:
-    """Where tables take their time, as DynamoDB's do."""
+def test_a_stream_takes_as_long_as_its_table(
+    connect: Connect, connect_streams: Connect, tmp_path: Path
+) -> None:
+    """Where tables take their time, as DynamoDB's do, streams are ENABLING and DISABLING for so long."""
     clock = Clock()
-    with clocked(None, clock, table_delay_ms=60_000) as endpoint:
-        client, streams = connect(endpoint).meta.client, connect_streams(endpoint)
 
-        def status() -> str:
-            return str(streams.describe_stream(StreamArn=arn)["StreamDescription"]["StreamStatus"])
+    def status(endpoint: str, arn: str) -> str:
+        stream = connect_streams(endpoint).describe_stream(StreamArn=arn)["StreamDescription"]
+        return str(stream["StreamStatus"])
 
-        made = client.create_table(**table_request("Cars", "pk:S", StreamSpecification=enabled()))
-        arn = made["TableDescription"]["LatestStreamArn"]
-        assert "ENABLING" == status()
+    with clocked(tmp_path, clock) as endpoint:
+        made = connect(endpoint).meta.client.create_table(
+            **table_request("Cars", "pk:S", StreamSpecification=enabled())
+        )
+        cars = made["TableDescription"]["LatestStreamArn"]
+        assert "ENABLED" == status(endpoint, cars)
+    with clocked(tmp_path, clock, table_delay_ms=60_000) as endpoint:
+        client = connect(endpoint).meta.client
+        made = client.create_table(**table_request("More", "pk:S", StreamSpecification=enabled()))
+        more = made["TableDescription"]["LatestStreamArn"]
+        client.update_table(TableName="Cars", StreamSpecification={"StreamEnabled": False})
+        assert ["DISABLING", "ENABLING"] == [status(endpoint, arn) for arn in (cars, more)]
         clock.move(61_000)
-        assert "ENABLED" == status()
+        assert ["DISABLED", "ENABLED"] == [status(endpoint, arn) for arn in (cars, more)]
 
 
 def test_a_stream_that_was_disabled_stays_and_a_new_one_has_another_label(
