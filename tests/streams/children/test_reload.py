@@ -72,9 +72,7 @@ def test_all_lanes_follow(folder: Folder) -> None:
     assert words(folder) == ["old", "old", "new", "new"]
 
 
-@pytest.mark.parametrize(
-    "broken", ["def f(change:", "import no_such_module", "raise ValueError(1)", "g = 1"]
-)
+@pytest.mark.parametrize("broken", ["def f(change:", "import no_such_module", "raise ValueError(1)", "g = 1"])
 def test_what_cannot_be_loaded_leaves_the_old_code_running_and_is_told(
     folder: Folder, broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:
