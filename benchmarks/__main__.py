@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from . import cluster, cpu, flat, kafka, memory, paging, rates, refold, start
+from . import cluster, cpu, feed, flat, kafka, memory, paging, rates, refold, start
 from .load import require_wrk
 from .options import QUICK, Options
 
@@ -28,10 +28,11 @@ PARTS: dict[str, Callable[[Options], None]] = {
     "flat": flat.measure,
     "paging": paging.measure,
     "cpu": cpu.measure,
+    "feed": feed.measure,
     "kafka": kafka.measure,
     "cluster": cluster.measure,
 }
-_WITH_WRK = ("rates", "batches", "flat", "cluster")
+_WITH_WRK = ("rates", "batches", "flat", "feed", "cluster")
 
 
 def main() -> None:

@@ -25,10 +25,9 @@ from typing import Any
 import orjson
 from kafka import TopicPartition
 
-from foldb.log.codec import encode_entry
+from foldb.log.codec import CURRENT, MARKER, encode_entry
 from foldb.log.commands import Context, DefineTable, Entry
 from foldb.log.kafka import KafkaLog
-from foldb.log.kafka.messages import HEAD
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.shared.read_index import ReadIndex
 from foldb.materializer.shared.worker import SharedWorker
@@ -257,7 +256,9 @@ class _Raw:
         self._awake = bool(taken)
         if taken:
             self._under_way.append(taken)
-            sent = self._producer.send(self._topic, HEAD + self._command * len(taken), partition=0)
+            sent = self._producer.send(
+                self._topic, MARKER + CURRENT + self._command * len(taken), partition=0
+            )
             if not self._until_heard:
                 sent.add_callback(lambda _: self._loop.call_soon_threadsafe(self._seen, 1))
 

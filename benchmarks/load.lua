@@ -1,10 +1,11 @@
 -- One kind of request against the table `orders` (pk S, sk S), for wrk:
---   wrk -t1 -c32 -d5s -s load.lua URL -- put|get|update|query|write25|get25 [partition keys]
+--   wrk -t1 -c32 -d5s -s load.lua URL -- put|fresh|get|update|query|write25|get25 [partition keys]
+-- A fresh put changes the item each time, the other one leaves it as it is.
 -- Prints one line for the program that ran it: RESULT requests a second, p99 in us, answers that were not 200.
 local operation, keys = "put", 5000
 failed = 0
 local targets = {
-  put = "PutItem", get = "GetItem", update = "UpdateItem", query = "Query",
+  put = "PutItem", fresh = "PutItem", get = "GetItem", update = "UpdateItem", query = "Query",
   write25 = "BatchWriteItem", get25 = "BatchGetItem",
 }
 local rest = '"total":{"N":"123.45"},"status":{"S":"SHIPPED"},"qty":{"N":"3"},"note":{"S":"' ..
@@ -36,6 +37,10 @@ end
 
 local bodies = {
   put = function(one) return '{"TableName":"orders","Item":{' .. one .. "," .. rest .. "}}" end,
+  fresh = function(one)
+    count = (count or 0) + 1
+    return '{"TableName":"orders","Item":{' .. one .. ',"count":{"N":"' .. count .. '"},' .. rest .. "}}"
+  end,
   get = function(one) return '{"TableName":"orders","Key":{' .. one .. "}}" end,
   update = function(one)
     return '{"TableName":"orders","Key":{' .. one ..

@@ -60,14 +60,19 @@ class Client:
         self._connection.close()
 
     def call(self, operation: str, body: object) -> Any:
-        """Ask, and return the answer."""
-        headers = {**_HEADERS, "X-Amz-Target": f"DynamoDB_20120810.{operation}"}
+        """Ask, and return the answer. An operation that is not DynamoDB's own is named with what it is of."""
+        return json.loads(self.text(operation, body))
+
+    def text(self, operation: str, body: object) -> bytes:
+        """Ask, and return the answer as it came."""
+        target = operation if "." in operation else f"DynamoDB_20120810.{operation}"
+        headers = {**_HEADERS, "X-Amz-Target": target}
         self._connection.request("POST", "/", json.dumps(body, separators=(",", ":")), headers)
         answer = self._connection.getresponse()
         text = answer.read()
         if answer.status != 200:
             raise SystemExit(f"{operation}: {text.decode(errors='replace')}")
-        return json.loads(text)
+        return text
 
     def seconds(self, operation: str, body: object, repeats: int) -> float:
         """The quickest of so many answers to the same request."""

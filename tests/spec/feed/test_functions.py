@@ -249,7 +249,7 @@ def test_a_function_is_tried_with_past_changes_while_no_server_runs(
         )
         file.write_text(tail.stdout)
         which = ("--event", str(file))
-    arguments = [
+    arguments: list[str | Path] = [
         *("--db", stopped / "data", "trigger", "test", "code.py:handle"),
         *("--triggers", stopped / "triggers", "--table", "Orders", *which),
     ]

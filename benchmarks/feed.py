@@ -1,0 +1,292 @@
+"""The change feed and triggers: how fast changes are read and delivered, how soon, and what that costs who writes.
+
+    read         GetRecords by one reader that is far behind, over one connection
+    delivered    into a Python function that takes batches, from the horizon on
+    latency      from an acknowledged put to the function's first line, while puts come one after the other
+    writers      puts a second with no reader, with one, with eight, and with a trigger that is stuck, in turns
+
+Ratios are of one run, in which all take turns: what else the machine does falls on all.
+"""
+
+import re
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from . import load
+from .options import Options
+from .peers import FOLDB, Peer, Running, foldb_command, running, temporary_folder
+from .requests import PER_COLLECTION, TABLE, Client, item, orders
+from .tables import at_least, show
+
+GOAL_READ = 20_000
+GOAL_DELIVERED = 10_000
+GOAL_WRITERS = 0.95
+_STREAMED = TABLE | {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}}
+_STREAMS = "DynamoDBStreams_20120810"
+_BATCH = 1000
+_READERS = 8
+_FULL = 1000
+_PAUSE_S = 0.25
+_NEXT = re.compile(rb'"NextShardIterator":"([^"]+)"')
+
+_FUNCTION = """
+import json, os, time
+from foldb import Change
+
+OUT = os.open({out!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+def count(changes: list[Change]) -> None:
+    os.write(OUT, f"{{time.monotonic()}} {{len(changes)}}\\n".encode())
+
+def note(change: Change) -> None:
+    os.write(OUT, f"{{time.monotonic()}} {{change.keys['pk']}}\\n".encode())
+
+def stuck(changes: list[Change]) -> None:
+    time.sleep(3600)
+"""
+
+
+def measure(options: Options) -> None:
+    """Print the rates, the latency, and what readers cost."""
+    with _server(options) as server:
+        rows = [_reading(server, options), _delivering(server, options)]
+    show("feed: changes a second", ["", "changes/s", "goal", "server's us a change"], rows)
+    with _server(options) as server:
+        show(
+            "feed: from an acknowledged put to the function",
+            ["", "p50 ms", "p99 ms"],
+            [_latency(server, options.keys // 4)],
+        )
+    _measure_writers(options)
+
+
+@dataclass
+class Served:
+    """A server with a folder of triggers; `out` is where their functions write."""
+
+    running: Running
+    client: Client
+    out: Path
+
+    def call(self, operation: str, **request: Any) -> Any:
+        """Ask for anything."""
+        return self.client.call(operation, request)
+
+    def function(self, name: str) -> dict[str, Any]:
+        """One of the functions as a sink; what was written before is forgotten."""
+        self.out.write_bytes(b"")
+        return {"Kind": "python", "Function": f"measured:{name}"}
+
+    def subscribe(self, name: str, function: str, **settings: Any) -> None:
+        """Have the orders' changes delivered."""
+        sink = self.function(function)
+        self.call(
+            "Foldb_20261121.CreateSubscription", Name=name, TableNames=["orders"], Sink=sink, **settings
+        )
+
+    def lines(self) -> list[list[str]]:
+        """What functions wrote, by words."""
+        data = self.out.read_bytes()
+        return [line.split() for line in data[: data.rfind(b"\n") + 1].decode().splitlines()]
+
+    @property
+    def arn(self) -> str:
+        """The stream of the orders."""
+        return str(self.call("DescribeTable", TableName="orders")["Table"]["LatestStreamArn"])
+
+
+@contextmanager
+def _server(options: Options, *, filled: bool = True) -> Iterator[Served]:
+    with temporary_folder() as folder, ExitStack() as stack:
+        triggers = folder / "triggers"
+        triggers.mkdir()
+        out = folder / "out"
+        (triggers / "measured.py").write_text(_FUNCTION.format(out=str(out)))
+        peer = Peer(
+            FOLDB.name,
+            lambda port, at: [
+                *foldb_command(), "serve", "--port", str(port), "--db", str(at / "data"),
+                "--triggers", str(triggers),
+            ],
+        )  # fmt: skip
+        server = stack.enter_context(running(peer, options.port, folder))
+        client = stack.enter_context(Client(server.url))
+        client.call("CreateTable", _STREAMED)
+        while client.call("DescribeTable", {"TableName": "orders"})["Table"]["TableStatus"] != "ACTIVE":
+            time.sleep(0.01)
+        if filled:
+            _fill(client, options.keys)
+        yield Served(server, client, out)
+
+
+def _fill(client: Client, keys: int) -> None:
+    puts = [{"PutRequest": {"Item": item(*key)}} for key in orders(keys)]
+    for start in range(0, len(puts), 25):
+        client.call("BatchWriteItem", {"RequestItems": {"orders": puts[start : start + 25]}})
+
+
+def _reading(server: Served, options: Options) -> list[str]:
+    """The median of some readers that read everything there is, one after the other."""
+    rates, before = [], server.running.cpu_seconds()
+    total = options.keys * PER_COLLECTION
+    for _ in range(options.rounds):
+        reader = Reader(server, "TRIM_HORIZON")
+        start = time.perf_counter()
+        while reader.read < total:
+            reader.page()
+        rates.append(reader.read / (time.perf_counter() - start))
+        reader.close()
+    cost = (server.running.cpu_seconds() - before) / (total * options.rounds)
+    return _row("read by GetRecords", statistics.median(rates), cost, GOAL_READ)
+
+
+class Reader:
+    """Reads the stream's one shard; `read` counts records. It looks at no more of a page than it has to."""
+
+    def __init__(self, server: Served, kind: str) -> None:
+        self.read = 0
+        self._client = Client(server.running.url)
+        shard = self._ask("DescribeStream", StreamArn=server.arn)["StreamDescription"]["Shards"][-1]
+        where = {"StreamArn": server.arn, "ShardId": shard["ShardId"], "ShardIteratorType": kind}
+        self._at = self._ask("GetShardIterator", **where)["ShardIterator"]
+
+    def page(self) -> int:
+        """Read one page; how many records it had."""
+        page = self._client.text(f"{_STREAMS}.GetRecords", {"ShardIterator": self._at, "Limit": 1000})
+        found = _NEXT.search(page, max(0, len(page) - 4096)) or _NEXT.search(page)
+        if found is None:
+            raise SystemExit("benchmarks: the shard has come to its end")
+        self._at = found[1].decode()
+        count = page.count(b'"eventID"')
+        self.read += count
+        return count
+
+    def close(self) -> None:
+        """Hang up."""
+        self._client.__exit__()
+
+    def _ask(self, operation: str, **request: Any) -> Any:
+        return self._client.call(f"{_STREAMS}.{operation}", request)
+
+
+@contextmanager
+def _following(server: Served, count: int) -> Iterator[list[Reader]]:
+    """So many readers that follow the newest changes, each with a pause between two pages as Lambda makes one."""
+    stopped = threading.Event()
+    readers = [Reader(server, "LATEST") for _ in range(count)]
+
+    def follow(reader: Reader) -> None:
+        while not stopped.is_set():
+            if reader.page() < _FULL:
+                stopped.wait(_PAUSE_S)
+
+    threads = [threading.Thread(target=follow, args=(reader,)) for reader in readers]
+    for thread in threads:
+        thread.start()
+    try:
+        yield readers
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join()
+        for reader in readers:
+            reader.close()
+
+
+def _delivering(server: Served, options: Options) -> list[str]:
+    """From the first batch's end to the last's: its process is there by then."""
+    rates, before = [], server.running.cpu_seconds()
+    total = options.keys * PER_COLLECTION
+    for number in range(options.rounds):
+        name = f"count{number}"
+        server.subscribe(name, "count", Start={"At": "HORIZON"}, BatchSize=min(_BATCH, total // 10))
+        while sum(int(count) for _, count in server.lines()) < total:
+            time.sleep(0.01)
+        lines = server.lines()
+        took = float(lines[-1][0]) - float(lines[0][0])
+        rates.append((total - int(lines[0][1])) / took)
+        server.call("Foldb_20261121.RemoveSubscription", Name=name)
+    cost = (server.running.cpu_seconds() - before) / (total * options.rounds)
+    return _row("into a Python function", statistics.median(rates), cost, GOAL_DELIVERED)
+
+
+def _row(name: str, rate: float, cost: float, goal: float) -> list[str]:
+    against = f"{at_least(rate / goal, 1)} of {goal:,}"
+    return [name, f"{rate:,.0f}", against, f"{1e6 * cost:.1f}"]
+
+
+def _latency(server: Served, puts: int) -> list[str]:
+    """Both clocks are the machine's own."""
+    server.subscribe("note", "note", BatchSize=1)
+    server.call("PutItem", TableName="orders", Item=item("first", "order#1"))
+    while not server.lines():  # the function's process has started
+        time.sleep(0.01)
+    server.out.write_bytes(b"")
+    acknowledged: dict[str, float] = {}
+    for number in range(puts):
+        pk = f"timed#{number}"
+        server.call("PutItem", TableName="orders", Item=item(pk, "order#1"))
+        acknowledged[pk] = time.monotonic()
+    while len(server.lines()) < puts:
+        time.sleep(0.01)
+    took = sorted((float(at) - acknowledged[pk]) * 1000 for at, pk in server.lines())
+    cuts = [took[int(len(took) * share)] for share in (0.50, 0.99)]
+    server.call("Foldb_20261121.RemoveSubscription", Name="note")
+    return [f"{puts} puts, one at a time", *(f"{each:.2f}" for each in cuts)]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What writers came to in one round, what the server took for a put, and what each reader read meanwhile."""
+
+    puts: float
+    p99: float
+    cpu_us: float
+    read: float
+
+
+def _measure_writers(options: Options) -> None:
+    """Each on a server of its own; round after round all take turns."""
+    layouts = {"no reader": 0, "one reader": 1, f"{_READERS} readers": _READERS, "a stuck trigger": 0}
+    found: dict[str, list[Round]] = {name: [] for name in layouts}
+    connections = options.connections[min(1, len(options.connections) - 1)]
+    with ExitStack() as stack:
+        servers = {
+            name: stack.enter_context(_server(replace(options, port=options.port + place), filled=False))
+            for place, name in enumerate(layouts)
+        }
+        servers["a stuck trigger"].subscribe("stuck", "stuck")
+        for _ in range(options.rounds):
+            for name, readers in layouts.items():
+                found[name].append(_round(servers[name], readers, options, connections))
+    alone = _median(found["no reader"], "puts")
+    rows = []
+    for name, rounds in found.items():
+        puts, p99, cpu, read = (_median(rounds, each) for each in ("puts", "p99", "cpu_us", "read"))
+        ratio = "" if name == "no reader" else at_least(puts / alone, GOAL_WRITERS)
+        rows.append([name, f"{puts:,.0f}", f"{p99:.2f}", f"{cpu:.0f}", f"{read:,.0f}", ratio])
+    columns = ["", "puts/s", "p99 ms", "server's us a put", "each reader's changes/s", "beside no reader"]
+    show(f"feed: puts beside readers, {connections} connections", columns, rows)
+
+
+def _round(server: Served, readers: int, options: Options, connections: int) -> Round:
+    with _following(server, readers) as following:
+        before, start = server.running.cpu_seconds(), time.perf_counter()
+        rate = load.rate(
+            server.running.url, "fresh", keys=options.keys, seconds=options.seconds, connections=connections
+        )
+        took = time.perf_counter() - start
+        cpu = server.running.cpu_seconds() - before
+        read = statistics.mean(reader.read for reader in following) / took if following else 0.0
+    return Round(rate.requests, rate.p99, 1e6 * cpu / (rate.requests * options.seconds), read)
+
+
+def _median(rounds: list[Round], name: str) -> float:
+    figures: list[float] = [getattr(each, name) for each in rounds]
+    return statistics.median(figures)
