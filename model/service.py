@@ -1,8 +1,8 @@
 """Is the request well-formed? DynamoDB's own description of its requests, compiled.
 
 `service.json` holds what DynamoDB, and DynamoDB Streams, publish about each operation's input: members, lengths,
-ranges, patterns, enums. An operation's description becomes closures when the operation is first asked for; a check then costs
-about a microsecond and finds everything that is wrong at once, as DynamoDB does:
+ranges, patterns, enums. An operation's description becomes closures when the operation is first asked for; a check
+then costs about a microsecond and finds everything that is wrong at once, as DynamoDB does:
 
     2 validation errors detected: Value 'x' at 'returnValues' failed to satisfy constraint: ...; Value null at ...
 

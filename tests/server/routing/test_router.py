@@ -7,7 +7,7 @@ import pytest
 
 from foldb.log.commands import Cut, Position, Transact
 from foldb.materializer.fold.outcomes import Defined, Done, Failed, Outcome, Skipped, Subscribed
-from foldb.materializer.partition import Conflict, Key, Place, QueryRequest
+from foldb.materializer.partition import Conflict, Key, Partition, Place, QueryRequest
 from foldb.model.errors import InternalServerError, RequestError, ResourceNotFoundError
 from foldb.model.slots import data_partitions, partition_of_key
 from foldb.model.subscriptions import Subscription
@@ -32,7 +32,8 @@ class Database:
             self.ledger.fold(put(self.table, {"pk": {"S": name}, "kind": {"S": f"kind {n % 7}"}}))
         self.loop = FakeLoop()
         self.fakes = spread(self.ledger.state, PARTITIONS)
-        self.router = Router([*self.fakes], self.ledger.state, self.loop)
+        self.reached: list[Partition] = [*self.fakes]
+        self.router = Router(self.reached, self.ledger.state, self.loop)
 
     def key(self, name: str) -> Key:
         return self.id, name.encode(), b""
@@ -91,7 +92,7 @@ def test_a_write_goes_to_the_partition_of_its_key(database: Database) -> None:
 def test_a_partition_that_is_replaced_is_asked_no_more(database: Database) -> None:
     old = database.home("item 3")
     new = FakePartition(old.number, old.tables)
-    database.router.partitions[old.number] = new
+    database.reached[old.number] = new
     database.router.get(*database.key("item 3"), True, Answer())
 
     assert ([], ["get"]) == (old.asked, new.asked)
