@@ -271,10 +271,10 @@ class Dispatcher:
         await self._has_room.wait()
 
     def _waits_ms(self) -> int:
-        ends = [end for lane in self._lanes if (end := lane.window_end()) is not None]
-        if not ends:
-            return LONGEST_WAIT_MS
-        return max(1, min(ends) + LATE_MS - self._world.clock())
+        """How long to wait for more: until a tumbling window may be over. Of one that is over its lane knows."""
+        now = self._world.clock() - LATE_MS
+        ends = [end for lane in self._lanes if (end := lane.window_end()) is not None and end > now]
+        return min(ends) - now if ends else LONGEST_WAIT_MS
 
     def _take(self, source: Source, changes: Sequence[Change]) -> None:
         """What a source read goes to its lanes; called without changes when a page is through."""

@@ -53,6 +53,7 @@ class FakePartition:
         self.kept_after: dict[int, int] = defaultdict(int)
         self.is_away = self.is_folding = False
         self.reads = 0
+        self.page = 7
         self._waiting: list[tuple[ReadChanges, OnFed]] = []
 
     @property
@@ -117,7 +118,7 @@ class FakePartition:
         kept = self.kept_after[request.table]
         after = max(request.after, kept)
         found = [each for each in self.changes[request.table] if each.sequence_number > after]
-        page = found[: min(request.limit, 7)]
+        page = found[: min(request.limit, self.page)]
         if not page and request.wait_ms and kept <= request.after:
             waiting = (request, done)
             self._waiting.append(waiting)
