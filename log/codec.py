@@ -24,7 +24,6 @@ from ..model.errors import NewerVersionError
 from . import binary, commands
 from .commands import (
     Checkpoint,
-    Command,
     Commit,
     Context,
     DefineSubscription,
@@ -151,12 +150,10 @@ def head_of(entry: Entry) -> bytes:
     It names the schema before the current one where that can say it too, in the same bytes: so nodes of the release
     before go on reading a log that they share with nodes of this one, as long as nobody asks for what is new.
     """
-    return MARKER + (CURRENT if any(map(_is_new, entry.commands)) else _BEFORE)
-
-
-def _is_new(command: Command) -> bool:
-    """Whether only the current schema has this kind."""
-    return type(command) in _NEW or (isinstance(command, Relay) and type(command.message) in _NEW)
+    kinds = set(map(type, entry.commands))
+    if Relay in kinds:
+        kinds.update(type(each.message) for each in entry.commands if isinstance(each, Relay))
+    return MARKER + (_BEFORE if kinds.isdisjoint(_NEW) else CURRENT)
 
 
 def decode_message(message: bytes) -> Entry:
