@@ -1,6 +1,7 @@
 """What is kept on a disk, and what becomes of it when somebody else has been there."""
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -184,6 +185,26 @@ def test_a_disk_that_takes_nothing_costs_the_oldest_changes_and_says_so(
     life.kill()
     life.check()
     assert FOLDER in life.disk.folders
+
+
+def test_what_the_disk_refused_is_not_marked(life: Life) -> None:
+    """The mark itself has room: it must not speak of changes that have none."""
+
+    def refuse(call: str, path: Path) -> None:
+        if call == "write" and path.suffix == ".avro" and path.parent == CHANGES:
+            raise OSError(28, "No space left on device")
+
+    life.disk.hook = refuse
+    for n in range(10):
+        life.write(table_of(life), (f"late {n}", {"x": {"S": "x" * 300}}))
+    life.loop.advance(storing.MARK_S)
+    life.writing.run()
+    life.disk.hook = lambda call, path: None
+    life.snapshot()
+    life.kill()
+
+    assert 0 == life.folded_from
+    life.check()
 
 
 def test_a_stream_whose_time_is_over_takes_no_room_and_says_that_nothing_is_kept() -> None:
