@@ -1,5 +1,6 @@
 """The log read by the command line: cat, tail, stats, verify."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold
 from tests.cli.conftest import Foldb, at, lines
+from tests.materializer.generate_golden import GOLDEN
+from tests.served import foldb as run
 
 
 @pytest.fixture
@@ -158,3 +161,16 @@ def test_a_folder_without_a_log_is_said_so(tmp_path: Path) -> None:
         result.exit_code,
         result.stderr,
     )
+
+
+def test_the_story_tells_what_was_done_about_subscriptions_and_how_far_each_was() -> None:
+    """Of a log that holds all kinds of commands; a sequence number is text, as in a stream."""
+    said = run("log", "cat", GOLDEN / "003").stdout
+    rows = [json.loads(line) for line in said.splitlines()]
+
+    created = next(row for row in rows if row.get("operation") == "Create" and row["outcome"] == "done")
+    checkpoint = next(row for row in rows if row["command"] == "Checkpoint")
+    assert "DefineSubscription" == created["command"]
+    assert (["T"], "R") == (created["request"]["TableNames"], created["subscription"])
+    assert {"subscription", "epoch", "marks", "handled", "dead", "outcome"} <= checkpoint.keys()
+    assert all(number.isdigit() for number in checkpoint["marks"].values())
