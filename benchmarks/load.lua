@@ -38,8 +38,9 @@ end
 local bodies = {
   put = function(one) return '{"TableName":"orders","Item":{' .. one .. "," .. rest .. "}}" end,
   fresh = function(one)
-    count = (count or 0) + 1
-    return '{"TableName":"orders","Item":{' .. one .. ',"count":{"N":"' .. count .. '"},' .. rest .. "}}"
+    count = (count or os.time() % 100000 * 1000000) + 1 -- another run begins elsewhere
+    return '{"TableName":"orders","Item":{' .. one ..
+      ',"count":{"N":"' .. string.format("%d", count) .. '"},' .. rest .. "}}"
   end,
   get = function(one) return '{"TableName":"orders","Key":{' .. one .. "}}" end,
   update = function(one)
