@@ -43,6 +43,7 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=" ".join)
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.spec("F3")
 def test_every_change_is_seen_once_and_in_order_though_the_server_is_killed(
     seed: int, layout: Sequence[str], tmp_path: Path
 ) -> None:

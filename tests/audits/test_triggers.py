@@ -32,6 +32,7 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.spec("T6", "T7")
 def test_a_trigger_misses_nothing_and_repeats_only_what_no_checkpoint_had_passed(
     seed: int, tmp_path: Path
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_trigger_misses_nothing_and_repeats_only_what_no_checkpoint_had_passed
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.spec("F20")
 def test_poison_is_isolated_and_what_follows_in_its_key_follows_it(seed: int, tmp_path: Path) -> None:
     """
     The server is killed while it finds out. In the end the dead letters are the changes that fail, those behind them in
@@ -112,6 +114,7 @@ def test_poison_is_isolated_and_what_follows_in_its_key_follows_it(seed: int, tm
     assert failed == {(key, keyed[key][2]) for key in poisoned}
 
 
+@pytest.mark.spec("T15")
 def test_a_stuck_trigger_slows_no_write(tmp_path: Path) -> None:
     """All writes are acknowledged while it does not come to an end; then it takes them all."""
     recorder, ledger = Recorder(tmp_path), Ledger()

@@ -98,6 +98,7 @@ def view(running: Running) -> list[dict[str, object]]:
     return sorted(running.items("Spending"), key=lambda item: str(item["City"]))
 
 
+@pytest.mark.spec("S98", "S09")
 def test_a_materialized_view_aggregates_and_joins_and_is_the_same_made_anew(run: Run) -> None:
     running = run("spending.py")
     running.table("Spending", "City:S")
@@ -140,6 +141,7 @@ def test_a_view_counts_each_change_once_though_all_are_delivered_again(run: Run)
     assert view(running) == VIEW
 
 
+@pytest.mark.spec("S93")
 def test_what_expires_is_archived_and_what_is_deleted_is_not(run: Run, tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     archive.mkdir()
@@ -160,6 +162,7 @@ def test_what_expires_is_archived_and_what_is_deleted_is_not(run: Run, tmp_path:
     assert (archived["item"]["id"], archived["item"]["visits"]) == ("mine", "3")
 
 
+@pytest.mark.spec("T16")
 def test_visits_are_counted_by_windows_of_time(run: Run) -> None:
     """The example's minute is a second here: who tests does not wait for a minute."""
     running = run("visits.py", edit={'tumbling="1m"': 'tumbling="1s"'})

@@ -29,6 +29,4 @@ BUGS = [
 # Known to be dangerous, but of parts that do not exist: nothing could be broken.
 NOT_YET = {
     "an index that is written outside the partition's own step": "each index is written with its item",
-    "a record that a stream shows before it is committed, or loses when it is rolled back": "there are no streams",
-    "a stream iterator by time and not by place": "there are no streams",
 }

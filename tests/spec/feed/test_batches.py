@@ -14,6 +14,7 @@ from tests.subscribed import until
 SIZES = "def handle(changes: list[Change]): note(len(changes), [c.keys['pk'] for c in changes])"
 
 
+@pytest.mark.spec("F12")
 def test_a_call_gets_as_many_changes_as_there_are_up_to_the_size_of_a_batch(
     database: Database, table: Any
 ) -> None:
@@ -28,6 +29,7 @@ def test_a_call_gets_as_many_changes_as_there_are_up_to_the_size_of_a_batch(
 
 
 @pytest.mark.parametrize("size", [0, 10_001])
+@pytest.mark.spec("F12")
 def test_a_batch_has_from_one_to_ten_thousand_changes(database: Database, table: Any, size: int) -> None:
     request = {"Name": "wrong", "TableNames": [table.name], "Sink": database.function(SIZES).sink}
     answer = ask(database.url, "Foldb_20261121.CreateSubscription", request | {"BatchSize": size})
@@ -36,6 +38,7 @@ def test_a_batch_has_from_one_to_ten_thousand_changes(database: Database, table:
     assert "BatchSize must be an integer from 1 to 10,000" in answer.body["message"]
 
 
+@pytest.mark.spec("F12")
 def test_ten_thousand_changes_can_be_one_call(database: Database, table: Any) -> None:
     function = database.function("def handle(changes: list[Change]): note(len(changes))")
     for start in range(0, 2000, 25):
@@ -48,6 +51,7 @@ def test_ten_thousand_changes_can_be_one_call(database: Database, table: Any) ->
     assert len(function.notes()) <= 3
 
 
+@pytest.mark.spec("F13")
 def test_a_batch_that_is_not_full_waits_for_more_as_long_as_its_window(
     database: Database, table: Any
 ) -> None:
@@ -62,6 +66,7 @@ def test_a_batch_that_is_not_full_waits_for_more_as_long_as_its_window(
     assert time.monotonic() - begun >= 0.4
 
 
+@pytest.mark.spec("F13")
 def test_a_full_batch_does_not_wait(database: Database, table: Any) -> None:
     function = database.function(SIZES)
     database.subscribe(table, function.sink, BatchSize=5, MaximumBatchingWindowInSeconds=300)
@@ -109,6 +114,7 @@ FILTERS: list[tuple[dict[str, Any], list[list[str]]]] = [
 
 
 @pytest.mark.parametrize(("settings", "expected"), FILTERS)
+@pytest.mark.spec("F14", "T11")
 def test_only_what_a_filter_lets_through_is_delivered(
     database: Database, table: Any, settings: dict[str, Any], expected: list[list[str]]
 ) -> None:
@@ -120,6 +126,7 @@ def test_only_what_a_filter_lets_through_is_delivered(
     assert expected == function.notes()
 
 
+@pytest.mark.spec("F14")
 def test_a_filter_that_cannot_be_read_is_refused_when_it_is_set(database: Database, table: Any) -> None:
     request = {"Name": "wrong", "TableNames": [table.name], "Sink": database.function(SIZES).sink}
     for wrong in (
@@ -131,6 +138,7 @@ def test_a_filter_that_cannot_be_read_is_refused_when_it_is_set(database: Databa
         assert (400, "ValidationException") == (answer.status, answer.body["__type"].rpartition("#")[2])
 
 
+@pytest.mark.spec("F15", "T6")
 def test_workers_call_at_the_same_time_and_keep_the_order_of_each_key(database: Database, table: Any) -> None:
     """Some calls fail by chance; eight workers, and no key is ever out of its order."""
     function = database.function(
@@ -155,6 +163,7 @@ def test_workers_call_at_the_same_time_and_keep_the_order_of_each_key(database: 
     assert len({pid for _, _, pid in function.notes()}) > 1, "one process did it all"
 
 
+@pytest.mark.spec("F15")
 def test_a_key_that_is_stuck_holds_up_nobody_in_another_lane(database: Database, table: Any) -> None:
     gate = database.folder / "stuck"
     gate.touch()

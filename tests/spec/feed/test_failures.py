@@ -37,6 +37,7 @@ def numbers(database: Database, name: str) -> list[int]:
     return [int(letter["Change"]["new"]["n"]["N"]) for letter in database.letters(name)]
 
 
+@pytest.mark.spec("F16")
 def test_a_batch_that_fails_is_halved_until_the_bad_change_stands_alone(
     database: Database, table: Any
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_batch_that_fails_is_halved_until_the_bad_change_stands_alone(
     assert [5] == numbers(database, name)
 
 
+@pytest.mark.spec("F17", "T2")
 def test_what_a_lambda_handler_reports_as_failed_is_where_it_goes_on(database: Database, table: Any) -> None:
     """What stands before the lowest is done; the rest comes again, and its attempts are counted on."""
     function = database.function(
@@ -87,6 +89,7 @@ def test_what_a_lambda_handler_reports_as_failed_is_where_it_goes_on(database: D
     assert [3, 5] == sorted(numbers(database, name))
 
 
+@pytest.mark.spec("F17")
 def test_a_raise_can_name_the_change_that_failed(database: Database, table: Any) -> None:
     function = database.function(
         "def handle(changes: list[Change]):\n"
@@ -106,6 +109,7 @@ def test_a_raise_can_name_the_change_that_failed(database: Database, table: Any)
     assert "no such customer" in database.letters(name)[0]["Error"]
 
 
+@pytest.mark.spec("F18")
 def test_a_change_is_tried_as_often_as_the_settings_say(database: Database, table: Any) -> None:
     function = database.function(BAD)
     name = database.subscribe(table, function.sink, MaximumRetryAttempts=4)
@@ -116,6 +120,7 @@ def test_a_change_is_tried_as_often_as_the_settings_say(database: Database, tabl
     assert 5 == database.letters(name)[0]["Attempts"]
 
 
+@pytest.mark.spec("F18")
 def test_without_a_bound_a_change_is_tried_until_it_goes_well(database: Database, table: Any) -> None:
     function = database.function(
         "tries = 0\ndef handle(change):\n    global tries\n    tries += 1\n    note(tries)\n    assert tries > 12\n"
@@ -128,6 +133,7 @@ def test_without_a_bound_a_change_is_tried_until_it_goes_well(database: Database
     assert [] == database.letters(name)
 
 
+@pytest.mark.spec("F18")
 def test_the_pause_between_two_tries_grows(database: Database, table: Any) -> None:
     function = database.function(
         "tries = []\n"
@@ -146,6 +152,7 @@ def test_the_pause_between_two_tries_grows(database: Database, table: Any) -> No
 
 
 @pytest.mark.parametrize("age", [59, 604_801])
+@pytest.mark.spec("F18")
 def test_the_age_of_a_change_is_bounded_as_lambdas_is(database: Database, table: Any, age: int) -> None:
     request = {
         "Name": "wrong",
@@ -156,6 +163,7 @@ def test_the_age_of_a_change_is_bounded_as_lambdas_is(database: Database, table:
     assert 400 == ask(database.url, "Foldb_20261121.CreateSubscription", request).status
 
 
+@pytest.mark.spec("F19", "T8")
 def test_a_dead_letter_holds_all_that_is_needed_to_understand_and_repeat_it(
     database: Database, table: Any
 ) -> None:
@@ -177,6 +185,7 @@ def test_a_dead_letter_holds_all_that_is_needed_to_understand_and_repeat_it(
     assert "payload" in item, "it is a table: any client reads it"
 
 
+@pytest.mark.spec("F20")
 def test_what_follows_a_dead_letter_in_its_key_follows_it_there(database: Database, table: Any) -> None:
     function = database.function(BAD)
     name = database.subscribe(table, function.sink, MaximumRetryAttempts=0, ParallelizationFactor=2)
@@ -191,6 +200,7 @@ def test_what_follows_a_dead_letter_in_its_key_follows_it_there(database: Databa
     assert any("waits for" in letter["Error"] for letter in database.letters(name))
 
 
+@pytest.mark.spec("F21", "T8")
 def test_letters_of_a_key_are_mended_and_retried_in_their_order(database: Database, table: Any) -> None:
     """One is edited with UpdateItem or the CLI, and what is delivered is what it says then."""
     function = database.function(BAD)
@@ -213,6 +223,7 @@ def test_letters_of_a_key_are_mended_and_retried_in_their_order(database: Databa
     assert ["a", 3] == function.notes()[-1], "the key is free again"
 
 
+@pytest.mark.spec("F21", "T8")
 def test_letters_can_be_dropped(database: Database, table: Any) -> None:
     function = database.function(BAD)
     name = database.subscribe(table, function.sink, MaximumRetryAttempts=0)
@@ -232,6 +243,7 @@ HANDLED = {"isolate": [0, 2], "batch": []}
 
 
 @pytest.mark.parametrize("policy", ["isolate", "batch", "block"])
+@pytest.mark.spec("T13")
 def test_a_policy_says_what_poison_takes_with_it(database: Database, table: Any, policy: str) -> None:
     """
     isolate: the change alone is given up. batch: all that were called with it. block: nothing is, and its lane

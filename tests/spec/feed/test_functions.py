@@ -1,6 +1,5 @@
 """Functions that triggers call: Python's and Lambda's, declared in a file, changed while they run."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.spec("F27", "T1")
 def test_a_function_takes_one_change_or_a_batch_and_may_be_async(
     database: Database, table: Any, form: str
 ) -> None:
@@ -40,6 +40,7 @@ def test_a_function_takes_one_change_or_a_batch_and_may_be_async(
     assert [[f"{n}"] for n in range(12)] == function.notes()
 
 
+@pytest.mark.spec("T1")
 def test_a_function_is_told_everything_about_a_change_in_pythons_values(
     database: Database, table: Any
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_function_is_told_everything_about_a_change_in_pythons_values(
     assert [0, 1] == updated[8][1:]
 
 
+@pytest.mark.spec("T2", "S91")
 def test_a_lambda_handler_gets_the_event_that_aws_sends(database: Database, table: Any) -> None:
     function = database.function(
         "def lambda_handler(event, context):\n"
@@ -110,6 +112,7 @@ def send_receipt_{suffix}(change: Change) -> None:
 """
 
 
+@pytest.mark.spec("T1")
 def test_a_trigger_is_declared_beside_its_function(database: Database, table: Any) -> None:
     """Saving the file is all: it is stored in the log with its settings, and works."""
     suffix = table.name.replace("-", "_")
@@ -139,6 +142,7 @@ def named(database: Database, name: str) -> list[Any]:
     return [each for each in database.operate("ListSubscriptions")["Subscriptions"] if each["Name"] == name]
 
 
+@pytest.mark.spec("T14")
 def test_a_saved_file_is_called_from_the_next_batch_on_and_its_version_is_kept(
     database: Database, table: Any
 ) -> None:
@@ -155,6 +159,7 @@ def test_a_saved_file_is_called_from_the_next_batch_on_and_its_version_is_kept(
     assert until(lambda: database.describe(name)["Version"] != before)
 
 
+@pytest.mark.spec("T14")
 def test_a_file_that_does_not_compile_is_an_error_that_can_be_mended(database: Database, table: Any) -> None:
     function = database.function("def handle(change: note(")
     name = database.subscribe(table, function.sink)
@@ -205,6 +210,7 @@ def handle(change: Change) -> None:
 """
 
 
+@pytest.mark.spec("T7")
 def test_a_target_in_foldbs_own_tables_counts_a_change_once_however_often_it_is_called(
     database: Database, table: Any
 ) -> None:
@@ -239,6 +245,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("which", [("--last", "3"), ("--event", "EVENT")])
+@pytest.mark.spec("T10")
 def test_a_function_is_tried_with_past_changes_while_no_server_runs(
     stopped: Path, which: tuple[str, ...]
 ) -> None:
@@ -249,9 +256,15 @@ def test_a_function_is_tried_with_past_changes_while_no_server_runs(
         )
         file.write_text(tail.stdout)
         which = ("--event", str(file))
+    database: list[str | Path] = ["--db", stopped / "data", "--triggers", stopped / "triggers"]
     arguments: list[str | Path] = [
-        *("--db", stopped / "data", "trigger", "test", "code.py:handle"),
-        *("--triggers", stopped / "triggers", "--table", "Orders", *which),
+        "trigger",
+        "test",
+        "code.py:handle",
+        *database,
+        "--table",
+        "Orders",
+        *which,
     ]
     (stopped / "called").unlink(missing_ok=True)
     shown = foldb(*arguments)
@@ -279,16 +292,3 @@ def test_without_a_folder_no_code_runs(tmp_path: Path) -> None:
             )
             assert 400 == answer.status
             assert "--triggers" in answer.body["message"]
-
-
-def test_a_first_trigger_runs_within_ten_seconds(tmp_path: Path) -> None:
-    """From the command that starts a server to the call of a function in a file."""
-    begun = time.monotonic()
-    with opened(tmp_path) as database:
-        table = database.table()
-        function = database.function("def handle(change): note(change.new['pk'])")
-        database.subscribe(table, function.sink)
-        table.put_item(Item={"pk": "hello"})
-        assert [["hello"]] == function.wait(1)
-
-    assert time.monotonic() - begun < 10

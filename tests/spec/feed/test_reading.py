@@ -28,6 +28,7 @@ def keys_of(records: list[dict[str, Any]]) -> list[str]:
     return [record["dynamodb"]["Keys"]["pk"]["S"] for record in records]
 
 
+@pytest.mark.spec("F2")
 def test_changes_of_a_key_are_read_in_the_order_in_which_they_were_made(
     database: Database, table: Any
 ) -> None:
@@ -54,6 +55,7 @@ def test_changes_of_a_key_are_read_in_the_order_in_which_they_were_made(
         assert sorted(map(number, mine)) == [number(record) for record in mine]
 
 
+@pytest.mark.spec("F2")
 def test_a_whole_table_can_be_read_in_the_order_of_log_time(divided: Database) -> None:
     """From several partitions together, which shards never are."""
     table = divided.table()
@@ -66,6 +68,7 @@ def test_a_whole_table_can_be_read_in_the_order_of_log_time(divided: Database) -
     assert sorted(change["time"] for change in changes) == [change["time"] for change in changes]
 
 
+@pytest.mark.spec("F3")
 def test_a_change_is_in_the_feed_once_and_has_one_name_wherever_it_is_read(
     database: Database, table: Any
 ) -> None:
@@ -88,6 +91,7 @@ def test_a_change_is_in_the_feed_once_and_has_one_name_wherever_it_is_read(
     assert [[record["eventID"], record["dynamodb"]["SequenceNumber"]]] * 3 == function.notes()
 
 
+@pytest.mark.spec("F6")
 def test_any_number_of_readers_read_everything_each_at_its_own_pace(database: Database, table: Any) -> None:
     """DynamoDB allows two a shard."""
     functions = [database.function("def handle(change): note(change.keys['pk'])") for _ in range(3)]
@@ -109,6 +113,7 @@ def test_any_number_of_readers_read_everything_each_at_its_own_pace(database: Da
     assert [expected] * 3 == [[pk for (pk,) in function.notes()] for function in functions]
 
 
+@pytest.mark.spec("F7", "F27")
 def test_a_reader_that_follows_shards_as_they_roll_sees_each_record_once(
     open_database: Callable[..., Any],
 ) -> None:
@@ -173,6 +178,7 @@ def read_to_end(streams: Any, arn: str, shard: dict[str, Any]) -> list[dict[str,
     return found
 
 
+@pytest.mark.spec("F8")
 def test_a_reader_begins_wherever_it_says(database: Database, table: Any) -> None:
     for n in range(4):
         table.put_item(Item={"pk": f"{n}"})
@@ -191,6 +197,7 @@ def test_a_reader_begins_wherever_it_says(database: Database, table: Any) -> Non
     assert ["0", "1", "2", "3"] == keys("AT_TIMESTAMP", Timestamp=datetime(2026, 1, 1, tzinfo=UTC))
 
 
+@pytest.mark.spec("F8")
 def test_by_time_a_reader_begins_with_the_first_change_that_is_not_earlier(
     database: Database, table: Any
 ) -> None:
@@ -215,6 +222,7 @@ def later_than(database: Database, table: Any, time: str) -> dict[str, Any] | No
     return last if last["time"][:19] > time[:19] else None
 
 
+@pytest.mark.spec("F8")
 def test_the_newest_end_misses_nothing_that_is_written_after_it_was_asked_for(
     database: Database, table: Any
 ) -> None:
@@ -227,6 +235,7 @@ def test_the_newest_end_misses_nothing_that_is_written_after_it_was_asked_for(
         assert [f"after {n}"] == keys_of(until(lambda at=at: read_shard(streams, at)))  # type: ignore[misc]
 
 
+@pytest.mark.spec("F5")
 def test_what_is_older_than_the_retention_is_trimmed_and_stays_in_the_log(
     open_database: Callable[..., Any],
 ) -> None:
@@ -253,6 +262,7 @@ def test_what_is_older_than_the_retention_is_trimmed_and_stays_in_the_log(
     assert ["first"] == function.notes()[0]
 
 
+@pytest.mark.spec("F5")
 def test_a_disabled_stream_stays_readable_and_the_next_one_has_another_label(
     database: Database, table: Any
 ) -> None:
@@ -275,6 +285,7 @@ def test_a_disabled_stream_stays_readable_and_the_next_one_has_another_label(
         table.update(StreamSpecification={"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"})
 
 
+@pytest.mark.spec("F12")
 def test_a_page_has_at_most_a_thousand_records_and_about_a_megabyte(database: Database, table: Any) -> None:
     for n in range(5):
         table.put_item(Item={"pk": f"{n}", "d": "x" * 300_000})

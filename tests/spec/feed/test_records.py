@@ -30,6 +30,7 @@ def life(table: Any) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.spec("F1")
 def test_a_stream_shows_the_images_of_its_view_and_the_feed_has_both(database: Database, view: str) -> None:
     table = database.table(view=view)
     life(table)
@@ -41,6 +42,7 @@ def test_a_stream_shows_the_images_of_its_view_and_the_feed_has_both(database: D
     assert [(None, RED), (RED, BLUE), (BLUE, None)] == [(each["old"], each["new"]) for each in changes]
 
 
+@pytest.mark.spec("F1")
 def test_a_record_has_every_member_that_dynamodb_gives_it(database: Database, table: Any) -> None:
     table.put_item(Item={"pk": "car", "colour": "red"})
     [record] = database.records(table, 1)
@@ -60,6 +62,7 @@ def test_a_record_has_every_member_that_dynamodb_gives_it(database: Database, ta
     assert 0 <= datetime.now(UTC).timestamp() - told["ApproximateCreationDateTime"].timestamp() < 60
 
 
+@pytest.mark.spec("F4")
 def test_a_write_that_changes_nothing_is_in_the_history_and_not_in_the_feed(
     database: Database, table: Any
 ) -> None:
@@ -76,6 +79,7 @@ def test_a_write_that_changes_nothing_is_in_the_history_and_not_in_the_feed(
     assert ["Put", "Put", "Update", "Delete", "Put"] == commands[-5:]
 
 
+@pytest.mark.spec("F11")
 def test_who_made_a_change_and_by_which_request(database: Database, table: Any) -> None:
     answer = table.put_item(Item={"pk": "car"})
     [change] = database.changes(table, 1)
@@ -85,6 +89,7 @@ def test_who_made_a_change_and_by_which_request(database: Database, table: Any) 
     assert "userIdentity" not in database.records(table, 1)[0]
 
 
+@pytest.mark.spec("F11")
 def test_what_expired_was_removed_by_dynamodb_itself(database: Database, table: Any) -> None:
     database.client.update_time_to_live(
         TableName=table.name, TimeToLiveSpecification={"AttributeName": "until", "Enabled": True}
@@ -98,6 +103,7 @@ def test_what_expired_was_removed_by_dynamodb_itself(database: Database, table: 
     assert "ttl" == database.changes(table, 2)[1]["source"]
 
 
+@pytest.mark.spec("F10")
 def test_changes_of_a_transaction_say_which_and_how_many_they_are(either: Database) -> None:
     one, two = either.table(), either.table()
     one.put_item(Item={"pk": "same"})
@@ -115,6 +121,7 @@ def test_changes_of_a_transaction_say_which_and_how_many_they_are(either: Databa
     }
 
 
+@pytest.mark.spec("F10")
 def test_a_transaction_can_be_delivered_as_one_batch(database: Database) -> None:
     table = database.table()
     function = database.function(

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 import foldb
 from tests.claims import refused
 from tests.raw import send
@@ -16,6 +18,7 @@ from tests.subscribed import until
 KEYS = "def handle(change): note(change.keys['pk'], change.replay)"
 
 
+@pytest.mark.spec("F23")
 def test_a_checkpoint_is_in_the_log_and_can_be_seen_and_set_anew(open_database: Callable[..., Any]) -> None:
     with open_database() as database:
         table, function = database.table(), database.function(KEYS)
@@ -38,6 +41,7 @@ def test_a_checkpoint_is_in_the_log_and_can_be_seen_and_set_anew(open_database: 
     assert ["0", "1", "2", "after a start"] * 2 == [pk for pk, _ in function.notes()]
 
 
+@pytest.mark.spec("F24", "T12")
 def test_lag_is_told_in_changes_and_in_time_for_each_partition(divided: Database) -> None:
     table = divided.table()
     gate = divided.folder / "gate"
@@ -61,6 +65,7 @@ def lag_of(database: Database, name: str) -> int:
     return sum(each["Changes"] for each in database.describe(name)["Lag"].values())
 
 
+@pytest.mark.spec("T8", "T12")
 def test_figures_tell_how_a_trigger_does(database: Database, table: Any) -> None:
     function = database.function(
         "def handle(change):\n    if change.new.get('bad'): raise ValueError('no such customer')\n"
@@ -83,6 +88,7 @@ def test_figures_tell_how_a_trigger_does(database: Database, table: Any) -> None
     assert any("letters" in line or "dead" in line for line in mine), metrics
 
 
+@pytest.mark.spec("F26")
 def test_a_paused_trigger_is_called_no_more_and_goes_on_where_it_was(database: Database, table: Any) -> None:
     function = database.function(KEYS)
     name = database.subscribe(table, function.sink)
@@ -101,6 +107,7 @@ def test_a_paused_trigger_is_called_no_more_and_goes_on_where_it_was(database: D
     assert [["one", False], ["two", False]] == function.notes()
 
 
+@pytest.mark.spec("F26")
 def test_a_trigger_can_be_drained_before_it_stops(database: Database, table: Any) -> None:
     """All that was written before is handled, and nothing after."""
     gate = database.folder / "drained"
@@ -122,6 +129,7 @@ def test_a_trigger_can_be_drained_before_it_stops(database: Database, table: Any
     assert lag_of(database, name) == 1
 
 
+@pytest.mark.spec("F25", "T9")
 def test_a_replay_says_first_how_many_calls_it_makes_and_marks_them(database: Database, table: Any) -> None:
     function = database.function(KEYS)
     name = database.subscribe(table, function.sink, BatchSize=4)
@@ -153,6 +161,7 @@ def test_a_replay_says_first_how_many_calls_it_makes_and_marks_them(database: Da
     assert [["3", True]] * 2 == function.notes()[count:]
 
 
+@pytest.mark.spec("F25", "T9")
 def test_a_replay_says_so_on_the_command_line(database: Database, table: Any) -> None:
     function = database.function(KEYS)
     name = database.subscribe(table, function.sink)
@@ -165,6 +174,7 @@ def test_a_replay_says_so_on_the_command_line(database: Database, table: Any) ->
     assert 4 == len(function.notes())
 
 
+@pytest.mark.spec("F22", "T16")
 def test_a_window_counts_a_minute_and_keeps_its_state_in_the_log(
     open_database: Callable[..., Any],
 ) -> None:
@@ -192,6 +202,7 @@ def test_a_window_counts_a_minute_and_keeps_its_state_in_the_log(
     assert counts == told
 
 
+@pytest.mark.spec("T15")
 def test_a_slow_trigger_slows_no_write_unless_it_may_not_lag(database: Database, table: Any) -> None:
     gate = database.folder / "slow"
     gate.touch()
@@ -224,6 +235,7 @@ def put_for_ever(table: Any) -> None:
         table.put_item(Item={"pk": f"{n}"})
 
 
+@pytest.mark.spec("T17")
 def test_a_trigger_that_wakes_itself_is_stopped_at_a_depth_of_sixteen(database: Database, table: Any) -> None:
     function = database.function(
         "import boto3\n"
@@ -243,6 +255,7 @@ def test_a_trigger_that_wakes_itself_is_stopped_at_a_depth_of_sixteen(database: 
     assert "loop" in letter["Error"]
 
 
+@pytest.mark.spec("T18")
 def test_a_test_waits_for_its_triggers_without_sleeping(tmp_path: Any) -> None:
     triggers = tmp_path / "triggers"
     triggers.mkdir()
@@ -267,6 +280,7 @@ def test_a_test_waits_for_its_triggers_without_sleeping(tmp_path: Any) -> None:
         assert [f"{n}" for n in range(50)] == notes.read_text().split()
 
 
+@pytest.mark.spec("T11")
 def test_what_matches_and_what_does_not_is_explained(database: Database, table: Any) -> None:
     function = database.function(KEYS)
     name = database.subscribe(

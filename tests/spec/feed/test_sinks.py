@@ -27,6 +27,7 @@ while read -r line; do printf '%s\\n' "$line" >> $NOTES; done
 EVIL = "; touch $HOME/evil; $(touch evil) `touch evil` | \n %0a \" '"
 
 
+@pytest.mark.spec("T3")
 def test_a_command_gets_a_batch_as_lines_of_json_and_its_exit_code_decides(
     database: Database, table: Any
 ) -> None:
@@ -42,6 +43,7 @@ def test_a_command_gets_a_batch_as_lines_of_json_and_its_exit_code_decides(
     assert command.path.stat().st_mode & stat.S_IXUSR
 
 
+@pytest.mark.spec("T3")
 def test_what_an_item_holds_reaches_a_command_on_stdin_alone(database: Database, table: Any) -> None:
     """No shell ever reads it."""
     command = database.command(
@@ -57,6 +59,7 @@ def test_what_an_item_holds_reaches_a_command_on_stdin_alone(database: Database,
     assert [] == list(database.triggers.rglob("evil"))
 
 
+@pytest.mark.spec("T3")
 def test_a_command_is_added_on_the_command_line(database: Database, table: Any) -> None:
     command = database.command(NOTIFY)
     name = f"cli-{uuid.uuid4().hex[:6]}"
@@ -126,6 +129,7 @@ def webhook(hook: Hook, **more: Any) -> dict[str, Any]:
     return {"Kind": "webhook", "Url": hook.url, "Secrets": [SECRET]} | more
 
 
+@pytest.mark.spec("T4")
 def test_a_webhook_gets_a_signed_cloudevent_for_each_change(
     database: Database, table: Any, hook: Hook
 ) -> None:
@@ -144,6 +148,7 @@ def test_a_webhook_gets_a_signed_cloudevent_for_each_change(
     assert f"v1,{base64.b64encode(digest).decode()}" in headers["webhook-signature"].split()
 
 
+@pytest.mark.spec("T4")
 def test_in_binary_mode_the_events_attributes_are_headers(database: Database, table: Any, hook: Hook) -> None:
     database.subscribe(table, webhook(hook, Mode="binary"))
     table.put_item(Item={"pk": "car"})
@@ -153,6 +158,7 @@ def test_in_binary_mode_the_events_attributes_are_headers(database: Database, ta
     assert ("1.0", database.changes(table, 1)[0]) == (headers["ce-specversion"], json.loads(body))
 
 
+@pytest.mark.spec("T4")
 def test_a_webhook_that_fails_is_tried_again_and_not_before_it_says(
     database: Database, table: Any, hook: Hook
 ) -> None:
@@ -169,6 +175,7 @@ def test_a_webhook_that_fails_is_tried_again_and_not_before_it_says(
     assert [] == database.letters(name)
 
 
+@pytest.mark.spec("T4")
 def test_a_webhook_that_is_gone_ends_its_subscription(database: Database, table: Any, hook: Hook) -> None:
     hook.answers += [(410, {})]
     name = database.subscribe(table, webhook(hook))
@@ -180,6 +187,7 @@ def test_a_webhook_that_is_gone_ends_its_subscription(database: Database, table:
     assert 1 == len(hook.got)
 
 
+@pytest.mark.spec("T4")
 def test_a_webhook_that_does_not_answer_is_cut_off(database: Database, table: Any, hook: Hook) -> None:
     hook.answers += [(0, {})]
     database.subscribe(table, webhook(hook), TimeoutSeconds="0.3")
@@ -199,6 +207,7 @@ def test_a_webhook_that_does_not_answer_is_cut_off(database: Database, table: An
         "http://user:password@127.0.0.1/",
     ],
 )
+@pytest.mark.spec("T4")
 def test_a_webhook_calls_no_address_that_the_operator_has_not_allowed(
     database: Database, table: Any, url: str
 ) -> None:
@@ -212,6 +221,7 @@ def test_a_webhook_calls_no_address_that_the_operator_has_not_allowed(
 
 
 @pytest.mark.parametrize("format_", ["plain", "kinesis", "debezium"])
+@pytest.mark.spec("T5")
 def test_a_topic_has_each_change_in_order_keyed_as_its_item(
     open_database: Callable[..., Any], kafka: str, format_: str
 ) -> None:
@@ -251,6 +261,7 @@ def test_a_topic_has_each_change_in_order_keyed_as_its_item(
     }
 
 
+@pytest.mark.spec("T5", "S92")
 def test_a_folder_gets_files_whose_names_are_written_once(
     open_database: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -5,6 +5,8 @@ import threading
 from datetime import datetime
 from typing import Any
 
+import pytest
+
 from tests.spec.feed.database import Database
 from tests.subscribed import until
 
@@ -25,6 +27,7 @@ def delivered(database: Database, table: Any, **start: Any) -> list[str]:
     return [pk for pk, _ in function.notes()]
 
 
+@pytest.mark.spec("F8")
 def test_a_subscription_begins_wherever_it_is_told(database: Database, table: Any) -> None:
     for n in range(6):
         table.put_item(Item={"pk": f"{n}"})
@@ -38,6 +41,7 @@ def test_a_subscription_begins_wherever_it_is_told(database: Database, table: An
     assert ["0", "1", "2", "3", "4", "5"] == delivered(database, table, At="TIME", Time=1_700_000_000_000)
 
 
+@pytest.mark.spec("F8")
 def test_by_time_it_begins_with_what_is_not_earlier(database: Database, table: Any) -> None:
     table.put_item(Item={"pk": "early"})
     numbers = itertools.count()
@@ -58,6 +62,7 @@ def milliseconds(time: str) -> int:
     return round(datetime.fromisoformat(time).timestamp() * 1000)
 
 
+@pytest.mark.spec("F8")
 def test_history_begins_before_anybody_watched(database: Database) -> None:
     """A table without a stream: nobody kept its changes, and the log has them all."""
     table = database.table(view=None)
@@ -68,6 +73,7 @@ def test_history_begins_before_anybody_watched(database: Database) -> None:
     assert ["0", "1", "2", "3", "4", "3"] == delivered(database, table, At="BEGINNING")
 
 
+@pytest.mark.spec("F8")
 def test_what_is_written_after_a_subscription_was_made_is_delivered_to_it(database: Database) -> None:
     """At once after: no write falls between the answer and the beginning."""
     for n in range(5):
@@ -80,6 +86,7 @@ def test_what_is_written_after_a_subscription_was_made_is_delivered_to_it(databa
         database.operate("RemoveSubscription", Name=name)
 
 
+@pytest.mark.spec("F9")
 def test_what_is_there_and_then_what_changes_without_gap_or_repetition(either: Database) -> None:
     """Whoever keeps a copy by it has the table in the end, though it was written to all the while."""
     table = either.table(view=None)
@@ -123,6 +130,7 @@ def test_what_is_there_and_then_what_changes_without_gap_or_repetition(either: D
     assert items == copy
 
 
+@pytest.mark.spec("F6")
 def test_subscriptions_that_begin_and_go_on_at_their_own_places_share_nothing(
     database: Database, table: Any
 ) -> None:
