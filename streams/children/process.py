@@ -53,6 +53,7 @@ class Output:
         self._name = name
         self._loop = loop
         self._tail = b""
+        self._line = b""  # what was printed of a line that has not ended
         self._room = _LOGGED_MOST
         self._is_open = True
         os.set_blocking(descriptor, False)
@@ -60,6 +61,7 @@ class Output:
 
     def begin(self) -> None:
         """Another call begins."""
+        self._end_line()
         self._tail = b""
         self._room = _LOGGED_MOST
 
@@ -70,11 +72,13 @@ class Output:
     def tail(self) -> str:
         """The last that was printed since the call began."""
         self._drain()
+        self._end_line()
         return self._tail.decode(errors="replace")
 
     def close(self) -> None:
         """Take what is there and read no more."""
         self._drain()
+        self._end_line()
         if self._is_open:
             self._is_open = False
             self._loop.remove_reader(self._descriptor)
@@ -103,8 +107,15 @@ class Output:
         return True
 
     def _log(self, data: bytes) -> None:
-        for line in data.decode(errors="replace").splitlines():
-            logger.info("%s: %s", self._name, line)
+        """Log whole lines; a process may write a line and its end apart."""
+        lines, end, self._line = (self._line + data).rpartition(b"\n")
+        if end:
+            for line in lines.decode(errors="replace").split("\n"):
+                logger.info("%s: %s", self._name, line)
+
+    def _end_line(self) -> None:
+        if self._line:
+            self._log(b"\n")
 
 
 class Child:

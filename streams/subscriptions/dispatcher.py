@@ -274,7 +274,10 @@ class Dispatcher:
         """How long to wait for more: until a tumbling window may be over. Of one that is over its lane knows."""
         now = self._world.clock() - LATE_MS
         ends = [end for lane in self._lanes if (end := lane.window_end()) is not None and end > now]
-        return min(ends) - now if ends else LONGEST_WAIT_MS
+        if ends:
+            return min(ends) - now
+        # What is on its way to a lane opens a window there, after this was asked.
+        return self._terms.tumbling_ms or LONGEST_WAIT_MS if self._ahead else LONGEST_WAIT_MS
 
     def _take(self, source: Source, changes: Sequence[Change]) -> None:
         """What a source read goes to its lanes; called without changes when a page is through."""

@@ -6,6 +6,7 @@ from typing import Any
 from tests.broker import kafka
 from tests.cluster.processes import Nodes
 from tests.raw import ask
+from tests.subscribed import until
 from tests.tables import table_request
 
 __all__ = ["kafka"]
@@ -39,6 +40,17 @@ def read(url: str, arn: str) -> dict[str, list[Any]]:
     return found
 
 
+def read_all(url: str, arn: str, count: int) -> dict[str, list[Any]]:
+    """The same, when the node has that many: what another one acknowledged it hears of a moment later."""
+
+    def all_read() -> dict[str, list[Any]] | None:
+        found = read(url, arn)
+        return found if sum(map(len, found.values())) >= count else None
+
+    found: dict[str, list[Any]] = until(all_read)
+    return found
+
+
 def write(url: str, run: int, count: int = 40) -> None:
     for n in range(count):
         item = {"pk": {"S": f"key {n % 17}"}, "n": {"N": str(run * 1000 + n)}}
@@ -51,14 +63,14 @@ def test_a_feed_goes_on_where_another_node_does(kafka: str, tmp_path: Path) -> N
         arn = created["TableDescription"]["LatestStreamArn"]
         nodes.settle()
         write(nodes.urls[0], 1)
-        before = [read(url, arn) for url in nodes.urls]
+        before = [read_all(url, arn, 40) for url in nodes.urls]
 
         nodes.kill(0)
-        survived = read(nodes.urls[0], arn)
+        survived = read_all(nodes.urls[0], arn, 40)
         write(nodes.urls[0], 2)
         nodes.start(0)
         nodes.settle()
-        after = [read(url, arn) for url in nodes.urls]
+        after = [read_all(url, arn, 80) for url in nodes.urls]
 
     assert before[0] == before[1] == survived
     assert 40 == sum(map(len, survived.values()))
