@@ -16,7 +16,6 @@ from .peers import FOLDB, Peer, foldb_command, running
 from .requests import Client
 from .tables import show
 
-NODES = (1, 2, 4)
 OPERATIONS = {"put": "PutItem", "get": "GetItem", "update": "conditional UpdateItem"}
 
 
@@ -33,7 +32,7 @@ def measure(options: Options) -> None:
 
 def _measure(options: Options, address: str) -> Iterator[list[str]]:
     layouts: dict[str, tuple[int, str | None]] = {"a folder": (1, None)}
-    layouts |= {f"Kafka, {count}": (count, f"kafka://{address}/bench{count}") for count in NODES}
+    layouts |= {f"Kafka, {count}": (count, f"kafka://{address}/bench{count}") for count in options.nodes}
     found: dict[tuple[int, str], dict[str, load.Rate]] = {}
     for place, (name, (count, log)) in enumerate(layouts.items()):
         with _nodes(count, log, options.port + 10 * place) as urls:

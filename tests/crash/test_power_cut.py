@@ -25,7 +25,7 @@ from tests.crash.recorded import recorded
 from tests.served import FOLDB
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
-SEEDS = range(20 if SOAK else 2)
+SEEDS = range(20 if SOAK else 1)
 CYCLES = 12 if SOAK else 4
 DOUBLE_CYCLES = 6 if SOAK else 3
 WRITERS = 16

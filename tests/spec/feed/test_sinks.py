@@ -220,7 +220,9 @@ def test_a_webhook_calls_no_address_that_the_operator_has_not_allowed(
     assert 400 == answer.status, "refused when it is made"
 
 
-@pytest.mark.parametrize("format_", ["plain", "kinesis", "debezium"])
+@pytest.mark.parametrize(
+    "format_", ["debezium", *(pytest.param(each, marks=pytest.mark.soak) for each in ("plain", "kinesis"))]
+)
 @pytest.mark.spec("T5")
 def test_a_topic_has_each_change_in_order_keyed_as_its_item(
     open_database: Callable[..., Any], kafka: str, format_: str
