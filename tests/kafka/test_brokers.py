@@ -51,31 +51,33 @@ def test_a_broker_that_dies_or_falls_silent_takes_no_write_with_it(
 
     async def run() -> None:
         node, told = await Node.start(f"kafka://{cluster.address}/t-{uuid.uuid4().hex[:12]}"), Told()
-        await node.create_table()
-        order = [number for _ in range(ROUNDS) for number in random.Random(1).sample((1, 2, 3), 3)]
-        silences = []
-        for number in order if SOAK else [leader(node)]:
-            done, told.longest_silence = threading.Event(), 0.0
+        try:
+            await node.create_table()
+            order = [number for _ in range(ROUNDS) for number in random.Random(1).sample((1, 2, 3), 3)]
+            silences = []
+            for number in order if SOAK else [leader(node)]:
+                done, told.longest_silence = threading.Event(), 0.0
 
-            def harm(number: int = number, done: threading.Event = done) -> None:
-                fault(cluster, number)
-                done.set()
+                def harm(number: int = number, done: threading.Event = done) -> None:
+                    fault(cluster, number)
+                    done.set()
 
-            threading.Thread(target=harm, daemon=True).start()
-            await count(node, told, until=done.is_set)
-            silences.append(told.longest_silence)
-        await node.folded()
-        assert not node.fatal
-        check(node, told)
-        record(
-            test=f"kafka: {fault.__name__.replace('_', ' ')} broker of three",
-            cycles=len(silences),
-            faults={fault.__name__: len(silences)},
-            acknowledged=told.total,
-            checked=told.total,
-            figures={"longest silence s": round(max(silences), 2), "copies": copies(node.log)},
-        )
-        node.log.close()
+                threading.Thread(target=harm, daemon=True).start()
+                await count(node, told, until=done.is_set)
+                silences.append(told.longest_silence)
+            await node.folded()
+            assert not node.fatal
+            check(node, told)
+            record(
+                test=f"kafka: {fault.__name__.replace('_', ' ')} broker of three",
+                cycles=len(silences),
+                faults={fault.__name__: len(silences)},
+                acknowledged=told.total,
+                checked=told.total,
+                figures={"longest silence s": round(max(silences), 2), "copies": copies(node.log)},
+            )
+        finally:
+            node.log.close()
 
     asyncio.run(run())
     gc.collect()
