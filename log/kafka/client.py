@@ -23,6 +23,9 @@ NEVER_MS: Final = 24 * 3_600_000
 """A producer that gives up a batch by itself may never send another (3.0.12): whoever waits for it must end it."""
 FETCH_MAX_WAIT_MS: Final = 100
 """How long a fetch stays with the broker that finds nothing; so long may it take to begin to follow a partition."""
+LEADER_AGE_MS: Final = 500
+"""How long whoever asks for ends believes that a leader leads. Told that it does not, the library (3.0.12) asks it
+again, at once and on and on, until it has looked up the leaders for their age."""
 BOOTSTRAP_TIMEOUT_MS: Final = 20_000
 END_SECONDS: Final = 1.0
 
@@ -80,6 +83,10 @@ class Clients:
                 **configuration,
             },
         )
+
+    def asker(self) -> KafkaConsumer:
+        """One that asks where partitions end."""
+        return self.consumer(metadata_max_age_ms=LEADER_AGE_MS)
 
     def admin(self) -> KafkaAdminClient:
         """One that asks about the topic, and makes it."""

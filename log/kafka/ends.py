@@ -64,7 +64,7 @@ class Ends:
             if not waiting:
                 continue
             try:
-                consumer = consumer or self._clients.consumer()
+                consumer = consumer or self._clients.asker()
                 places = [TopicPartition(self._topic, partition) for partition in waiting]
                 ends = consumer.end_offsets(places, timeout_ms=TIMEOUT_MS)
                 answers: dict[int, int | LogError] = {place.partition: end for place, end in ends.items()}

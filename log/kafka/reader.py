@@ -33,7 +33,7 @@ class KafkaReader:
         self._clients = clients
         self._topic = clients.address.topic
         self._genesis = genesis
-        self._ends = clients.consumer()
+        self._ends = clients.asker()
 
     @property
     def log_id(self) -> bytes:

@@ -7,12 +7,15 @@ import random
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
+from kafka import TopicPartition
 
 from tests.broker import Brokers, brokers
 from tests.kafka.counting import Node, Told, check, copies, count
 from tests.reliability import record
+from tests.subscribed import until
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [
@@ -22,6 +25,7 @@ pytestmark = [
 ]
 
 ROUNDS = 12 if SOAK else 1
+PREFERRED = 0
 # Longer than the time after which brokers miss one of theirs.
 PAUSE_SECONDS = 6.0
 
@@ -83,11 +87,37 @@ def test_a_broker_that_dies_or_falls_silent_takes_no_write_with_it(
     gc.collect()
 
 
+def test_a_leader_that_moves_while_every_broker_lives_is_found(cluster: Brokers) -> None:
+    """Nothing breaks off: the old leader answers, that it leads no more."""
+
+    async def run() -> None:
+        node = await Node.start(f"kafka://{cluster.address}/t-{uuid.uuid4().hex[:12]}")
+        try:
+            await node.create_table()
+            assert 2 == node.log.end(0)
+            move_leader(node)
+            assert 2 == node.log.end(0)
+            await node.folded()
+            assert not node.fatal
+        finally:
+            node.log.close()
+
+    asyncio.run(run())
+    gc.collect()
+
+
 def leader(node: Node) -> int:
     """Who leads the log's partition."""
-    admin = node.log.clients.admin()
-    try:
+    with closing(node.log.clients.admin()) as admin:
         [topic] = admin.describe_topics([node.log.clients.address.topic])
         return int(topic["partitions"][0]["leader_id"])
-    finally:
-        admin.close()
+
+
+def move_leader(node: Node) -> None:
+    """Give the log's partition the next broker as leader."""
+    before, topic = leader(node), node.log.clients.address.topic
+    others = [number for number in (1, 2, 3) if number != before]
+    with closing(node.log.clients.admin()) as admin:
+        admin.alter_partition_reassignments({TopicPartition(topic, 0): [*others, before]})
+        admin.elect_leaders(PREFERRED, {topic: [0]})
+    until(lambda: leader(node) == others[0])
