@@ -18,13 +18,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__
+
 if TYPE_CHECKING:
     from .embedded import Server
     from .streams.children.change import Change, ChangeError, Tx, Window
     from .streams.declared import trigger
     from .streams.once import once
-
-__version__ = "0.1.0"
 
 
 def serve(path: str | Path | None = None, **settings: Any) -> "Server":

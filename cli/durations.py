@@ -1,10 +1,7 @@
-"""How long something takes, as people write it: 500ms, 30s, 5m, 4h, 7d."""
+"""How long something takes, as people write it: 500ms, 30s, 1.5h, 7d."""
 
-import re
-from typing import Final
-
-_WRITTEN = re.compile(r"([0-9]+)(ms|s|m|h|d)")
-_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+from ..streams.declared import seconds
+from .failures import CommandError, ExitCode
 
 
 def duration(text: str) -> int:
@@ -16,7 +13,19 @@ def duration(text: str) -> int:
     Raises:
         ValueError: It is no such time, or none at all.
     """
-    written = _WRITTEN.fullmatch(text)
-    if written is None or not int(written[1]):
+    found = int(seconds(text) * 1000)
+    if not found:
         raise ValueError(f"`{text}` is no time; write it like 500ms, 30s, 5m, 4h or 7d")
-    return int(written[1]) * _MS[written[2]]
+    return found
+
+
+def flag_duration(flag: str, text: str) -> int:
+    """The same of what a flag was given.
+
+    Raises:
+        CommandError: It is no such time, or none at all.
+    """
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise CommandError(f"{flag}: {error}", ExitCode.USAGE) from None

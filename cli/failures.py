@@ -126,6 +126,8 @@ def of_system(error: OSError) -> CommandError:
 
 _NEXT_STEPS = (
     ("Requested resource not found: Subscription", "`foldb trigger list` names the triggers there are."),
+    ("Subscription already exists", "Change it with `foldb trigger add NAME --replace`."),
+    ("TableNames cannot be changed", "Remove it with `foldb trigger remove`, and add it anew."),
     ("Cannot do operations on a non-existent table", "`foldb table list` names the tables there are."),
     ("Requested resource not found", "`foldb table list` names the tables there are."),
     (

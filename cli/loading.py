@@ -10,6 +10,7 @@ import orjson
 from ..model.values import Item
 from .client import Client
 from .failures import CommandError, ExitCode
+from .output import counted
 from .session import consumed
 from .shapes import Shape
 
@@ -55,6 +56,6 @@ class Loader:
         """Fail if anything was left."""
         if self.unprocessed:
             raise CommandError(
-                f"{self.unprocessed} items were not taken, retries included; putting them again is harmless",
+                f"{counted(self.unprocessed, 'item')} not taken, retries included; putting them again is harmless",
                 ExitCode.PARTLY,
             )

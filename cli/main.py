@@ -20,8 +20,8 @@ import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
-from .. import __version__
 from ..model.errors import FoldbError
+from ..version import __version__
 from .commands import COMMANDS
 from .failures import CommandError, ExitCode, of_foldb, of_system
 from .settings import Color, Format, Settings, credentials, default_ca, default_database

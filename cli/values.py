@@ -149,6 +149,22 @@ def read_item(text: str | bytes, what: str, *, is_typed: bool) -> Item:
     return item if is_typed else typed_item(item)
 
 
+def read_text(path: str, step: str = "") -> str:
+    """What is in a file, or on stdin where it is `-`; `step` says what to do where it cannot be read.
+
+    Raises:
+        CommandError: It cannot be read, or is not UTF-8.
+    """
+    if path == "-" and sys.stdin is None:
+        _refuse("there is no stdin to read")
+    try:
+        return (sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()).decode()
+    except OSError as error:
+        _refuse(f"cannot read {path}: {error.strerror}{step}")
+    except UnicodeDecodeError:
+        _refuse(f"{path} is not UTF-8{step}")
+
+
 def read_lines(source: str) -> Iterator[str]:
     """The lines of a file, or of stdin where `source` is `-`.
 

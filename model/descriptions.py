@@ -6,6 +6,7 @@ milliseconds without a float in between.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -83,8 +84,14 @@ def stream_label(created_ms: int) -> str:
     >>> stream_label(1_700_000_000_123)
     '2023-11-14T22:13:20.123'
     """
-    moment = _EPOCH + timedelta(milliseconds=created_ms)
-    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds")
+    second, ms = divmod(created_ms, 1000)
+    return f"{_written(second)}.{ms:03d}"
+
+
+@lru_cache(64)
+def _written(second: int) -> str:
+    """Many labels are of one second: each change tells its time so."""
+    return (_EPOCH + timedelta(seconds=second)).replace(tzinfo=None).isoformat(timespec="seconds")
 
 
 def seconds(time_ms: int) -> orjson.Fragment:

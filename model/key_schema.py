@@ -14,12 +14,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import orjson
+
 from . import keys
 from .errors import ValidationError
 from .limits import Limits
-from .values import Item
+from .values import Item, dump
 
 Reader: TypeAlias = Callable[[Item], bytes | None]
+Writer: TypeAlias = Callable[[bytes, bytes], bytes]
 
 _INVALID = "One or more parameter values were invalid: "
 _NOT_VALID = "One or more parameter values are not valid. "
@@ -52,13 +55,15 @@ class KeySchema:
         pk: Reads the partition key's bytes off an item; None if an attribute is missing or of another type.
         sk: Reads the sort key's bytes likewise; b"" where the schema has no sort key.
         sort_part: As `sk`, but always in the composite form: what an index's own sort key begins with.
+        write: Makes the canonical bytes of an item that has only the key: `dump(decode(pk, sk))`, for less.
     """
 
-    __slots__ = ("_key_count", "names", "partition", "pk", "sk", "sort", "sort_part")
+    __slots__ = ("_key_count", "names", "partition", "pk", "sk", "sort", "sort_part", "write")
 
     pk: Reader
     sk: Reader
     sort_part: Reader
+    write: Writer
 
     def __init__(self, partition: tuple[KeyAttribute, ...], sort: tuple[KeyAttribute, ...] = ()) -> None:
         self.partition = partition
@@ -67,6 +72,7 @@ class KeySchema:
         self.pk = _reader(partition)
         self.sk = _reader(sort)
         self.sort_part = _parts_reader(sort)
+        self.write = _writer(partition, sort) or (lambda pk, sk: dump(self.decode(pk, sk)))
         self._key_count = len(self.names)
 
     @property
@@ -206,6 +212,27 @@ def _parts_reader(attributes: tuple[KeyAttribute, ...]) -> Reader:
         return b"".join(parts)
 
     return read
+
+
+def _writer(partition: tuple[KeyAttribute, ...], sort: tuple[KeyAttribute, ...]) -> Writer | None:
+    """Writes the keys that there are most of, strings and one of a kind; None for others."""
+    if len(partition) != 1 or len(sort) > 1 or any(each.type != "S" for each in (*partition, *sort)):
+        return None
+    pk_head = _head(partition[0])
+    if not sort:
+        return lambda pk, _: b"{%b%b}}" % (pk_head, orjson.dumps(pk.decode()))
+    sk_head = _head(sort[0])
+    if partition[0].name < sort[0].name:
+        return lambda pk, sk: (
+            b"{%b%b},%b%b}}" % (pk_head, orjson.dumps(pk.decode()), sk_head, orjson.dumps(sk.decode()))
+        )
+    return lambda pk, sk: (
+        b"{%b%b},%b%b}}" % (sk_head, orjson.dumps(sk.decode()), pk_head, orjson.dumps(pk.decode()))
+    )
+
+
+def _head(attribute: KeyAttribute) -> bytes:
+    return b'%b:{"S":' % orjson.dumps(attribute.name)
 
 
 def _decode(attributes: tuple[KeyAttribute, ...], data: bytes) -> Item:

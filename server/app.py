@@ -195,9 +195,10 @@ def _cluster_of(node: Node) -> Cluster | None:
     """The node among those that share its log, if it may be shared."""
     if node.settings.log is None:
         return None
-    from .cluster.joining import cluster_of
+    from .cluster.joining import place_of
 
-    return cluster_of(node)
+    place = place_of(node.settings, node.log)
+    return Cluster(place, node.partitions, node.peers, node.loop, node.random_bytes)
 
 
 def _refuse_link(path: Path) -> None:

@@ -16,6 +16,7 @@ from ..materializer.partition import Partition, Place
 from ..model.errors import ResourceNotFoundError
 from ..model.limits import Limits
 from ..model.slots import data_partitions
+from ..model.subscriptions import Subscription
 from ..model.tables import name_of
 from .cluster import Cluster
 from .counts import Counter
@@ -194,6 +195,17 @@ class Node:
         if table is None:
             raise ResourceNotFoundError(_NO_TABLE.format(name_of(name)))
         return table
+
+    def subscription(self, name: str) -> Subscription:
+        """The subscription of that name.
+
+        Raises:
+            ResourceNotFoundError: There is none.
+        """
+        subscription = self.state.subscriptions.get(name)
+        if subscription is None:
+            raise ResourceNotFoundError(f"Requested resource not found: Subscription: {name} not found")
+        return subscription
 
 
 Handler: TypeAlias = Callable[[Node, dict[str, Any], Reply], None]

@@ -89,6 +89,8 @@ def trigger(
     """
     if not tables or not all(isinstance(table, str) for table in tables):
         raise TypeError('a trigger names its table: @trigger("orders")')
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name: {name!r} is no text")
     settings: dict[str, Any] = {
         "TableNames": list(tables),
         "Events": [on] if isinstance(on, str) else None if on is None else list(on),
@@ -96,18 +98,18 @@ def trigger(
         "FilterCriteria": _patterns(patterns),
         "Start": _start(start),
         "BatchSize": batch,
-        "MaximumBatchingWindowInSeconds": _seconds("window", window),
-        "TumblingWindowInSeconds": _seconds("tumbling", tumbling),
+        "MaximumBatchingWindowInSeconds": setting_seconds("window", window),
+        "TumblingWindowInSeconds": setting_seconds("tumbling", tumbling),
         "ParallelizationFactor": workers,
         "MaximumRetryAttempts": retries,
-        "Backoff": _backoff(backoff),
-        "MaximumRecordAgeInSeconds": _seconds("max_age", max_age),
+        "Backoff": setting_backoff("backoff", backoff),
+        "MaximumRecordAgeInSeconds": setting_seconds("max_age", max_age),
         "BisectBatchOnFunctionError": bisect,
         "OnFailure": on_failure,
         "DeadLetterTable": dlq,
         "Transactions": transactions,
         "MaximumLag": max_lag,
-        "TimeoutSeconds": _seconds("timeout", timeout),
+        "TimeoutSeconds": setting_seconds("timeout", timeout),
     }
     given = {member: value for member, value in settings.items() if value is not None}
 
@@ -233,8 +235,12 @@ def seconds(written: Duration) -> Decimal:
     return Decimal(str(written))
 
 
-def _seconds(setting: str, written: Duration | None) -> int | str | None:
-    """As a setting has it: a whole number, or decimal text."""
+def setting_seconds(setting: str, written: Duration | None) -> int | str | None:
+    """As a setting has it: a whole number, or decimal text.
+
+    Raises:
+        ValueError: It is no time; `setting` is who is told of it.
+    """
     if written is None:
         return None
     try:
@@ -244,13 +250,20 @@ def _seconds(setting: str, written: Duration | None) -> int | str | None:
     return int(found) if found == int(found) else format(found.normalize(), "f")
 
 
-def _backoff(written: str | None) -> dict[str, Any] | None:
+def setting_backoff(setting: str, written: str | None) -> dict[str, Any] | None:
+    """The first and the longest pause, as a setting has them.
+
+    Raises:
+        ValueError: They are not written so, or are no times.
+    """
     if written is None:
         return None
     first, dots, most = written.partition("..")
     if not dots:
-        raise ValueError(f'backoff: `{written}` is not written like "1s..60s"')
-    return {"First": _seconds("backoff", first), "Most": _seconds("backoff", most)}
+        raise ValueError(
+            f"{setting}: `{written}` is not written as the first and the longest pause, like 1s..60s"
+        )
+    return {"First": setting_seconds(setting, first), "Most": setting_seconds(setting, most)}
 
 
 def _start(start: str | datetime | None) -> dict[str, Any] | None:

@@ -14,11 +14,13 @@ All writes of the block go into one TransactWriteItems, with a mark: the number 
 table `<subscription>.once`. Where the mark is there already the transaction has happened, so it is not done again, and
 that is no error. What is done beside the transaction (a mail, a file) is done each time.
 
-A block costs twice what its writes cost, holds 99 of them, and keeps one small item for each item of the source.
+A block costs twice what its writes cost, holds 99 of them, and keeps one small item for each item of the source. A call
+has one for each of its changes: another would find the mark of the first.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from decimal import Context
 from functools import cache
 from hashlib import blake2b
 from typing import Any, Final
@@ -27,6 +29,7 @@ from .children.change import Change, PlainItem
 
 WRITES_MOST: Final = 99
 _KEY: Final = "key"
+_DIGITS: Final = Context(prec=38)  # as many as a number in DynamoDB has
 
 
 class Writes:
@@ -66,12 +69,16 @@ def once(change: Change, *, resource: Any = None) -> Iterator[Writes]:
         resource: boto3's resource for DynamoDB; one for the server that called the trigger if left out.
 
     Raises:
+        ValueError: There was such a block for this change: all its writes go into one.
         botocore.exceptions.ClientError: The transaction was cancelled for another reason than that it is done.
     """
+    if change._is_counted:
+        raise ValueError("a change has one block of `once`: put all its writes into that")
     writes = Writes()
     yield writes
     if writes.actions:
         _write((resource or _resource()).meta.client, change, writes.actions)
+        object.__setattr__(change, "_is_counted", True)  # for all others it is frozen
 
 
 def mark_table(subscription: str) -> str:
@@ -113,7 +120,7 @@ def _place(change: Change) -> str:
 def _texts(keys: PlainItem) -> dict[str, str]:
     """Keys as text: 1 and 1.0 are one number, and a text is none."""
     return {
-        name: repr(value) if isinstance(value, str | bytes) else f"{value.normalize():f}"
+        name: repr(value) if isinstance(value, str | bytes) else f"{value.normalize(_DIGITS):f}"
         for name, value in keys.items()
     }
 

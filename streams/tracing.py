@@ -9,7 +9,7 @@ gives its own span this id (`trace_id_of`) sees the two as one. The request id i
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from .. import __version__
+from ..version import __version__
 from .sinks.sink import Batch, Failed, Partly, Sink, Verdict
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ...server.app import run
 from ...server.http.gate import is_host, is_origin
 from ...server.http.listener import ListenError
 from ...server.settings import Settings as ServerSettings
-from ..durations import duration
+from ..durations import flag_duration
 from ..failures import CommandError, ExitCode
 from ..session import Session, is_address
 from ..settings import DEFAULT_URL, cluster_secret
@@ -257,8 +257,8 @@ def serve(
         cluster_secret=cluster_secret(),
         stream_retention_ms=0
         if stream_retention == "all"
-        else _duration("--stream-retention", stream_retention),
-        shard_age_ms=_duration("--shard-age", shard_age),
+        else flag_duration("--stream-retention", stream_retention),
+        shard_age_ms=flag_duration("--shard-age", shard_age),
         triggers=triggers,
         webhooks=tuple(webhooks or ()),
         destinations=destinations,
@@ -293,13 +293,6 @@ def _address(text: str) -> tuple[str, int]:
             f"--node-address {text}: an address and a port, like 10.0.0.1:7000.", ExitCode.USAGE
         )
     return host.strip("[]"), int(port)
-
-
-def _duration(flag: str, text: str) -> int:
-    try:
-        return duration(text)
-    except ValueError as error:
-        raise CommandError(f"{flag}: {error}", ExitCode.USAGE) from None
 
 
 def _check_names(hosts: Sequence[str], origins: Sequence[str]) -> None:

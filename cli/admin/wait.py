@@ -11,6 +11,8 @@ from ..session import Session
 # What the server says when it has waited as long as it lets a request wait.
 _NOT_YET = "InternalServerError"
 _AT_ONCE_S = 20.0
+# To look takes a moment too, also of who does not want to wait.
+_LOOK_S = 1.0
 
 
 def wait(
@@ -49,9 +51,14 @@ def wait(
 
 def _settle(session: Session, end: float | None) -> None:
     """Ask again for as long as the server only lacked time; what does not run keeps it from settling at all."""
+    from ..stream.reading import check_called  # who waits for a position does without all that
+
+    check_called(
+        session, [each["Name"] for each in session.client.admin("ListSubscriptions")["Subscriptions"]]
+    )
     while True:
         begun = time.monotonic()
-        left = _AT_ONCE_S if end is None else max(0.0, min(_AT_ONCE_S, end - begun))
+        left = _AT_ONCE_S if end is None else max(_LOOK_S, min(_AT_ONCE_S, end - begun))
         answer = session.client.admin("Settle", {"TimeoutMs": round(left * 1000)})
         if answer["Settled"]:
             session.output.say("every trigger has handled what was written")

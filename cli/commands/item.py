@@ -10,6 +10,7 @@ from ...model.values import Item
 from ..failures import CommandError, ExitCode, ServerError
 from ..literals import Lifted
 from ..loading import Loader
+from ..output import counted
 from ..progress import progress
 from ..session import Session, consumed
 from ..values import read_item, read_lines
@@ -188,14 +189,14 @@ def _put_lines(session: Session, table: str, source: str) -> None:
                 advance(len(batch))
     except KeyboardInterrupt as error:
         raise CommandError(
-            f"interrupted after {loader.written:,} items; putting them again is harmless",
+            f"interrupted after {counted(loader.written, 'item')}; putting them again is harmless",
             ExitCode.INTERRUPTED,
         ) from error
     except CommandError as error:
         if not loader.written:
             raise
         raise CommandError(
-            f"{error.sentence}; {loader.written:,} items before it were put, and putting them again is harmless",
+            f"{error.sentence}; put before it: {counted(loader.written, 'item')}; putting them again is harmless",
             ExitCode.PARTLY,
         ) from error
     session.write_footer(loader.written, loader.units)

@@ -8,6 +8,7 @@ import typer
 
 from ..definitions import billing, index_request, table_request
 from ..failures import CommandError, ExitCode, ServerError
+from ..output import counted
 from ..session import Session
 from .options import TableName
 
@@ -143,7 +144,7 @@ def delete(ctx: typer.Context, name: TableName, wait: Wait = True) -> None:
     """
     session: Session = ctx.obj
     items = session.shape(name).description["ItemCount"]
-    session.confirm(f"Delete the table {name} and its {items} items?")
+    session.confirm(f"Delete the table {name} and its {counted(items, 'item')}?")
     session.client.call("DeleteTable", {"TableName": name})
     if wait:
         until_gone(session, name)

@@ -70,7 +70,7 @@ from ...model.errors import RequestError, TransactionCanceledError
 from ...model.key_schema import KeySchema
 from ...model.values import Item, load
 from ..failures import CommandError, ExitCode
-from ..output import time_text
+from ..output import counted, time_text
 from ..values import plain_item
 from .places import Readable
 
@@ -125,7 +125,7 @@ def read_position(text: str, partitions: int = 1) -> Position:
     if bool(colon) is (partitions == 1) or (colon and int(partition) >= partitions):
         example = "10482.3" if partitions == 1 else f"{partitions - 1}:10482.3"
         raise CommandError(
-            f"`{text}` is no position of this log, which has {partitions} partitions: write {example}",
+            f"`{text}` is no position of this log, which has {counted(partitions, 'partition')}: write {example}",
             ExitCode.USAGE,
         )
     return Position(int(partition or 0), int(offset), int(index) if dot else None)

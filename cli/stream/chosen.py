@@ -3,11 +3,14 @@
 --table Orders --on INSERT,MODIFY --when "NEW.Total > 100" --pattern '{"dynamodb": {"NewImage": {...}}}'
 """
 
+import re
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
+from ...model.errors import ValidationError
 from ...model.subscriptions import check
+from ...model.subscriptions.settings import EVENTS
 from ...streams.declared import condition
 from ...streams.subscriptions.choosing import Chooser
 from ..commands.options import Names, Values
@@ -15,10 +18,22 @@ from ..failures import CommandError, ExitCode
 from ..literals import Lifted
 from ..values import read_json
 
-__all__ = ["Events", "Names", "Pattern", "Tables", "Values", "When", "choice", "chooser"]
+__all__ = [
+    "FROM", "Events", "Names", "Pattern", "TableNames", "Tables", "TriggerName", "Values", "When", "choice", "chooser",
+]  # fmt: skip
+
+TriggerName: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The trigger's name.")]
+FROM: Final = typer.Option(
+    "--from",
+    metavar="PLACE",
+    help="start, horizon, end, snapshot, -1h, a time, @POSITION or a sequence number.",
+)
 
 Tables: TypeAlias = Annotated[
     list[str] | None, typer.Option("--table", "-t", metavar="TABLE", help="Of this table; repeat it.")
+]
+TableNames: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(metavar="[TABLE]...", help="The same as --table.")
 ]
 Events: TypeAlias = Annotated[
     list[str] | None,
@@ -41,16 +56,25 @@ Pattern: TypeAlias = Annotated[
     ),
 ]
 
-_EVENTS: Final = ("INSERT", "MODIFY", "REMOVE", "READ")
+_IN_FILTERS: Final = "Invalid FilterExpression: "
+_WORD: Final = re.compile(r"(?<![\w.:#])[A-Za-z_]\w*(?![\w(]|\s+\()")
+_GRAMMAR: Final = frozenset(("OLD", "NEW", "AND", "OR", "NOT", "IN", "BETWEEN"))
 
 
-def choice(on: list[str], when: str | None, patterns: list[str], lifted: Lifted) -> dict[str, Any]:
+def choice(
+    on: list[str] | None,
+    when: str | None,
+    patterns: list[str] | None,
+    names: list[str] | None,
+    values: list[str] | None,
+) -> dict[str, Any]:
     """The same as members of a subscription's settings.
 
     Raises:
-        CommandError: There is no such event, or a pattern is no JSON object.
+        CommandError: There is no such event, the expression is none, or a pattern is no JSON object.
     """
     chosen: dict[str, Any] = {}
+    lifted = Lifted(names or [], values or [])
     if on:
         chosen["Events"] = [_event(word) for text in on for word in text.split(",")]
     if when is not None:
@@ -65,14 +89,26 @@ def choice(on: list[str], when: str | None, patterns: list[str], lifted: Lifted)
 def _filter(when: str, lifted: Lifted) -> dict[str, Any]:
     """The expression without the literals and the names behind OLD and NEW, which may be reserved words."""
     written = condition(when, lifted.names, {})
+    for word in _WORD.findall(written["Expression"]):
+        if word.upper() not in _GRAMMAR:
+            raise CommandError(
+                f"--when {when}: write NEW.{word} or OLD.{word}, and strings in quotes", ExitCode.USAGE
+            )
     values = lifted.values | written.get("ExpressionAttributeValues", {})
-    return written | ({"ExpressionAttributeValues": values} if values else {})
+    written |= {"ExpressionAttributeValues": values} if values else {}
+    try:
+        chooser({"Filter": written})
+    except ValidationError as error:
+        raise CommandError(
+            f"--when {when}: {error.message.removeprefix(_IN_FILTERS)}", ExitCode.USAGE
+        ) from None
+    return written
 
 
 def _event(word: str) -> str:
     event = word.strip().upper()
-    if event not in _EVENTS:
-        raise CommandError(f"--on {word}: an event is one of {', '.join(_EVENTS)}", ExitCode.USAGE)
+    if event not in EVENTS:
+        raise CommandError(f"--on {word}: an event is one of {', '.join(EVENTS)}", ExitCode.USAGE)
     return event
 
 

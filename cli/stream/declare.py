@@ -8,16 +8,16 @@ Only what was said is in it: what is left out stays as it is, or is what the ser
 
 import shlex
 from collections.abc import Callable
-from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
 
-from ..durations import duration
+from ...streams.declared import setting_backoff, setting_seconds
 from ..failures import CommandError, ExitCode
-from ..values import read_json, write_json
+from ..values import read_json, read_text, write_json
 
 Settings = dict[str, Any]
+T = TypeVar("T")
 
 Run: TypeAlias = Annotated[
     str | None,
@@ -37,6 +37,9 @@ File: TypeAlias = Annotated[
     str | None,
     typer.Option("--file", metavar="FOLDER", help="Files of JSON Lines or Parquet, each written once."),
 ]
+Sqlite: TypeAlias = Annotated[
+    str | None, typer.Option("--sqlite", metavar="NAME", help="A file of SQLite with the items as they are.")
+]
 Sink: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -47,11 +50,13 @@ Batch: TypeAlias = Annotated[
     int | None, typer.Option("--batch", min=1, max=10_000, help="At most so many changes a call.")
 ]
 Window: TypeAlias = Annotated[
-    str | None, typer.Option("--window", metavar="TIME", help="Wait so long for a batch to fill.")
+    str | None, typer.Option("--window", metavar="TIME", help="Wait so long for a batch to fill: 0s to 5m.")
 ]
 Tumbling: TypeAlias = Annotated[
     str | None,
-    typer.Option("--tumbling", metavar="TIME", help="Tumbling windows, with state, of that length."),
+    typer.Option(
+        "--tumbling", metavar="TIME", help="Tumbling windows, with state, so long: up to 15m; 0s: none."
+    ),
 ]
 Workers: TypeAlias = Annotated[
     int | None, typer.Option("--workers", min=1, max=64, help="Calls at a time; the order of a key is kept.")
@@ -61,10 +66,11 @@ Retries: TypeAlias = Annotated[
     typer.Option("--retries", min=-1, max=10_000, help="Calls again after the first; -1: for ever."),
 ]
 Backoff: TypeAlias = Annotated[
-    str | None, typer.Option("--backoff", metavar="FIRST..MOST", help="Pauses between them: 1s..60s.")
+    str | None,
+    typer.Option("--backoff", metavar="FIRST..MOST", help="Pauses between them: 1s..60s; up to 1h."),
 ]
 MaxAge: TypeAlias = Annotated[
-    str | None, typer.Option("--max-age", metavar="TIME", help="Give up what is older; from 60s to 7d.")
+    str | None, typer.Option("--max-age", metavar="TIME", help="Give up what is older: 60s to 7d, or never.")
 ]
 Bisect: TypeAlias = Annotated[
     bool | None, typer.Option("--bisect/--no-bisect", help="Halve a batch that failed.")
@@ -91,7 +97,8 @@ MaxLag: TypeAlias = Annotated[
 ]
 
 _POLICIES: Final = ("isolate", "batch", "block")
-_KINDS: Final = ("--run", "--python", "--lambda", "--webhook", "--kafka", "--file")
+_NO_LIMIT: Final = -1
+KINDS: Final = ("--run", "--python", "--lambda", "--webhook", "--kafka", "--file", "--sqlite")
 
 
 def sink_of(flags: dict[str, str | None], more: str | None) -> Settings:
@@ -153,6 +160,7 @@ _SINKS: Final[dict[str, Callable[[str], Settings]]] = {
     "--webhook": lambda url: {"Kind": "webhook", "Url": url},
     "--kafka": lambda topic: {"Kind": "kafka", "Topic": topic},
     "--file": lambda folder: {"Kind": "file", "Folder": folder},
+    "--sqlite": lambda name: {"Kind": "sqlite", "Database": name},
 }
 
 
@@ -160,11 +168,7 @@ def _members(text: str) -> Settings:
     what = "--sink"
     if text.startswith("@"):
         what = text[1:]
-        try:
-            text = Path(what).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or "it is not UTF-8"
-            raise CommandError(f"--sink: cannot read {what}: {why}", ExitCode.USAGE) from None
+        text = read_text(what, """. Write --sink '{"Mode": "binary"}', or @ and a file that holds that.""")
     members = read_json(text, what)
     if not isinstance(members, dict):
         raise CommandError(f'{what} is not a JSON object: write \'{{"Mode": "binary"}}\'', ExitCode.USAGE)
@@ -201,44 +205,31 @@ def settings_of(
         raise CommandError(f"--policy {policy}: one of {', '.join(_POLICIES)}", ExitCode.USAGE)
     settings = {
         "BatchSize": batch,
-        "MaximumBatchingWindowInSeconds": _seconds("--window", window),
-        "TumblingWindowInSeconds": _seconds("--tumbling", tumbling),
+        "MaximumBatchingWindowInSeconds": _read(setting_seconds, "--window", window),
+        "TumblingWindowInSeconds": _read(setting_seconds, "--tumbling", tumbling),
         "ParallelizationFactor": workers,
         "MaximumRetryAttempts": retries,
-        "Backoff": _backoff(backoff),
-        "MaximumRecordAgeInSeconds": _seconds("--max-age", max_age),
+        "Backoff": _read(setting_backoff, "--backoff", backoff),
+        "MaximumRecordAgeInSeconds": _NO_LIMIT
+        if max_age == "never"
+        else _read(setting_seconds, "--max-age", max_age),
         "BisectBatchOnFunctionError": bisect,
         "FunctionResponseTypes": None if partial is None else ["ReportBatchItemFailures"] * partial,
         "OnFailure": policy,
         "DeadLetterTable": dlq,
-        "TimeoutSeconds": _seconds("--timeout", timeout),
+        "TimeoutSeconds": _read(setting_seconds, "--timeout", timeout),
         "Transactions": None if together is None else "together" if together else "separate",
         "MaximumLag": max_lag,
     }
     return {member: value for member, value in settings.items() if value is not None}
 
 
-def _seconds(flag: str, text: str | None) -> int | str | None:
-    """A time as settings have it: whole seconds as a number, others as decimal text."""
-    if text is None:
-        return None
+def _read(read: Callable[[str, str | None], T], flag: str, text: str | None) -> T:
+    """What a setting's text means."""
     try:
-        milliseconds = duration(text)
+        return read(flag, text)
     except ValueError as error:
-        raise CommandError(f"{flag}: {error}", ExitCode.USAGE) from None
-    whole, rest = divmod(milliseconds, 1000)
-    return whole if not rest else f"{whole}.{rest:03d}"
-
-
-def _backoff(text: str | None) -> Settings | None:
-    if text is None:
-        return None
-    first, dots, most = text.partition("..")
-    if not dots:
-        raise CommandError(
-            f"--backoff {text}: write the first and the longest pause: 1s..60s", ExitCode.USAGE
-        )
-    return {"First": _seconds("--backoff", first), "Most": _seconds("--backoff", most)}
+        raise CommandError(str(error), ExitCode.USAGE) from None
 
 
 def sink_text(sink: Settings) -> str:

@@ -1,45 +1,34 @@
 """`foldb trigger explain`: why a trigger delivers a change, or does not."""
 
 import re
-from collections import deque
+from collections.abc import Iterable
 from itertools import islice
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from ...streams.formats.delivery import Delivery
-from ...streams.formats.plain import plain
 from ...streams.subscriptions.choosing import Chooser
 from ..failures import CommandError, ExitCode
-from ..output import counted
 from ..session import Session
-from ..values import plain as plain_value
-from ..values import read_json, write_json
-from .events import delivery_of, read_events
+from ..values import plain, write_json
+from .chosen import FROM, TriggerName
+from .events import LAST, EventFile, deliveries_of, read_events, told
 from .reading import Row, known
-from .shown import shown
 from .since import now, read_start
 
-_LAST: Final = 10
 _COLUMNS: Final = ("delivered", "why", "op", "table", "keys", "old", "new", "number", "position")
 
 
 def explain(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The trigger's name.")],
-    event: Annotated[
-        str | None,
-        typer.Option(
-            "--event", metavar="FILE", help="These changes: as `foldb stream tail` prints them, or Lambda's."
-        ),
-    ] = None,
+    name: TriggerName,
+    event: EventFile = None,
     last: Annotated[
-        int | None, typer.Option("--last", min=1, show_default="10", help="The last so many of its tables.")
+        int | None,
+        typer.Option("--last", min=1, show_default=str(LAST), help="The last so many of its tables."),
     ] = None,
-    begin: Annotated[
-        str | None,
-        typer.Option("--from", metavar="PLACE", help="Those from here on: -1h, @POSITION, a number, ..."),
-    ] = None,
+    begin: Annotated[str | None, FROM] = None,
     count: Annotated[
         int | None, typer.Option("--count", "-c", min=1, help="With --from: at most so many.")
     ] = None,
@@ -53,26 +42,29 @@ def explain(
     session: Session = ctx.obj
     if sum(each is not None for each in (event, last, begin)) > 1:
         raise CommandError("--event, --last and --from: say one of them", ExitCode.USAGE)
+    if count is not None and begin is None:
+        raise CommandError("-c is for --from; without it, --last says how many", ExitCode.USAGE)
     database = known(session)
     settings = database.settings(name)
-    chooser = Chooser(settings)
+    typed = session.settings.typed
     if event is not None:
-        rows = read_events(event, typed=session.settings.typed)
+        deliveries = deliveries_of(read_events(event), database.keys, event, typed=typed)
     else:
-        found = iter(database.rows(settings["TableNames"], read_start(begin or "horizon", now)))
-        rows = list(islice(found, count) if begin is not None else deque(found, maxlen=last or _LAST))
-    time_ms = now()
-    told = [
-        _explained(session, settings, chooser, delivery_of(row, nth, database.keys, time_ms))
-        for nth, row in enumerate(rows)
-    ]
-    session.output.rows(told, first=_COLUMNS)
-    delivered = sum(row["delivered"] for row in told)
-    session.output.say(f"{delivered} of {counted(len(told), 'change')} would be delivered")
+        meant: Iterable[Row]
+        if begin is None:
+            meant = database.last(settings["TableNames"], iter, last or LAST)
+        else:
+            meant = islice(database.rows(settings["TableNames"], read_start(begin, now)), count)
+        deliveries = deliveries_of(meant, database.keys, session.settings.db)
+    chooser = Chooser(settings)
+    explained = [_explained(settings, chooser, delivery, typed=typed) for delivery in deliveries]
+    session.output.rows(explained, first=_COLUMNS)
+    delivered = sum(row["delivered"] for row in explained)
+    session.output.say(f"{delivered} of {len(explained):,} changes would be delivered")
 
 
-def _explained(session: Session, settings: Row, chooser: Chooser, delivery: Delivery) -> Row:
-    row = shown(read_json(plain(delivery), "the change"), typed=session.settings.typed)
+def _explained(settings: Row, chooser: Chooser, delivery: Delivery, *, typed: bool) -> Row:
+    row = told(delivery, typed=typed)
     row["delivered"] = chooser.chooses(delivery)
     row["why"] = [
         {"rule": rule, "holds": holds, "says": _written(settings, says) if rule == "Filter" else says}
@@ -85,8 +77,8 @@ def _written(settings: Row, expression: str) -> str:
     """The trigger's expression with its names and values in place of their placeholders."""
     given = settings["Filter"]
     names = given.get("ExpressionAttributeNames") or {}
-    values = {
-        name: write_json(plain_value(value))
+    values: dict[str, Any] = {
+        name: write_json(plain(value))
         for name, value in (given.get("ExpressionAttributeValues") or {}).items()
     }
     return re.sub(r"[#:]\w+", lambda match: (names | values).get(match[0], match[0]), expression)

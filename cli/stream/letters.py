@@ -13,18 +13,18 @@ from typing import Annotated, Any
 
 import typer
 
-from ..failures import CommandError, ExitCode
+from ..failures import CommandError, ExitCode, ServerError
 from ..output import cell, counted
 from ..session import Session
 from ..settings import editor
-from ..values import plain_item, read_json, typed_item, write_json
+from ..values import plain_item, read_json, read_text, typed_item, write_json
+from .chosen import TriggerName
 from .shown import shown
 
 app = typer.Typer(
     no_args_is_help=True, help="Look at what triggers gave up, mend it, deliver it again, or drop it."
 )
 
-TriggerName = Annotated[str, typer.Argument(metavar="NAME", help="The trigger's name.")]
 Which = Annotated[
     str | None,
     typer.Argument(
@@ -110,7 +110,7 @@ def edit(
         for text in set_:
             _set(images, text)
     elif payload is not None:
-        images |= _images(_read(payload), payload)
+        images |= _images(read_json(read_text(payload), payload), payload)
     else:
         images |= _images(_edited(write_json(images, indent=True)), "what you wrote")
     after = images if typed else {side: image and typed_item(image) for side, image in images.items()}
@@ -136,7 +136,7 @@ def retry(
     request: dict[str, Any] = {"Name": name} | ({} if limit is None else {"Limit": limit})
     if which is not None:
         request["Key"] = _meant(session, name, which)[0]["Key"]
-    answer = session.client.admin("RetryLetters", request)
+    answer = _asked(session, "RetryLetters", request)
     session.output.row({"delivered": answer["Delivered"], "failed": answer["Failed"], "left": answer["Left"]})
     if answer["Failed"]:
         raise CommandError(
@@ -166,8 +166,30 @@ def drop(ctx: typer.Context, name: TriggerName, which: Which = None) -> None:
 
 
 def _letters(session: Session, name: str, limit: int) -> tuple[list[Letter], int]:
-    answer = session.client.admin("ListLetters", {"Name": name, "Limit": limit})
+    answer = _asked(session, "ListLetters", {"Name": name, "Limit": limit})
     return answer["Letters"], answer["Count"]
+
+
+def _asked(session: Session, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    """What the server answers; of a trigger that is removed, where its letters are."""
+    try:
+        return session.client.admin(operation, request)
+    except ServerError as failure:
+        name = request["Name"]
+        if failure.code is not ExitCode.NOT_FOUND or not _is_table(session, f"{name}.dlq"):
+            raise
+        raise CommandError(
+            f"there is no trigger {name} any more; its letters are in the table {name}.dlq: `foldb scan {name}.dlq`",
+            ExitCode.NOT_FOUND,
+        ) from None
+
+
+def _is_table(session: Session, name: str) -> bool:
+    try:
+        session.shape(name)
+    except ServerError:
+        return False
+    return True
 
 
 def _count(session: Session, name: str) -> dict[str, Any]:
@@ -180,17 +202,19 @@ def _meant(session: Session, name: str, which: str | None) -> list[Letter]:
     letters, _ = _letters(session, name, _MOST)
     if which is not None:
         letters = [letter for letter in letters if which in _names(letter)]
+    if not letters and which is None:
+        raise CommandError(f"{name} has no letters: nothing was given up", ExitCode.NOT_FOUND)
     if not letters:
-        what = "no letters" if which is None else f"no letter {which}"
         raise CommandError(
-            f"{name} has {what}: `foldb dlq list {name}` prints those that it has", ExitCode.NOT_FOUND
+            f"{name} has no letter {which}: `foldb dlq list {name}` prints those that it has",
+            ExitCode.NOT_FOUND,
         )
     return letters
 
 
 def _names(letter: Letter) -> tuple[str, ...]:
     """What a letter may be called."""
-    keys = plain_item(letter["Change"]["keys"])
+    keys = plain_item(letter["Change"]["keys"] or {})  # none, if it was edited into something else
     return letter["Number"], letter["Key"], write_json(keys), " ".join(cell(value) for value in keys.values())
 
 
@@ -242,16 +266,6 @@ def _images(found: Any, what: str) -> dict[str, Any]:
     return sides
 
 
-def _read(path: str) -> Any:
-    try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
-    except OSError as error:
-        raise CommandError(f"cannot read {path}: {error.strerror}", ExitCode.USAGE) from None
-    except UnicodeDecodeError:
-        raise CommandError(f"{path} is not UTF-8", ExitCode.USAGE) from None
-    return read_json(text, path)
-
-
 def _edited(text: str) -> Any:
     """What a person makes of it in an editor."""
     if sys.stdin is None or not sys.stdin.isatty():
@@ -268,7 +282,7 @@ def _edited(text: str) -> Any:
             ) from None
         if ended:
             raise CommandError(f"{command[0]} ended with {ended}: nothing was changed", ExitCode.INTERRUPTED)
-        return _read(str(path))
+        return read_json(read_text(str(path)), str(path))
 
 
 def _store(session: Session, name: str, letter: Letter, images: dict[str, Any]) -> None:

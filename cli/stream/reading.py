@@ -5,8 +5,9 @@ a folder      the log itself, folded from its beginning: any change of any table
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import Any, Final, Protocol, TypeVar
 
 import orjson
 
@@ -14,6 +15,7 @@ from ...streams.formats.delivery import Delivery
 from ...streams.formats.plain import plain
 from ..failures import CommandError, ExitCode, ServerError
 from ..logs.places import Readable, open_log
+from ..output import counted
 from ..progress import progress
 from ..session import Session, is_address
 from .chosen import chooser
@@ -21,10 +23,13 @@ from .past import Past, since
 from .since import Start
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 _PAGE: Final = 1000
 _WAIT_MS: Final = 20_000
-_NOT_KEPT: Final = "TrimmedDataAccessException"
+_NOT_KEPT: Final = ("TrimmedDataAccessException", "ResourceNotFoundException")
+_NOTHING_KEPT: Final = "no table has a stream or a trigger: name one with --table"
+_KEPT: Final = ("ENABLED", "WATCHED")
 
 
 class Reading(Protocol):
@@ -42,12 +47,37 @@ class Reading(Protocol):
 
 def reading_of(session: Session, tables: list[str], start: Start, chosen: Row) -> Reading:
     """The feed of the server; of a folder that nobody serves, its log."""
-    if _is_served(session):
+    if is_served(session):
         return Served(session, tables, start, chosen)
     return Folded(session, open_log(session.folder), tables, start, chosen)
 
 
-def _is_served(session: Session) -> bool:
+def check_called(session: Session, names: Iterable[str]) -> None:
+    """Refuse to wait for triggers that are behind in a folder that nobody serves.
+
+    Raises:
+        CommandError: One is.
+    """
+    if is_served(session):
+        return
+    for name in names:
+        described = session.client.admin("DescribeSubscription", {"Name": name})
+        behind = sum(each["Changes"] for each in described["Lag"].values())
+        if behind and described["Status"] == "ACTIVE":
+            raise nobody_calls(session, f": {name} is {counted(behind, 'change')} behind")
+
+
+def nobody_calls(session: Session, which: str = "") -> CommandError:
+    """What is said of triggers in a folder that nobody serves."""
+    db = session.settings.db
+    return CommandError(
+        f"nobody serves {db}, so no trigger is called{which}. `foldb serve --db {db}` calls them.",
+        ExitCode.UNREACHABLE,
+    )
+
+
+def is_served(session: Session) -> bool:
+    """Whether there is a server, and the folder is not only open for this command."""
     return is_address(session.settings.db) or session.url is not None
 
 
@@ -57,13 +87,18 @@ class Served:
     def __init__(self, session: Session, tables: list[str], start: Start, chosen: Row) -> None:
         self.where = "from the feed"
         self._session = session
-        self._asked = (tables, start, chosen)
+        self._tables, self._start, self._chosen = tables, start, chosen
         self._request: Row = (
             ({"TableNames": tables} if tables else {}) | chosen | {"Start": start, "Limit": _PAGE}
         )
 
     def rows(self, *, follow: bool) -> Iterator[Row]:
         """The changes up to the end, or for ever."""
+        tables = self._tables or self._kept()
+        if not tables:
+            self.where = _NOTHING_KEPT
+            if follow:
+                self._session.output.say(_NOTHING_KEPT)
         after: Row = {}
         try:
             while True:
@@ -73,19 +108,26 @@ class Served:
                     return
                 after = {"After": answer["Next"]} | ({"WaitMs": _WAIT_MS} if answer["IsEnd"] else {})
         except ServerError as failure:
-            if failure.name != _NOT_KEPT or after:
+            if failure.name not in _NOT_KEPT or after:
                 raise
-            reading = self._from_the_log(failure)
+            if not tables:
+                return  # of a snapshot of nothing: the log has every table
+            reading = self._from_the_log(tables, failure)
         self.where = reading.where
         yield from reading.rows(follow=follow)
 
-    def _from_the_log(self, failure: ServerError) -> "Folded":
+    def _kept(self) -> list[str]:
+        """The tables whose changes the server keeps now."""
+        streams = self._session.client.admin("Streams")["Streams"]
+        return sorted({each["TableName"] for each in streams if each["Status"] in _KEPT})
+
+    def _from_the_log(self, tables: list[str], failure: ServerError) -> "Folded":
         """The same out of the log that the server writes, if it can be read from here."""
         try:
             folder = self._session.folder
         except CommandError:
             raise failure from None
-        return Folded(self._session, open_log(folder), *self._asked)
+        return Folded(self._session, open_log(folder), tables, self._start, self._chosen)
 
 
 class Folded:
@@ -153,10 +195,14 @@ class Known(Protocol):
         """The changes of tables from a place up to now."""
         ...
 
+    def last(self, tables: list[str], choose: Callable[[Iterable[Row]], Iterable[T]], count: int) -> list[T]:
+        """The last so many of what `choose` makes of their changes."""
+        ...
+
 
 def known(session: Session) -> Known:
     """The same: from the server; of a folder that nobody serves, from its log."""
-    return _Asked(session) if _is_served(session) else _Read(session)
+    return _Asked(session) if is_served(session) else _Read(session)
 
 
 class _Asked:
@@ -178,13 +224,27 @@ class _Asked:
     def rows(self, tables: list[str], start: Start) -> Iterable[Row]:
         return Served(self._session, tables, start, {}).rows(follow=False)
 
+    def last(self, tables: list[str], choose: Callable[[Iterable[Row]], Iterable[T]], count: int) -> list[T]:
+        found = list[T]()
+        for at in ("HORIZON", "BEGINNING"):  # the feed is quick, and has often enough; the log has all
+            if len(found) < count:
+                found = list(deque(choose(self.rows(tables, {"At": at})), maxlen=count))
+        return found
+
 
 class _Read:
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._log = open_log(session.folder)
-        self._past = Past(self._log)
-        deque(self._past.changes(), maxlen=0)
+
+    @cached_property
+    def _log(self) -> Readable:
+        return open_log(self._session.folder)
+
+    @cached_property
+    def _past(self) -> Past:
+        past = Past(self._log)
+        deque(past.changes(), maxlen=0)
+        return past
 
     def settings(self, name: str) -> Row:
         try:
@@ -201,3 +261,6 @@ class _Read:
 
     def rows(self, tables: list[str], start: Start) -> Iterable[Row]:
         return Folded(self._session, self._log, tables, start, {}).rows(follow=False)
+
+    def last(self, tables: list[str], choose: Callable[[Iterable[Row]], Iterable[T]], count: int) -> list[T]:
+        return list(deque(choose(self.rows(tables, {"At": "HORIZON"})), maxlen=count))

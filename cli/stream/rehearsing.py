@@ -7,45 +7,36 @@ Nothing of it is remembered: no mark moves, no letter is written. The database n
 
 import asyncio
 import logging
-import os
 import sys
 import tempfile
 import time
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from ...model.errors import RequestError
-from ...model.subscriptions.settings import EVENTS
+from ...model.subscriptions import check
+from ...streams.children.declarations import Declarations
+from ...streams.children.folder import Folder
 from ...streams.formats import lambda_event
 from ...streams.formats.delivery import Delivery
-from ...streams.formats.plain import plain
 from ...streams.sinks import module_of
+from ...streams.sinks.settings import shown as without_secrets
 from ...streams.sinks.sink import Batch, Failed, Gone, Handled, Partly, Sink, Surroundings, Verdict
 from ...streams.subscriptions.choosing import Chooser
 from ..failures import CommandError, ExitCode
-from ..literals import Lifted
 from ..output import counted
 from ..session import Session
 from ..values import read_json
 from . import declare
 from .chosen import Events, Names, Pattern, Tables, Values, When, choice
-from .events import batches, delivery_of, read_events
+from .events import LAST, EventFile, batches, deliveries_of, read_events, told
 from .reading import Known, Row, known
-from .shown import shown
 from .since import now
 
-_LAST: Final = 10
-_ALL: Final[Row] = {
-    "Events": list(EVENTS),
-    "Filter": None,
-    "FilterCriteria": None,
-    "BatchSize": 100,
-    "TimeoutSeconds": 60,
-}
+_WRITTEN: Final = {"file": "files", "kafka": "topics", "kinesis": "streams", "sqlite": "databases"}
 
 
 def rehearse(
@@ -54,15 +45,10 @@ def rehearse(
         str,
         typer.Argument(metavar="NAME|FILE.py:FUNCTION", help="A trigger, or a function that is none yet."),
     ],
-    event: Annotated[
-        str | None,
-        typer.Option(
-            "--event", metavar="FILE", help="These changes: as `foldb stream tail` prints them, or Lambda's."
-        ),
-    ] = None,
+    event: EventFile = None,
     last: Annotated[
         int | None,
-        typer.Option("--last", min=1, show_default=str(_LAST), help="The last so many that it chooses."),
+        typer.Option("--last", min=1, show_default=str(LAST), help="The last so many that it chooses."),
     ] = None,
     step: Annotated[
         bool, typer.Option("--step", help="One change at a time: Enter goes on, q and Enter ends.")
@@ -92,7 +78,8 @@ def rehearse(
     """Show what a trigger would be called with, for the last changes or those of a file; --call calls it.
 
     Without --call nothing is called, and in no case does anybody else notice. The database need not be served: the
-    changes are read from its log.
+    changes are read from its log. Of a function that its file declares with @trigger the declaration counts; the file
+    is imported for that.
 
     Example: foldb trigger test receipts --last 10
     """
@@ -101,43 +88,89 @@ def rehearse(
         raise CommandError(
             "--event and --last: the changes are either of a file or the last ones", ExitCode.USAGE
         )
-    rows = None if event is None else read_events(event, typed=session.settings.typed)
+    folder, is_trigger = triggers or Path(), ":" not in function
     database = known(session)
-    settings = _ALL | (
-        _of_function(function, is_lambda=is_lambda) if ":" in function else database.settings(function)
-    )
-    settings |= choice(on or [], when, pattern or [], Lifted(names or [], values or []))
+    if is_trigger:
+        settings = database.settings(function)
+    else:
+        settings = _of_function(function, folder, session.url or "", is_lambda=is_lambda)
+    settings |= choice(on, when, pattern, names, values)
     settings |= {"TableNames": tables} if tables else {}
     settings |= {"BatchSize": batch} if batch else {}
-    found = _chosen(database, settings, rows, last or _LAST)
+    if call:
+        _check_callable(function, settings["Sink"])
+    found = _chosen(session, database, settings, event, last or LAST)
     calls = batches(found, 1 if step else settings["BatchSize"])
     showing = _Showing(session, settings, call=call, step=step)
+    hint = f": `foldb trigger explain {function}` says why" if is_trigger else ""
     if call:
         name = function.rpartition(":")[2]
-        asyncio.run(
-            _call(
-                showing, calls, name, settings, triggers or Path(), tuple(webhooks or ()), session.url or ""
-            )
-        )
+        asyncio.run(_call(showing, calls, name, settings, folder, tuple(webhooks or ()), session.url or ""))
     else:
         for deliveries in calls:
             if not showing.show(deliveries, None):
                 break
-    showing.end(len(calls))
+    showing.end(len(calls), hint)
 
 
-def _of_function(text: str, *, is_lambda: bool) -> Row:
-    flag = "--lambda" if is_lambda else "--python"
-    return {"Sink": declare.sink_of({flag: text}, None), "TableNames": []}
+def _of_function(text: str, folder: Path, url: str, *, is_lambda: bool) -> Row:
+    """The settings of a function that is no trigger yet: what its file declares of it, or what none declares."""
+    sink = declare.sink_of({"--lambda" if is_lambda else "--python": text}, None)
+    file = text.rpartition(":")[0].removeprefix("./")
+    if not (folder / file).is_file():
+        raise CommandError(
+            f"there is no {file} in {folder.absolute()}: name the folder with --triggers", ExitCode.USAGE
+        )
+    declared = {} if is_lambda else asyncio.run(_declared(folder, file, sink["Function"], url))
+    settings = check("test", {"TableNames": ["any"], "Sink": sink} | declared)
+    return settings | {"TableNames": declared.get("TableNames", [])}
 
 
-def _chosen(database: Known, settings: Row, rows: list[Row] | None, count: int) -> list[Delivery]:
+async def _declared(folder: Path, file: str, function: str, url: str) -> Row:
+    """What the file declares of its function with @trigger; {} where that is nothing."""
+    with tempfile.TemporaryDirectory(prefix="foldb-test-") as scratch:
+        found = await Declarations(Folder(folder), Path(scratch)).read(url, only=function.partition(":")[0])
+    if file in found.problems:
+        raise CommandError(f"{file} cannot be imported: {found.problems[file].error}", ExitCode.PARTLY)
+    for declared in found.declared.get(file, ()):
+        if declared["Sink"]["Function"] == function:
+            return {member: value for member, value in declared.items() if member != "Name"}
+    return {}
+
+
+def _check_callable(name: str, sink: Row) -> None:
+    """Refuse to call what only a server can write, or what cannot be signed as it would be.
+
+    Raises:
+        CommandError: It is so.
+    """
+    if sink["Kind"] in _WRITTEN:
+        raise CommandError(
+            f"--call writes no {_WRITTEN[sink['Kind']]}: without it, what would be written is shown",
+            ExitCode.USAGE,
+        )
+    hidden = [member for member in ("Secrets", "Headers") if sink.get(member)]
+    if hidden and sink == without_secrets(sink):
+        raise CommandError(
+            f"a server tells nobody the {' and '.join(hidden)} of {name}: stop it, and name its folder with --db",
+            ExitCode.USAGE,
+        )
+
+
+def _chosen(
+    session: Session, database: Known, settings: Row, event: str | None, count: int
+) -> list[Delivery]:
     """The changes that are meant, those of a file or the last ones."""
-    chooser = Chooser(settings)
-    time_ms = now()
-    given = database.rows(settings["TableNames"], {"At": "HORIZON"}) if rows is None else rows
-    deliveries = (delivery_of(row, nth, database.keys, time_ms) for nth, row in enumerate(given))
-    return list(deque(filter(chooser.chooses, deliveries), maxlen=count if rows is None else None))
+    chooses = Chooser(settings).chooses
+    if event is not None:
+        typed = session.settings.typed
+        given = deliveries_of(read_events(event), database.keys, event, typed=typed)
+        return list(filter(chooses, given))
+
+    def chosen(rows: Iterable[Row]) -> Iterable[Delivery]:
+        return filter(chooses, deliveries_of(rows, database.keys, session.settings.db))
+
+    return database.last(settings["TableNames"], chosen, count)
 
 
 class _Showing:
@@ -159,22 +192,22 @@ class _Showing:
             row["event"] = read_json(lambda_event.event(deliveries), "the event")
         else:
             typed = self._session.settings.typed
-            row["changes"] = [shown(read_json(plain(each), "the change"), typed=typed) for each in deliveries]
+            row["changes"] = [told(each, typed=typed) for each in deliveries]
         if verdict is not None:
             row |= verdict
             self._failed += verdict["verdict"] != "handled"
         self._session.output.row(row)
         return not self._step or self._goes_on()
 
-    def end(self, calls: int) -> None:
-        """Say what there was; fail if a call did."""
+    def end(self, calls: int, hint: str) -> None:
+        """Say what there was; fail if a call did. `hint` says what to do where no change is chosen."""
         said = f"{counted(self._calls, 'call')} · {counted(self._changes, 'change')}"
         if not calls:
-            self._session.output.say("no change is chosen: `foldb trigger explain` says why")
+            self._session.output.say(f"no change is chosen{hint}")
         else:
             self._session.output.say(said if self._call else f"{said} · nothing was called: --call does it")
         if self._failed:
-            raise CommandError(f"{self._failed} of {counted(self._calls, 'call')} failed", ExitCode.PARTLY)
+            raise CommandError(f"{self._failed} of {self._calls:,} calls failed", ExitCode.PARTLY)
 
     def _goes_on(self) -> bool:
         typer.echo("Enter goes on, q and Enter ends: ", nl=False, err=True)
@@ -197,11 +230,9 @@ async def _call(
         surroundings = Surroundings(
             loop=asyncio.get_running_loop(),
             clock=now,
-            random_bytes=os.urandom,
-            log_id=bytes(16),
             subscription=name,
+            instance=f"{name}~test",
             timeout_s=float(settings["TimeoutSeconds"]),
-            lanes=1,
             endpoint=lambda: url,
             folder=folder,
             webhooks=webhooks,

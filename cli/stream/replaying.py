@@ -10,22 +10,25 @@ from ..output import counted
 from ..progress import progress
 from ..session import Session
 from ..values import read_item
-from .since import now, read_start, read_time
+from .chosen import FROM, TriggerName
+from .reading import is_served, nobody_calls
+from .since import now, read_end, read_start
 
 _LOOK_S: Final = 0.2
+_DONE: Final = "done"
 
 
 def replay(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The trigger's name.")],
-    begin: Annotated[
-        str,
-        typer.Option(
-            "--from", metavar="PLACE", help="start, horizon, -1h, a time, @POSITION or a sequence number."
-        ),
-    ],
+    name: TriggerName,
+    begin: Annotated[str, FROM],
     end: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Up to here; without it, up to now.")
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="PLACE",
+            help="Up to here: -1h, a time, @POSITION or a sequence number; else up to now.",
+        ),
     ] = None,
     key: Annotated[
         str | None, typer.Option("--key", metavar="KEY", help="Only this item: its key, or a JSON object.")
@@ -45,7 +48,7 @@ def replay(
     if request["From"]["At"] in ("NOW", "SNAPSHOT"):
         raise CommandError(f"--from {begin}: a replay begins in the past", ExitCode.USAGE)
     if end is not None:
-        request["To"] = {"Time": read_time(end, now, "--to")}
+        request["To"] = read_end(end, now)
     if key is not None:
         request["Key"] = _key(session, name, key)
     counts = session.client.admin("ReplaySubscription", request | {"DryRun": True})
@@ -54,14 +57,26 @@ def replay(
         session.output.row(told)
         session.output.say("nothing was called")
         return
+    if wait and not is_served(session):
+        raise nobody_calls(session)
     session.confirm(
         f"Call {name} {counted(counts['Calls'], 'time')} again, for {counted(counts['Changes'], 'change')} of "
         f"{counted(counts['Keys'], 'key')}?"
     )
     begun = session.client.admin("ReplaySubscription", request | {"DryRun": False})
-    ended = _watch(session, begun["Replay"], counts["Changes"]) if wait else {}
-    session.output.row(told | {"replay": begun["Replay"]} | ended)
-    session.output.say(f"`foldb trigger show {begun['Replay']}` tells of it")
+    replay_name = begun["Replay"]
+    ended = _watch(session, replay_name, counts["Changes"]) if wait else {}
+    session.output.row(told | {"replay": replay_name} | ended)
+    if ended.get("dead"):
+        raise CommandError(
+            f"{counted(ended['dead'], 'letter')}: `foldb dlq show {replay_name}` says what could not be delivered",
+            ExitCode.PARTLY,
+        )
+    if ended.get("status", _DONE) != _DONE:
+        raise CommandError(
+            f"it came to another end: `foldb trigger show {replay_name}` tells more", ExitCode.PARTLY
+        )
+    session.output.say(f"`foldb trigger show {replay_name}` tells of it")
 
 
 def _watch(session: Session, name: str, total: int) -> dict[str, Any]:

@@ -120,8 +120,8 @@ _FIELDS: Final[dict[str, Callable[[Row], str]]] = {
 }
 _NAMES = "|".join(re.escape(name) for name in sorted(_FIELDS, key=len, reverse=True))
 _PART: Final = re.compile(
-    rf"(?P<side>%old|%new)\.(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<field>{_NAMES})"
-    r"|(?P<literal>%%|\\[tn\\])|(?P<wrong>%.?)"
+    rf"(?P<side>%old|%new)\.(?P<name>[A-Za-z_]\w*(?:-\w+)*)|(?P<field>{_NAMES})(?![A-Za-z])"
+    r"|(?P<literal>%%|\\[tn\\])|(?P<wrong>%(?:[A-Za-z]+|.?))"
 )
 
 

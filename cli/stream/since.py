@@ -33,6 +33,8 @@ _NUMBER = r"[0-9]{21,40}"
 _NUMBERS = re.compile(rf"{_NUMBER}|[0-9]{{1,3}}:{_NUMBER}(,[0-9]{{1,3}}:{_NUMBER})*")
 _POSITION = re.compile(r"@([0-9]{1,3}:)?[0-9]{1,18}(\.[0-9]{1,5})?(,[0-9]{1,3}:[0-9]{1,18}(\.[0-9]{1,5})?)*")
 _ONLY: Final = "0"
+_PLACES: Final = "-1h, a time such as 2026-11-20T12:00:00Z, @ and a position, or a sequence number"
+_BEGINNINGS: Final = f"start, horizon, end, {_PLACES}"
 
 
 def read_start(text: str, clock: Callable[[], int], flag: str = "--from") -> Start:
@@ -46,26 +48,34 @@ def read_start(text: str, clock: Callable[[], int], flag: str = "--from") -> Sta
     if _POSITION.fullmatch(text):
         return {"At": "POSITION", "Position": text.removeprefix("@")}
     if _NUMBERS.fullmatch(text):
-        parts = (part.rpartition(":") for part in text.split(","))
-        return {
-            "At": "NUMBERS",
-            "Numbers": {partition or _ONLY: str(int(number) - 1) for partition, _, number in parts},
-        }
-    return {"At": "TIME", "Time": read_time(text, clock, flag)}
+        numbers = {partition: str(number - 1) for partition, number in _numbers(text).items()}
+        return {"At": "NUMBERS", "Numbers": numbers}
+    return {"At": "TIME", "Time": _time(text, clock, f"{flag} {text}: write {_BEGINNINGS}")}
 
 
-def read_time(text: str, clock: Callable[[], int], flag: str) -> int:
+def read_end(text: str, clock: Callable[[], int], flag: str = "--to") -> dict[str, Any]:
+    """Where a reading ends, as the server takes it: the change with that number, or at that position, is the last."""
+    if _POSITION.fullmatch(text):
+        return {"Position": text.removeprefix("@")}
+    if _NUMBERS.fullmatch(text):
+        return {"Numbers": {partition: str(number) for partition, number in _numbers(text).items()}}
+    return {"Time": _time(text, clock, f"{flag} {text}: write {_PLACES}")}
+
+
+def _numbers(text: str) -> dict[str, int]:
+    """Sequence numbers by partition."""
+    parts = (part.rpartition(":") for part in text.split(","))
+    return {partition or _ONLY: int(number) for partition, _, number in parts}
+
+
+def _time(text: str, clock: Callable[[], int], sentence: str) -> int:
     """Milliseconds since 1970, of a date, a date and time (of UTC unless it says so), or -1h for an hour ago."""
     try:
         if text.startswith("-"):
-            return clock() - duration(text[1:])
+            return max(0, clock() - duration(text[1:]))
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        raise CommandError(
-            f"{flag} {text}: write start, horizon, end, -1h, a time such as 2026-11-20T12:00:00Z, "
-            "@ and a position, or a sequence number",
-            ExitCode.USAGE,
-        ) from None
+        raise CommandError(sentence, ExitCode.USAGE) from None
     return max(0, round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000))
 
 

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
+from ...model.subscriptions.settings import EVENTS
 from ..commands.options import TableName
 from ..failures import CommandError, ExitCode
-from ..literals import Lifted
 from ..session import Session
 from ..values import write_json
-from .chosen import Events, Names, Pattern, Tables, Values, When, choice
+from .chosen import FROM, Events, Names, Pattern, TableNames, Tables, Values, When, choice
 from .reading import reading_of
 from .since import now, read_start
 from .tail import tail
@@ -50,10 +50,9 @@ def describe(ctx: typer.Context, table: TableName) -> None:
 @app.command()
 def stats(
     ctx: typer.Context,
+    named: TableNames = None,
     tables: Tables = None,
-    begin: Annotated[
-        str, typer.Option("--from", metavar="PLACE", help="As `foldb stream tail` takes it.")
-    ] = "horizon",
+    begin: Annotated[str, FROM] = "horizon",
     on: Events = None,
     when: When = None,
     pattern: Pattern = None,
@@ -65,9 +64,10 @@ def stats(
     Example: foldb stream stats --table Orders --from -1h
     """
     session: Session = ctx.obj
-    chosen = choice(on or [], when, pattern or [], Lifted(names or [], values or []))
+    chosen = choice(on, when, pattern, names, values)
     counts: dict[str, _Count] = {}
-    for row in reading_of(session, tables or [], read_start(begin, now), chosen).rows(follow=False):
+    meant = [*(named or ()), *(tables or ())]
+    for row in reading_of(session, meant, read_start(begin, now), chosen).rows(follow=False):
         counts.setdefault(row["table"], _Count()).take(row)
     session.output.rows(
         [{"table": name, **counts[name].told()} for name in sorted(counts)], first=("table", "changes")
@@ -96,7 +96,7 @@ class _Count:
         count = self._operations.total()
         return {
             "changes": count,
-            **{name: self._operations[name] for name in ("INSERT", "MODIFY", "REMOVE")},
+            **{name: self._operations[name] for name in EVENTS},
             "in_transactions": self._transactions,
             "keys": len(self._keys),
             "most_of_a_key": max(self._keys.values()),

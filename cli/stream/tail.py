@@ -7,10 +7,10 @@ from typing import Annotated, Final
 import typer
 
 from ..failures import CommandError, ExitCode
-from ..literals import Lifted
 from ..output import counted
 from ..session import Session
-from .chosen import Events, Names, Pattern, Tables, Values, When, choice
+from ..settings import Format
+from .chosen import FROM, Events, Names, Pattern, TableNames, Tables, Values, When, choice
 from .reading import Row, reading_of
 from .shown import coloured, line_of, shown, visible
 from .since import now, read_start
@@ -20,19 +20,12 @@ _COLUMNS: Final = ("time", "op", "table", "keys", "old", "new", "number")
 
 def tail(
     ctx: typer.Context,
+    named: TableNames = None,
     tables: Tables = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on as changes come; Ctrl-C ends it.")
     ] = False,
-    begin: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="PLACE",
-            show_default="end with -f, else horizon",
-            help="start, horizon, end, snapshot, -1h, a time, @POSITION or a sequence number.",
-        ),
-    ] = None,
+    begin: Annotated[str | None, FROM] = None,
     count: Annotated[int | None, typer.Option("-c", "--count", min=1, help="Stop after so many.")] = None,
     end: Annotated[bool, typer.Option("-e", "--end", help="Stop at the end, as without -f.")] = False,
     format_: Annotated[
@@ -48,7 +41,8 @@ def tail(
     """Print the changes of tables: one JSON line each in a pipe, one line of colours each on a terminal.
 
     Of a server these are the tables that have a stream or a trigger, if none is named. Of a folder that nobody serves
-    they are read from the log itself, of any table that there ever was.
+    they are read from the log itself, of any table that there ever was. Without --from it is what comes, with -f, or
+    all that the feed keeps.
 
     Fields of --format: %T time, %ms time in milliseconds, %op what happened, %t table, %k key, %K key as JSON, %old and
     %new the item before and after, %old.NAME and %new.NAME one attribute, %n sequence number, %p position,
@@ -59,10 +53,16 @@ def tail(
     session: Session = ctx.obj
     if end and follow:
         raise CommandError("-e stops at the end and -f goes on: say one of them", ExitCode.USAGE)
+    written_late = session.settings.format in (Format.JSON, Format.CSV, Format.TABLE)
+    if follow and count is None and format_ is None and written_late:
+        raise CommandError(
+            f"-f needs -o jsonl or raw: {session.settings.format} is written when all is there, which is never",
+            ExitCode.USAGE,
+        )
     line = None if format_ is None else line_of(format_)
     start = read_start(begin or ("end" if follow else "horizon"), now)
-    chosen = choice(on or [], when, pattern or [], Lifted(names or [], values or []))
-    reading = reading_of(session, tables or [], start, chosen)
+    chosen = choice(on, when, pattern, names, values)
+    reading = reading_of(session, [*(named or ()), *(tables or ())], start, chosen)
     rows = (shown(row, typed=session.settings.typed) for row in islice(reading.rows(follow=follow), count))
     written = _write(session, rows, line)
     session.output.say(f"{counted(written, 'change')} · {reading.where}")

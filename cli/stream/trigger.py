@@ -1,16 +1,17 @@
 """`foldb trigger`: what is called when items change, how far each is, and what would be called."""
 
+from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
 
 from ..failures import CommandError, ExitCode
-from ..literals import Lifted
 from ..output import counted
 from ..session import Session
 from . import declare
-from .chosen import Events, Names, Pattern, Tables, Values, When, choice
+from .chosen import FROM, Events, Names, Pattern, Tables, TriggerName, Values, When, choice
 from .explaining import explain
+from .reading import check_called
 from .rehearsing import rehearse
 from .replaying import replay
 from .since import now, read_start
@@ -18,16 +19,6 @@ from .since import now, read_start
 app = typer.Typer(
     no_args_is_help=True, help="Call functions, commands, endpoints and topics when items change."
 )
-
-TriggerName = Annotated[str, typer.Argument(metavar="NAME", help="The trigger's name.")]
-From = Annotated[
-    str,
-    typer.Option(
-        "--from",
-        metavar="PLACE",
-        help="end, horizon, start, snapshot, -1h, a time, @POSITION or a sequence number.",
-    ),
-]
 
 Row = dict[str, Any]
 
@@ -43,13 +34,14 @@ def add(
     webhook: declare.Webhook = None,
     kafka: declare.Kafka = None,
     file: declare.File = None,
+    sqlite: declare.Sqlite = None,
     sink: declare.Sink = None,
     on: Events = None,
     when: When = None,
     pattern: Pattern = None,
     values: Values = None,
     names: Names = None,
-    begin: From = "end",
+    begin: Annotated[str | None, FROM] = None,
     batch: declare.Batch = None,
     window: declare.Window = None,
     tumbling: declare.Tumbling = None,
@@ -72,7 +64,7 @@ def add(
     """Have something called when items of a table change: of the table NAME, unless --table names others.
 
     Commands and functions come from the folder that the server was given with --triggers. What is written once this
-    has ended is delivered; --from begins earlier.
+    has ended is delivered; --from begins elsewhere than at the end.
 
     Example: foldb trigger add receipts --table Orders --python receipts.py:send --when "NEW.Status = 'PAID'"
     """
@@ -84,9 +76,10 @@ def add(
         "--webhook": webhook,
         "--kafka": kafka,
         "--file": file,
+        "--sqlite": sqlite,
     }
     called = declare.sink_of(flags, sink)
-    settings = choice(on or [], when, pattern or [], Lifted(names or [], values or [])) | declare.settings_of(
+    settings = choice(on, when, pattern, names, values) | declare.settings_of(
         batch=batch,
         window=window,
         tumbling=tumbling,
@@ -105,19 +98,27 @@ def add(
     if called:
         settings["Sink"] = called
     if replace:
-        _replace(session, name, settings)
+        _replace(session, name, settings | ({"TableNames": tables} if tables else {}), begin)
         return
     if "Kind" not in called:
         raise CommandError(
-            "say what is called: --run, --python, --lambda, --webhook, --kafka, --file, or --sink with its Kind",
+            f"say what is called: {', '.join(declare.KINDS)}, or --sink with its Kind",
             ExitCode.USAGE,
         )
-    request = {"Name": name, "TableNames": tables or [name], "Start": read_start(begin, now)} | settings
+    request = {
+        "Name": name,
+        "TableNames": tables or [name],
+        "Start": read_start(begin or "end", now),
+    } | settings
     session.client.admin("CreateSubscription", request)
     _tell(session, name)
 
 
-def _replace(session: Session, name: str, settings: Row) -> None:
+def _replace(session: Session, name: str, settings: Row, begin: str | None) -> None:
+    if begin is not None:
+        raise CommandError(
+            f"--from: `foldb trigger reset {name} --from {begin}` sets it to another place", ExitCode.USAGE
+        )
     if not settings:
         raise CommandError("nothing to change: see `foldb trigger add --help`", ExitCode.USAGE)
     session.client.admin("UpdateSubscription", {"Name": name} | settings)
@@ -158,6 +159,8 @@ def pause(
     Example: foldb trigger pause receipts --drain
     """
     session: Session = ctx.obj
+    if drain:
+        check_called(session, [name])
     session.client.admin("PauseSubscription", {"Name": name, "Drain": drain})
     _tell(session, name)
 
@@ -174,7 +177,7 @@ def resume(ctx: typer.Context, name: TriggerName) -> None:
 
 
 @app.command()
-def reset(ctx: typer.Context, name: TriggerName, begin: From) -> None:
+def reset(ctx: typer.Context, name: TriggerName, begin: Annotated[str, FROM]) -> None:
     """Set a trigger to another place, after asking: what comes behind it is delivered, again or not at all.
 
     Example: foldb trigger reset receipts --from 2026-11-20T12:00:00Z
@@ -247,10 +250,14 @@ def _summary(described: Row) -> Row:
         **({"reason": described["Reason"]} if described["Reason"] else {}),
         "handled": described["Handled"],
         "behind": sum(each["Changes"] for each in lag),
-        "seconds": max((each["Milliseconds"] for each in lag), default=0) / 1000,
+        "seconds": _seconds(max((each["Milliseconds"] for each in lag), default=0)),
         "dead": described["Dead"],
         "last_error": described["LastError"],
     }
+
+
+def _seconds(milliseconds: int) -> Decimal:
+    return Decimal(milliseconds) / 1000
 
 
 def _lags(described: Row) -> list[Row]:
@@ -259,7 +266,7 @@ def _lags(described: Row) -> list[Row]:
             "trigger": described["Name"],
             "partition": int(partition),
             "changes": lag["Changes"],
-            "seconds": lag["Milliseconds"] / 1000,
+            "seconds": _seconds(lag["Milliseconds"]),
             "mark": described["Marks"].get(partition),
         }
         for partition, lag in described["Lag"].items()

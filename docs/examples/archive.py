@@ -1,7 +1,7 @@
 """What expires is archived: each item that its time to live has removed becomes a file of its own.
 
-ARCHIVE names the folder; it stands in the file .env beside this one. A file is named by the change that it is of, so
-one that is delivered twice is written twice, to the same place.
+The folder is `archive` beside this file, unless a line ARCHIVE=... in the file .env there names another. A file is
+named by the change that it is of, so one that is delivered twice is written twice, to the same place.
 """
 
 import json
@@ -10,13 +10,14 @@ from pathlib import Path
 
 from foldb import Change, trigger
 
-ARCHIVE = Path(os.environ["ARCHIVE"])
+ARCHIVE = Path(os.environ.get("ARCHIVE") or Path(__file__).with_name("archive"))
 
 
 @trigger("Sessions", on="REMOVE")
 def archive(change: Change) -> None:
     if change.source != "ttl":
         return  # somebody deleted it: that is not for the archive
+    ARCHIVE.mkdir(exist_ok=True)
     file = ARCHIVE / f"{change.number}.json"
     part = file.with_suffix(".part")
     part.write_text(json.dumps({"expired": change.time, "item": change.old}, default=str))

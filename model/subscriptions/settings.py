@@ -1,6 +1,9 @@
 """What may be asked of a subscription: every setting with its default, in Lambda's words where Lambda has them.
 
-    request ──► check ──► settings: complete, in one spelling            check(settings) is settings again
+    request ──► check_asked ──► log ──► check ──► settings: complete, in one spelling
+
+check(settings) is settings again. The fold uses `check`, so what it lets through changes only with a level of the log;
+whoever is asked uses `check_asked`, which may become stricter from one release to the next.
 
 What is checked is what every kind of subscription has in common. Whether a sink can be made of `Sink`, or an
 expression of `Filter`, is found by who makes them. Seconds are an integer, or text such as "0.25": never a float.
@@ -38,7 +41,7 @@ def check(name: str, request: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValidationError: Something is missing, unknown, or not what it may be.
     """
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise invalid(f"the name of a subscription is {NAME_RULE}")
     for member in request:
         if member not in _CHECKS:
@@ -52,6 +55,20 @@ def check(name: str, request: Mapping[str, Any]) -> dict[str, Any]:
         raise invalid("a subscription cannot read the table of its own dead letters")
     if len(orjson.dumps(settings)) > BYTES_MAX:
         raise invalid(f"all settings of a subscription may have {BYTES_MAX:,} bytes together")
+    return settings
+
+
+def check_asked(name: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    """As `check`, without what logs hold from before and nobody is to ask for any more.
+
+    Raises:
+        ValidationError: As `check`, or it is such.
+    """
+    settings = check(name, request)
+    if name.startswith("."):
+        raise invalid(f"the name of a subscription is {NAME_RULE}, and a dot is not its first")
+    if not milliseconds(settings["TimeoutSeconds"]):
+        raise invalid("TimeoutSeconds must be above 0")
     return settings
 
 

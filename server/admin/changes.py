@@ -38,6 +38,8 @@ _LIMIT_MOST: Final = 10_000
 _WAIT_MOST_MS: Final = 20_000
 # The first of several feeds that has something is answered with, and the others go on waiting for nobody: not long.
 _WAIT_FOR_SEVERAL_MS: Final = 1000
+# Where nothing is kept nothing wakes who waits. A table may be watched by then.
+_WAIT_FOR_NONE_MS: Final = 1000
 _NEVER: Final = 2**63
 
 
@@ -78,6 +80,7 @@ class _Reading:
         self._chooses = _choosing(body, self.start)
         self._partitions = node.partitions_of_feed()
         self._pasts = node.partitions.pasts
+        self._loop = node.loop
         self._reply = reply
         self._woken = False
 
@@ -97,7 +100,9 @@ class _Reading:
             if number in after
         ]
         if not feeds:
-            self._answer(Page([], after, True, 0), [])
+            self._loop.call_later(
+                min(wait_ms, _WAIT_FOR_NONE_MS) / 1000, self._answer, Page([], after, True, 0), []
+            )
             return
         join = Join(len(feeds), partial(self._read, feeds, after, wait_ms))
         for nth, feed in enumerate(feeds):

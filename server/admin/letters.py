@@ -1,7 +1,7 @@
 """Letters: changes that a subscription gave up, in the table of its dead letters.
 
 ListLetters     {"Name", "Key"?, "Limit"?}    {"Letters": [{"Key", "Number", "Change", "Error", "Attempts", ...}]}
-RetryLetters    {"Name", "Key"?, "Limit"?}    {"Delivered", "Failed", "Left"}: those of a key in their order
+RetryLetters    {"Name", "Key"?, "Limit"?}    {"Delivered", "Failed", "Left"}: in their order, one retry at a time
 DropLetters     {"Name", "Key"?}              {"Dropped"}
 
 A Key is what a letter has as its own; `Change` is what is delivered again, and mended by an update of `payload`.
@@ -24,20 +24,26 @@ if TYPE_CHECKING:
 _LIMIT: Final = 100
 _LIMIT_MOST: Final = 10_000
 _IMAGES: Final = frozenset(("keys", "old", "new"))
-_TEXTS: Final = ("error", "traceback", "first", "last", "version", "subscription")
-_NUMBERS: Final = ("attempts", "partition")
+_ABOUT: Final = (
+    "error", "traceback", "first", "last", "version", "subscription", "attempts", "partition",
+)  # fmt: skip
+_NOTHING: Final = {"op": None, "keys": None, "old": None, "new": None}
 
 
 def list_letters(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Tell the letters of one key or of all, those of a key in their order."""
     name, key = _read(body)
     limit = whole(body, "Limit", _LIMIT, 1, _LIMIT_MOST)
-    settings = node.triggers.named(name).settings
+    settings = node.subscription(name).settings
     table = LetterTable(node, settings["DeadLetterTable"], name)
 
     async def letters() -> dict[str, Any]:
-        found = await (table.all() if key is None else table.of_key(key, limit))
-        return {"Letters": [told(letter) for letter in found[:limit]], "Count": len(found)}
+        shown, count = list[dict[str, Any]](), 0
+        async for letter in table.letters(key):
+            count += 1
+            if count <= limit:
+                shown.append(told(letter))
+        return {"Letters": shown, "Count": count}
 
     answer(node.loop, letters(), lambda result: _answer(reply, result))
 
@@ -56,13 +62,13 @@ def drop_letters(node: "Node", body: dict[str, Any], reply: Reply) -> None:
 
 
 def told(letter: Item) -> dict[str, Any]:
-    """A letter as it is answered; what was edited into something else is told as it is."""
+    """A letter as it is answered; what was edited into something else is told as it is, and no image as None."""
+    change = letter.get("payload", {}).get("M", {})
     return {
         "Key": letter["key"]["S"],
         "Number": letter["number"]["S"],
-        **{name.capitalize(): letter[name]["S"] if name in letter else None for name in _TEXTS},
-        **{name.capitalize(): int(letter[name]["N"]) for name in _NUMBERS},
-        "Change": {name: _plain(name, value) for name, value in letter["payload"]["M"].items()},
+        **{name.capitalize(): _plain(name, letter[name]) if name in letter else None for name in _ABOUT},
+        "Change": _NOTHING | {name: _plain(name, value) for name, value in change.items()},
     }
 
 
@@ -72,8 +78,8 @@ def _plain(name: str, value: dict[str, Any]) -> Any:
     match kind:
         case "NULL":
             return None
-        case "M" if name in _IMAGES:
-            return content
+        case _ if name in _IMAGES:
+            return content if kind == "M" else None
         case "M":
             return {each: _plain(each, inner) for each, inner in content.items()}
         case "N":

@@ -7,6 +7,7 @@ ResetSubscription     {"Name", "Start"}
 ReplaySubscription    {"Name", "From", "To"?, "Key"?, "DryRun"?}  ──►  {"Replay"}, or {"Calls", "Changes", "Keys"}
 Settle                {"TimeoutMs"}  ──►  {"Settled", "Why"?}
 
+A pause with Drain comes when all that is written is handled, and is refused if that takes longer than 50 seconds.
 They answer with the subscription as it is then, {"Name", "Status", "Settings", "Marks", ...}; Describe also with its
 "Lag" and, on the node that runs it, with "Figures". A Start (and From, To) may name a Position too.
 """
@@ -44,6 +45,7 @@ def create(node: "Node", body: dict[str, Any], reply: Reply) -> None:
 def update(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Give one other settings."""
     name, settings = _split(body)
+    _refuse_declared(node, name)
     node.triggers.update(name, settings, reply.context, _answering(reply, told))
 
 
@@ -80,7 +82,9 @@ def reset(node: "Node", body: dict[str, Any], reply: Reply) -> None:
 
 def remove(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Forget a subscription; its dead letters stay."""
-    node.triggers.remove(_name(body), reply.context, _answering(reply, told))
+    name = _name(body)
+    _refuse_declared(node, name)
+    node.triggers.remove(name, reply.context, _answering(reply, told))
 
 
 def replay(node: "Node", body: dict[str, Any], reply: Reply) -> None:
@@ -105,7 +109,7 @@ def replay(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         except RequestError as error:  # it may be gone by now
             reply.error(error)
 
-    tables = node.triggers.named(name).table_ids
+    tables = node.subscription(name).table_ids
     start = read_start(node, body.get("From"))
     if start["At"] == "TIME":
         again({"Time": start["Time"]})
@@ -165,6 +169,14 @@ def _name(body: dict[str, Any]) -> str:
     if not isinstance(name, str):
         raise ValidationError("Name must be the name of a subscription")
     return name
+
+
+def _refuse_declared(node: "Node", name: str) -> None:
+    """What a file declares is made anew a second later, and would be called for everything again."""
+    declared = node.triggers.declared
+    file = None if declared is None else declared.file_of(name)
+    if file is not None:
+        raise ValidationError(f"Subscription {name} is declared in {file}: change it there, or pause it")
 
 
 def _split(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...model.errors import ExpiredTokenError, MissingAuthenticationTokenError, UnrecognizedClientError
-from ..http.heads import Head
 from .keyfile import Key, KeyFileError, Keys, read_keys
-from .verify import Verifier
+from .verify import Head, Verifier
 
 logger = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from typing import Protocol
 
 from ...model.errors import (
     ExpiredTokenError,
@@ -20,7 +21,6 @@ from ...model.errors import (
     MissingAuthenticationTokenError,
     UnrecognizedClientError,
 )
-from ..http.heads import Head
 from .keyfile import Key, Keys
 from .signature import ALGORITHM, SERVICE, TERMINATOR, SigningKey, canonical_request, iso, string_to_sign
 
@@ -35,6 +35,14 @@ _SHOWN = 256  # of what is wrong, in the answer that says so
 # What a client says before its signature is the same all day, so there are few; these are bounds and not sizes.
 _CLAIMS_MAX = 1000
 _CLAIM_BYTES = 1024
+
+
+class Head(Protocol):
+    """What is signed of a request besides its body; see http/heads.py."""
+
+    fields: dict[bytes, bytes]
+    path: bytes
+    repeated: frozenset[bytes]
 
 
 class Claim:

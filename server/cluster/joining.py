@@ -6,34 +6,29 @@ cannot call; the secret is what the command line was given or, else, what stands
 
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...log.kafka import KafkaLog
+from ...log.log import Log
 from ...model.errors import CertificateError
 from ...model.limits import limits_named
 from ..auth.keyfile import read_keys
 from ..settings import Settings
-from .cluster import Cluster, Place
+from .cluster import Place
 from .link import Address
 from .membership import Membership
 from .routes import Table
 
-if TYPE_CHECKING:
-    from ..node import Node
-
 _ANY_PORT: Final = ("127.0.0.1", 0)
 
 
-def cluster_of(node: "Node") -> Cluster:
-    """This node among those that share its log.
+def place_of(settings: Settings, log: Log) -> Place:
+    """Where a node stands among those that share its log.
 
     Raises:
-        ClusterRefusedError: Other machines could call, and nothing would keep strangers out.
-        KeyFileError: The key file cannot be used.
+        KeyFileError, CertificateError: The files cannot be used.
     """
-    assert isinstance(node.log, KafkaLog)
-    assert node.router is not None, "partitions move"
-    settings, log = node.settings, node.log
+    assert isinstance(log, KafkaLog)
     genesis = log.genesis(0)
 
     def join(
@@ -52,7 +47,7 @@ def cluster_of(node: "Node") -> Cluster:
             session_timeout_ms=settings.session_timeout_ms,
         )
 
-    place = Place(
+    return Place(
         address=settings.node_address or _ANY_PORT,
         join=join,
         secret=_secret(settings),
@@ -60,7 +55,6 @@ def cluster_of(node: "Node") -> Cluster:
         limits=limits_named(genesis.limits),
         tls=_tls(settings),
     )
-    return Cluster(place, node.partitions, node.peers, node.loop, node.random_bytes)
 
 
 def _tls(settings: Settings) -> tuple[ssl.SSLContext, ssl.SSLContext] | None:

@@ -8,11 +8,12 @@ They are not hidden in it, so over the network that takes TLS.
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from ...materializer.feed import Count
 from ...materializer.figures import figures
 from ...model.errors import RequestError
+from ...model.subscriptions.subscription import Status, Subscription
 from ..node import Node
 from ..triggers.asking import counted
 from ..triggers.lags import lag
@@ -63,10 +64,10 @@ async def _ask(node: Node) -> Asked:
     for number, hosted in list(node.partitions.hosted.items()):
         for table, windows in list(hosted.state.streams.items()):
             if table in node.state.tables:
-                asked.feeds[number, windows[-1].name] = await counted(node, hosted.partition, table, 0)
-    for name in list(node.triggers.running):
+                asked.feeds[number, windows[-1].name] = await counted(hosted.partition, table, 0)
+    for name, subscription in _own(node).items():
         try:
-            asked.lags[name] = await lag(node.triggers, node, node.triggers.named(name))
+            asked.lags[name] = await lag(node, node.triggers.running, subscription)
         except (
             RequestError
         ):  # a partition that nobody leads at the moment; foldb_subscription_lag_known says so
@@ -97,6 +98,8 @@ class _Collector:
         if limit := node.settings.memory_bytes:
             yield _metric("memory_limit_bytes", "How much they may take.", [({}, limit)])
         yield from _of_feeds(self._asked.feeds)
+        yield _statuses(_own(node))
+        yield _letters(node)
         yield from _of_subscriptions(node.triggers.figures())
         yield from _of_lags(self._asked.lags)
 
@@ -143,6 +146,33 @@ def _of_feeds(feeds: Mapping[tuple[int, str], Count]) -> Iterator["Metric"]:
     )
     oldest = [(each, count.oldest_ms / 1000) for each, count in labelled if count.oldest_ms is not None]
     yield _metric("feed_oldest_seconds", "The log time of the oldest, in seconds since 1970.", oldest)
+
+
+def _own(node: Node) -> dict[str, Subscription]:
+    """The subscriptions that this node runs, or would if they were not paused or stopped."""
+    each = sorted(node.state.subscriptions.items())
+    return {name: subscription for name, subscription in each if node.triggers.leads(subscription)}
+
+
+def _statuses(own: Mapping[str, Subscription]) -> "Metric":
+    samples = [
+        ({"subscription": name, "status": status}, subscription.status == status)
+        for name, subscription in own.items()
+        for status in get_args(Status)
+    ]
+    return _metric("subscription_status", "1 for the status that it has.", samples)
+
+
+def _letters(node: Node) -> "Metric":
+    """Each node counts those of its partitions; a table that several subscriptions share is counted once."""
+    led = [hosted.state.tables for hosted in node.partitions.hosted.values() if hosted.leading]
+    names = {each.settings["DeadLetterTable"] for each in node.state.subscriptions.values()}
+    tables = {name: node.state.names[name] for name in sorted(names) if name in node.state.names}
+    samples = [
+        ({"table": name}, sum(own[table].items.count for own in led if table in own))
+        for name, table in tables.items()
+    ]
+    return _metric("dead_letters", "Letters that wait in a table to be looked at.", samples)
 
 
 # Of what a subscription says of itself, as figures.py names it.

@@ -11,11 +11,12 @@ from ...log.commands import Command, Delete, Position, Put, Transact, Update
 from ...materializer.fold.outcomes import Outcome, Refused, TransactionRefused
 from ...materializer.partition import Conflict, Found, Key, Partition, Place
 from ...model.errors import Reason, RequestError, TransactionCanceledError, TransactionConflictError
+from .passing import Passing
 
 _CHANCE_BYTES: Final = 4
 
 
-class ConflictingPartition:
+class ConflictingPartition(Passing):
     """A partition where a share of all writes, and of all transactions, meets a conflict instead of being done.
 
     Args:
@@ -32,16 +33,10 @@ class ConflictingPartition:
         random_bytes: Callable[[int], bytes],
         position: Callable[[], Position],
     ) -> None:
-        self._partition = partition
+        super().__init__(partition)
         self._below = int(rate * 256**_CHANCE_BYTES)
         self._random_bytes = random_bytes
         self._position = position
-        self.get = partition.get
-        self.get_all = partition.get_all
-        self.query = partition.query
-        self.scan = partition.scan
-        self.reach = partition.reach
-        self.status = partition.status
 
     def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:
         """Pass a command on, or refuse it as if another transaction held its key, or one of its keys."""

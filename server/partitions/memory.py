@@ -15,6 +15,7 @@ from ...materializer.fold.state import PartitionState
 from ...materializer.partition import Place
 from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import RequestError, RequestLimitExceededError
+from .passing import Passing
 
 # What an item takes besides its own bytes: objects, its key, its place in dict or list. Measured; see README.
 ITEM_OVERHEAD = 250
@@ -66,21 +67,14 @@ class Memory:
         )
 
 
-class BoundedPartition:
+class BoundedPartition(Passing):
     """A partition that takes no more items while memory is full."""
 
     def __init__(self, partition: FedPartition, memory: Memory, position: Callable[[], Position]) -> None:
-        self._partition = partition
+        super().__init__(partition)
         self._memory = memory
         self._position = position
-        # What a bound does not concern goes straight through.
-        self.get = partition.get
-        self.get_all = partition.get_all
         self.get_isolated = partition.get_isolated
-        self.query = partition.query
-        self.scan = partition.scan
-        self.reach = partition.reach
-        self.status = partition.status
         self.feed = partition.feed
 
     def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:

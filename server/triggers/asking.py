@@ -2,18 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 from ...log.commands import Command
 from ...materializer.feed import Count, CountChanges, FedPartition, FeedAnswer, FeedRequest
 from ...materializer.fold.outcomes import Failed, Outcome, Refused, Skipped
 from ...materializer.fold.pages import Page, QueryRequest, ScanRequest
-from ...materializer.partition import Place
+from ...materializer.partition import Partition, Place
 from ...model.errors import InternalServerError, RequestError, ServiceUnavailableError
-
-if TYPE_CHECKING:
-    from ..node import Node
 
 Done: TypeAlias = Callable[[dict[str, Any] | RequestError], None]
 """Who waits for an answer, or for the error in its place."""
@@ -22,19 +19,19 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-async def submitted(node: "Node", command: Command, size: int) -> Outcome:
+async def submitted(partition: Partition, command: Command, size: int) -> Outcome:
     """Have a command folded.
 
     Raises:
         RequestError: It was refused, or nobody knows.
     """
-    answer: asyncio.Future[Outcome] = node.loop.create_future()
+    answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
     def done(outcome: Outcome, _: Place) -> None:
         if not answer.done():
             answer.set_result(outcome)
 
-    node.partition.submit(command, size, done)
+    partition.submit(command, size, done)
     outcome = await answer
     if isinstance(outcome, Refused | Failed):
         raise outcome.error
@@ -43,24 +40,24 @@ async def submitted(node: "Node", command: Command, size: int) -> Outcome:
     return outcome
 
 
-async def page_of(node: "Node", request: QueryRequest | ScanRequest) -> Page:
+async def page_of(partition: Partition, request: QueryRequest | ScanRequest) -> Page:
     """Read a page."""
-    answer: asyncio.Future[Page | RequestError] = node.loop.create_future()
+    answer: asyncio.Future[Page | RequestError] = asyncio.get_running_loop().create_future()
 
     def done(page: Page | RequestError, _: Place) -> None:
         if not answer.done():
             answer.set_result(page)
 
     if isinstance(request, QueryRequest):
-        node.partition.query(request, done)
+        partition.query(request, done)
     else:
-        node.partition.scan(request, done)
+        partition.scan(request, done)
     return _or_raise(await answer)
 
 
-async def fed(node: "Node", partition: FedPartition, request: FeedRequest) -> FeedAnswer:
+async def fed(partition: FedPartition, request: FeedRequest) -> FeedAnswer:
     """Ask a feed."""
-    answer: asyncio.Future[FeedAnswer | RequestError] = node.loop.create_future()
+    answer: asyncio.Future[FeedAnswer | RequestError] = asyncio.get_running_loop().create_future()
 
     def done(found: FeedAnswer | RequestError, _: Place) -> None:
         if not answer.done():
@@ -73,21 +70,16 @@ async def fed(node: "Node", partition: FedPartition, request: FeedRequest) -> Fe
     return found
 
 
-async def counted(
-    node: "Node", partition: FedPartition, table: int, after: int, until: int | None = None
-) -> Count:
+async def counted(partition: FedPartition, table: int, after: int, until: int | None = None) -> Count:
     """How many changes of a table there are behind a number."""
-    count = await fed(node, partition, CountChanges(table, after, until))
+    count = await fed(partition, CountChanges(table, after, until))
     assert isinstance(count, Count), "a count was asked for"
     return count
 
 
-async def ends(node: "Node", table: int) -> dict[int, int]:
+async def ends(partitions: Mapping[int, FedPartition], table: int) -> dict[int, int]:
     """Of each partition the highest number that what it has folded could have given."""
-    return {
-        number: (await counted(node, partition, table, 0)).end
-        for number, partition in node.partitions_of_feed().items()
-    }
+    return {number: (await counted(partition, table, 0)).end for number, partition in partitions.items()}
 
 
 def answer(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, dict[str, Any]], done: Done) -> None:

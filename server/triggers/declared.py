@@ -9,21 +9,19 @@ there yet is waited for, and nothing of it is missed.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias
 
 from ...log.commands import Context
 from ...model.errors import RequestError
-from ...model.subscriptions import Subscription, check
+from ...model.subscriptions import Subscription, check_asked
 from ...streams.children.declarations import Declarations, Found
 from ...streams.children.folder import Folder
+from .asking import Done
+from .host import Host
 from .running import endpoint
-
-if TYPE_CHECKING:
-    from ..node import Node
-    from .asking import Done
-    from .triggers import Triggers
 
 _LOOK_S: Final = 1.0
 _TABLE_S: Final = 0.05
@@ -34,6 +32,20 @@ logger = logging.getLogger("foldb.triggers")
 logger.setLevel(logging.INFO)  # whoever saves a file wants to see what became of it
 
 _Settings: TypeAlias = dict[str, Any]
+
+
+class Subscriptions(Protocol):
+    """Who does what the files want; see `Triggers`."""
+
+    def create(self, name: str, settings: Mapping[str, Any], context: Context, done: Done) -> None: ...
+
+    def update(self, name: str, some: Mapping[str, Any], context: Context, done: Done) -> None: ...
+
+    def resume(self, name: str, context: Context, done: Done) -> None: ...
+
+    def pause(self, name: str, context: Context, done: Done, *, reason: str) -> None: ...
+
+    def remove(self, name: str, context: Context, done: Done) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +61,15 @@ class _Wanted:
 class DeclaredTriggers:
     """Looks at the folder, once a second and whenever it is asked to."""
 
-    def __init__(self, node: "Node", triggers: "Triggers", folder: Folder) -> None:
+    def __init__(self, node: Host, subscriptions: Subscriptions, folder: Folder, scratch: Path) -> None:
+        """`scratch` is for what need not stay."""
         self._node = node
-        self._triggers = triggers
-        self._declarations = Declarations(folder, triggers.scratch / "declarations")
+        self._subscriptions = subscriptions
+        self._declarations = Declarations(folder, scratch / "declarations")
         self._found: Found | None = None
         self._declared: dict[str, list[_Settings]] = {}  # by file; of one that cannot be read, as it was
         self._since: dict[str, int] = {}  # by name
+        self._is_behind = True  # the files are to be read, and are read again where they cannot be
         self._read_ms = node.clock()
         self._told: set[str] = set()
         self._begun: set[str] = set()
@@ -72,6 +86,13 @@ class DeclaredTriggers:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+
+    def file_of(self, name: str) -> str | None:
+        """The file that declares a trigger of that name now."""
+        for file, declared in self._declared.items():
+            if any(settings["Name"] == name for settings in declared):
+                return file
+        return None
 
     async def look(self) -> None:
         """Have the subscriptions be what the files say now."""
@@ -90,7 +111,10 @@ class DeclaredTriggers:
 
     async def _look_often(self) -> None:
         while True:
-            await self.look()
+            try:
+                await self.look()
+            except Exception as error:  # what nobody thought of, and may be gone when a file is saved
+                self._tell(f"the folder of triggers cannot be followed: {error!r}", error)
             await self._pause_between()
 
     async def _pause_between(self) -> None:
@@ -101,15 +125,17 @@ class DeclaredTriggers:
                 return
 
     async def _read(self) -> None:
-        if self._found is not None and not self._declarations.changed():
-            return
-        if self._found is not None:
+        if not self._is_behind:
+            if not self._declarations.changed():
+                return
+            self._is_behind = True
             self._read_ms = self._node.clock()  # what is written while the files are read comes after
         found = await self._declarations.read(endpoint(self._node.settings))
         for file, problem in found.problems.items():
             logger.error("%s is left as it was: %s\n%s", file, problem.error, problem.traceback or "")
         kept = {file: self._declared.get(file, []) for file in found.problems}
         self._found, self._declared = found, {**found.declared, **kept}
+        self._is_behind = False
 
     def _all_wanted(self) -> Iterator[_Wanted]:
         """What is declared, each name once."""
@@ -125,7 +151,7 @@ class DeclaredTriggers:
                     continue
                 seen[name] = file
                 try:
-                    complete = check(name, given)
+                    complete = check_asked(name, given)
                 except RequestError as error:
                     self._tell(f"{file}: trigger {name}: {error}")
                     continue
@@ -146,23 +172,25 @@ class DeclaredTriggers:
             return
         ids = [table.definition.id for table in tables if table is not None]
         if there is not None and there.table_ids != ids:
-            await self._do(name, "", lambda done: self._triggers.remove(name, _SOURCE, done))
+            await self._do(name, "", lambda done: self._subscriptions.remove(name, _SOURCE, done))
             there = None
         if there is None:
             created_ms = max(table.definition.created_ms for table in tables if table is not None)
             settings = {**wanted.settings, "Start": _start(wanted, created_ms)}
             await self._do(
-                name, "declared", lambda done: self._triggers.create(name, settings, _SOURCE, done)
+                name, "declared", lambda done: self._subscriptions.create(name, settings, _SOURCE, done)
             )
             return
         some = _differences(wanted.settings, there.settings)
         if some:
-            await self._do(name, "changed", lambda done: self._triggers.update(name, some, _SOURCE, done))
+            await self._do(
+                name, "changed", lambda done: self._subscriptions.update(name, some, _SOURCE, done)
+            )
         # One that another server stopped, which had no folder of triggers, is tried once.
         is_stopped = there.status == "STOPPED" and name not in self._begun
         self._begun.add(name)
         if is_stopped or (there.reason or "").startswith(_GONE):
-            await self._do(name, "resumed", lambda done: self._triggers.resume(name, _SOURCE, done))
+            await self._do(name, "resumed", lambda done: self._subscriptions.resume(name, _SOURCE, done))
 
     def _gone(self) -> list[str]:
         """Subscriptions that a file declared and does no longer."""
@@ -181,9 +209,11 @@ class DeclaredTriggers:
 
     async def _pause(self, name: str, subscription: Subscription) -> None:
         reason = f"{_GONE}{subscription.settings['DeclaredIn']}"
-        await self._do(name, "paused", lambda done: self._triggers.pause(name, _SOURCE, done, reason=reason))
+        await self._do(
+            name, "paused", lambda done: self._subscriptions.pause(name, _SOURCE, done, reason=reason)
+        )
 
-    async def _do(self, name: str, what: str, ask: Callable[["Done"], None]) -> None:
+    async def _do(self, name: str, what: str, ask: Callable[[Done], None]) -> None:
         answer: asyncio.Future[dict[str, Any] | RequestError] = self._node.loop.create_future()
         ask(lambda told: None if answer.done() else answer.set_result(told))
         told = await answer
@@ -192,11 +222,11 @@ class DeclaredTriggers:
         elif what:
             logger.info("trigger %s is %s", name, what)
 
-    def _tell(self, text: str) -> None:
+    def _tell(self, text: str, error: Exception | None = None) -> None:
         """Say it once."""
         if text not in self._told:
             self._told.add(text)
-            logger.warning("%s", text)
+            logger.warning("%s", text, exc_info=error)
 
 
 def _start(wanted: _Wanted, created_ms: int) -> _Settings:

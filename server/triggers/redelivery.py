@@ -1,96 +1,126 @@
 """Dead letters are delivered again, one at a time, those of a key in their order, or dropped.
 
 A letter is removed when its change is handled. The first of a key that fails again keeps those behind it where they
-are; other keys go on.
+are; other keys go on. What is edited meanwhile is delivered as it is then, and what is dropped is not.
 """
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Final
 
-from ...model.errors import RequestError
+from ...model.errors import FoldbError, RequestError, ValidationError
 from ...model.subscriptions import Subscription
 from ...model.values import Item
 from ...streams.formats.delivery import Delivery
 from ...streams.sinks.sink import Batch, Failed, Handled, Partly, Sink
-from .letters import LetterTable, delivery_of
+from .host import Host
+from .letters import UNREADABLE, LetterTable, Place, attempts_of, delivery_of
 from .running import sink_of, view_at
 
-if TYPE_CHECKING:
-    from ..node import Node
+MARK: Final = "~retry"
+"""Who delivers letters is called as the subscription and this, which no subscription's name has in it."""
 
 
-async def retry(
-    node: "Node", subscription: Subscription, key: str | None, limit: int | None
-) -> dict[str, Any]:
-    """Deliver letters: of one key or of all, and no more than `limit`."""
-    table = LetterTable(node, subscription.settings["DeadLetterTable"], subscription.name)
-    letters = _in_order(await (table.all() if key is None else table.of_key(key)))
-    if not letters:
-        return {"Delivered": 0, "Failed": 0, "Left": 0}
-    sink = sink_of(node, subscription.name, subscription.settings)
-    await sink.start()
-    try:
-        return await _deliver(node, subscription, table, sink, letters, limit)
-    finally:
-        await sink.close()
+class Redelivery:
+    """Letters of one subscription on their way again.
+
+    Attributes:
+        depth: How many triggers led to the letter that is under way.
+    """
+
+    def __init__(self, node: Host, subscription: Subscription, scratch: Path) -> None:
+        self.depth = 0
+        self._node = node
+        self._subscription = subscription
+        self._scratch = scratch
+        self._table = _table(node, subscription)
+
+    async def run(self, key: str | None, limit: int | None) -> dict[str, Any]:
+        """Deliver letters: of one key or of all, and no more than `limit`.
+
+        Raises:
+            ValidationError: What is to be called cannot be started.
+        """
+        places = await self._table.places(key)
+        if not places:
+            return {"Delivered": 0, "Failed": 0, "Left": 0}
+        subscription = self._subscription
+        name = subscription.name
+        sink = sink_of(self._node, self._scratch, name, subscription.settings, f"{name}{MARK}")
+        try:
+            await _start(sink)
+            return await self._deliver(sink, places, limit)
+        finally:
+            await sink.close()
+
+    async def _deliver(self, sink: Sink, places: list[Place], limit: int | None) -> dict[str, Any]:
+        delivered = gone = 0
+        stuck: set[str] = set()
+        for place in places:
+            if delivered == limit:
+                break
+            if place[0] in stuck:
+                continue
+            is_handled = await self._bring_to_end(sink, place)
+            if is_handled is None:
+                gone += 1
+            elif is_handled:
+                delivered += 1
+            else:
+                stuck.add(place[0])
+        return {"Delivered": delivered, "Failed": len(stuck), "Left": len(places) - delivered - gone}
+
+    async def _bring_to_end(self, sink: Sink, place: Place) -> bool | None:
+        """Deliver a letter as often as it is edited meanwhile: whether it was handled; None if somebody dropped it."""
+        while (letter := await self._table.at(place)) is not None:
+            error, traceback = await self._call(sink, letter)
+            if error is None:
+                if await self._table.drop(place, letter):
+                    return True
+            elif await self._table.failed_again(letter, error, traceback, self._node.clock()):
+                return False
+        return None
+
+    async def _call(self, sink: Sink, letter: Item) -> tuple[str | None, str | None]:
+        """Deliver one; what went wrong, and its traceback."""
+        try:
+            delivery = _delivery(self._node, letter)
+        except UNREADABLE as error:
+            return f"the payload cannot be read: {error!r}", None
+        self.depth = delivery.change.context.depth
+        replay = self._subscription.settings["Replay"]
+        batch = Batch(self._subscription.name, [delivery], 0, attempts_of(letter) + 1, replay)
+        try:
+            verdict = await sink.deliver(batch)
+        except Exception as error:  # as in a lane: whatever a sink raises is a failure of this call
+            return f"{type(error).__name__}: {error}", None
+        if isinstance(verdict, Handled):
+            return None, None
+        if isinstance(verdict, Failed | Partly):
+            return verdict.error, verdict.traceback
+        return verdict.reason, None
 
 
-async def drop(node: "Node", subscription: Subscription, key: str | None) -> dict[str, Any]:
+async def drop(node: Host, subscription: Subscription, key: str | None) -> dict[str, Any]:
     """Remove the letters of one key, or all."""
-    table = LetterTable(node, subscription.settings["DeadLetterTable"], subscription.name)
-    letters = await (table.all() if key is None else table.of_key(key))
-    for letter in reversed(letters):  # the last first: while one is there, its key's later changes follow it
-        await table.drop(letter)
-    return {"Dropped": len(letters)}
+    table = _table(node, subscription)
+    places = await table.places(key)
+    for place in reversed(places):  # the last first: while one is there, its key's later changes follow it
+        await table.drop(place)
+    return {"Dropped": len(places)}
 
 
-async def _deliver(
-    node: "Node",
-    subscription: Subscription,
-    table: LetterTable,
-    sink: Sink,
-    letters: list[Item],
-    limit: int | None,
-) -> dict[str, Any]:
-    delivered = 0
-    stuck: set[str] = set()
-    for letter in letters:
-        if delivered == limit:
-            break
-        key = letter["key"]["S"]
-        if key in stuck:
-            continue
-        error, traceback = await _call(node, subscription, sink, letter)
-        if error is None:
-            await table.drop(letter)
-            delivered += 1
-        else:
-            await table.failed_again(letter, error, traceback, node.clock())
-            stuck.add(key)
-    return {"Delivered": delivered, "Failed": len(stuck), "Left": len(letters) - delivered}
+def _table(node: Host, subscription: Subscription) -> LetterTable:
+    return LetterTable(node, subscription.settings["DeadLetterTable"], subscription.name)
 
 
-async def _call(
-    node: "Node", subscription: Subscription, sink: Sink, letter: Item
-) -> tuple[str | None, str | None]:
-    """Deliver one; what went wrong, and its traceback."""
+async def _start(sink: Sink) -> None:
     try:
-        delivery = _delivery(node, letter)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return f"the payload cannot be read: {error!r}", None
-    attempt = int(letter["attempts"]["N"]) + 1
-    batch = Batch(subscription.name, [delivery], 0, attempt, subscription.settings["Replay"])
-    try:
-        verdict = await sink.deliver(batch)
-    except Exception as error:  # as in a lane: whatever a sink raises is a failure of this call
-        return f"{type(error).__name__}: {error}", None
-    if isinstance(verdict, Handled):
-        return None, None
-    if isinstance(verdict, Failed | Partly):
-        return verdict.error, verdict.traceback
-    return verdict.reason, None
+        await sink.start()
+    except (FoldbError, OSError) as error:
+        raise ValidationError(f"No letter was delivered: {error}") from error
 
 
-def _delivery(node: "Node", letter: Item) -> Delivery:
+def _delivery(node: Host, letter: Item) -> Delivery:
     name = letter["payload"]["M"]["table"]["S"]
     try:
         table = node.table_in_any_status(name)
@@ -99,7 +129,3 @@ def _delivery(node: "Node", letter: Item) -> Delivery:
     stream = table.definition.stream
     label = stream.created_ms if stream is not None and stream.enabled else 0
     return delivery_of(letter, view_at(node, table.definition.id, label))
-
-
-def _in_order(letters: list[Item]) -> list[Item]:
-    return sorted(letters, key=lambda letter: (letter["key"]["S"], int(letter["number"]["S"])))

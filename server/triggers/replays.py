@@ -6,54 +6,40 @@ The first goes on beside it, with its own checkpoint. A dry run reads and filter
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import Any, Final
 
-from ...log.commands import Context
 from ...materializer.feed import LONGEST_WAIT_MS
 from ...materializer.fold.outcomes import Change
 from ...model.subscriptions import Subscription, check
 from ...streams.formats.delivery import Delivery
 from ...streams.subscriptions.choosing import Chooser
-from ...streams.subscriptions.source import Source, stretch_of
+from ...streams.subscriptions.source import Source, Stretch, stretch_of
 from .asking import ends
-from .running import Past, view_at
-
-if TYPE_CHECKING:
-    from ..node import Node
-    from .triggers import Triggers
+from .host import Host
+from .running import view_at
 
 _OWN: Final = ("Start", "End", "Replay", "DeadLetterTable", "MaximumLag", "DeclaredIn", "Filter")
 
 
-async def replay(
-    triggers: "Triggers",
-    node: "Node",
+async def replay_of(
+    node: Host,
     subscription: Subscription,
     begin: Mapping[str, Any],
     end: Mapping[str, Any] | None,
     key: dict[str, Any] | None,
-    dry_run: bool,
-    context: Context,
-) -> dict[str, Any]:
-    """Begin a replay and answer its name, or with `dry_run` what it would be."""
+) -> tuple[str, dict[str, Any]]:
+    """The name and the settings of the subscription that delivers again."""
     settings = {name: value for name, value in subscription.settings.items() if name not in _OWN}
     settings["Start"] = {"At": "TIME" if "Time" in begin else "NUMBERS", **begin}
     if end is None:
-        now = await ends(node, subscription.table_ids[0])
+        now = await ends(node.partitions_of_feed(), subscription.table_ids[0])
         end = {"Numbers": {str(partition): str(number) for partition, number in now.items()}}
     settings |= {"End": dict(end), "Replay": True, "Filter": _only(subscription.settings["Filter"], key)}
-    name = _name(node, subscription)
-    if not dry_run:
-        done: asyncio.Future[Any] = node.loop.create_future()
-        triggers.create(name, settings, context, done.set_result)
-        answer = await done
-        if isinstance(answer, Exception):
-            raise answer
-        return {"Name": name}
-    return await _count(node, replace(subscription, settings=check(name, settings), marks={}))
+    return _name(node, subscription), settings
 
 
-def _name(node: "Node", subscription: Subscription) -> str:
+def _name(node: Host, subscription: Subscription) -> str:
     nth = 1
     while (name := f"{subscription.name[:110]}.replay-{nth}") in node.state.subscriptions:
         nth += 1
@@ -80,8 +66,16 @@ def _only(given: Mapping[str, Any] | None, key: Mapping[str, Any] | None) -> dic
     }
 
 
-async def _count(node: "Node", subscription: Subscription) -> dict[str, Any]:
-    """Read to the end and count: changes, their keys, and the calls that their batches would be at least."""
+def _until_now(stretch: Stretch, end: int) -> Stretch:
+    """Without what is yet to come: nobody waits for that to be counted."""
+    return replace(stretch, until=end if stretch.until is None else min(end, stretch.until))
+
+
+async def count(
+    node: Host, subscription: Subscription, name: str, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """What a replay would be, read to its end: changes, their keys, and the calls that their batches make at least."""
+    subscription = replace(subscription, settings=check(name, settings), marks={})
     passes = Chooser(subscription.settings).chooses
     keys: set[tuple[int, bytes, bytes]] = set()
     changes = 0
@@ -93,16 +87,21 @@ async def _count(node: "Node", subscription: Subscription) -> dict[str, Any]:
                 changes += 1
                 keys.add((change.table, change.pk, change.sk))
 
+    def exists(table: int) -> bool:
+        return table in node.state.tables
+
     async def room() -> None:
         """There is always room: nothing is kept."""
 
+    now = await ends(node.partitions_of_feed(), subscription.table_ids[0])
     sources = [
         Source(
             number,
             table,
-            stretch_of(subscription, number),
+            _until_now(stretch_of(subscription, number), now[number]),
             read=partition.feed,
-            histories=Past(node),
+            histories=node.histories,
+            exists=partial(exists, table),
             take=take,
             room=room,
             waits_ms=lambda: LONGEST_WAIT_MS,

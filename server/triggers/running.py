@@ -7,27 +7,23 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ...log.commands import Checkpoint
 from ...materializer.feed import FeedRequest, OnFed
 from ...materializer.fold.feed.windows import Window
-from ...model.descriptions import stream_label
 from ...model.subscriptions import Subscription, milliseconds
-from ...model.tables import table_arn
 from ...streams import tracing
-from ...streams.formats.delivery import Delivery, TableView, view_of
+from ...streams.formats.delivery import Delivery, TableView, view_in, view_of
 from ...streams.sinks import module_of
 from ...streams.sinks.sink import Sink, Surroundings
 from ...streams.subscriptions.choosing import Chooser
 from ...streams.subscriptions.dispatcher import Dispatcher, Progress, World
-from ...streams.subscriptions.source import History
 from ..settings import Settings
 from .asking import submitted
+from .host import Host
 from .letters import LetterTable
-
-if TYPE_CHECKING:
-    from ..node import Node
 
 _CHECKPOINT_BYTES = 256
 _OF_ONE = 2**32
@@ -44,15 +40,14 @@ class Running:
     """
 
     def __init__(
-        self, node: "Node", subscription: Subscription, ended: Callable[["Running", str], None]
+        self, node: Host, subscription: Subscription, scratch: Path, ended: Callable[["Running", str], None]
     ) -> None:
         """`ended` is told that it has come to its end by itself, and why."""
         self.subscription = subscription
         self._node = node
-        self._ended = ended
         world = World(
             readers={number: partial(_read, node, number) for number in node.partitions_of_feed()},
-            histories=Past(node),
+            histories=node.histories,
             exists=lambda table: table in node.state.tables,
             view=lambda table, label: view_at(node, table, label),
             letters=LetterTable(node, subscription.settings["DeadLetterTable"], subscription.name),
@@ -62,7 +57,7 @@ class Running:
             seconds=time.perf_counter,
             dice=lambda: int.from_bytes(node.random_bytes(4)) / _OF_ONE,
         )
-        sink = sink_of(node, subscription.name, subscription.settings)
+        sink = sink_of(node, scratch, subscription.name, subscription.settings)
         self.dispatcher = Dispatcher(subscription, sink, world, Chooser(subscription.settings).test)
         self._problem: Callable[[], str | None] = lambda: getattr(sink, "problem", None)
 
@@ -96,31 +91,20 @@ class Running:
         command = Checkpoint(
             subscription.id, subscription.epoch, marks, progress.version, progress.handled, progress.dead
         )
-        await submitted(self._node, command, _CHECKPOINT_BYTES)
+        await submitted(self._node.partition, command, _CHECKPOINT_BYTES)
 
 
-class Past:
-    """What the log tells that no feed keeps, from whoever reads logs when it is asked for."""
-
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-
-    def changes(self, partition: int, table: int, after: int, until: int) -> History:
-        """As of Histories."""
-        return self._node.histories.changes(partition, table, after, until)
-
-    def items(self, partition: int, table: int, number: int) -> History:
-        """As of Histories."""
-        return self._node.histories.items(partition, table, number)
-
-
-def _read(node: "Node", partition: int, request: FeedRequest, done: OnFed) -> None:
+def _read(node: Host, partition: int, request: FeedRequest, done: OnFed) -> None:
     """Read a partition's feed, wherever the partition is by now."""
     node.peers[partition].feed(request, done)
 
 
-def sink_of(node: "Node", name: str, given: Mapping[str, Any]) -> Sink:
-    """What a subscription with these settings calls, yet to be started.
+def sink_of(
+    node: Host, scratch: Path, name: str, given: Mapping[str, Any], instance: str | None = None
+) -> Sink:
+    """What a subscription with these settings calls, yet to be started; `instance` if another does so beside it.
+
+    What need not stay is in `scratch`.
 
     Raises:
         ValidationError: It cannot be called from here.
@@ -129,17 +113,15 @@ def sink_of(node: "Node", name: str, given: Mapping[str, Any]) -> Sink:
     surroundings = Surroundings(
         loop=node.loop,
         clock=node.clock,
-        random_bytes=node.random_bytes,
-        log_id=node.log.genesis(0).log_id,
         subscription=name,
+        instance=instance or name,
         timeout_s=(milliseconds(given["TimeoutSeconds"]) or 0) / 1000,
-        lanes=given["ParallelizationFactor"],
         endpoint=lambda: endpoint(node.settings),
         folder=settings.triggers,
         webhooks=settings.webhooks,
         destinations=settings.destinations or settings.log,
         kafka=settings.kafka,
-        scratch=node.triggers.scratch,
+        scratch=scratch,
         data=settings.path,
         reports_failures="ReportBatchItemFailures" in given["FunctionResponseTypes"],
     )
@@ -153,7 +135,7 @@ def endpoint(settings: Settings) -> str:
     return f"{scheme}://[{host}]:{settings.port}" if ":" in host else f"{scheme}://{host}:{settings.port}"
 
 
-def view_at(node: "Node", table_id: int, label: int) -> TableView:
+def view_at(node: Host, table_id: int, label: int) -> TableView:
     """What formats say of a table while the stream with that label was enabled, or none; it may be gone by now."""
     state = node.state
     log_id, partitions = node.log.genesis(0).log_id, node.partitions.count
@@ -164,13 +146,7 @@ def view_at(node: "Node", table_id: int, label: int) -> TableView:
         if table is not None:
             return view_of(table.definition, log_id, partitions)
         assert window is not None, "a table whose changes are read was captured"
-    arn = f"{table_arn(window.name)}/stream/{stream_label(label or _made_ms(node, table_id))}"
-    return TableView(table_id, window.name, window.key, window.view, arn, log_id, partitions)
-
-
-def _made_ms(node: "Node", table_id: int) -> int:
-    table = node.state.tables.get(table_id)
-    return 0 if table is None else table.definition.created_ms
+    return view_in(window, log_id, partitions, 0 if table is None else table.definition.created_ms)
 
 
 def _key(delivery: Delivery) -> dict[str, Any]:

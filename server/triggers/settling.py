@@ -8,46 +8,48 @@ keep this from coming to an end.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from ...model.errors import ResourceNotFoundError, ValidationError
 from ...streams.subscriptions.terms import MOST_DEPTH
 from . import lags
 from .asking import ends
+from .declared import DeclaredTriggers
+from .host import Host
+from .running import Running
 
-if TYPE_CHECKING:
-    from ..node import Node
-    from .triggers import Triggers
 
-
-async def settle(triggers: "Triggers", node: "Node", timeout_ms: int) -> dict[str, Any]:
-    """Wait so long at most.
+async def settle(
+    node: Host, running: Mapping[str, Running], declared: DeclaredTriggers | None, timeout_ms: int
+) -> dict[str, Any]:
+    """Wait so long at most, also for what files declare by now.
 
     Raises:
         ValidationError: Some are not there: they are named.
     """
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            if triggers.declared is not None:
-                await triggers.declared.look()
+            if declared is not None:
+                await declared.look()
             for _ in range(MOST_DEPTH + 1):
-                if not await _pass(triggers, node):
+                if not await _pass(node, running):
                     break
     except TimeoutError:
-        behind = await _behind(triggers, node, "ACTIVE")
+        behind = await _behind(node, running, "ACTIVE")
         raise _not_settled(f"not settled within {timeout_ms:,} ms", behind) from None
-    if behind := await _behind(triggers, node, "PAUSED", "STOPPED"):
+    if behind := await _behind(node, running, "PAUSED", "STOPPED"):
         raise _not_settled("what does not run cannot settle", behind)
     return {"Subscriptions": len(node.state.subscriptions)}
 
 
-async def _pass(triggers: "Triggers", node: "Node") -> bool:
+async def _pass(node: Host, running: Mapping[str, Running]) -> bool:
     """Wait until what is written now is handled; True if somebody had to."""
     active = [each for each in node.state.subscriptions.values() if each.status == "ACTIVE"]
     if not active:
         return False
-    now = await ends(node, active[0].table_ids[0])
-    waits = [asyncio.ensure_future(lags.reach(triggers, node, each, now)) for each in active]
+    now = await ends(node.partitions_of_feed(), active[0].table_ids[0])
+    waits = [asyncio.ensure_future(lags.reach(node, running, each, now)) for each in active]
     try:
         results = await asyncio.gather(*waits, return_exceptions=True)
     finally:
@@ -61,17 +63,18 @@ async def _pass(triggers: "Triggers", node: "Node") -> bool:
     return any(result is True for result in results)
 
 
-async def _behind(triggers: "Triggers", node: "Node", *statuses: str) -> list[str]:
+async def _behind(node: Host, running: Mapping[str, Running], *statuses: str) -> list[str]:
     found = []
     for name, subscription in sorted(node.state.subscriptions.items()):
         if subscription.status not in statuses or subscription.reason == "done":
             continue
-        lag = await lags.lag(triggers, node, subscription)
+        lag = await lags.lag(node, running, subscription)
         records = sum(each["Records"] for each in lag.values())
         if records:
-            running = triggers.running.get(name)
-            blocked = " and blocked" if running is not None and running.dispatcher.blocked else ""
-            found.append(f"{name} is {subscription.status}{blocked}, {records:,} changes behind")
+            here = running.get(name)
+            blocked = " and blocked" if here is not None and here.dispatcher.blocked else ""
+            changes = "1 change" if records == 1 else f"{records:,} changes"
+            found.append(f"{name} is {subscription.status}{blocked}, {changes} behind")
     return found
 
 

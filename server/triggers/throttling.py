@@ -6,18 +6,17 @@ While nothing is past its bound writes go the way they always go.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from ...log.commands import Check, Command, Delete, Put, Transact, Update
 from ...materializer.fold.outcomes import Failed, Outcome
 from ...materializer.partition import Partition, Place
 from ...model.errors import RequestError, ThrottlingError
+from ..partitions.passing import Passing
 from . import lags
-
-if TYPE_CHECKING:
-    from ..node import Node
-    from .triggers import Triggers
+from .host import Host
+from .running import Running
 
 _LOOK_S: Final = 0.5
 
@@ -25,9 +24,9 @@ _LOOK_S: Final = 0.5
 class Throttle:
     """Looks after the bounds of all subscriptions that have one."""
 
-    def __init__(self, triggers: "Triggers", node: "Node") -> None:
-        self._triggers = triggers
+    def __init__(self, node: Host, running: Mapping[str, Running]) -> None:
         self._node = node
+        self._running = running
         self._task: asyncio.Task[None] | None = None
 
     def look(self) -> None:
@@ -66,7 +65,7 @@ class Throttle:
             if subscription is None:
                 continue
             try:
-                lag = await lags.lag(self._triggers, self._node, subscription)
+                lag = await lags.lag(self._node, self._running, subscription)
             except RequestError:
                 continue  # a partition is on its way to another node: who it is asks nobody to wait
             if sum(each["Records"] for each in lag.values()) > most:
@@ -74,20 +73,14 @@ class Throttle:
         return found
 
 
-class _Throttled:
+class _Throttled(Passing):
     """A partition that takes no writes to some tables, but those of triggers."""
 
-    def __init__(self, node: "Node", partition: Partition, tables: dict[int, str]) -> None:
+    def __init__(self, node: Host, partition: Partition, tables: dict[int, str]) -> None:
+        super().__init__(partition)
         self._node = node
-        self._partition = partition
         self._tables = tables
-        self.get = partition.get
-        self.get_all = partition.get_all
         self.get_isolated = partition.get_isolated
-        self.query = partition.query
-        self.scan = partition.scan
-        self.reach = partition.reach
-        self.status = partition.status
 
     def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:
         """Pass the command on, unless it writes where somebody is too far behind."""

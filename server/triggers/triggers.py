@@ -8,11 +8,12 @@ What is asked for is a command first: whoever leads the home sees it in the cata
 
 import asyncio
 import logging
+import re
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 
@@ -21,30 +22,32 @@ from ...materializer.fold.outcomes import Subscribed
 from ...model.errors import (
     RequestError,
     ResourceInUseError,
-    ResourceNotFoundError,
     ServiceUnavailableError,
     ValidationError,
 )
-from ...model.subscriptions import Subscription, check
+from ...model.subscriptions import Subscription, check, check_asked
 from ...streams.children.folder import Folder
 from ...streams.sinks import RUNNING, module_of
 from ...streams.sinks.settings import shown
 from ...streams.subscriptions.choosing import Chooser
-from . import lags, redelivery, replays
+from ...streams.subscriptions.terms import MOST_DEPTH
+from . import lags, replays
 from .asking import Done, answer, ends, submitted
 from .declared import DeclaredTriggers
+from .destinations import is_left
+from .host import Host
 from .letters import LetterTable
+from .redelivery import MARK, Redelivery, drop
 from .running import Running, sink_of
 from .settling import settle
 from .throttling import Throttle
-
-if TYPE_CHECKING:
-    from ..node import Node
 
 _LOOK_S: Final = 0.5
 _TRIES: Final = 100
 _TRY_AGAIN_S: Final = 0.05
 _CHECKPOINT_BYTES: Final = 256
+_DRAIN_S: Final = 50.0
+_LANE: Final = re.compile("[0-9]{1,4}")
 _OURS: Final = Context("triggers", source="trigger")
 
 logger = logging.getLogger(__name__)
@@ -59,7 +62,7 @@ class Triggers:
         on_running: Told who knows `depth` while something runs here, and None while nothing does.
     """
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: Host) -> None:
         """Nothing runs before `start`."""
         self.running: dict[str, Running] = {}
         self.declared: DeclaredTriggers | None = None
@@ -68,9 +71,11 @@ class Triggers:
         self._looking: asyncio.Task[None] | None = None
         self._looks_again = False
         self._stopping: set[str] = set()
+        self._halts: dict[str, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._throttle = Throttle(self, node)
+        self._retries: dict[str, Redelivery] = {}
+        self._throttle = Throttle(node, self.running)
         self._is_serving = False
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
@@ -89,9 +94,9 @@ class Triggers:
         self.look()
         folder = self._node.settings.triggers
         if self._is_serving and folder is not None:
-            self.declared = DeclaredTriggers(self._node, self, Folder(folder))
+            self.declared = DeclaredTriggers(self._node, self, Folder(folder), self.scratch)
             self.declared.start()
-        if self._is_serving and self._node.settings.log is not None:
+        if self._is_serving:
             self._look_often()
 
     async def stop(self) -> None:
@@ -103,10 +108,8 @@ class Triggers:
         if self._timer is not None:
             self._timer.cancel()
         self.look()
-        while self._looking is not None:
-            await self._looking
-        for task in self._ending:
-            task.cancel()
+        while under_way := [*self._ending, *filter(None, (self._looking,))]:
+            await asyncio.wait(under_way)
         if self._scratch is not None:
             self._scratch.cleanup()
             self._scratch = None
@@ -121,25 +124,34 @@ class Triggers:
 
     def _look_often(self) -> None:
         """On a log that others write to, others define subscriptions too, and leads come and go."""
-        if self._node.state.subscriptions or self.running:
+        subscriptions = self._node.state.subscriptions
+        is_shared = self._node.settings.log is not None
+        if (is_shared and (subscriptions or self.running)) or any(map(self._is_left, subscriptions.values())):
             self.look()
         self._timer = self._node.loop.call_later(_LOOK_S, self._look_often)
 
     async def _look(self) -> None:
-        while self._looks_again:
-            self._looks_again = False
-            wanted = self._wanted()
-            over = [
-                name
-                for name, running in self.running.items()
-                if name not in wanted or not running.is_as(wanted[name])
-            ]
-            await asyncio.gather(*(self._halt(name) for name in over))
-            for name in self._wanted():  # as it is now: a checkpoint may have come with the stop
-                if name not in self.running:
-                    self._run(self._node.state.subscriptions[name])
-            self.on_running(self.depth if self.running else None)
-        self._looking = None
+        try:
+            while self._looks_again:
+                self._looks_again = False
+                wanted = self._wanted()
+                over = [
+                    name
+                    for name, running in self.running.items()
+                    if name not in wanted or not running.is_as(wanted[name])
+                ]
+                await asyncio.gather(*(self._halt(name) for name in over))
+                for name in self._wanted():  # as it is now: a checkpoint may have come with the stop
+                    if name not in self.running:
+                        self._run(self._node.state.subscriptions[name])
+                self._tell_running()
+                for subscription in filter(self._is_left, [*self._node.state.subscriptions.values()]):
+                    self._soon("Remove", subscription, {})
+        finally:
+            self._looking = None
+
+    def _tell_running(self) -> None:
+        self.on_running(self.depth if self.running or self._retries else None)
 
     def _wanted(self) -> dict[str, Subscription]:
         return {
@@ -148,17 +160,26 @@ class Triggers:
             if self._is_serving
             and subscription.status == "ACTIVE"
             and name not in self._stopping
-            and self._leads(subscription)
+            and self.leads(subscription)
         }
 
-    def _leads(self, subscription: Subscription) -> bool:
+    def leads(self, subscription: Subscription) -> bool:
+        """Whether it is this node's to run, once it is to run at all."""
         partitions = self._node.partitions
         hosted = partitions.hosted.get(subscription.home(partitions.count))
         return hosted is not None and hosted.leading
 
+    def _is_left(self, subscription: Subscription) -> bool:
+        return (
+            self._is_serving
+            and subscription.name not in self._stopping
+            and is_left(subscription, self._node.state.tables)
+            and self.leads(subscription)
+        )
+
     def _run(self, subscription: Subscription) -> None:
         try:
-            running = Running(self._node, subscription, self._ended)
+            running = Running(self._node, subscription, self.scratch, self._ended)
         except Exception as error:  # what was fine when it was made, or on another node, is not here
             logger.error("subscription %s cannot run here: %s", subscription.name, error)
             self._stop_soon(subscription, f"it cannot run: {error}")
@@ -167,30 +188,43 @@ class Triggers:
         running.dispatcher.start()
 
     async def _halt(self, name: str) -> None:
-        running = self.running.pop(name, None)
-        if running is not None:
-            try:
-                await running.dispatcher.stop()
-            except Exception:  # a sink that cannot be closed must not keep others from running
-                logger.exception("subscription %s could not be stopped as it should", name)
+        """Stop one, and wait until it is stopped; until then its calls are those of a subscription that runs."""
+        if name in self.running:
+            if name not in self._halts:
+                self._halts[name] = self._node.loop.create_task(self._end(name))
+            await asyncio.shield(self._halts[name])
+
+    async def _end(self, name: str) -> None:
+        try:
+            await self.running[name].dispatcher.stop()
+        except (Exception, asyncio.CancelledError):  # its sink's troubles must not keep others from running
+            logger.exception("subscription %s could not be stopped as it should", name)
+        finally:
+            del self.running[name], self._halts[name]
 
     def _ended(self, running: Running, reason: str) -> None:
         self._stop_soon(running.subscription, reason)
 
     def _stop_soon(self, subscription: Subscription, reason: str) -> None:
-        async def stop() -> None:
+        self._soon("Stop", subscription, {"Reason": reason, "Epoch": subscription.epoch})
+
+    def _soon(
+        self, operation: SubscriptionOperation, subscription: Subscription, request: Mapping[str, Any]
+    ) -> None:
+        """Halt it, and have the log say so."""
+
+        async def do() -> None:
             await self._halt(subscription.name)
-            request = {"Reason": reason, "Epoch": subscription.epoch}
             try:
-                await self._define("Stop", subscription.name, request, _OURS)
+                await self._define(operation, subscription.name, request, _OURS)
             except RequestError as error:  # it may be removed by now; else whoever leads next finds the same
-                logger.warning("subscription %s is not stopped in the log: %s", subscription.name, error)
+                logger.warning("subscription %s: no %s in the log: %s", subscription.name, operation, error)
             finally:
                 self._stopping.discard(subscription.name)
                 self.look()
 
         self._stopping.add(subscription.name)
-        task = self._node.loop.create_task(stop())
+        task = self._node.loop.create_task(do())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
@@ -246,20 +280,20 @@ class Triggers:
         done: Done,
     ) -> None:
         """Deliver again what was, or say what that would be; `begin` and `end` have Time or Numbers."""
-        work = replays.replay(self, self._node, self.named(name), begin, end, key, dry_run, context)
+        work = self._replay(self._node.subscription(name), begin, end, key, dry_run, context)
         answer(self._node.loop, work, done)
 
     def retry(self, name: str, key: str | None, limit: int | None, done: Done) -> None:
         """Deliver dead letters again, those of a key in order, each removed when it is handled."""
-        answer(self._node.loop, redelivery.retry(self._node, self.named(name), key, limit), done)
+        answer(self._node.loop, self._retry(name, key, limit), done)
 
     def drop(self, name: str, key: str | None, done: Done) -> None:
         """Remove dead letters undelivered."""
-        answer(self._node.loop, redelivery.drop(self._node, self.named(name), key), done)
+        answer(self._node.loop, drop(self._node, self._node.subscription(name), key), done)
 
     def settle(self, timeout_ms: int, done: Done) -> None:
         """Answered when everything written before is handled, and what was written by handling it."""
-        answer(self._node.loop, settle(self, self._node, timeout_ms), done)
+        answer(self._node.loop, settle(self._node, self.running, self.declared, timeout_ms), done)
 
     # What others ask without waiting
 
@@ -272,58 +306,66 @@ class Triggers:
         _, found, rest = agent.partition(b"app/foldb.")
         if not found:
             return 0
-        name, _, lane = rest.split(b" ", 1)[0].decode("latin-1").rpartition(".")
-        running = self.running.get(name)
-        return 0 if running is None or not lane.isdigit() else running.dispatcher.depth(int(lane)) + 1
-
-    def named(self, name: str) -> Subscription:
-        """The subscription of that name.
-
-        Raises:
-            ResourceNotFoundError: There is none.
-        """
-        subscription = self._node.state.subscriptions.get(name)
-        if subscription is None:
-            raise ResourceNotFoundError(f"Requested resource not found: Subscription: {name} not found")
-        return subscription
-
-    async def define(
-        self, operation: SubscriptionOperation, name: str, request: Mapping[str, Any], context: Context
-    ) -> Subscription:
-        """Have a command about a subscription folded, and do what it asks for."""
-        return await self._define(operation, name, request, context)
+        caller, _, lane = rest.split(b" ", 1)[0].decode("latin-1").rpartition(".")
+        retry = self._retries.get(caller.removesuffix(MARK)) if caller.endswith(MARK) else None
+        if retry is not None:  # what somebody wants delivered of a loop does not begin it anew
+            return min(retry.depth + 1, MOST_DEPTH)
+        running = self.running.get(caller)
+        return 0 if running is None or not _LANE.fullmatch(lane) else running.dispatcher.depth(int(lane)) + 1
 
     # How it is done
 
     async def _create(self, name: str, given: Mapping[str, Any], context: Context) -> dict[str, Any]:
-        settings = check(name, given)
+        settings = check_asked(name, given)
         self._check(name, settings)
         for table in settings["TableNames"]:
             self._node.table_in_any_status(table)
         if name in self._node.state.subscriptions:
             raise ResourceInUseError(f"Subscription already exists: {name}")
-        if settings["OnFailure"] != "block":  # then it has none, as a rule
-            await LetterTable(self._node, settings["DeadLetterTable"], name).make(context)
+        await self._make_letters(name, settings, context)
         settings["Start"] = await self._placed(settings["Start"], settings["TableNames"])
         subscription = await self._define("Create", name, settings, context, looks=False)
         if settings["Start"]["At"] == "NOW":
-            marks = sorted((await ends(self._node, subscription.table_ids[0])).items())
+            marks = sorted((await ends(self._node.partitions_of_feed(), subscription.table_ids[0])).items())
             begun = Checkpoint(subscription.id, subscription.epoch, marks, "", 0, 0)
-            await submitted(self._node, begun, _CHECKPOINT_BYTES)
+            await submitted(self._node.partition, begun, _CHECKPOINT_BYTES)
         self.look()
-        return {"Subscription": self._shown(self.named(name))}
+        return {"Subscription": self._shown(self._node.subscription(name))}
 
     async def _update(self, name: str, some: Mapping[str, Any], context: Context) -> dict[str, Any]:
-        self._check(name, check(name, {**self.named(name).settings, **some}))
+        settings = check_asked(name, {**self._node.subscription(name).settings, **some})
+        self._check(name, settings)
+        await self._make_letters(name, settings, context)
         return await self._changed("Update", name, some, context)
 
+    async def _make_letters(self, name: str, settings: Mapping[str, Any], context: Context) -> None:
+        # One that blocks has none, as a rule, and a replay that goes well is to leave nothing behind.
+        if settings["OnFailure"] != "block" and not settings["Replay"]:
+            await LetterTable(self._node, settings["DeadLetterTable"], name).make(context)
+
     async def _pause(self, name: str, context: Context, drain: bool, reason: str | None) -> dict[str, Any]:
-        subscription = self.named(name)
+        subscription = self._node.subscription(name)
         if drain and subscription.status == "ACTIVE":
-            await lags.reach(
-                self, self._node, subscription, await ends(self._node, subscription.table_ids[0])
-            )
+            await self._drain(subscription)
         return await self._changed("Pause", name, {} if reason is None else {"Reason": reason}, context)
+
+    async def _drain(self, subscription: Subscription) -> None:
+        """Wait until what is written now is handled.
+
+        Raises:
+            ValidationError: That takes too long, or it does not run any more.
+        """
+        name = subscription.name
+        now = await ends(self._node.partitions_of_feed(), subscription.table_ids[0])
+        try:
+            async with asyncio.timeout(_DRAIN_S):
+                await lags.reach(self._node, self.running, subscription, now)
+        except TimeoutError:
+            raise ValidationError(f"{name} is not drained yet, and runs on: ask again, or pause it") from None
+        if self._node.subscription(name).status != "ACTIVE":
+            raise ValidationError(
+                f"{name} is {self._node.subscription(name).status} meanwhile: it was not drained"
+            )
 
     async def _resume(self, name: str, context: Context) -> dict[str, Any]:
         running = self.running.get(name)
@@ -331,26 +373,53 @@ class Triggers:
             await self._halt(name)
         return await self._changed("Resume", name, {}, context)
 
+    async def _replay(
+        self,
+        subscription: Subscription,
+        begin: Mapping[str, Any],
+        end: Mapping[str, Any] | None,
+        key: dict[str, Any] | None,
+        dry_run: bool,
+        context: Context,
+    ) -> dict[str, Any]:
+        name, settings = await replays.replay_of(self._node, subscription, begin, end, key)
+        if dry_run:
+            return await replays.count(self._node, subscription, name, settings)
+        await self._create(name, settings, context)
+        return {"Name": name}
+
+    async def _retry(self, name: str, key: str | None, limit: int | None) -> dict[str, Any]:
+        subscription = self._node.subscription(name)
+        if name in self._retries:
+            raise ResourceInUseError(f"The letters of {name} are being delivered already")
+        retry = self._retries[name] = Redelivery(self._node, subscription, self.scratch)
+        self._tell_running()
+        try:
+            return await retry.run(key, limit)
+        finally:
+            del self._retries[name]
+            self._tell_running()
+
     async def _reset(self, name: str, start: Mapping[str, Any], context: Context) -> dict[str, Any]:
-        subscription = self.named(name)
+        subscription = self._node.subscription(name)
         check(name, {**subscription.settings, "Start": start})
         placed = await self._placed(dict(start), [table for table, _ in subscription.tables])
         return await self._changed("Reset", name, {"Start": placed}, context)
 
     async def _describe(self, name: str) -> dict[str, Any]:
-        subscription = self.named(name)
+        subscription = self._node.subscription(name)
         running = self.running.get(name)
         return {
             "Subscription": {
                 **self._shown(subscription),
-                "Lag": await lags.lag(self, self._node, subscription),
+                "Lag": await lags.lag(self._node, self.running, subscription),
                 "RunsHere": running is not None,
                 **({} if running is None else running.figures()),
             }
         }
 
     async def _lag(self, name: str) -> dict[str, Any]:
-        return {"Lag": await lags.lag(self, self._node, self.named(name))}
+        return {"Lag": await lags.lag(self._node, self.running, self._node.subscription(name))}
 
     def _shown(self, subscription: Subscription) -> dict[str, Any]:
         settings = subscription.settings
@@ -384,7 +453,7 @@ class Triggers:
                 "start the server with one"
             )
         if self._node.settings.runs_triggers:
-            sink_of(self._node, name, settings)
+            sink_of(self._node, self.scratch, name, settings)
         Chooser(settings)
         if settings["Transactions"] == "together" and settings["ParallelizationFactor"] > 1:
             raise ValidationError(
@@ -401,7 +470,7 @@ class Triggers:
         if start["At"] not in ("NOW", "SNAPSHOT") or "Numbers" in start:
             return start
         table = self._node.table_in_any_status(tables[0])
-        now = await ends(self._node, table.definition.id)
+        now = await ends(self._node.partitions_of_feed(), table.definition.id)
         return {**start, "Numbers": {str(partition): str(number) for partition, number in now.items()}}
 
     async def _changed(
@@ -423,7 +492,7 @@ class Triggers:
         command = DefineSubscription(operation, name, data, drawn, context)
         for tries in range(_TRIES):  # a log of an older level is raised by its owner, in a moment
             try:
-                outcome = await submitted(self._node, command, len(data))
+                outcome = await submitted(self._node.partition, command, len(data))
                 break
             except ServiceUnavailableError:
                 if tries == _TRIES - 1:

@@ -66,6 +66,7 @@ class Change:
     depth: int = 0
     replay: bool = False
     subscription: str = ""
+    _is_counted: bool = field(default=False, init=False, repr=False, compare=False)  # see streams/once.py
 
 
 class ChangeError(Exception):
@@ -86,7 +87,8 @@ class Window:
     Attributes:
         start: Log time from which its changes are.
         end: Log time before which they are.
-        state: What the function left here for the window's last batch; plain JSON. Change it, or return another.
+        state: What the function left here for the window's last batch; plain JSON. Change it, or return another. What
+            is here when it raises ChangeError stays too: it is that of the changes before the one.
         is_final: Whether this is the window's last call; such a call has no changes.
     """
 

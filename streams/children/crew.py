@@ -10,8 +10,9 @@ in the folder by then cannot be loaded.
 import asyncio
 import logging
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, Final
 
 from ...model.errors import FoldbError
@@ -22,6 +23,7 @@ from .process import Child, EndedError
 from .surroundings import environment
 
 _LOAD_S: Final = 60.0
+_NOTHING: Final[Texts] = {}
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ class Work:
         memory_mb: How much memory each may take.
         environment: What it finds in its environment besides what all find.
         in_folder: Whether it runs in the folder of triggers, and not in one of its own.
+        imports: Whether it is made of the folder's modules; a command is not.
     """
 
     kind: str
@@ -53,12 +56,12 @@ class Work:
     memory_mb: int
     environment: dict[str, str]
     in_folder: bool = False
+    imports: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class _Code:
     texts: Texts
-    used: list[str]
     version: str
 
 
@@ -69,19 +72,16 @@ class Crew:
         problem: Why the newest code is not used; None where it is.
     """
 
-    def __init__(
-        self, work: Work, folder: Folder, surroundings: Surroundings, look: Callable[[], Texts] | None = None
-    ) -> None:
+    def __init__(self, work: Work, folder: Folder, surroundings: Surroundings) -> None:
         self.problem: str | None = None
         self._work = work
         self._folder = folder
         self._surroundings = surroundings
-        self._look = look or folder.look
         self._seen: Texts | None = None
         self._code: _Code | None = None
         self._children: dict[int, tuple[Child, _Code]] = {}
         self._reloading = asyncio.Lock()
-        self._scratch = surroundings.scratch / surroundings.subscription
+        self._scratch: Path | None = None
 
     @property
     def version(self) -> str:
@@ -107,7 +107,10 @@ class Crew:
         if at is None:
             return Failed(answer["error"], answer["traceback"])
         failed = batch.changes[at]
-        return Partly(failed.partition, failed.change.sequence_number, answer["error"], answer["traceback"])
+        error, traceback = answer["error"], answer["traceback"]
+        return Partly(
+            failed.partition, failed.change.sequence_number, error, traceback, state=answer.get("state")
+        )
 
     async def ask(self, batch: Batch, body: bytes, head: Head) -> Head | Failed:
         """Ask the child of the batch's lane."""
@@ -120,6 +123,8 @@ class Crew:
             return Failed(f"{self._work.name}: {error}", error.tail or None)
         if answer.get("tail"):
             answer["traceback"] = child.tail() or None
+        if answer.get("spent"):
+            await child.kill()
         return answer
 
     async def close(self) -> None:
@@ -127,7 +132,8 @@ class Crew:
         children = [child for child, _ in self._children.values()]
         self._children.clear()
         await asyncio.gather(*(child.kill() for child in children))
-        await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+        if self._scratch is not None:
+            await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
 
     async def _child(self, lane: int) -> Child:
         """The lane's child, with the newest code that can be loaded."""
@@ -145,19 +151,16 @@ class Crew:
     def _texts(self) -> Texts:
         """What is in the folder; what was, while it cannot be read: files come and go while they are saved."""
         try:
-            return self._look()
+            return self._folder.look() if self._work.imports else _NOTHING
         except OSError as error:
             if self._seen is None:
                 raise LoadError(f"{self._work.name} cannot be loaded: {error}", None) from error
             return self._seen
 
     async def _refresh(self, lane: int) -> None:
-        """Load what is in the folder if it is not what is used."""
+        """Load what is in the folder if it is not what is used: a function may import any of it, and at any time."""
         texts = self._texts()
         if texts is self._seen:
-            return
-        if self._code is not None and texts.same(self._code.texts, self._code.used):
-            self._seen, self.problem = texts, None
             return
         try:
             child, code = await self._load(lane, texts)
@@ -185,7 +188,7 @@ class Crew:
         if "error" in answer:
             await child.kill()
             raise LoadError(f"{self._work.name} cannot be loaded: {answer['error']}", answer["traceback"])
-        return child, _Code(texts, answer["used"], answer["version"])
+        return child, _Code(texts, answer["version"])
 
     def _question(self, texts: Texts) -> dict[str, Any]:
         return {
@@ -193,22 +196,30 @@ class Crew:
             "kind": self._work.kind,
             "name": self._work.name,
             "subscription": self._surroundings.subscription,
-            "texts": texts.modules,
+            "texts": texts,
             **self._work.head,
         }
 
     async def _start(self, lane: int) -> Child:
         subscription = self._surroundings.subscription
-        scratch = self._scratch / str(lane)
-        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        scratch = self._own_folder() / str(lane)
+        scratch.mkdir(mode=0o700, exist_ok=True)
         return await Child.start(
             subscription,
             environment(
                 self._surroundings.endpoint(),
                 scratch=scratch,
-                app_id=f"foldb.{subscription}.{lane}",
+                app_id=f"foldb.{self._surroundings.instance}.{lane}",
                 given={**self._folder.environment(), **self._work.environment},
             ),
             self._folder.path if self._work.in_folder else scratch,
             self._work.memory_mb,
         )
+
+    def _own_folder(self) -> Path:
+        """A folder that no other crew has, not even one of the same subscription; it goes with this one."""
+        if self._scratch is None:
+            above = self._surroundings.scratch
+            above.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._scratch = Path(mkdtemp(prefix=f"of-{self._surroundings.subscription}-", dir=above))
+        return self._scratch

@@ -48,8 +48,8 @@ class Declarations:
         """Whether a file is not what it was when they were read."""
         return self._folder.changed()
 
-    async def read(self, endpoint: str) -> Found:
-        """Import the files that may declare triggers, and say what they do.
+    async def read(self, endpoint: str, only: str | None = None) -> Found:
+        """Import the files that may declare triggers, or `only` that module's, and say what they do.
 
         Raises:
             OSError: The folder cannot be read.
@@ -57,8 +57,8 @@ class Declarations:
         texts = self._folder.look()
         found = Found()
         child: Child | None = None
-        for module, (path, text) in texts.modules.items():
-            if "foldb" not in text or "trigger" not in text:
+        for module, (path, text) in texts.items():
+            if only not in (None, module) or "foldb" not in text or "trigger" not in text:
                 continue  # a handler for Lambda, say: it need not be imported before it is called
             child = child or await self._start(endpoint)
             file = str(Path(path).relative_to(self._folder.path))
@@ -85,4 +85,4 @@ class Declarations:
 
 
 def _question(module: str, texts: Texts) -> dict[str, Any]:
-    return {"do": "declare", "module": module, "texts": texts.modules}
+    return {"do": "declare", "module": module, "texts": texts}

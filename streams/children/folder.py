@@ -8,7 +8,6 @@ triggers/.env                                             KEY=VALUE lines for th
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -16,22 +15,13 @@ from typing import Final, TypeAlias
 from ...model.errors import ValidationError
 
 Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
+Texts: TypeAlias = Mapping[str, tuple[str, str]]
+"""The folder's modules as they were at one moment: name -> (path, text). Names are those of `import`."""
 
 ENVIRONMENT_FILE: Final = ".env"
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _HANDLER = re.compile(r"[A-Za-z_]\w*([./][A-Za-z_]\w*)*\.[A-Za-z_]\w*", re.ASCII)
 _VARIABLE = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*)", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """The folder's modules as they were at one moment: name -> (path, text). Names are those of `import`."""
-
-    modules: Mapping[str, tuple[str, str]]
-
-    def same(self, other: "Texts", names: list[str]) -> bool:
-        """Whether these modules are the same in both."""
-        return all(self.modules.get(name) == other.modules.get(name) for name in names)
 
 
 class Folder:
@@ -40,7 +30,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
         self._stamp: Stamp | None = None
-        self._texts = Texts({})
+        self._texts: Texts = {}
 
     def look(self) -> Texts:
         """The modules as they are now. The same object as long as no file has changed, which is looked for each time.
@@ -52,8 +42,10 @@ class Folder:
         """
         stamp = self._look()
         if stamp != self._stamp:
-            texts = {name: (str(path), path.read_text(errors="replace")) for name, path in self._files()}
-            self._texts, self._stamp = Texts(texts), stamp
+            self._texts = {
+                name: (str(path), path.read_text(errors="replace")) for name, path in self._files()
+            }
+            self._stamp = stamp
         return self._texts
 
     def changed(self) -> bool:
@@ -103,18 +95,18 @@ def version_of_file(path: Path) -> str:
     return blake2b(path.read_bytes(), digest_size=8).hexdigest()
 
 
-def function_named(name: object) -> str:
+def function_named(name: str) -> str:
     """Check a `module:function`.
 
     Raises:
         ValidationError: It is none.
     """
-    if not isinstance(name, str) or not _FUNCTION.fullmatch(name):
+    if not _FUNCTION.fullmatch(name):
         raise ValidationError("Sink.Function must be written module:function")
     return name
 
 
-def handler_named(name: object) -> str:
+def handler_named(name: str) -> str:
     """The `module:function` that Lambda's `module.function` means.
 
     >>> handler_named("billing/app.lambda_handler")
@@ -123,7 +115,7 @@ def handler_named(name: object) -> str:
     Raises:
         ValidationError: It is none.
     """
-    if not isinstance(name, str) or not _HANDLER.fullmatch(name):
+    if not _HANDLER.fullmatch(name):
         raise ValidationError("Sink.Handler must be written module.function, as Lambda's is")
     module, _, function = name.rpartition(".")
     return f"{module.replace('/', '.')}:{function}"

@@ -150,16 +150,25 @@ class Child:
         """
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
-        spawning = loop.run_in_executor(None, _spawn, theirs, environment, folder, memory_mb)
         try:
-            process = await asyncio.shield(spawning)
+            reader, writer = await asyncio.open_unix_connection(sock=ours)
         except BaseException:
             ours.close()
-            spawning.add_done_callback(_abandon)
+            theirs.close()
             raise
-        reader, writer = await asyncio.open_unix_connection(sock=ours)
+        spawning = loop.run_in_executor(None, _spawn, theirs, environment, folder, memory_mb)
+        is_called_off = await _until_done(spawning)
+        try:
+            process = spawning.result()
+        except BaseException:
+            writer.close()
+            raise
         assert process.stdout is not None
-        return Child(process, reader, writer, Output(process.stdout.fileno(), name, loop))
+        child = Child(process, reader, writer, Output(process.stdout.fileno(), name, loop))
+        if is_called_off:
+            await _until_done(child._end())
+            raise asyncio.CancelledError
+        return child
 
     @property
     def is_alive(self) -> bool:
@@ -174,18 +183,8 @@ class Child:
         """
         self._output.begin()
         try:
-            async with asyncio.timeout(timeout_s):
-                self._writer.write(encode(head, body))
-                await self._writer.drain()
-                return await self._answer()
-        except TimeoutError:
-            stacks = await self._stacks()
-            await self.kill()
-            raise EndedError(f"took longer than {timeout_s:g} s and was ended", stacks) from None
-        except (asyncio.IncompleteReadError, ConnectionError):
-            status = await self.kill()
-            raise EndedError(f"its process ended: {_how(status)}", self._output.tail()) from None
-        except asyncio.CancelledError:
+            return await self._asked(head, body, timeout_s)
+        except BaseException:  # what it answers yet would be taken for the answer to the next question
             self._end()
             raise
 
@@ -199,7 +198,21 @@ class Child:
         Nothing is asked to end first: what it has begun may be called again in any case. One that has ended by itself
         keeps the status that it ended with.
         """
-        return await self._end()
+        return await asyncio.shield(self._end())  # others wait for the same
+
+    async def _asked(self, head: Head, body: bytes, timeout_s: float) -> Head:
+        try:
+            async with asyncio.timeout(timeout_s):
+                self._writer.write(encode(head, body))
+                await self._writer.drain()
+                return await self._answer()
+        except TimeoutError:
+            stacks = await self._stacks()
+            await self.kill()
+            raise EndedError(f"took longer than {timeout_s:g} s and was ended", stacks) from None
+        except (asyncio.IncompleteReadError, ConnectionError):
+            status = await self.kill()
+            raise EndedError(f"its process ended: {_how(status)}", self._output.tail()) from None
 
     def _end(self) -> "asyncio.Future[int]":
         if self._reaped is None:
@@ -262,16 +275,15 @@ def _spawn(
         )
 
 
-def _abandon(spawning: "asyncio.Future[subprocess.Popen[bytes]]") -> None:
-    """End a process that nobody waits for any more: it came too late."""
-    if spawning.cancelled() or spawning.exception() is not None:
-        return
-    process = spawning.result()
-    assert process.stdout is not None
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.stdout.close()
-    spawning.get_loop().run_in_executor(None, process.wait)
+async def _until_done(future: "asyncio.Future[Any]") -> bool:
+    """Wait for what is over soon and must not be left half done; True if whoever waits is called off meanwhile."""
+    is_called_off = False
+    while not future.done():
+        try:
+            await asyncio.wait((future,))
+        except asyncio.CancelledError:
+            is_called_off = True
+    return is_called_off
 
 
 def _how(status: int) -> str:

@@ -64,7 +64,7 @@ class Channel:
         if change.time >= self._roll_ms or label != self._stream:
             self._begin_shard(change, window)
         self.recent.append(change)
-        old, new = change.old, change.new
+        old, new = change.old, change.new  # as images_of, without a call
         size = CHANGE_BYTES + (0 if old is None else len(old)) + (0 if new is None else len(new))
         self.recent_bytes += size
         self.unsent_bytes += size
@@ -75,7 +75,12 @@ class Channel:
         if window.label != WATCHED:
             nth = nth_of(change.time, window.label, window.shard_ms)
             self._roll_ms = window.label + (nth + 1) * window.shard_ms
-        self.beginnings.append(Beginning(window.label, nth, change.sequence_number))
+        last = self.beginnings[-1] if self.beginnings else None
+        if last is None or (last.stream, last.nth) != (
+            window.label,
+            nth,
+        ):  # else it was begun before this start
+            self.beginnings.append(Beginning(window.label, nth, change.sequence_number))
 
     # To segments
 
@@ -122,8 +127,18 @@ class Channel:
             self.recent_bytes -= CHANGE_BYTES + images_of(self.recent[place])
             place += 1
         self._drop(place)
-        self.sent = self.stored = self.trimmed_after = self.recent_after
+
+    def go_on_in(self, segments: Segments) -> None:
+        """Have nothing but what is in memory, and that count as not sent, to other segments."""
+        self.segments = segments
+        self.sent = self.stored = self.recent_after
+        self.trimmed_after = max(self.trimmed_after, self.recent_after)
         self.unsent_bytes = self.recent_bytes
+
+    @property
+    def gone_after(self) -> int:
+        """What has this number or a lower one cannot be read: also of what was just removed, before it is trimmed."""
+        return max(self.trimmed_after, self.segments.first_after)
 
     def trim(self, after: int) -> None:
         """Show nothing more that has this number or a lower one."""
@@ -168,8 +183,7 @@ def fill(page: list[Change], changes: Iterable[Change], request: ReadChanges) ->
     for change in changes:
         if stream is not None and change.stream != stream:
             continue
-        old, new = change.old, change.new
-        room -= (0 if old is None else len(old)) + (0 if new is None else len(new))
+        room -= images_of(change)
         if page and (room < 0 or len(page) >= limit):
             return True
         page.append(change)

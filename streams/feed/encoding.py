@@ -190,7 +190,7 @@ def read_block(data: bytes, marker: bytes, table: int) -> list[Change]:
         check, at = read_long(data, end + 1)
     except (IndexError, ValueError, TypeError):
         raise DamagedError("a block cannot be read") from None
-    if at != begin + size or check != crc32(data[begin:end]):
+    if data[end : end + 1] != _CHECKED or at != begin + size or check != crc32(data[begin:end]):
         raise DamagedError("a block's check does not match")
     return changes
 

@@ -10,7 +10,7 @@ change belongs is told by its number alone: what is folded again is taken once.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Final, TypeVar
 
 from ...log.commands import Position
 from ...materializer.feed import (
@@ -35,9 +35,14 @@ from ..changes import changes
 from . import shards
 from .channel import Channel, fill
 from .keeping import Keeping
+from .segments import Segments
 from .storing import Storing
 from .waits import Wait, Waits
 from .work import Work
+
+T = TypeVar("T")
+
+_NONE: Final = None, None
 
 
 class Feed:
@@ -74,6 +79,8 @@ class Feed:
         )
         self._channels = self._storing.channels
         self._next_offset = state.next_offset
+        # By table: its windows, as they were when all that began or ended with them was past, and the one of today.
+        self._last_windows: dict[int, tuple[list[Window], Window | None]] = {}
         self._waits = Waits(scheduler, self._read)
 
     def serve(self, writing: Work, reading: Work) -> None:
@@ -104,11 +111,11 @@ class Feed:
         is_last = False  # whether the changes that follow are in the same window
         for change in changes(outcomes, windows, state.partition, state.partitions):
             if change.table != table:
-                table, is_last = change.table, False
+                table = change.table
+                known, window = self._last_windows.get(table, _NONE)
+                is_last = known is windows[table]
             if not is_last:
-                number = change.sequence_number
-                window = _window_of(windows[table], number)
-                is_last = all(each.begun < number and each.is_open for each in windows[table])
+                window, is_last = self._find_window(windows[table], change)
             if window is None:
                 continue
             if channel is None or channel.table != table:
@@ -120,6 +127,17 @@ class Feed:
             self._storing.look(channel)
         self._storing.come_again(self._next_offset)
         self._waits.look()
+
+    def _find_window(self, windows: list[Window], change: Change) -> tuple[Window | None, bool]:
+        """The window that a change is in, and whether those that follow are in the same one, until there are others."""
+        number = change.sequence_number
+        window = _window_of(windows, number)
+        is_last = all(each.begun < number and (each.ended is None or each.ended < number) for each in windows)
+        if is_last:
+            if len(self._last_windows) > len(self._state.streams):
+                self._last_windows.clear()  # of tables that are gone
+            self._last_windows[change.table] = windows, window
+        return window, is_last
 
     def begin_again(self) -> None:
         """Forget all: the log is folded anew, and not as before."""
@@ -164,8 +182,9 @@ class Feed:
         end = self._end if request.until is None else min(self._end, request.until)
         page = Changes(found, max(after, end), kept_after, True, self._state.log_time)
         is_over = request.until is not None and page.next >= request.until
-        has_gap = request.after < kept_after  # which whoever asks is to know at once
-        if found or is_over or has_gap or not request.wait_ms or not self._waits.add(request, done, wait):
+        # What is to be known at once, or not waited for in vain.
+        is_final = is_over or request.after < kept_after or self._is_gone(request.table)
+        if found or is_final or not request.wait_ms or not self._waits.add(request, done, wait):
             self._tell(done, page)
 
     def _read_stored(self, request: ReadChanges, channel: Channel, done: OnFed) -> None:
@@ -173,11 +192,9 @@ class Feed:
         through = channel.recent_after
         until = through if request.until is None else min(through, request.until)
 
-        def read() -> tuple[list[Change], bool]:
+        def read(segments: Segments) -> tuple[list[Change], bool]:
             page: list[Change] = []
-            return page, any(
-                fill(page, each, request) for each in channel.segments.read(request.after, until)
-            )
+            return page, any(fill(page, each, request) for each in segments.read(request.after, until))
 
         def answer(found: tuple[list[Change], bool]) -> None:
             page, is_full = found
@@ -189,12 +206,11 @@ class Feed:
                 is_end = not is_full and until < through
                 self._tell(done, Changes(page, after, kept_after, is_end, self._state.log_time))
 
-        self._stored(read, answer, done)
+        self._stored(channel, read, answer, done)
 
     def _find(self, request: FindNumber, channel: Channel | None, done: OnFed) -> None:
-        kept_after = self._kept_after(request.table, request.stream)
-
         def answer(number: int) -> None:
+            kept_after = self._kept_after(request.table, request.stream)
             self._tell(done, Number(max(number, kept_after), kept_after))
 
         if channel is None or request.time_ms > self._state.log_time:
@@ -204,13 +220,13 @@ class Feed:
         if number is not None:
             answer(number)
         else:
-            self._stored(lambda: channel.segments.find(request.time_ms), answer, done)
+            self._stored(channel, lambda segments: segments.find(request.time_ms), answer, done)
 
     def _count(self, request: CountChanges, channel: Channel | None, done: OnFed) -> None:
         if channel is None:
             self._tell(done, Count(0, None, self._end))
             return
-        after = max(request.after, channel.trimmed_after)
+        after = max(request.after, channel.gone_after)
         until = channel.last if request.until is None else request.until
         through = channel.recent_after
         recent, recent_ms = channel.count(max(after, through), until)
@@ -222,7 +238,7 @@ class Feed:
             count, oldest_ms = stored
             self._tell(done, Count(count + recent, recent_ms if oldest_ms is None else oldest_ms, self._end))
 
-        self._stored(lambda: channel.segments.count(after, min(until, through)), answer, done)
+        self._stored(channel, lambda segments: segments.count(after, min(until, through)), answer, done)
 
     def _shards(self, request: ListShards) -> Shards:
         channel = self._channels.get(request.table)
@@ -239,17 +255,18 @@ class Feed:
                 )
         return Shards(found, self._state.log_time)
 
-    def _stored(self, read: Callable[[], Any], answer: Callable[[Any], None], done: OnFed) -> None:
+    def _stored(
+        self, channel: Channel, read: Callable[[Segments], T], answer: Callable[[T], None], done: OnFed
+    ) -> None:
         """Do what has to do with files, and answer."""
 
-        def answered(found: Any) -> None:
-            if isinstance(found, Exception):
-                self._storing.report(found)
+        def answered(found: T | None) -> None:
+            if found is None:
                 done(InternalServerError(), self._position())
             else:
                 answer(found)
 
-        self._storing.reading.do(read, answered)
+        self._storing.read(channel, read, answered)
 
     def _tell(self, done: OnFed, answer: FeedAnswer) -> None:
         done(answer, self._position())
@@ -259,12 +276,17 @@ class Feed:
         """The highest number that what has been folded could have given."""
         return number_before(self._state, self._next_offset)
 
+    def _is_gone(self, table: int) -> bool:
+        """Whether the table was deleted: one that never was here may be on its way."""
+        return table not in self._state.tables and table in self._state.streams
+
     def _kept_after(self, table: int, stream: int | None) -> int:
         """From where on a table's changes are here without a gap."""
         windows = self._state.streams.get(table, ())
         channel = self._channels.get(table)
-        trimmed = self._storing.floor if channel is None else channel.trimmed_after
-        kept = [window for window in windows if not self._storing.is_over(window)]
+        trimmed = self._storing.floor if channel is None else channel.gone_after
+        horizon = self._storing.horizon
+        kept = [window for window in windows if not window.is_over(horizon)]
         if stream is not None:
             begun = [window.begun for window in kept if window.label == stream]
             return max([trimmed, *begun]) if begun else self._end

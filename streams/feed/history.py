@@ -41,7 +41,10 @@ logger = logging.getLogger(__name__)
 
 Tell: TypeAlias = Callable[[Told | Exception], None]
 Maker: TypeAlias = Callable[[Task, Path, Tell], Callable[[], None]]
-"""Begins to make what a task asks for in a folder, tells on the loop how far it is, and returns what ends it."""
+"""Begins to make what a task asks for in a folder, tells on the loop how far it is, and returns what ends it.
+
+It raises OSError or HistoryError where that cannot be begun now.
+"""
 
 
 class HistoryError(FoldbError):
@@ -86,7 +89,7 @@ class Histories:
 
     def _begin(self, task: Task) -> "History":
         owner = Owner(self._log_id, task.partition, task.table)
-        history = History(task, scratch(self._folder), owner, self._reading, self._ended)
+        history = History(task, owner, self._reading, self._ended)
         self._open.add(history)
         self._waiting.append(history)
         self._next()
@@ -96,7 +99,7 @@ class Histories:
         while self._waiting and len(self._made) < AT_A_TIME:
             history = self._waiting.popleft()
             self._made.add(history)
-            history.begin(self._maker)
+            history.begin(self._maker, self._folder)
 
     def _ended(self, history: "History") -> None:
         """It takes nobody's turn any more."""
@@ -118,17 +121,18 @@ class History:
     def __init__(
         self,
         task: Task,
-        place: tuple[Path, Callable[[], None]],
         owner: Owner,
         reading: Work,
         ended: Callable[["History"], None],
     ) -> None:
-        folder, self._remove = place
         self._task = task
-        self._folder = folder
         self._reading = reading
         self._ended = ended
-        self._segments = Segments(SystemDisk(), lambda: folder, owner, Blocks(1 << 20), after=task.after)
+        self._folder = Path()  # there is one when it begins
+        self._segments = Segments(
+            SystemDisk(), lambda: self._folder, owner, Blocks(1 << 20), after=task.after
+        )
+        self._remove: Callable[[], None] = lambda: None
         self._stop: Callable[[], None] = lambda: None
         self._told = Told(None, 0, False)
         self._last = task.after  # the highest number that can be read
@@ -136,9 +140,33 @@ class History:
         self._waits: list[tuple[ReadChanges, OnFed]] = []
         self.is_closed = False
 
-    def begin(self, maker: Maker) -> None:
-        """Have it made."""
-        self._stop = maker(self._task, self._folder, self._tell)
+    @property
+    def has_failed(self) -> bool:
+        """Whether it cannot be read; another one perhaps can."""
+        return self._error is not None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for what is not made yet."""
+        return bool(self._waits)
+
+    def begin(self, maker: Maker, within: Path | None) -> None:
+        """Have it made, in a folder of its own."""
+
+        def placed(place: tuple[Path, Callable[[], None]] | Exception) -> None:
+            if isinstance(place, Exception):
+                self._tell(place)
+            elif self.is_closed:
+                _, remove = place
+                remove()
+            else:
+                self._folder, self._remove = place
+                try:
+                    self._stop = maker(self._task, self._folder, self._tell)
+                except (OSError, HistoryError) as error:
+                    self._tell(error)
+
+        self._reading.do(lambda: scratch(within), placed)
 
     def read(self, request: ReadChanges, done: OnFed) -> None:
         """Answer with a page: `next` of the last one is what was asked for as `until`, and it says that it is the end.
@@ -256,7 +284,7 @@ def in_thread(log: Readable, deliver: Deliver) -> Maker:
                 except (FoldbError, OSError) as error:
                     line.tell(error)
 
-        threading.Thread(target=work, name="history", daemon=True).start()
+        _start(work)
         return line.hang_up
 
     return begin
@@ -296,10 +324,22 @@ def in_process(
             line.hang_up()
             process.kill()
 
-        threading.Thread(target=listen, name="history", daemon=True).start()
+        try:
+            _start(listen)
+        except HistoryError:
+            with process:
+                stop()
+            raise
         return stop
 
     return begin
+
+
+def _start(work: Callable[[], None]) -> None:
+    try:
+        threading.Thread(target=work, name="history", daemon=True).start()
+    except RuntimeError as error:  # the system has no room for another thread
+        raise HistoryError(str(error)) from error
 
 
 def folder_in(database: Path) -> Path:

@@ -17,7 +17,7 @@ from ...materializer.fold.state import PartitionState
 from .encoding import DamagedError, Owner
 from .mark import Mark, read_mark, remove_mark, write_mark
 from .scratch import scratch
-from .segments import SEGMENT_BYTES, Blocks, Extent, Segments
+from .segments import SEGMENT_BYTES, Blocks, Extent, Segments, remove_others
 
 FOLDER: Final = "changes"
 
@@ -73,8 +73,12 @@ class Keeping:
         if self._folder is None:
             return
         mark = read_mark(self._disk, self._folder)
-        if mark is None:
-            return
+        if mark is not None:
+            self._find(mark, end)
+        self._remove_others()
+
+    def _find(self, mark: Mark, end: int) -> None:
+        assert self._folder is not None, "it has a mark"
         try:
             if mark.log_id != self._log_id or mark.through > end:
                 raise DamagedError("it is not of this log, or the log was restored from a backup")
@@ -87,6 +91,14 @@ class Keeping:
             self.forget()
         else:
             self.through = mark.through
+
+    def _remove_others(self) -> None:
+        """Remove segments of tables of which none were found: those that a killed process had no time to remove."""
+        assert self._folder is not None, "what is temporary is new"
+        try:
+            remove_others(self._disk, self._folder, self.found)
+        except FileNotFoundError:
+            return  # the folder is made with the first segment
 
     def forget(self) -> None:
         """Begin anew: nothing of what is there is to be relied upon."""
@@ -109,9 +121,7 @@ class Keeping:
             return True
         over_ms = now_ms - retention_ms if retention_ms else 0
         return state.log_time < over_ms or all(
-            window.ended_ms is not None and window.ended_ms < over_ms
-            for windows in state.streams.values()
-            for window in windows
+            window.is_over(over_ms) for windows in state.streams.values() for window in windows
         )
 
     def segments(self, table: int, after: int = 0) -> Segments:
@@ -130,7 +140,7 @@ class Keeping:
 
         Raises:
             OSError: The mark is the one before, or this one.
-            NotThereError: Nothing was marked.
+            NotThereError, DamagedError: Nothing was marked.
         """
         extents: dict[int, Extent] = {}
         over: dict[int, int] = {}
@@ -145,8 +155,7 @@ class Keeping:
             self._disk.make_folder(self._folder)
             write_mark(self._disk, self._folder, Mark(self._log_id, whole.through, extents))
         for table, count in over.items():
-            for path in segments[table].forget(count):
-                self._disk.remove(path)
+            segments[table].remove(count)
         return {table: extent.first_after for table, extent in extents.items()}
 
     def unmark(self) -> None:

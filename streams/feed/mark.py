@@ -44,10 +44,7 @@ def read_mark(disk: Disk, folder: Path) -> Mark | None:
     if check != _check(body):
         return None
     data = orjson.loads(body)
-    tables = {
-        int(table): Extent(int(first), int(after), size, int(last))
-        for table, (first, after, size, last) in data["tables"].items()
-    }
+    tables = {int(table): Extent(*map(int, extent)) for table, extent in data["tables"].items()}
     return Mark(bytes.fromhex(data["log"]), data["through"], tables)
 
 
@@ -58,10 +55,7 @@ def write_mark(disk: Disk, folder: Path, mark: Mark) -> None:
         OSError: It is not known which of the two is there; either says what is so.
     """
     # Sequence numbers are longer than an integer of JSON may be.
-    tables = {
-        str(table): [str(extent.first_after), str(extent.after), extent.size, str(extent.last)]
-        for table, extent in mark.tables.items()
-    }
+    tables = {str(table): [str(each) for each in extent] for table, extent in mark.tables.items()}
     body = orjson.dumps({"log": mark.log_id.hex(), "through": mark.through, "tables": tables})
     file = disk.open(folder / _NEW, create=True)
     try:

@@ -3,12 +3,16 @@
     <table>-<after>.avro      changes with numbers above `after`, up to where the next one goes on
 
 One thread writes, at the end of the last; another may read whatever is there at the same time, because what is there
-does not change, and lists only grow at their ends. Nothing here is the truth: what cannot be read is folded again.
+does not change, and lists only grow at their ends. Nothing here is the truth: where a block is not what was written,
+the table's segments are given up, and the next start folds the log again.
 """
 
+import errno
+import re
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -25,7 +29,10 @@ BLOCK_BYTES: Final = 128 << 10
 CACHE_BYTES: Final = 16 << 20
 # A log on the same disk waits for what is being synced, so it is never much at once.
 _SYNC_BYTES: Final = 8 << 20
+# What a system says of a file of which nothing, or not all, can ever be read again.
+_LOST: Final = (errno.ENOENT, errno.EIO)
 
+_is_segment = re.compile(r"([0-9]+)-([0-9]+)\.avro").fullmatch
 _number = attrgetter("number")
 _time = attrgetter("time")
 _after = attrgetter("after")
@@ -42,18 +49,23 @@ class Batch(NamedTuple):
 class Extent(NamedTuple):
     """How far a table's segments are whole: up to `size` bytes of the one that goes on from `after`.
 
-    `last` is the number of the last change there, `first_after` what the oldest segment goes on from.
+    `last` is the number of the last change there, `first_after` what the oldest segment goes on from, and `begun` the
+    first change of the shard in which that begins, which may have been removed; 0 where nobody knows.
     """
 
     first_after: int
     after: int
     size: int
     last: int
+    begun: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Segment:
-    """One file. `heads` are those of its blocks, `size` is where the next block goes."""
+    """One file, and no other that has its name later: each is equal to itself alone.
+
+    `heads` are those of its blocks, `size` is where the next block goes.
+    """
 
     path: Path
     after: int
@@ -67,13 +79,13 @@ class Blocks:
 
     def __init__(self, bound: int = CACHE_BYTES) -> None:
         self._bound = bound
-        self._kept: OrderedDict[tuple[Path, int], list[Change]] = OrderedDict()
-        self._sizes: dict[tuple[Path, int], int] = {}
+        self._kept: OrderedDict[tuple[Segment, int], list[Change]] = OrderedDict()
+        self._sizes: dict[tuple[Segment, int], int] = {}
         self._bytes = 0
 
     def get(self, disk: Disk, segment: Segment, head: Head, table: int) -> list[Change]:
         """The changes of a block."""
-        key = segment.path, head.at
+        key = segment, head.at
         found = self._kept.get(key)
         if found is None:
             found = _read_block(disk, segment, head, table)
@@ -93,6 +105,7 @@ class Segments:
 
     Attributes:
         last: The number of the last change that is written.
+        is_doubtful: Whether a sync has failed. The next one would say that all is well, and it would not be so.
     """
 
     def __init__(
@@ -110,12 +123,14 @@ class Segments:
         `folder` is asked for when there is something to write.
         """
         self.last = after
+        self.is_doubtful = False
         self._disk = disk
         self._folder = folder
         self._owner = owner
         self._blocks = blocks
         self._segment_bytes = segment_bytes
         self._segments: list[Segment] = []
+        self._begun = 0  # see Extent
         self._file: File | None = None
         self._unsynced: list[File] = []
         self._unsynced_bytes = 0
@@ -139,14 +154,12 @@ class Segments:
             DamagedError, OSError: Not all of it is there.
         """
         self = cls(disk, lambda: folder, owner, blocks, after=extent.last, segment_bytes=segment_bytes)
-        names = [name for name in disk.names(folder) if _after_in(name, owner.table) is not None]
-        for name in names:
-            after = _after_in(name, owner.table)
-            assert after is not None
+        self._begun = extent.begun
+        for after, path in _files(disk, folder, owner.table):
             if extent.first_after <= after <= extent.after:
-                self._segments.append(self._load(folder / name, after))
+                self._segments.append(self._load(path, after))
             else:
-                disk.remove(folder / name)
+                disk.remove(path)
         if not self._segments or self._segments[0].after != extent.first_after:
             raise DamagedError("the oldest segment is gone")
         newest = self._segments[-1]
@@ -187,11 +200,10 @@ class Segments:
 
     def follow(self, extent: Extent) -> None:
         """Take in what somebody else has written, up to `extent`; he writes to these files and nobody here does."""
-        folder = self._folder()
-        afters = [_after_in(name, self._owner.table) for name in self._disk.names(folder)]
         known = self._segments[-1].after if self._segments else -1
-        for after in sorted(each for each in afters if each is not None and known <= each <= extent.after):
-            path = folder / f"{self._owner.table}-{after:027d}.avro"
+        for after, path in _files(self._disk, self._folder(), self._owner.table):
+            if not known <= after <= extent.after:
+                continue
             if after > known:
                 self._segments.append(self._load(path, after, 0))
             file = self._disk.open(path, write=False)
@@ -262,16 +274,15 @@ class Segments:
         self.last = changes[-1].sequence_number
         self._unsynced_bytes += len(data)
         if self._unsynced_bytes >= _SYNC_BYTES:
-            file.sync()
+            self._surely(file.sync)
             self._unsynced_bytes = 0
 
     def _begin(self) -> None:
         """Go on in a new segment."""
         if not self._segments:
             self._disk.make_folder(self._folder())
-            for name in self._disk.names(self._folder()):
-                if _after_in(name, self._owner.table) is not None:
-                    self._disk.remove(self._folder() / name)  # of which nothing is known
+            for _, path in _files(self._disk, self._folder(), self._owner.table):
+                self._disk.remove(path)  # of which nothing is known
         head = encoding.header(self._owner, self.last)
         path = self._folder() / f"{self._owner.table}-{self.last:027d}.avro"
         file = self._disk.open(path, create=True)
@@ -291,17 +302,26 @@ class Segments:
         """Have all that is written survive a power cut; how far that is, None if there is nothing.
 
         Raises:
-            OSError: It may not.
+            OSError, DamagedError: It may not.
         """
+        if self.is_doubtful:
+            raise DamagedError("a sync has failed")
         for file in self._unsynced:
-            file.sync()
+            self._surely(file.sync)
             if file is not self._file:
                 file.close()
         self._unsynced.clear()
         if not self._is_named:
-            self._disk.sync_folder(self._folder())
+            self._surely(lambda: self._disk.sync_folder(self._folder()))
             self._is_named = True
         return self.extent
+
+    def _surely(self, sync: Callable[[], None]) -> None:
+        try:
+            sync()
+        except OSError:
+            self.is_doubtful = True
+            raise
 
     @property
     def extent(self) -> Extent | None:
@@ -309,28 +329,36 @@ class Segments:
         if not self._segments:
             return None
         newest = self._segments[-1]
-        return Extent(self._segments[0].after, newest.after, newest.size, self.last)
+        return Extent(self._segments[0].after, newest.after, newest.size, self.last, self._begun)
 
     def over(self, before_ms: int) -> int:
         """How many segments, from the oldest on, hold only what is older than `before_ms`; the newest is kept."""
         firsts = [segment.heads[0].time for segment in self._segments[1:] if segment.heads]
         return bisect_left(firsts, before_ms)
 
-    def forget(self, count: int) -> list[Path]:
-        """Show the `count` oldest no more; where they are, for `remove`."""
+    def remove(self, count: int) -> None:
+        """Show the `count` oldest no more, and remove them."""
+        self._begun = self._begun_without(count)
         paths = [segment.path for segment in self._segments[:count]]
         del self._segments[:count]
-        return paths
+        for path in paths:
+            with suppress(FileNotFoundError):  # somebody else did
+                self._disk.remove(path)
 
     def extent_without(self, count: int, extent: Extent) -> Extent:
         """The extent when the `count` oldest are gone."""
-        return extent._replace(first_after=self._segments[count].after)
+        return extent._replace(first_after=self._segments[count].after, begun=self._begun_without(count))
+
+    def _begun_without(self, count: int) -> int:
+        """Where the shard began in which they begin when the `count` oldest are gone."""
+        heads = [head for segment in self._segments[:count] for head in segment.heads]
+        following = [head for segment in self._segments[count:] for head in segment.heads[:1]]
+        return self._shards_of([*heads, following[0]])[-1].number if following else 0
 
     def remove_all(self) -> None:
         """Remove every segment."""
         self.close()
-        for path in self.forget(len(self._segments)):
-            self._disk.remove(path)
+        self.remove(len(self._segments))
 
     def close(self) -> None:
         """Let files go; what was not synced may be lost."""
@@ -344,7 +372,8 @@ class Segments:
     @property
     def first_after(self) -> int:
         """What the oldest segment goes on from."""
-        return self._segments[0].after if self._segments else self.last
+        oldest = self._segments[:1]  # another thread may remove it
+        return oldest[0].after if oldest else self.last
 
     def read(self, after: int, until: int) -> Iterator[list[Change]]:
         """Changes with numbers above `after` and up to `until`, block by block."""
@@ -365,8 +394,18 @@ class Segments:
                 yield segment, heads[place]
 
     def _changes(self, segment: Segment, head: Head) -> list[Change]:
-        """The changes of a block."""
-        return self._blocks.get(self._disk, segment, head, self._owner.table)
+        """The changes of a block.
+
+        Raises:
+            DamagedError: They are not there any more.
+            OSError: They cannot be read now, or their time was over meanwhile.
+        """
+        try:
+            return self._blocks.get(self._disk, segment, head, self._owner.table)
+        except OSError as error:
+            if error.errno in _LOST and segment in self._segments:
+                raise DamagedError(str(error)) from error
+            raise
 
     def find(self, time_ms: int) -> int:
         """The highest number of a change with a lower log time; `first_after` if there is none."""
@@ -400,11 +439,16 @@ class Segments:
 
     def beginnings(self) -> list[Beginning]:
         """The first changes of shards."""
+        return self._shards_of(head for segment in self._segments for head in segment.heads)
+
+    def _shards_of(self, heads: Iterable[Head]) -> list[Beginning]:
+        """Those of the oldest blocks."""
         found: list[Beginning] = []
-        for segment in self._segments:
-            for head in segment.heads:
-                if not found or (found[-1].stream, found[-1].nth) != (head.stream, head.shard):
-                    found.append(Beginning(head.stream, head.shard, head.number))
+        for head in heads:
+            if not found:
+                found.append(Beginning(head.stream, head.shard, self._begun or head.number))
+            elif (found[-1].stream, found[-1].nth) != (head.stream, head.shard):
+                found.append(Beginning(head.stream, head.shard, head.number))
         return found
 
 
@@ -430,10 +474,14 @@ def _parts(changes: Sequence[Change]) -> list[Sequence[Change]]:
     return parts
 
 
-def _after_in(name: str, table: int) -> int | None:
-    """What a table's segment of that name goes on from; None if it is not one."""
-    prefix, _, rest = name.partition("-")
-    if prefix != str(table) or not rest.endswith(".avro"):
-        return None
-    digits = rest.removesuffix(".avro")
-    return int(digits) if digits.isdigit() else None
+def _files(disk: Disk, folder: Path, table: int) -> list[tuple[int, Path]]:
+    """The segments of a table that a folder holds, oldest first, each with what it goes on from."""
+    matches = [match for match in map(_is_segment, disk.names(folder)) if match and int(match[1]) == table]
+    return sorted((int(match[2]), folder / match[0]) for match in matches)
+
+
+def remove_others(disk: Disk, folder: Path, tables: Container[int]) -> None:
+    """Remove the segments of all tables but these."""
+    for match in filter(None, map(_is_segment, disk.names(folder))):
+        if int(match[1]) not in tables:
+            disk.remove(folder / match[0])

@@ -4,6 +4,10 @@ A partition's part of a stream is cut into shards by log time, one for each `sha
 which something changed, and one for the first. So what shards there are, and which change is in which, follows from the
 changes alone: it is the same after every refold.
 
+A shard begins with its first change, also when that is over: the mark remembers it. Of a shard of which a part is over
+already, a start does not know it that takes a snapshot from before all that is kept, or that follows changes being let
+go of: there such a shard begins with the first change that was taken.
+
     stream enabled at 1000, shard_ms 500     changes at 1100, 1200     2300     2700
                                              └──── nth 0 ────┘      nth 2    nth 3, open
 """

@@ -9,9 +9,8 @@ told by `kept_after`, and they are there again after the next start.
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from ...materializer.fold.feed.windows import Window
 from ...materializer.fold.outcomes import sequence_number
 from ...materializer.fold.state import PartitionState
 from ...materializer.worker import Cancellable, Scheduler
@@ -34,6 +33,8 @@ MOST_BYTES: Final = 512 << 20
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 class Storing:
     """The channels of a partition, and where they are kept.
@@ -42,7 +43,6 @@ class Storing:
         channels: By table.
         through: Changes of records before this offset are known: there is nothing to take from them.
         floor: What has this number or a lower one was not taken, of no table.
-        reading: Where files are read.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class Storing:
         retention_ms: int,
         recent_bytes: int,
     ) -> None:
-        self.reading: Work = AtOnce()
         self.floor = 0
         self._writing: Work = AtOnce()
+        self._reading: Work = AtOnce()
         self._keeping = keeping
         self._scheduler = scheduler
         self._state = state
@@ -71,11 +71,12 @@ class Storing:
         self.channels = {table: Channel(table, segments) for table, segments in keeping.found.items()}
         self._timer: Cancellable | None = None
         self._next_offset = state.next_offset
-        self._is_serving = self._is_told = self._is_gapped = False
+        self._gap_ms: int | None = None  # log time when changes were let go of
+        self._is_serving = self._is_refused = self._is_told = False
 
     def serve(self, writing: Work, reading: Work) -> None:
         """Have files written and read beside those who are served."""
-        self._writing, self.reading, self._is_serving = writing, reading, True
+        self._writing, self._reading, self._is_serving = writing, reading, True
         if self._state.streams:
             self.come_again(self._next_offset)
 
@@ -90,11 +91,12 @@ class Storing:
         self._writing.do(lambda: self._keeping.close(channels), self._done)
 
     def begin_again(self) -> None:
-        """Forget all."""
+        """Forget all; if the mark of it cannot be removed, that is no state to start from."""
         segments = self._segments()
         self.channels.clear()
         self.through = self.floor = 0
-        self._keeping.unmark()
+        self._gap_ms = None
+        self._writing.do(self._keeping.unmark, _raise)
         for each in segments.values():
             self._writing.do(each.remove_all, self._done)
 
@@ -110,7 +112,7 @@ class Storing:
         if channel.unsent_bytes >= SEND_BYTES:
             if self._keeping.is_lasting or channel.recent_bytes > self._bound:
                 self._send(channel, SEND_BYTES)
-            most = _LOSE_TIMES * self._bound if self._is_told else MOST_BYTES
+            most = _LOSE_TIMES * self._bound if self._is_refused else MOST_BYTES
             if channel.recent_bytes > most:
                 self._lose(channel)
 
@@ -149,19 +151,34 @@ class Storing:
             if channel.sent < channel.stored:  # it was sent again, after something before it had failed
                 channel.send_again()
             channel.shrink(self._bound)
-            self._is_told = False
+            self._is_refused = self._is_told = False
             return
-        self.report(error)
+        self._is_refused = True
         channel.send_again()
+        self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """Something was not written, or not synced."""
+        self._report(error)
+        for channel in self.channels.values():
+            if channel.segments.is_doubtful:
+                self._give_up(channel)
 
     def _lose(self, channel: Channel) -> None:
-        """Let go of what the disk would not have; nothing is marked any more, so the next start makes it anew."""
-        logger.error("the feed of table %d lets go of its oldest changes until the next start", channel.table)
-        self._is_gapped = True
-        self._keeping.unmark()
-        old = channel.segments
+        """Let go of what the disk would not have."""
         channel.lose(self._bound)
-        channel.segments = self._keeping.segments(channel.table, channel.recent_after)
+        self._give_up(channel)
+
+    def _give_up(self, channel: Channel) -> None:
+        """Go on in new segments, which what is in memory is written to; readers are told that the rest is over.
+
+        Until its time is over indeed, nothing is marked any more: so the next start makes it anew.
+        """
+        logger.error("the feed of table %d lets go of its oldest changes until the next start", channel.table)
+        self._gap_ms = self._state.log_time
+        old = channel.segments
+        channel.go_on_in(self._keeping.segments(channel.table, channel.recent_after))
+        self._writing.do(self._keeping.unmark, self._done)
         self._writing.do(old.remove_all, self._done)
 
     # Marking, and what is over
@@ -182,14 +199,14 @@ class Storing:
                     self._send(channel, SEND_BYTES)
         segments = self._segments()
         lasts = {table: channel.sent for table, channel in self.channels.items()}
-        whole = Whole(self._next_offset, lasts, self._horizon)
-        if self._is_gapped:
+        whole = Whole(self._next_offset, lasts, self.horizon)
+        if self._has_gap:
             return
         self._writing.do(lambda: self._keeping.mark(segments, whole), self._marked)
 
     def _marked(self, firsts: dict[int, int] | Exception) -> None:
         if isinstance(firsts, Exception):
-            self.report(firsts)
+            self._failed(firsts)
             self.come_again(self._next_offset)
             return
         for table, after in firsts.items():
@@ -199,27 +216,32 @@ class Storing:
     def _drop_ended(self) -> list[Segments]:
         """Let go of tables of which nobody takes changes any more, and none is served."""
         over = [
-            table for table in self.channels if all(map(self.is_over, self._state.streams.get(table, ())))
+            table
+            for table in self.channels
+            if all(each.is_over(self.horizon) for each in self._state.streams.get(table, ()))
         ]
         return [self.channels.pop(table).segments for table in over]
 
     @property
-    def _is_wanted(self) -> bool:
-        """Whether there is a window of which changes are still to be served."""
-        return any(not self.is_over(each) for windows in self._state.streams.values() for each in windows)
-
-    def is_over(self, window: Window) -> bool:
-        """Whether all changes of a window are over."""
-        return window.ended_ms is not None and window.ended_ms < self._horizon
+    def _has_gap(self) -> bool:
+        """Whether changes were let go of that a start would still have to serve."""
+        return self._gap_ms is not None and self.horizon <= self._gap_ms
 
     @property
-    def _horizon(self) -> int:
+    def _is_wanted(self) -> bool:
+        """Whether there is a window of which changes are still to be served."""
+        return any(
+            not each.is_over(self.horizon) for windows in self._state.streams.values() for each in windows
+        )
+
+    @property
+    def horizon(self) -> int:
         """The log time before which changes are over."""
         return self._state.log_time - self._retention_ms if self._retention_ms else 0
 
     def trim(self, channel: Channel, then: Callable[[], None]) -> None:
         """Find what is over, if some time has passed since the last look, and go on."""
-        horizon = self._horizon
+        horizon = self.horizon
         if horizon < channel.trim_at_ms or horizon <= 0:
             then()
             return
@@ -230,26 +252,48 @@ class Storing:
             then()
             return
 
-        def found(number: int | Exception) -> None:
-            if isinstance(number, Exception):
-                self.report(number)
-            else:
+        def found(number: int | None) -> None:
+            if number is not None:
                 channel.trim(number)
             then()
 
-        self.reading.do(lambda: channel.segments.find(horizon), found)
+        self.read(channel, lambda segments: segments.find(horizon), found)
+
+    # Reading
+
+    def read(
+        self, channel: Channel, read: Callable[[Segments], T], found: Callable[[T | None], None]
+    ) -> None:
+        """Read what is in segments; None is found where they cannot be read now. What is damaged is given up."""
+        segments = channel.segments
+
+        def done(outcome: T | Exception) -> None:
+            if not isinstance(outcome, Exception):
+                found(outcome)
+                return
+            self._report(outcome)
+            if isinstance(outcome, DamagedError) and channel.segments is segments:
+                self._give_up(channel)
+            found(None)
+
+        self._reading.do(lambda: read(segments), done)
 
     def _segments(self) -> dict[int, Segments]:
         return {table: channel.segments for table, channel in self.channels.items()}
 
     def _done(self, outcome: Any) -> None:
         if isinstance(outcome, Exception):
-            self.report(outcome)
+            self._report(outcome)
 
-    def report(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
         """Say that files cannot be written or read; once, until they can."""
         if not isinstance(error, OSError | DamagedError | NotThereError | FoldbError):
             raise error
         if not self._is_told:
             self._is_told = True
             logger.warning("changes of partition %d: %s", self._state.partition, error or "not written yet")
+
+
+def _raise(outcome: Any) -> None:
+    if isinstance(outcome, Exception):
+        raise outcome

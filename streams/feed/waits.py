@@ -94,3 +94,5 @@ class Waits:
             if wait.timer is not None:
                 wait.timer.cancel()
             self._read(replace(wait.request, wait_ms=0), wait.done, None)
+        else:  # he is about to read again, and does not wait on
+            wait.request = replace(wait.request, wait_ms=0)

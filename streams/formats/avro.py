@@ -10,9 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from ...log.avro import long, optional, optional_text, sized, text
-from ...log.commands import Position
-from ...materializer.fold.outcomes import Tx, place_of
-from ...model.values import dump
+from ...materializer.fold.outcomes import Tx
 from .delivery import Delivery, operation
 
 _OPERATIONS: Final = ("INSERT", "MODIFY", "REMOVE", "READ")
@@ -54,19 +52,18 @@ SCHEMA: Final[dict[str, Any]] = {
 
 def message(delivery: Delivery) -> bytes:
     """The change with the mark of its schema."""
-    change, partition, table = delivery
+    change, table = delivery.change, delivery.table
     request_id, _, principal, source, depth = change.context.fields()
-    position = Position(partition, *place_of(change.sequence_number))
     return b"".join(
         (
             _head(),
             text(table.name),
             long(_OPERATIONS.index(operation(change))),
-            sized(dump(table.key.decode(change.pk, change.sk))),
+            sized(table.key.write(change.pk, change.sk)),
             optional(change.old),
             optional(change.new),
-            text(str(change.sequence_number)),
-            text(position.text(table.partitions)),
+            text(str(delivery.number)),
+            text(delivery.position),
             long(change.time),
             _tx(change.tx),
             optional_text(principal),

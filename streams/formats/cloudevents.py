@@ -16,7 +16,6 @@ import orjson
 
 from ...model.descriptions import stream_label
 from ...model.tables import table_arn
-from ...model.values import dump
 from .delivery import Delivery, event_id, operation
 from .plain import plain
 
@@ -30,15 +29,15 @@ _PRINTABLE: Final = "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
 def attributes(delivery: Delivery) -> dict[str, str]:
     """What the event says about itself, its data's type left out."""
-    change, _, table = delivery
+    change, table = delivery.change, delivery.table
     return {
         "specversion": "1.0",
         "id": event_id(delivery),
         "source": table_arn(table.name),
         "type": f"foldb.item.{operation(change).lower()}",
-        "subject": dump(table.key.decode(change.pk, change.sk)).decode(),
+        "subject": table.key.write(change.pk, change.sk).decode(),
         "time": stream_label(change.time) + "Z",
-        "sequence": str(change.sequence_number),
+        "sequence": str(delivery.number),
     }
 
 

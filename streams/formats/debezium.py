@@ -8,8 +8,6 @@ Items are DynamoDB JSON: a plain number of JSON would not survive most readers, 
 
 from typing import Final
 
-from ...log.commands import Position
-from ...materializer.fold.outcomes import place_of
 from .delivery import Delivery, Operation, operation
 
 _OP: Final[dict[Operation, bytes]] = {"INSERT": b"c", "MODIFY": b"u", "REMOVE": b"d", "READ": b"r"}
@@ -31,8 +29,7 @@ def envelope(delivery: Delivery, now_ms: int) -> bytes:
 
 
 def _source(delivery: Delivery) -> bytes:
-    change, partition, table = delivery
-    position = Position(partition, *place_of(change.sequence_number)).text(table.partitions)
+    change, table = delivery.change, delivery.table
     return (
         b'{"connector":"foldb","name":"%b","ts_ms":%d,"snapshot":"%b","db":"%b","table":"%b","sequence":"%d",'
         b'"position":"%b"}'
@@ -42,6 +39,6 @@ def _source(delivery: Delivery) -> bytes:
         b"true" if change.is_read else b"false",
         table.log_id.hex().encode(),
         table.name.encode(),
-        change.sequence_number,
-        position.encode(),
+        delivery.number,
+        delivery.position.encode(),
     )

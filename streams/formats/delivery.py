@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
-from ...materializer.fold.outcomes import Change
+from ...log.commands import Position
+from ...materializer.fold.feed.windows import Window
+from ...materializer.fold.outcomes import Change, place_of
 from ...model.descriptions import stream_label
 from ...model.key_schema import KeySchema
-from ...model.tables import TableDefinition
+from ...model.tables import TableDefinition, table_arn
 
 Operation: TypeAlias = Literal["INSERT", "MODIFY", "REMOVE", "READ"]
 
@@ -43,12 +45,35 @@ def view_of(table: TableDefinition, log_id: bytes, partitions: int) -> TableView
     return TableView(table.id, table.name, table.key, view, f"{table.arn}/stream/{label}", log_id, partitions)
 
 
+def view_in(window: Window, log_id: bytes, partitions: int, made_ms: int = 0) -> TableView:
+    """What formats say of a table as it was in a window; `made_ms` is when it was made, for one that only watches."""
+    arn = f"{table_arn(window.name)}/stream/{stream_label(window.label or made_ms)}"
+    return TableView(window.table, window.name, window.key, window.view, arn, log_id, partitions)
+
+
 class Delivery(NamedTuple):
-    """A change on its way, and where it was made."""
+    """A change on its way, and where it was made.
+
+    `snapshot` is the number after which the items were as they are told, where the change is an item of a snapshot: its
+    own number only counts those items.
+    """
 
     change: Change
     partition: int
     table: TableView
+    snapshot: int = 0
+
+    @property
+    def number(self) -> int:
+        """The sequence number that tells where the change stands; all items of a snapshot have the snapshot's."""
+        return self.snapshot or self.change.sequence_number
+
+    @property
+    def position(self) -> str:
+        """The position of the command that made the change, or of the last entry that a snapshot knew."""
+        offset, index = place_of(self.number)
+        place = Position(self.partition, offset, None if self.change.is_read else index)
+        return place.text(self.table.partitions)
 
 
 def operation(change: Change) -> Operation:
@@ -64,7 +89,7 @@ def event_id(delivery: Delivery) -> str:
     All items that a snapshot holds have the snapshot's number, so there the key counts too.
     """
     change = delivery.change
-    place = b"%b%d.%d" % (delivery.table.log_id, delivery.partition, change.sequence_number)
+    place = b"%b%d.%d" % (delivery.table.log_id, delivery.partition, delivery.number)
     if change.is_read:
         place += b".%d.%d.%b%b" % (change.table, len(change.pk), change.pk, change.sk)
     return blake2b(place, digest_size=16).hexdigest()

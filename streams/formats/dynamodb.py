@@ -6,7 +6,6 @@ The images are the bytes that the item is kept as, put in as they are. What the 
 from typing import Final
 
 from ...model.tables import REGION
-from ...model.values import dump
 from .delivery import Delivery, event_id, operation
 from .sizes import stored_size
 
@@ -25,7 +24,7 @@ def record(delivery: Delivery) -> bytes:
 
 def head(delivery: Delivery) -> bytes:
     """The members of a record that are the same in the API and in Lambda's events."""
-    change, _, table = delivery
+    change, table = delivery.change, delivery.table
     view = table.view or BOTH
     return (
         b'"eventID":"%b","eventName":"%b","eventVersion":"1.1","eventSource":"aws:dynamodb","awsRegion":"%b",'
@@ -36,15 +35,15 @@ def head(delivery: Delivery) -> bytes:
         REGION.encode(),
         change.time // 1000,
         images(delivery, view),
-        change.sequence_number,
+        delivery.number,
         view.encode(),
     )
 
 
 def images(delivery: Delivery, view: str) -> bytes:
     """Keys, NewImage, OldImage and SizeBytes, as far as `view` shows them and they are there."""
-    change, _, table = delivery
-    keys = dump(table.key.decode(change.pk, change.sk))
+    change, table = delivery.change, delivery.table
+    keys = table.key.write(change.pk, change.sk)
     parts = b'"Keys":%b' % keys
     size = stored_size(keys)
     if change.new is not None and view in NEW:

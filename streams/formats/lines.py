@@ -28,9 +28,9 @@ class PlainLines:
 
     def id(self, delivery: Delivery) -> str:
         """The same, before it is in a file."""
-        change, _, table = delivery
-        keys = table.key.decode(change.pk, change.sk)
-        return plain_id(str(change.sequence_number), operation(change), dump(keys))
+        change = delivery.change
+        keys = delivery.table.key.write(change.pk, change.sk)
+        return plain_id(str(delivery.number), operation(change), keys)
 
 
 def plain_id(number: str, op: str, keys: bytes) -> str:

@@ -9,9 +9,6 @@ from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
 
-from ...log.commands import Position
-from ...materializer.fold.outcomes import place_of
-from ...model.values import dump
 from .delivery import Delivery, operation
 from .lines import PlainLines, plain_id
 
@@ -76,17 +73,17 @@ def _schema() -> Any:
 
 
 def _row(delivery: Delivery) -> dict[str, Any]:
-    change, partition, table = delivery
+    change, table = delivery.change, delivery.table
     request_id, _, principal, source, depth = change.context.fields()
     tx_id, tx_n, tx_of = change.tx or (None, None, None)
     return {
         "table": table.name,
         "op": operation(change),
-        "keys": dump(table.key.decode(change.pk, change.sk)).decode(),
+        "keys": table.key.write(change.pk, change.sk).decode(),
         "old": None if change.old is None else change.old.decode(),
         "new": None if change.new is None else change.new.decode(),
-        "number": str(change.sequence_number),
-        "position": Position(partition, *place_of(change.sequence_number)).text(table.partitions),
+        "number": str(delivery.number),
+        "position": delivery.position,
         "time": change.time,
         "tx_id": tx_id,
         "tx_n": tx_n,

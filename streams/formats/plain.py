@@ -11,18 +11,14 @@ JSON keep so many digits.
 
 import orjson
 
-from ...log.commands import Position
-from ...materializer.fold.outcomes import place_of
 from ...model.descriptions import stream_label
-from ...model.values import dump
 from .delivery import Delivery, operation
 
 
 def plain(delivery: Delivery, *, replay: bool = False) -> bytes:
     """The change as one line, without its end; `replay` where it was delivered before and somebody wants it again."""
-    change, partition, table = delivery
+    change, table = delivery.change, delivery.table
     request_id, _, principal, source, depth = change.context.fields()
-    position = Position(partition, *place_of(change.sequence_number)).text(table.partitions)
     tx = change.tx
     return (
         b'{"table":"%b","op":"%b","keys":%b,"old":%b,"new":%b,"number":"%d","position":"%b","time":"%bZ","tx":%b,'
@@ -30,11 +26,11 @@ def plain(delivery: Delivery, *, replay: bool = False) -> bytes:
     ) % (
         table.name.encode(),
         operation(change).encode(),
-        dump(table.key.decode(change.pk, change.sk)),
+        table.key.write(change.pk, change.sk),
         change.old or b"null",
         change.new or b"null",
-        change.sequence_number,
-        position.encode(),
+        delivery.number,
+        delivery.position.encode(),
         stream_label(change.time).encode(),
         b"null" if tx is None else b'{"id":"%b","n":%d,"of":%d}' % (tx.id.encode(), tx.n, tx.of),
         orjson.dumps(principal),

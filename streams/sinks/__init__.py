@@ -17,6 +17,7 @@ MODULES: Final = {
     "kafka": "kafka",
     "kinesis": "kinesis",
     "file": "file",
+    "sqlite": "sqlite",
 }
 """The module of each `Kind`."""
 

@@ -4,8 +4,9 @@
 
 A file is a batch's part of one table, day and partition: complete under its name or not there at all. Its name follows
 from what is in it, so a batch that is written again after a crash becomes the same file. A batch that was cut elsewhere
-does not: so what another file of the same day has already, found by the numbers in its name, is left out. Names that
-begin with a dot are files that were not finished; readers of such folders pass over them.
+does not: so what another file of the same day has already, found by the numbers in its name, is left out. (Items of a
+snapshot have one number; in a name they are counted.) Names that begin with a dot are files that were not finished;
+readers of such folders pass over them.
 """
 
 import re
@@ -73,7 +74,13 @@ class DatedFolders:
         for delivery in changes:
             parts[self._folder(delivery), delivery.partition].append(delivery)
         for (folder, partition), part in parts.items():
-            self._write(folder, partition, part)
+            try:
+                self._write(folder, partition, part)
+            except BaseException:
+                self._ranges.pop(
+                    folder, None
+                )  # what is there now is not known: the next delivery looks again
+                raise
 
     def _folder(self, delivery: Delivery) -> Path:
         date = f"date={stream_label(delivery.change.time)[:10]}"
@@ -90,11 +97,7 @@ class DatedFolders:
         numbers = [each.change.sequence_number for each in new]
         which = blake2b("\n".join(ids).encode(), digest_size=4).hexdigest()
         name = f"{partition}-{min(numbers)}-{max(numbers)}-{which}.{self._format.suffix}"
-        try:
-            self._place(folder, name, self._format.encode(new))
-        except BaseException:
-            del self._ranges[folder]  # it may be there or not: it is looked again
-            raise
+        self._place(folder, name, self._format.encode(new))
         ranges.append(_Range(name, partition, min(numbers), max(numbers)))
         self._remember(folder / name, frozenset(ids))
 

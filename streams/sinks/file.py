@@ -29,8 +29,8 @@ _FOLDER: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,128}")
 def check(settings: dict[str, Any]) -> None:
     """Refuse what is no folder of ours."""
     members = Members(settings, "file")
-    if "Folder" in settings and not _FOLDER.fullmatch(members.text("Folder")):
-        raise ValidationError("Sink.Folder must be a name of letters, digits, '.', '_' and '-', at most 128")
+    if "Folder" in settings:
+        _folder_named(members.text("Folder"))
     kind = members.choice("Format", FORMATS, FORMATS[0])
     members.end()
     if kind == "parquet" and not is_installed():
@@ -40,9 +40,19 @@ def check(settings: dict[str, Any]) -> None:
 def make(settings: dict[str, Any], surroundings: Surroundings) -> Sink:
     """A sink that writes below the database's folder."""
     form: FileFormat = Parquet() if settings.get("Format") == "parquet" else PlainLines()
-    root = data_folder(surroundings) / "files" / settings.get("Folder", surroundings.subscription)
-    folders = DatedFolders(SystemDisk(), root, form, surroundings.subscription, by_table=True)
+    name = _folder_named(settings.get("Folder", surroundings.subscription))
+    root = data_folder(surroundings) / "files" / name
+    folders = DatedFolders(SystemDisk(), root, form, surroundings.instance, by_table=True)
     return FolderSink(settings, surroundings, folders)
+
+
+def _folder_named(name: str) -> str:
+    """Refuse what is no folder below that of all."""
+    if not _FOLDER.fullmatch(name):
+        raise ValidationError(
+            "Sink.Folder must be a name of letters, digits, '.', '_' and '-', at most 128, and begin with no dot"
+        )
+    return name
 
 
 def data_folder(surroundings: Surroundings) -> Path:

@@ -17,11 +17,8 @@ from typing import Any, Final
 
 import orjson
 
-from ...log.commands import Position
 from ...log.kafka import Address, Security
-from ...materializer.fold.outcomes import place_of
 from ...model.errors import LogError, ValidationError
-from ...model.values import dump
 from ..formats import avro, debezium, kinesis
 from ..formats.delivery import Delivery, event_id, operation
 from ..formats.plain import plain
@@ -109,8 +106,8 @@ class TopicSink:
         except TopicError as error:
             if error.refused is None:
                 return Failed(str(error))
-            change, partition, _ = batch.changes[error.refused]
-            return Partly(partition, change.sequence_number, str(error))
+            refused = batch.changes[error.refused]
+            return Partly(refused.partition, refused.change.sequence_number, str(error))
         except LogError as error:
             return Failed(str(error))
         return Handled()
@@ -118,19 +115,18 @@ class TopicSink:
 
 def key(delivery: Delivery) -> bytes:
     """What brings the changes of an item into one partition of a topic."""
-    change, _, table = delivery
-    return dump(table.key.decode(change.pk, change.sk))
+    change, table = delivery.change, delivery.table
+    return table.key.write(change.pk, change.sk)
 
 
 def headers(delivery: Delivery, *, replay: bool) -> Headers:
     """By which a reader knows a change, whatever its value is written in."""
-    change, partition, table = delivery
-    position = Position(partition, *place_of(change.sequence_number)).text(table.partitions)
+    change = delivery.change
     told = [
         ("id", event_id(delivery).encode()),
-        ("number", b"%d" % change.sequence_number),
-        ("position", position.encode()),
-        ("table", table.name.encode()),
+        ("number", b"%d" % delivery.number),
+        ("position", delivery.position.encode()),
+        ("table", delivery.table.name.encode()),
         ("op", operation(change).encode()),
     ]
     if change.tx is not None:

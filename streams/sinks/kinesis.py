@@ -55,7 +55,7 @@ def make(settings: dict[str, Any], surroundings: Surroundings) -> Sink:
     if surroundings.destinations is None:
         root = data_folder(surroundings) / "kinesis" / name
         lines = KinesisLines(precision)
-        folders = DatedFolders(SystemDisk(), root, lines, surroundings.subscription, by_table=False)
+        folders = DatedFolders(SystemDisk(), root, lines, surroundings.instance, by_table=False)
         return FolderSink(settings, surroundings, folders)
     # Kafka's client takes an eighth of a second to load, and a folder needs none.
     from .kafka import PARTITIONS, TopicSink, headers, key

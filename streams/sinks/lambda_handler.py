@@ -13,16 +13,17 @@ from typing import Any, Final
 from ...model.tables import REGION
 from ..children.crew import Crew, Work
 from ..children.folder import handler_named
-from ..children.running import folder_of, members, memory_size
 from ..formats.lambda_event import event, windowed
 from ..tracing import traceparent
+from .crewed import CrewSink, folder_of, memory_size
+from .settings import Members
 from .sink import Batch, Failed, Handled, Partly, Surroundings, Verdict
 
 _FAILURES: Final = "batchItemFailures"
 _IDENTIFIER: Final = "itemIdentifier"
 
 
-class LambdaSink:
+class LambdaSink(CrewSink):
     """Calls a handler.
 
     Args:
@@ -32,24 +33,10 @@ class LambdaSink:
     """
 
     def __init__(self, crew: Crew, timeout_s: float, *, is_partial: bool) -> None:
-        self._crew = crew
+        super().__init__(crew)
         self._timeout_s = timeout_s
         self._is_partial = is_partial
         self._stream_arn = ""
-
-    @property
-    def version(self) -> str:
-        """Of the modules that the handler rests on."""
-        return self._crew.version
-
-    @property
-    def problem(self) -> str | None:
-        """Why the newest code is not used."""
-        return self._crew.problem
-
-    async def start(self) -> None:
-        """Load the handler."""
-        await self._crew.start()
 
     async def deliver(self, batch: Batch) -> Verdict:
         """Call it."""
@@ -60,10 +47,6 @@ class LambdaSink:
         if "error" in answer:
             return Failed(answer["error"], answer["traceback"])
         return verdict_of(answer["answer"], batch, is_partial=self._is_partial)
-
-    async def close(self) -> None:
-        """End the children."""
-        await self._crew.close()
 
     def _event(self, batch: Batch) -> bytes:
         if batch.window is None:
@@ -97,7 +80,9 @@ def verdict_of(answer: Any, batch: Batch, *, is_partial: bool) -> Verdict:
     failures = answer.get(_FAILURES) or []
     if not isinstance(failures, list):
         return Failed(f"{_FAILURES} of the handler's answer is no list")
-    places = {str(each.change.sequence_number): at for at, each in enumerate(batch.changes)}
+    places: dict[str, int] = {}
+    for at, each in enumerate(batch.changes):
+        places.setdefault(str(each.number), at)
     failed = []
     for failure in failures:
         number = failure.get(_IDENTIFIER) if isinstance(failure, dict) else None
@@ -109,6 +94,9 @@ def verdict_of(answer: Any, batch: Batch, *, is_partial: bool) -> Verdict:
     if not failed:
         return Handled(state)
     first = batch.changes[min(failed)]
+    # Each partition has numbers of its own, and a snapshot one for all its items: nobody knows which record is meant.
+    if sum(each.number == first.number for each in batch.changes) > 1:
+        return Failed("the handler reports a record as failed whose number others of the batch have too")
     return Partly(
         first.partition,
         first.change.sequence_number,
@@ -119,15 +107,17 @@ def verdict_of(answer: Any, batch: Batch, *, is_partial: bool) -> Verdict:
 
 def check(settings: dict[str, Any]) -> None:
     """Refuse what no handler could be called by."""
-    members(settings, "Handler", "MemorySize")
-    handler_named(settings.get("Handler"))
-    memory_size(settings)
+    members = Members(settings, "lambda")
+    handler_named(members.text("Handler"))
+    memory_size(members)
+    members.end()
 
 
 def make(settings: dict[str, Any], surroundings: Surroundings) -> LambdaSink:
     """A sink that calls `Handler`."""
     folder = folder_of(surroundings)
-    handler, name, memory_mb = settings["Handler"], surroundings.subscription, memory_size(settings)
+    handler, name = settings["Handler"], surroundings.subscription
+    memory_mb = memory_size(Members(settings, "lambda"))
     work = Work(
         "lambda",
         handler,

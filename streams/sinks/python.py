@@ -7,40 +7,19 @@ from typing import Any
 
 from ..children.crew import Crew, Work
 from ..children.folder import function_named
-from ..children.running import folder_of, members, memory_size
-from ..formats.plain import plain
 from ..tracing import traceparent
+from .crewed import CrewSink, folder_of, lines, memory_size
+from .settings import Members
 from .sink import Batch, Surroundings, Verdict
 
 
-class PythonSink:
+class PythonSink(CrewSink):
     """Calls a function."""
-
-    def __init__(self, crew: Crew) -> None:
-        self._crew = crew
-
-    @property
-    def version(self) -> str:
-        """Of the modules that the function rests on."""
-        return self._crew.version
-
-    @property
-    def problem(self) -> str | None:
-        """Why the newest code is not used."""
-        return self._crew.problem
-
-    async def start(self) -> None:
-        """Load the function."""
-        await self._crew.start()
 
     async def deliver(self, batch: Batch) -> Verdict:
         """Call it."""
-        body = b"\n".join([plain(delivery, replay=batch.replay) for delivery in batch.changes])
-        return await self._crew.deliver(batch, body, {"window": window_of(batch), "trace": traceparent()})
-
-    async def close(self) -> None:
-        """End the children."""
-        await self._crew.close()
+        about = {"window": window_of(batch), "trace": traceparent()}
+        return await self._crew.deliver(batch, lines(batch), about)
 
 
 def window_of(batch: Batch) -> dict[str, Any] | None:
@@ -53,13 +32,14 @@ def window_of(batch: Batch) -> dict[str, Any] | None:
 
 def check(settings: dict[str, Any]) -> None:
     """Refuse what no function could be called by."""
-    members(settings, "Function", "MemorySize")
-    function_named(settings.get("Function"))
-    memory_size(settings)
+    members = Members(settings, "python")
+    function_named(members.text("Function"))
+    memory_size(members)
+    members.end()
 
 
 def make(settings: dict[str, Any], surroundings: Surroundings) -> PythonSink:
     """A sink that calls `Function`."""
-    folder = folder_of(surroundings)
-    work = Work("python", settings["Function"], {}, memory_size(settings), {})
-    return PythonSink(Crew(work, folder, surroundings))
+    memory_mb = memory_size(Members(settings, "python"))
+    work = Work("python", settings["Function"], {}, memory_mb, {})
+    return PythonSink(Crew(work, folder_of(surroundings), surroundings))

@@ -66,7 +66,8 @@ class Partly:
 
     Attributes:
         partition: Where the failed change was made.
-        number: Its sequence number. If several of the batch have it, as items of a snapshot do, none counts as done.
+        number: The sequence number of the change itself, which for an item of a snapshot counts the items of its table.
+            If several of the batch have it there, as items of two tables may, none counts as done.
         error: What went wrong, in a line.
         traceback: In many lines, if there are any.
         state: As in Handled.
@@ -138,11 +139,9 @@ class Surroundings:
     Attributes:
         loop: Where everything happens.
         clock: Milliseconds since 1970.
-        random_bytes: Draws that many random bytes.
-        log_id: Of the log whose changes are delivered; event ids are made of it.
         subscription: The name of the subscription that the sink is for.
+        instance: What this sink is called, and no other that delivers for the same subscription at the same time.
         timeout_s: How long one call may take.
-        lanes: How many calls may be under way at a time.
         reports_failures: Whether the subscription's FunctionResponseTypes has ReportBatchItemFailures.
         endpoint: Where this node answers requests, once it does.
         folder: The only folder that functions and commands come from; None where none may run.
@@ -155,11 +154,9 @@ class Surroundings:
 
     loop: asyncio.AbstractEventLoop
     clock: Callable[[], int]
-    random_bytes: Callable[[int], bytes]
-    log_id: bytes
     subscription: str
+    instance: str
     timeout_s: float
-    lanes: int
     endpoint: Callable[[], str]
     folder: Path | None
     webhooks: tuple[str, ...]

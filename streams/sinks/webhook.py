@@ -143,8 +143,9 @@ def _blamed(failed: Failed, request: _Request, batch: Batch) -> Failed | Partly:
     """Which change failed: nobody knows where the request had several, and what went before comes again."""
     if len(request.changes) > 1 or len(batch.changes) == 1:
         return failed
-    change, partition, _ = request.changes[0]
-    return Partly(partition, change.sequence_number, failed.error, retry_after_s=failed.retry_after_s)
+    blamed = request.changes[0]
+    number = blamed.change.sequence_number
+    return Partly(blamed.partition, number, failed.error, retry_after_s=failed.retry_after_s)
 
 
 def _read(settings: dict[str, Any]) -> Settings:

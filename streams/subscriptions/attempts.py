@@ -12,7 +12,7 @@ batch or brings the first of it nearer to its end: no change is tried for ever t
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, TypeVar
 
 from ...model.errors import RequestError
@@ -177,12 +177,11 @@ class Attempts:
             self._advance(found or 0)
             width = half if found is None else 1
             is_known = width == 1
-            if trouble.retry_after_s is not None:
-                await asyncio.sleep(trouble.retry_after_s)
         self._alone = True
         return is_known
 
     async def _pause(self, trouble: Failed | Partly) -> None:
+        """Nobody is called before it is wanted; but what has become too old until then is not to be called with."""
         pause = self._terms.pause(self.tries, self._around.dice())
         await asyncio.sleep(max(pause, trouble.retry_after_s or 0))
 
@@ -202,6 +201,8 @@ class Attempts:
         if letters or self._around.open:
             letters = await self._followed(letters)
         if letters:
+            if self._whole:
+                letters = self._with_the_rest(letters)
             await self._write(letters)
             gone = {id(letter.delivery) for letter in letters}
             if id(self.pending[0]) in gone:
@@ -218,8 +219,6 @@ class Attempts:
             return []
         oldest = self._around.clock() - self._terms.age_ms
         old = [each for each in self.pending if each.change.time < oldest]
-        if old and self._whole:
-            old = self.pending
         return [self._letter(each, _TOO_OLD, None, self.tries) for each in old]
 
     async def _followed(self, refused: list[Letter]) -> list[Letter]:
@@ -228,7 +227,7 @@ class Attempts:
         letters = {id(letter.delivery): letter for letter in refused}
         first: dict[Key, int | None] = {}
         for each in self.pending:
-            key, number = key_of(each), each.change.sequence_number
+            key, number = key_of(each), each.number
             if key not in first:
                 first[key] = await self._first_open(each) if key in around.open else None
             waits_for = first[key]
@@ -238,6 +237,11 @@ class Attempts:
                 # It may be the very one: then it was given up before, and stays as it is.
                 letters[id(each)] = self._letter(each, f"waits for number {waits_for}", None, 0)
         return [letters[id(each)] for each in self.pending if id(each) in letters]
+
+    def _with_the_rest(self, letters: list[Letter]) -> list[Letter]:
+        """Those letters and, for the same reason as the first of them, one for each other change."""
+        own = {id(letter.delivery): letter for letter in letters}
+        return [own.get(id(each)) or replace(letters[0], delivery=each) for each in self.pending]
 
     async def _first_open(self, delivery: Delivery) -> int | None:
         """Look whether the key's letters are still there: they may have been delivered or dropped meanwhile."""
@@ -253,7 +257,7 @@ class Attempts:
     async def _write(self, letters: list[Letter]) -> None:
         await self._patiently(lambda: self._around.letters.write(letters))
         for letter in letters:
-            self._around.open.setdefault(key_of(letter.delivery), letter.delivery.change.sequence_number)
+            self._around.open.setdefault(key_of(letter.delivery), letter.delivery.number)
         self._around.buried(len(letters))
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 from zlib import crc32
 
@@ -26,13 +27,18 @@ from .figures import Figures
 from .joining import Joining, Read
 from .lane import Lane
 from .letters import Letters
-from .source import LATE_MS, Histories, Source, stretch_of
+from .source import AGAIN_S, LATE_MS, Histories, Source, stretch_of
 from .terms import Terms
 
 CHECKPOINT_S: Final = 0.2
 _AHEAD_BYTES: Final = 32 * 1024 * 1024
 _START_AGAIN_S: Final = 1.0
 _GRACE_S: Final = 3.0
+_BEYOND: Final = 10**41
+"""Above every number and every time."""
+
+GONE: Final = "its tables are gone"
+"""Why one has ended that has delivered all there was of tables which were deleted."""
 
 logger = logging.getLogger(__name__)
 
@@ -170,8 +176,7 @@ class Dispatcher:
         """Wait until of each partition all up to a number is handled."""
         while True:
             behind = self._behind(numbers)
-            for source in behind:
-                await source.look()
+            await _look_at(behind)
             if not behind or not self._behind(numbers):
                 return
             if self._moved is None:
@@ -180,9 +185,9 @@ class Dispatcher:
 
     def marks(self) -> dict[int, int]:
         """Of each partition the number up to which all is handled."""
-        marks: dict[int, int] = {}
+        marks = self._read_by_one()
         for (partition, _), number in self._lows().items():
-            marks[partition] = min(number, marks.get(partition, number))
+            marks[partition] = min(number, marks[partition])
         self._spare_transactions(marks)
         return marks
 
@@ -220,6 +225,7 @@ class Dispatcher:
             stretch_of(self.subscription, partition),
             read=self._world.readers[partition],
             histories=self._world.histories,
+            exists=partial(self._world.exists, table),
             take=self._take,
             room=self._room,
             waits_ms=self._waits_ms,
@@ -240,14 +246,18 @@ class Dispatcher:
         )
 
     async def _begin(self) -> None:
+        told = ""
         while True:
             try:
                 await self._sink.start()
                 self._around.open.update(await self._world.letters.keys())
                 break
             except Exception as error:  # whatever a sink needs may be there in a moment
-                self._trouble(f"it cannot start: {type(error).__name__}: {error}")
-                logger.warning("subscription %s cannot start: %s", self.subscription.name, error)
+                trouble = f"it cannot start: {type(error).__name__}: {error}"
+                self._trouble(trouble)
+                if trouble != told:
+                    logger.warning("subscription %s: %s", self.subscription.name, trouble)
+                    told = trouble
             await asyncio.sleep(_START_AGAIN_S)
         self.is_started = True
         self._tasks += [self._loop.create_task(self._read(source)) for source in self._sources]
@@ -257,7 +267,8 @@ class Dispatcher:
             await source.run()
         except Exception as error:
             self._break(error)
-        self._end_if_over()
+        else:
+            self._page_read(source)
 
     def _break(self, error: Exception) -> None:
         """What nobody thought of: not to go on is what an operator sees, and nothing is lost by it."""
@@ -285,7 +296,7 @@ class Dispatcher:
         dropped = 0
         for change in changes:
             view = self._views.get((change.table, change.stream)) or self._view(change)
-            delivery = Delivery(change, partition, view)
+            delivery = Delivery(change, partition, view, source.snapshot if change.is_read else 0)
             if passes is not None and not passes(delivery):
                 dropped += 1
                 if joining is not None:
@@ -331,38 +342,40 @@ class Dispatcher:
         return view
 
     def _page_read(self, source: Source) -> None:
-        if self._terms.tumbling_ms and source.is_at_end:
-            passed = max(source.time, self._world.clock() - LATE_MS)
-            first = self._first_lane[source.partition]
-            for lane in self._lanes[first : first + self._terms.lanes]:
-                lane.has_passed(passed)
+        if self._terms.tumbling_ms and (source.is_at_end or source.is_over):
+            self._end_windows(source)
         if self._joining is not None:
             self._complete(source.partition)
-        if source.is_at_end and not self._world.exists(source.table):
-            source.is_over = True
         self._count(0)
         self._move()
         self._end_if_over()
+
+    def _end_windows(self, source: Source) -> None:
+        """Tell how far log time is where a source, the only one there, reads; of one that is over nothing comes."""
+        passed = _BEYOND if source.is_over else max(source.time, self._world.clock() - LATE_MS)
+        first = self._first_lane[source.partition]
+        for lane in self._lanes[first : first + self._terms.lanes]:
+            lane.has_passed(passed)
 
     def _complete(self, partition: int) -> None:
         """Tell how far a partition is read, in all tables: a transaction may be complete by that."""
         assert self._joining is not None, "transactions are together"
         waiting = self._joining.partitions()
         if partition in waiting:
-            read = [source for source in self._sources if source.partition == partition]
-            self._joining.is_read(partition, min(source.after for source in read))
+            self._joining.is_read(partition, self._read_by_all(partition))
             if partition in self._joining.partitions() and self._looking is None:
-                self._looking = self._loop.create_task(self._look(read))
+                self._looking = self._loop.create_task(self._look(partition))
 
-    async def _look(self, sources: Sequence[Source]) -> None:
+    async def _look(self, partition: int) -> None:
         """Where nothing was written to one of the tables, that is to be found out, not waited for."""
-        for source in sources:
-            await source.look()
-        self._looking = None
-        for partition in {source.partition for source in sources}:
-            assert self._joining is not None, "transactions are together"
-            own = [source.after for source in self._sources if source.partition == partition]
-            self._joining.is_read(partition, min(own))
+        assert self._joining is not None, "transactions are together"
+        try:
+            await _look_at([source for source in self._sources if source.partition == partition])
+            self._joining.is_read(partition, self._read_by_all(partition))
+        except Exception as error:
+            self._break(error)
+        finally:
+            self._looking = None
 
     # What was handled
 
@@ -412,11 +425,14 @@ class Dispatcher:
         is_waiting = self._joining is not None and any(self._joining.held())
         if not is_waiting and not any(any(lane.unhandled()) for lane in self._lanes):
             self._is_ended = True
-            self._world.ended("done" if self.subscription.settings["End"] else "its tables are gone")
+            self._world.ended("done" if self.subscription.settings["End"] else GONE)
 
     def _lows(self) -> dict[tuple[int, int], int]:
-        """Of each source the number up to which all is handled."""
-        lows = {(source.partition, source.table): source.after for source in self._sources}
+        """Of each source the number up to which all is handled; one that is over holds nothing back."""
+        lows = {
+            (source.partition, source.table): _BEYOND if source.is_over else source.after
+            for source in self._sources
+        }
         for lane in self._lanes:
             seen = set()
             for delivery in lane.unhandled():
@@ -430,6 +446,21 @@ class Dispatcher:
             place = delivery.partition, delivery.change.table
             lows[place] = min(lows[place], delivery.change.sequence_number - 1)
         return lows
+
+    def _read_by_one(self) -> dict[int, int]:
+        """Of each partition the number up to which one table at least is read."""
+        reached: dict[int, int] = {}
+        for source in self._sources:
+            reached[source.partition] = max(source.after, reached.get(source.partition, 0))
+        return reached
+
+    def _read_by_all(self, partition: int) -> int:
+        """The number up to which all tables are read there."""
+        return min(
+            _BEYOND if source.is_over else source.after
+            for source in self._sources
+            if source.partition == partition
+        )
 
     def _behind(self, numbers: Mapping[int, int]) -> list[Source]:
         """The sources that do not have all handled up to their partition's number."""
@@ -469,15 +500,22 @@ class Dispatcher:
         return delivery.change.sequence_number > self._written.get(delivery.partition, 0)
 
     async def _marks_of_all(self) -> dict[int, int]:
-        """As `marks`. A table to which nothing is written must not hold back the mark of its partition."""
+        """As `marks`. A table to which nothing is written must not hold back the mark of its partition.
+
+        Where that cannot be found out now it does until the next checkpoint: a stop waits for this one.
+        """
         if len(self.subscription.table_ids) > 1 and not self._is_closed:
-            reached = {source.partition: 0 for source in self._sources}
-            for source in self._sources:
-                reached[source.partition] = max(reached[source.partition], source.after)
+            reached = self._read_by_one()
             for source in self._sources:
                 if source.after < reached[source.partition]:
                     await source.look()
         return self.marks()
+
+
+async def _look_at(sources: Sequence[Source]) -> None:
+    for source in sources:
+        while not await source.look():
+            await asyncio.sleep(AGAIN_S)
 
 
 def _size(change: Change) -> int:

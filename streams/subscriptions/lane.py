@@ -21,8 +21,9 @@ from .attempts import Around, Attempts, BlockedError, GoneError
 from .figures import Figures
 from .tumbling import Tumbling
 
-_GRACE_S: Final = 5.0
-"""A sink ends its calls in time itself, of which it may make one a change; where it does not, it is cut off."""
+_GRACE_S: Final = 180.0
+"""A sink ends its calls in time itself, of which it may make one a change. Before that it may have to load code, and to
+wait until other lanes have. One that does not end even so is cut off."""
 
 
 class Lane:
@@ -67,13 +68,13 @@ class Lane:
         self._is_between_calls = asyncio.Event()
         self._is_between_calls.set()
         self._is_closing = False
+        self._not_before = 0.0  # by the loop's clock: who is called wants no call until then
         self._loop = asyncio.get_running_loop()
 
     def wake(self) -> None:
         """Something was put into the queue."""
         if self._task is None:
-            if self.blocked is None:
-                self._task = self._loop.create_task(self._work())
+            self._task = self._loop.create_task(self._work())
         elif len(self.queue) >= self._terms.batch:
             self._is_full.set()
 
@@ -113,6 +114,7 @@ class Lane:
             await asyncio.wait((self._task,))
 
     async def _work(self) -> None:
+        """Work off the queue. Only who comes to its end may begin again: else a batch is under way still."""
         try:
             while True:
                 if not self.queue and self._tumbling is not None:
@@ -123,14 +125,13 @@ class Lane:
                 if self._terms.window_s and len(self.queue) < self._terms.batch:
                     await self._wait_for_more()
                 await self._bring_to_end(self._next())
+            self._task = None
         except BlockedError as blocked:
             self.blocked = str(blocked)
         except GoneError as gone:
             self._gone(str(gone))
         except Exception as error:
             self._broken(error)
-        finally:
-            self._task = None
 
     async def _wait_for_more(self) -> None:
         self._is_full.clear()
@@ -194,6 +195,8 @@ class Lane:
 
     async def _call_window(self, changes: Sequence[Delivery], attempt: int, window: Window | None) -> Verdict:
         terms, figures = self._terms, self._figures
+        if self._not_before > self._loop.time():
+            await asyncio.sleep(self._not_before - self._loop.time())
         batch = Batch(self._subscription, changes, self.number, attempt, terms.replay, window)
         begun = self._around.seconds()
         self._is_between_calls.clear()
@@ -203,6 +206,11 @@ class Lane:
                 verdict = await self._sink.deliver(batch)
         except TimeoutError:
             verdict = Failed("no answer in time")
+        except asyncio.CancelledError:
+            if self._task is None or self._task.cancelling():
+                raise
+            # What it waited for was cancelled, by somebody who waited for the same.
+            verdict = Failed("the call was cut off", traceback.format_exc())
         except Exception as error:
             verdict = Failed(f"{type(error).__name__}: {error}", traceback.format_exc())
         finally:
@@ -211,5 +219,6 @@ class Lane:
         figures.called(ended, ended - begun, len(changes))
         if isinstance(verdict, Failed | Partly):
             figures.failed += 1
+            self._not_before = self._loop.time() + (verdict.retry_after_s or 0.0)
             figures.failure(verdict.error, verdict.traceback, self._around.clock())
         return verdict

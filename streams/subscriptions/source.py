@@ -29,7 +29,7 @@ from ...materializer.partition import Place
 from ...model.errors import RequestError
 from ...model.subscriptions import Subscription
 
-_AGAIN_S: Final = 0.25
+AGAIN_S: Final = 0.25
 _PAST_AGAIN_S: Final = 1.0
 LATE_MS: Final = 1000
 """So much later by the clock no change is made any more that has a log time of before."""
@@ -48,7 +48,7 @@ class History(Protocol):
 
 
 class Histories(Protocol):
-    """What the log tells that the feed does not keep."""
+    """What the log tells that the feed does not keep. What cannot be told now is an answer when it is read."""
 
     def changes(self, partition: int, table: int, after: int, until: int) -> History:
         """Changes with after < number <= until."""
@@ -107,7 +107,8 @@ class Source:
         after: Up to this number all is read.
         time: Log time of the partition when that was found.
         is_at_end: Whether there was nothing more then.
-        is_over: Whether the end that was asked for is reached.
+        is_over: Whether the end that was asked for is reached, or that of a table which is gone.
+        snapshot: The number at which items are read first; 0 where none are.
     """
 
     def __init__(
@@ -118,22 +119,28 @@ class Source:
         *,
         read: Reader,
         histories: Histories,
+        exists: Callable[[], bool],
         take: Take,
         room: Callable[[], Awaitable[None]],
         waits_ms: Callable[[], int],
         clock: Callable[[], int],
         troubled: Callable[[str], None],
     ) -> None:
-        """`take` gets what is read, `room` returns when more may be, `waits_ms` says how long to wait for more."""
+        """`take` gets what is read, `room` returns when more may be, `waits_ms` says how long to wait for more.
+
+        `exists` says whether there is the table still: one that is gone is read to its end.
+        """
         self.partition = partition
         self.table = table
         self.after = stretch.after
+        self.snapshot = stretch.items or 0
         self.time = 0
         self.is_at_end = self.is_over = False
         self._is_reading = False  # the feed, not yet what comes before it
         self._stretch = stretch
         self._read = read
         self._histories = histories
+        self._exists = exists
         self._take = take
         self._room = room
         self._waits_ms = waits_ms
@@ -152,7 +159,9 @@ class Source:
         self._take(self, ())  # who waits for this to get somewhere may look now
         while not self.is_over:
             await self._room()
-            request = ReadChanges(self.table, self.after, wait_ms=min(LONGEST_WAIT_MS, self._waits_ms()))
+            is_gone = not self._exists()  # before it is asked: then the answer is of all that will ever be
+            wait_ms = 0 if is_gone else min(LONGEST_WAIT_MS, self._waits_ms())
+            request = ReadChanges(self.table, self.after, until=stretch.until, wait_ms=wait_ms)
             answer = await self._ask(request)
             assert isinstance(answer, Changes), "changes were asked for"
             if answer.kept_after > self.after:
@@ -163,24 +172,31 @@ class Source:
                 self._took(answer)
                 await asyncio.sleep(0)  # a page is work enough for one turn
             may_skip = False
+            end = stretch.until
+            if (is_gone and answer.is_end and self.after >= answer.next) or (
+                end is not None and self.after >= end
+            ):
+                self.is_over = True
 
-    async def look(self) -> None:
-        """Find out whether what was not read yet is nothing: then `after` is where the partition stands now."""
+    async def look(self) -> bool:
+        """Find out whether what was not read yet is nothing: then `after` is where the partition stands now.
+
+        False if there is no answer now.
+        """
         if self.is_over or not self._is_reading:
-            return
-        answer = await self._ask(ReadChanges(self.table, self.after, limit=1))
+            return True
+        answer = await self._ask_once(ReadChanges(self.table, self.after, limit=1))
         if isinstance(answer, Changes) and not answer.changes and answer.kept_after <= self.after:
             self.after = max(self.after, answer.next)
             self.time = max(self.time, answer.time)
+        return answer is not None
 
     def _took(self, answer: Changes) -> None:
         assert not answer.changes or answer.changes[0].sequence_number > self.after, "read once already"
         self._give(answer.changes)
         self.after = max(self.after, answer.next)
         self.time, self.is_at_end = max(self.time, answer.time), answer.is_end
-        end, end_ms = self._stretch.until, self._stretch.until_ms
-        if end is not None and self.after >= end:
-            self.is_over = True
+        end_ms = self._stretch.until_ms
         if end_ms is not None and answer.is_end and max(answer.time, self._clock() - LATE_MS) > end_ms:
             self.is_over = True
         self._take(self, ())
@@ -248,12 +264,16 @@ class Source:
 
     async def _ask(self, request: FeedRequest) -> FeedAnswer:
         """Ask until there is an answer: a partition may be on its way to another node."""
-        while True:
-            answer = await _answered(partial(self._read, request))
-            if not isinstance(answer, RequestError):
-                return answer
+        while (answer := await self._ask_once(request)) is None:
+            await asyncio.sleep(AGAIN_S)
+        return answer
+
+    async def _ask_once(self, request: FeedRequest) -> FeedAnswer | None:
+        answer = await _answered(partial(self._read, request))
+        if isinstance(answer, RequestError):
             self._troubled(f"partition {self.partition} cannot be read now: {answer}")
-            await asyncio.sleep(_AGAIN_S)
+            return None
+        return answer
 
 
 async def _answered(ask: Callable[[OnFed], None]) -> FeedAnswer | RequestError:

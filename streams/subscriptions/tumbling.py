@@ -99,6 +99,5 @@ class Tumbling:
                     raise BlockedError(verdict.error)
                 logger.error("the final call of a window failed %d times: %s", tries, verdict.error)
                 break
-            pause = terms.pause(tries, self._around.dice())
-            await asyncio.sleep(max(pause, verdict.retry_after_s or 0))
+            await asyncio.sleep(terms.pause(tries, self._around.dice()))
         self._open = None

@@ -27,7 +27,7 @@ __all__ = ["kafka"]
 
 SEEDS = range(3)
 KILLS, WRITES, WRITERS, BATCHES = 12, 800, 6, 6
-OPTIONS = ("--shard-age", "2s", "--ttl-interval", "100")
+OPTIONS = ("--shard-age", "20s", "--ttl-interval", "100")
 NAME = "recorder"
 pytestmark = [pytest.mark.soak]  # nodes and a broker take their time to start
 
@@ -64,10 +64,10 @@ def test_another_node_goes_on_with_the_feed_and_with_the_trigger(
                 settle(url, 120)
             disable(nodes.urls[0])
             for reader in readers:
-                reader.join(120)
+                reader.join(600)
             others = [stack.enter_context(Reader(Addresses([url]), arn)) for url in nodes.urls]
             for other in others:
-                other.join(120)
+                other.join(600)
             letters = ask(nodes.urls[0], "Foldb_20261121.ListLetters", {"Name": NAME}).body["Letters"]
         whole = readers[0].shards
         checked = sum(map(len, whole.values())) + recorder.count()

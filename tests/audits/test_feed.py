@@ -25,12 +25,12 @@ from tests.raw import ask
 from tests.reliability import record
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
-SEEDS = range(4 if SOAK else 1)
+SEEDS = range(2 if SOAK else 1)
 CYCLES, WRITES, WRITERS, BATCHES = (25, 1500, 6, 12) if SOAK else (2, 200, 4, 1)
 LAYOUTS = [("--partitions", "1"), ("--partitions", "3")] if SOAK else [("--partitions", "2")]
 # Shards that roll, segments that end, and starts from a snapshot with the rest of the log to fold.
 OFTEN = (
-    ["--shard-age", "2s", "--snapshot-every", "20000"]
+    ["--shard-age", "8s", "--snapshot-every", "20000"]
     if SOAK
     else ["--shard-age", "800ms", "--snapshot-every", "1500"]
 )

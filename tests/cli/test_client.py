@@ -128,7 +128,7 @@ def test_what_a_batch_did_not_take_is_sent_again_and_then_counted() -> None:
     with answering(*[(200, left)] * 7) as url, closing(Client(url)) as client:
         loader = Loader(client, SHAPE, sleep=lambda _: None)
         loader.put(items)
-        with pytest.raises(CommandError, match="1 items were not taken") as caught:
+        with pytest.raises(CommandError, match="1 item not taken") as caught:
             loader.check()
         assert (1, ExitCode.PARTLY) == (loader.written, caught.value.code)
 

@@ -1,5 +1,6 @@
 """docs/examples, run as they stand there."""
 
+import asyncio
 import json
 import logging
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from foldb.streams.children.declarations import Declarations
+from foldb.streams.children.folder import Folder
 from tests.examples.conftest import Run
 from tests.examples.running import EXAMPLES, Running
 
@@ -139,6 +142,14 @@ def test_a_view_counts_each_change_once_though_all_are_delivered_again(run: Run)
         running.settle()
 
     assert view(running) == VIEW
+
+
+def test_every_example_can_be_served_as_it_stands_there(tmp_path: Path) -> None:
+    """`foldb serve --triggers docs/examples`, with nothing set."""
+    found = asyncio.run(Declarations(Folder(EXAMPLES), tmp_path).read("http://127.0.0.1:1"))
+
+    assert {} == found.problems
+    assert found.declared["archive.py"]
 
 
 @pytest.mark.spec("S93")

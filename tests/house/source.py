@@ -65,14 +65,3 @@ def only_for_types(module_tree: ast.Module) -> set[ast.stmt]:
         for statement in ast.walk(node)
         if isinstance(statement, ast.stmt)
     }
-
-
-def inside_functions(module_tree: ast.Module) -> set[ast.stmt]:
-    """The statements that run when a function is called and not when the module is imported."""
-    return {
-        statement
-        for node in ast.walk(module_tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for statement in ast.walk(node)
-        if isinstance(statement, ast.stmt)
-    }

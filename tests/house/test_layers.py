@@ -4,7 +4,10 @@ from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
-from tests.house.source import LAYERS, imports, inside_functions, layer, modules, only_for_types, tree
+from tests.house.source import LAYERS, imports, layer, modules
+
+# With what stands at the root between them: its version, which all may name, and what serves, for the command line.
+ORDER = ["version", *LAYERS[:-1], "", LAYERS[-1]]
 
 
 def test_a_layer_imports_only_what_stands_below_it() -> None:
@@ -13,9 +16,7 @@ def test_a_layer_imports_only_what_stands_below_it() -> None:
         if layer(module) not in LAYERS:
             continue
         for statement, name in imports(module, path):
-            # The root's `__version__` is everybody's.
-            target = layer(name[1:]) if name.startswith(".") else ""
-            if target and LAYERS.index(target) > LAYERS.index(layer(module)):
+            if name.startswith(".") and ORDER.index(layer(name[1:])) > ORDER.index(layer(module)):
                 found.append(f"{path}:{statement.lineno}: imports {name}")
     assert [] == found
 
@@ -31,16 +32,11 @@ def test_inside_the_package_imports_are_relative() -> None:
 
 
 def test_no_module_needs_itself_to_be_imported() -> None:
-    """Imports for types alone, or inside a function, are not in the way of an import."""
-    needs: dict[str, set[str]] = {}
-    for module, path in modules().items():
-        later = only_for_types(tree(path)) | inside_functions(tree(path))
-        at_once = {
-            name[1:]
-            for statement, name in imports(module, path)
-            if name[:1] == "." and statement not in later
-        }
-        needs[module] = at_once - {module, ""}
+    """Nor to be understood: an import for types alone, or inside a function, counts like any other."""
+    needs = {
+        module: {name[1:] for _, name in imports(module, path) if name[:1] == "."} - {module}
+        for module, path in modules().items()
+    }
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as error:

@@ -102,6 +102,8 @@ class FakeDisk:
 
     def remove(self, path: Path) -> None:
         self.touch("remove", path)
+        if path not in self.names_cached:
+            raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
         del self.names_cached[path]
 
     def sync_folder(self, path: Path) -> None:

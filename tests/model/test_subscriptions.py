@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from foldb.model.errors import ValidationError
-from foldb.model.subscriptions import Subscription, check, milliseconds
+from foldb.model.subscriptions import Subscription, check, check_asked, milliseconds
 
 LEAST: dict[str, Any] = {"TableNames": ["Cars"], "Sink": {"Kind": "python", "Function": "on_car"}}
 
@@ -125,6 +125,36 @@ def test_what_cannot_be_is_refused_with_a_sentence(settings: dict[str, Any], why
 def test_a_name_is_of_letters_that_need_no_quotes(name: str) -> None:
     with pytest.raises(ValidationError, match="the name of a subscription"):
         check(name, LEAST)
+
+
+def test_what_is_no_text_is_no_name() -> None:
+    with pytest.raises(ValidationError, match="the name of a subscription"):
+        check(5, LEAST)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "why"),
+    [
+        (".", {}, "a dot is not its first"),
+        ("..", {}, "a dot is not its first"),
+        (".hidden", {}, "a dot is not its first"),
+        ("s", {"TimeoutSeconds": 0}, "TimeoutSeconds must be above 0"),
+        ("s", {"TimeoutSeconds": "0.000"}, "TimeoutSeconds must be above 0"),
+    ],
+)
+def test_what_a_log_may_hold_from_before_is_asked_for_no_more(
+    name: str, settings: dict[str, Any], why: str
+) -> None:
+    """A fold that refused it now would make another history of a log that was folded with it."""
+    assert check(name, {**LEAST, **settings})
+    with pytest.raises(ValidationError) as caught:
+        check_asked(name, {**LEAST, **settings})
+
+    assert why in caught.value.message
+
+
+def test_what_is_asked_for_is_kept_as_the_fold_keeps_it() -> None:
+    assert check("s.2", LEAST) == check_asked("s.2", LEAST)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ from .oracle import CancelledError, Model, transact
 T = TypeVar("T")
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
-EXAMPLES, STEPS = (400, 100) if SOAK else (24, 50)
+EXAMPLES, STEPS = (400, 100) if SOAK else (16, 50)
 pytestmark = [pytest.mark.soak] if SOAK else []
 
 texts = st.sampled_from(["", "a", "aa", "A", "b", "é", "z" * 40])

@@ -2,10 +2,10 @@
 
 from . import (
     at_the_gate,
-    in_auth,
     in_clusters,
     in_partitions,
     in_snapshots,
+    in_the_feed,
     in_the_fold,
     in_the_log,
     in_transactions,
@@ -21,8 +21,8 @@ BUGS = [
     *in_workers.BUGS,
     *in_partitions.BUGS,
     *in_clusters.BUGS,
+    *in_the_feed.BUGS,
     *at_the_gate.BUGS,
-    *in_auth.BUGS,
     *under_faults.BUGS,
 ]
 

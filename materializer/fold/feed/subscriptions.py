@@ -140,6 +140,6 @@ def _with_status(subscription: Subscription, status: Status, reason: str | None 
 
 def _watch(state: PartitionState, table_ids: Iterable[int], sequence_number: int) -> None:
     """Have each of these tables watched if a subscription names it, and only then."""
-    named = [each for subscription in state.subscriptions.values() for each in subscription.table_ids]
+    named = {each for subscription in state.subscriptions.values() for each in subscription.table_ids}
     for table_id in table_ids:
         definitions.watch(state, table_id, table_id in named, sequence_number)

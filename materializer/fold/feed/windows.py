@@ -51,6 +51,10 @@ class Window:
         """Whether the change of that number falls into it."""
         return self.begun < number and (self.ended is None or number < self.ended)
 
+    def is_over(self, before_ms: int) -> bool:
+        """Whether all that fell into it is older than that log time."""
+        return self.ended_ms is not None and self.ended_ms < before_ms
+
     def to_json(self) -> dict[str, Any]:
         """Write every field, canonically, for the state dump."""
         numbers = {"begun": str(self.begun), "ended": None if self.ended is None else str(self.ended)}

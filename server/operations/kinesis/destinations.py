@@ -14,6 +14,7 @@ from ....materializer.fold.state import Table
 from ....model.errors import RequestError, ValidationError
 from ....model.subscriptions import Subscription
 from ...reply import Reply
+from ...triggers.destinations import prefix_of
 
 if TYPE_CHECKING:
     from ...node import Node
@@ -64,4 +65,4 @@ def answer(
 
 
 def _prefix(table: Table) -> str:
-    return f"kinesis-{table.definition.id}-"
+    return prefix_of(table.definition.id)

@@ -9,16 +9,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ....materializer.feed import Changes, FeedAnswer, ListShards, ReadChanges, Shards
+from ....materializer.feed import Changes, ListShards, ReadChanges, Shards
 from ....materializer.fold.feed.windows import Window
 from ....materializer.fold.outcomes import Change
 from ....materializer.partition import Place
-from ....model.errors import RequestError, TrimmedDataAccessError, ValidationError
+from ....model.errors import TrimmedDataAccessError, ValidationError
 from ....streams.feed.shards import nth_of
-from ....streams.formats.delivery import Delivery, TableView
+from ....streams.formats.delivery import Delivery, view_in
 from ...reply import Reply
+from .answers import told
 from .iterators import ShardIterator, read, write
-from .known import arn_of, stream
+from .known import stream
 
 if TYPE_CHECKING:
     from ...node import Node
@@ -37,7 +38,7 @@ def get_records(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     request = ReadChanges(
         window.table, iterator.after, stream=window.label, limit=body.get("Limit", _MOST), size=_BYTES
     )
-    holder.feed(request, partial(_answer, node, window, iterator, reply))
+    holder.feed(request, told(Changes, reply, partial(_answer, node, window, iterator, reply)))
 
 
 def _answer(
@@ -45,20 +46,17 @@ def _answer(
     window: Window,
     iterator: ShardIterator,
     reply: Reply,
-    answer: FeedAnswer | RequestError,
+    answer: Changes,
     place: Place,
 ) -> None:
-    if isinstance(answer, RequestError):
-        reply.error(answer, place)
-        return
-    assert isinstance(answer, Changes)
     if iterator.after < answer.kept_after and not iterator.horizon:
         reply.error(TrimmedDataAccessError(), place)
         return
     own = answer.changes
     if own and _nth(window, own[-1]) != iterator.nth:
         own = [each for each in own if _nth(window, each) == iterator.nth]
-    view = _view(node, window)
+    genesis = node.log.genesis(0)
+    view = view_in(window, genesis.log_id, genesis.partitions)
     record = node.records.of
     records = b",".join([record(Delivery(each, iterator.partition, view)) for each in own])
     if len(own) < len(answer.changes):  # a later period has begun
@@ -69,18 +67,16 @@ def _answer(
         go_on(place)
         return
 
-    def listed(shards: FeedAnswer | RequestError, place: Place) -> None:
-        if isinstance(shards, RequestError):
-            reply.error(shards, place)
-            return
-        assert isinstance(shards, Shards)
+    def listed(shards: Shards, place: Place) -> None:
         last = next((shard.last for shard in shards.shards if shard.nth == iterator.nth), answer.next)
         if last is not None and last <= answer.next:
             reply.ok(b'{"Records":[%b]}' % records, place)
         else:
             go_on(place)
 
-    node.partitions_of_feed()[iterator.partition].feed(ListShards(window.table, window.label), listed)
+    node.partitions_of_feed()[iterator.partition].feed(
+        ListShards(window.table, window.label), told(Shards, reply, listed)
+    )
 
 
 def _nth(window: Window, change: Change) -> int:
@@ -90,16 +86,3 @@ def _nth(window: Window, change: Change) -> int:
 def _go_on(node: "Node", iterator: ShardIterator, records: bytes, reply: Reply, place: Place) -> None:
     following = write(iterator, node.log.genesis(0).log_id, node.clock())
     reply.ok(b'{"Records":[%b],"NextShardIterator":"%b"}' % (records, following.encode()), place)
-
-
-def _view(node: "Node", window: Window) -> TableView:
-    genesis = node.log.genesis(0)
-    return TableView(
-        window.table,
-        window.name,
-        window.key,
-        window.view,
-        arn_of(window),
-        genesis.log_id,
-        genesis.partitions,
-    )

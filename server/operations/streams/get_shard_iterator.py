@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ....materializer.feed import FeedAnswer, FindNumber, ListShards, Number, Shard, Shards
+from ....materializer.feed import FindNumber, ListShards, Number, Shard, Shards
 from ....materializer.fold.feed.windows import Window
 from ....materializer.partition import Place
-from ....model.errors import RequestError, ResourceNotFoundError, TrimmedDataAccessError, ValidationError
+from ....model.errors import ResourceNotFoundError, TrimmedDataAccessError, ValidationError
 from ....streams.feed.shards import read_shard_id, shard_id
 from ...reply import Reply
+from .answers import told
 from .iterators import ShardIterator, write
 from .known import arn_of, stream
 
@@ -33,7 +34,8 @@ def get_shard_iterator(node: "Node", body: dict[str, Any], reply: Reply) -> None
     if holder is None or shard_id(window.label, window.shard_ms, partition, nth) != body["ShardId"]:
         raise _no_shard()
     start = ShardIterator(arn_of(window), partition, nth, 0)
-    holder.feed(ListShards(window.table, window.label), partial(_listed, node, body, window, start, reply))
+    request = ListShards(window.table, window.label)
+    holder.feed(request, told(Shards, reply, partial(_listed, node, body, window, start, reply)))
 
 
 def _check(body: dict[str, Any], now_ms: int) -> None:
@@ -58,13 +60,9 @@ def _listed(
     window: Window,
     start: ShardIterator,
     reply: Reply,
-    answer: FeedAnswer | RequestError,
+    answer: Shards,
     place: Place,
 ) -> None:
-    if isinstance(answer, RequestError):
-        reply.error(answer, place)
-        return
-    assert isinstance(answer, Shards)
     shard = next((shard for shard in answer.shards if shard.nth == start.nth), None)
     if shard is None:
         reply.error(_no_shard(), place)
@@ -76,7 +74,7 @@ def _listed(
     time_ms = round(max(body["Timestamp"], 0) * 1000) if is_timed else _END_OF_TIME_MS
     find = FindNumber(window.table, time_ms, window.label)
     holder = node.partitions_of_feed()[start.partition]
-    holder.feed(find, partial(_found, node, body, shard, start, reply))
+    holder.feed(find, told(Number, reply, partial(_found, node, body, shard, start, reply)))
 
 
 def _found(
@@ -85,13 +83,9 @@ def _found(
     shard: Shard,
     start: ShardIterator,
     reply: Reply,
-    answer: FeedAnswer | RequestError,
+    answer: Number,
     place: Place,
 ) -> None:
-    if isinstance(answer, RequestError):
-        reply.error(answer, place)
-        return
-    assert isinstance(answer, Number)
     end = answer.after if shard.last is None else min(answer.after, shard.last)
     if body["ShardIteratorType"] not in _NUMBERED:
         _give(node, start, max(end, shard.first - 1), reply, place)

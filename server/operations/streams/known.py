@@ -54,9 +54,9 @@ def _readable(node: "Node", windows: Iterable[Window]) -> Iterator[Window]:
     retention_ms = node.settings.stream_retention_ms
     # Of partitions here, whichever is the latest: the catalog alone may have had nothing to write for long.
     now_ms = max(state.log_time for state in node.partitions.states())
+    over_ms = now_ms - retention_ms if retention_ms else 0
     for window in windows:
-        is_gone = retention_ms and window.ended_ms is not None and window.ended_ms + retention_ms < now_ms
-        if window.label and not is_gone:
+        if window.label and not window.is_over(over_ms):
             yield window
 
 

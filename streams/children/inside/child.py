@@ -34,8 +34,18 @@ class Session:
         self._call: Answer | None = None
         self._modules: Modules | None = None
 
-    def answer(self, head: Head, body: bytes) -> Head:
-        """Do what is asked. Whatever the user's code raises is an answer too."""
+    def answer(self, head: Head, body: bytes) -> bytes:
+        """Do what is asked; the frame of the answer. One that is `spent` is this child's last."""
+        answer = self._answer(head, body)
+        if "error" in answer and limits.is_room_taken():
+            answer["spent"] = True
+        try:
+            return encode(answer)
+        except TypeError as error:  # the user's code has its part in it
+            return encode(told(TypeError(f"an answer that is no JSON: {error}")))
+
+    def _answer(self, head: Head, body: bytes) -> Head:
+        """Whatever the user's code raises is an answer too."""
         try:
             match head["do"]:
                 case "load":
@@ -51,7 +61,7 @@ class Session:
         modules = self._importing(head["texts"])
         kind = __import__(_KINDS[head["kind"]], globals(), level=1)
         self._call = kind.load(modules, head, self.say)
-        return {"version": modules.version(), "used": modules.used()}
+        return {"version": modules.version()}
 
     def _declared(self, head: Head) -> Head:
         """What a module declares; one child may be asked for several."""
@@ -85,7 +95,7 @@ def main(arguments: list[str]) -> None:
             head, body = receive(channel)
         except (EOFError, OSError):
             end()
-        channel.sendall(encode(session.answer(head, body)))
+        channel.sendall(session.answer(head, body))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,10 @@ def told(error: BaseException) -> Head:
     """The error in one line, and where it happened without the frames that are not the user's."""
     found = traceback.TracebackException.from_exception(error)
     _leave_out_ours(found)
-    return {"error": line_of(error), "traceback": "".join(found.format())[-_TRACEBACK_MOST:]}
+    return {
+        "error": _legible(line_of(error)),
+        "traceback": _legible("".join(found.format()))[-_TRACEBACK_MOST:],
+    }
 
 
 def line_of(error: BaseException) -> str:
@@ -35,3 +38,8 @@ def _leave_out_ours(found: traceback.TracebackException) -> None:
     for other in (found.__cause__, found.__context__):
         if other is not None:
             _leave_out_ours(other)
+
+
+def _legible(text: str) -> str:
+    """Text that can be written as UTF-8: a name of a file, say, may not be."""
+    return text.encode(errors="backslashreplace").decode()

@@ -62,7 +62,8 @@ class Function:
         try:
             answer = self._run(changes, window) if self._takes_window else self._run(changes)
         except ChangeError as error:
-            return {**told(error), "failed": _place_of(error.change, changes)}
+            failed = {**told(error), "failed": _place_of(error.change, changes)}
+            return failed if window is None else {**failed, "state": window.state}
         if window is None:
             return {}
         return {"state": answer if isinstance(answer, dict) else window.state}

@@ -26,6 +26,16 @@ def set_limits(*, memory_mb: int) -> None:
         _lower(resource.RLIMIT_NPROC, tasks + _MORE_TASKS)
 
 
+def is_room_taken() -> bool:
+    """Whether too little is left that may be started here: others of the same user go on to be started."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    try:
+        tasks = _tasks_of(os.getuid())
+    except OSError:  # no more files can be opened here, which is no better
+        return True
+    return tasks is not None and limit != resource.RLIM_INFINITY and limit - tasks < _MORE_TASKS // 2
+
+
 def _lower(kind: int, limit: int) -> None:
     _, most = resource.getrlimit(kind)
     limit = limit if most == resource.RLIM_INFINITY else min(limit, most)

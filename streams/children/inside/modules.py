@@ -59,13 +59,9 @@ class Modules:
         """Run it."""
         exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102  importing a module is this
 
-    def used(self) -> list[str]:
-        """Those that were imported so far."""
-        return sorted(self._used)
-
     def version(self) -> str:
-        """Tells one state of what was imported from another."""
-        return version_of((name, self._texts[name][1]) for name in self.used())
+        """Tells one state of what was imported so far from another."""
+        return version_of((name, self._texts[name][1]) for name in sorted(self._used))
 
     def find(self, path: str) -> Any:
         """What `module:name` or `module:Class.name` means.

@@ -30,6 +30,10 @@ class CallError(Exception):
     """The request may or may not have arrived; there is no answer to it."""
 
 
+class _SilenceError(CallError):
+    """The connection ended before a byte of the answer came."""
+
+
 @dataclass(slots=True)
 class Answer:
     """What a server said; of its body no more than the beginning."""
@@ -55,12 +59,19 @@ class Exchange:
     async def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
         """Send one request and read its answer; connected where it is not.
 
+        A server may close a connection that it has said would stay, just when the next request comes. That one is sent
+        once more, on a new connection.
+
         Raises:
             CallError: There is no whole answer, or nothing to connect to.
         """
         try:
-            if self._writer is None:
-                await self._connect()
+            if self._writer is not None:
+                try:
+                    return await self._post(headers, body)
+                except _SilenceError:
+                    self.close()
+            await self._connect()
             return await self._post(headers, body)
         except BaseException:
             # Whatever comes next on this connection answers something else.
@@ -107,8 +118,9 @@ class Exchange:
             while not answer.is_over:
                 data = await self._reader.read(_READ)
                 answer.feed(data)
-        except (OSError, asyncio.IncompleteReadError) as error:
-            raise CallError(f"the connection to {self._target.authority} broke: {error}") from None
+        except OSError as error:
+            kind = CallError if answer.size else _SilenceError
+            raise kind(f"the connection to {self._target.authority} broke: {error}") from None
         except httptools.HttpParserError as error:
             raise CallError(f"{self._target.authority} does not speak HTTP: {error}") from None
         if not answer.stays:
@@ -122,26 +134,37 @@ class _Answers:
     Attributes:
         final: The answer, once `is_over`.
         stays: Whether the connection can be used for another request.
+        size: How many bytes came.
     """
 
     def __init__(self) -> None:
         self.final = Answer()
         self.is_over = False
         self.stays = False
+        self.size = 0
         self._answer = Answer()
-        self._size = 0
         self._parser = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes) -> None:
         """Take what has come; nothing is the end of the connection."""
-        self._size += len(data)
+        self.size += len(data)
         if data:
-            self._parser.feed_data(data)
-        if self.is_over or (data and self._size <= MAX_ANSWER):
+            self._parse(data)
+        if self.is_over or (data and self.size <= MAX_ANSWER):
             return
+        if not self.size:
+            raise _SilenceError("the connection ended without an answer")
         if self._answer.status < _FINAL:
             raise CallError("the answer has no end" if data else "the connection ended without an answer")
         self.final, self.is_over = self._answer, True  # what it says is known, and nobody needs the rest
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            if not self.is_over:
+                raise
+            self.stays = False  # behind the answer somebody says what is none: nobody listens any more
 
     def on_message_begin(self) -> None:
         self._answer = Answer()

@@ -105,11 +105,35 @@ def test_letters_are_dropped_once_somebody_said_yes(failed: Shop) -> None:
     assert ["MODIFY x False"] == failed.notes()
 
 
+def test_a_letter_without_a_change_is_shown_and_dropped(failed: Shop) -> None:
+    """Who edits the table itself can make one."""
+    first = lines(failed.run("dlq", "list", "receipts"))[0]["number"]
+    bare = json.dumps({"key": 'receipts Orders {"id":{"S":"x"}}', "number": first})
+    assert 0 == failed.run("item", "put", "receipts.dlq", bare).exit_code
+
+    assert None is lines(failed.run("dlq", "show", "receipts", first))[0]["payload"]["new"]
+    assert 0 == failed.run("dlq", "drop", "receipts", first, "--yes").exit_code
+    assert [] == lines(failed.run("dlq", "list", "receipts"))
+
+
+def test_the_letters_of_a_trigger_that_is_removed_are_in_their_table(failed: Shop) -> None:
+    failed.run("trigger", "remove", "receipts", "--yes")
+
+    for command in ("list", "show", "retry", "drop"):
+        check(
+            failed.run("dlq", command, "receipts", "--yes"),
+            3,
+            "there is no trigger receipts any more; its letters are in the table receipts.dlq: `foldb scan",
+        )
+
+
 def test_mistakes_are_said_in_a_sentence(failed: Shop, tmp_path: Path) -> None:
+    failed.run("trigger", "add", "healthy", "--table", "Orders", "--python", "receipts.py:send")
     (tmp_path / "text").write_text("[1]")
     for arguments, code, says in (
         ("list nope", 3, "`foldb trigger list` names the triggers there are."),
         ("list receipts --limit 0", 2, "--limit"),
+        ("show healthy", 3, "healthy has no letters: nothing was given up"),
         ("show receipts nope", 3, "receipts has no letter nope: `foldb dlq list receipts` prints those"),
         ("edit receipts", 2, "missing argument 'NUMBER|KEY'"),
         ("edit receipts x", 2, "there is no terminal for an editor: say --set or --payload"),

@@ -64,22 +64,86 @@ def test_they_can_be_called_and_nothing_is_remembered(stopped: Path, triggers: P
 
 
 def test_a_function_that_is_no_trigger_yet_can_be_tried(stopped: Path, triggers: Path, quiet: Path) -> None:
-    tried = ("trigger", "test", "receipts.py:send", "--table", "Orders", "--on", "REMOVE")
+    tried = (
+        "trigger", "test", "receipts.py:send", "--table", "Orders", "--on", "REMOVE", "--triggers", str(triggers)
+    )  # fmt: skip
 
     [call] = lines(at(stopped)(*tried))
     assert ["o0"] == [change["keys"]["id"] for change in call["changes"]]
-    [call] = lines(at(stopped)(*tried, "--call", "--triggers", str(triggers)))
+    [call] = lines(at(stopped)(*tried, "--call"))
     assert "handled" == call["verdict"]
     assert ["REMOVE o0 False"] == quiet.read_text().splitlines()
 
 
+def test_what_a_file_declares_of_a_function_counts(stopped: Path, tmp_path: Path) -> None:
+    """What is said on the command line goes before it."""
+    (tmp_path / "paid.py").write_text(
+        "from foldb import trigger\n\n\n"
+        "@trigger('Orders', on='INSERT', when=\"NEW.status = 'PAID'\", batch=2)\n"
+        "def send(changes): ...\n"
+    )
+    (tmp_path / "other.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')  # foldb's trigger\n")
+    tried = ("trigger", "test", "paid.py:send", "--triggers", str(tmp_path))
+
+    calls = lines(at(stopped)(*tried))
+    assert [["o0", "o2"], ["o4"]] == [[change["keys"]["id"] for change in call["changes"]] for call in calls]
+    calls = lines(at(stopped)(*tried, "--batch", "9", "--when", "NEW.line > 0", "--last", "9"))
+    assert [["o1", "o2", "o3", "o4"]] == [[each["keys"]["id"] for each in call["changes"]] for call in calls]
+    assert not (tmp_path / "imported").exists()  # no other file is run for it
+
+    (tmp_path / "paid.py").write_text("import nowhere\nfrom foldb import trigger\n")
+    check(
+        at(stopped)(*tried), 10, "paid.py cannot be imported: ModuleNotFoundError: No module named 'nowhere'"
+    )
+
+
+def test_where_nothing_is_chosen_a_trigger_can_be_explained(
+    stopped: Path, triggers: Path, quiet: Path
+) -> None:
+    none = ("--when", "NEW.line > 99")
+
+    said = at(stopped)("trigger", "test", "receipts", *none).stderr
+    assert "no change is chosen: `foldb trigger explain receipts` says why\n" == said
+    said = at(stopped)("trigger", "test", "receipts.py:send", "--triggers", str(triggers), *none).stderr
+    assert "no change is chosen\n" == said
+
+
+def test_a_call_neither_writes_files_nor_signs_with_what_a_server_hides(folder: Path, tmp_path: Path) -> None:
+    """A server shows its secrets to nobody; what is shown in their place must not be sent."""
+    secret = "whsec_" + "c2VjcmV0" * 4
+    (tmp_path / "event").write_text('{"table": "Orders", "new": {"id": "a"}}')
+    called = ("--call", "--event", str(tmp_path / "event"))
+    with foldb.serve(folder, fsync="never", webhooks=("127.0.0.1",)) as server:
+        cli = at(server.endpoint_url)
+        cli("table", "create", "Orders", "id:S")
+        for name, *sink in (
+            ("signed", "--webhook", "http://127.0.0.1:1", "--sink", f'{{"Secrets": ["{secret}"]}}'),
+            ("lake", "--file", "orders"),
+        ):
+            added = cli("trigger", "add", name, "--table", "Orders", *sink)
+            assert 0 == added.exit_code, added.output
+
+        check(
+            cli("trigger", "test", "signed", *called),
+            2,
+            "a server tells nobody the Secrets of signed: stop it, and name its folder with --db",
+        )
+        check(cli("trigger", "test", "lake", *called), 2, "--call writes no files: without it, what would be")
+
+    stopped = at(folder)("trigger", "test", "signed", *called, "--webhooks", "127.0.0.1")
+    assert "failed" == json.loads(stopped.stdout)["verdict"]  # nobody listens there: it was tried
+
+
 def test_a_handler_is_shown_the_event_that_it_gets(stopped: Path, triggers: Path, quiet: Path) -> None:
-    tried = ("trigger", "test", "receipts.py:lambda_handler", "--lambda", "--table", "Orders", "--batch", "4")
+    tried = (
+        "trigger", "test", "receipts.py:lambda_handler", "--lambda", "--table", "Orders", "--batch", "4",
+        "--triggers", str(triggers),
+    )  # fmt: skip
 
     first, second = lines(at(stopped)(*tried))
     assert (4, 2) == (len(first["event"]["Records"]), len(second["event"]["Records"]))
     assert {"id": {"S": "o0"}, "line": {"N": "0"}} == first["event"]["Records"][0]["dynamodb"]["Keys"]
-    lines(at(stopped)(*tried, "--call", "--triggers", str(triggers)))
+    lines(at(stopped)(*tried, "--call"))
     assert ["4 records", "2 records"] == quiet.read_text().splitlines()
 
 
@@ -94,7 +158,7 @@ def test_a_call_that_fails_says_how(stopped: Path, triggers: Path, tmp_path: Pat
     call = json.loads(result.stdout)
     assert ("failed", "ValueError: no such customer") == (call["verdict"], call["error"])
     assert "receipts.py" in call["traceback"]
-    assert result.stderr.endswith("foldb: 1 of 1 call failed\n")
+    assert result.stderr.endswith("foldb: 1 of 1 calls failed\n")
 
 
 @pytest.mark.parametrize(
@@ -167,20 +231,15 @@ def test_a_served_database_is_asked(shop: Shop, quiet: Path) -> None:
     assert [] == shop.notes()
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("{", "is not JSON"),
-        ("7", "holds no change: one has `new`, `old` or both"),
-        ('{"table": "Orders"}', "holds no change"),
-        ('{"table": "Orders", "new": {"id": "a"}}', "a change of Orders has no `keys`"),
-        ('{"table": "Orders", "new": {"id": "a", "line": 1}, "time": "noon"}', "`noon` is no time such as"),
-        ("\n", "is not JSON"),
-    ],
-)
-def test_a_file_that_holds_no_change_is_refused(stopped: Path, tmp_path: Path, text: str, says: str) -> None:
-    (tmp_path / "event").write_text(text)
-    check(at(stopped)("trigger", "test", "receipts", "--event", str(tmp_path / "event")), 2, says)
+def test_what_was_changed_before_anybody_watched_is_found_in_the_log(shop: Shop, quiet: Path) -> None:
+    shop.put('{"id": "a", "n": 1}', '{"id": "b", "n": 2}')
+    shop.run("trigger", "add", "late", "--table", "Orders", "--python", "receipts.py:send")
+    shop.put('{"id": "c", "n": 3}')
+
+    explained = lines(shop.run("trigger", "explain", "late"))
+    assert ["a", "b", "c"] == [each["keys"]["id"] for each in explained]
+    [call] = lines(shop.run("trigger", "test", "late", "--last", "2"))
+    assert ["b", "c"] == [change["keys"]["id"] for change in call["changes"]]
 
 
 @pytest.mark.parametrize(
@@ -188,11 +247,13 @@ def test_a_file_that_holds_no_change_is_refused(stopped: Path, tmp_path: Path, t
     [
         ("test nope", 3, "there is no trigger nope in"),
         ("explain nope", 3, "there is no trigger nope in"),
-        ("test receipts --when (", 2, "Invalid"),
+        ("test receipts --when (", 2, "--when (: Syntax error"),
+        ("test receipts --when Total>100", 2, "write NEW.Total or OLD.Total"),
         ("test receipts --pattern {", 2, "--pattern is not JSON"),
         ("test receipts --table Nope", 3, "there was never a table Nope in this log"),
         ("test receipts --call --triggers /nowhere", 10, "it cannot be called"),
-        ("test nothing.py:send --table Orders --call --last 1", 10, "it cannot be called"),
+        ("test nothing.py:send --table Orders --last 1", 2, "there is no nothing.py in /"),
+        ("explain receipts -c 1", 2, "-c is for --from; without it, --last says how many"),
     ],
 )
 def test_mistakes_are_said_in_a_sentence(

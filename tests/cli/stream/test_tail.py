@@ -54,7 +54,10 @@ def test_each_change_is_there_once_and_in_order(orders: Foldb) -> None:
     [
         (["--from", "horizon"], ALL),
         (["--from", "start", "--table", "Orders"], ALL),
+        (["Orders"], ALL),
+        (["Notes", "--table", "Orders", "--from", "start"], [*ALL, "INSERT n"]),
         (["--from", "-1h"], ALL),
+        (["--from", "-100000d"], ALL),
         (["--from", "2020-01-01", "-c", "2"], ALL[:2]),
         (["--from", "2020-01-01T00:00:00Z", "--count", "1"], ALL[:1]),
         (["--from", "9999-01-01"], []),
@@ -101,8 +104,35 @@ def test_a_line_holds_the_fields_that_its_format_names(orders: Foldb) -> None:
     assert change == json.loads(orders("stream", "tail", "--on", "MODIFY", "--format", "%j").stdout)
 
 
+def test_a_field_ends_where_its_word_ends(folder: Path) -> None:
+    with foldb.serve(folder, fsync="never") as server:
+        cli = at(server.endpoint_url)
+        cli("table", "create", "Orders", "id:S", "--stream")
+        cli("item", "put", "Orders", '{"id": "o", "a-b": 1, "a": 2}')
+
+        told = cli("stream", "tail", "--format", "%op:%t,%k-%d %new.a-b %new.a->%%t")
+        assert "INSERT:Orders,o-0 1 2->%t\n" == told.stdout
+
+
+def test_items_that_are_only_found_are_counted_too(orders: Foldb) -> None:
+    [counts] = lines(orders("stream", "stats", "--from", "snapshot"))
+
+    assert (4, 4, 0) == (counts["changes"], counts["READ"], counts["INSERT"])
+
+
 def test_a_table_that_the_feed_does_not_keep_is_read_from_the_log(orders: Foldb) -> None:
     assert ["INSERT n"] == what(orders, "--table", "Notes")
+
+
+def test_a_table_that_is_gone_is_read_from_the_log(folder: Path, url: str) -> None:
+    cli = at(url)
+    cli("table", "create", "Gone", "id:S", "--stream")
+    cli("item", "put", "Gone", '{"id": "x"}')
+    cli("table", "delete", "Gone", "--yes")
+
+    for db in (url, folder):
+        assert ["INSERT x"] == what(at(db), "--table", "Gone", "--from", "start")
+        check(at(db)("stream", "tail", "--table", "Nope"), 3, "there was never a table Nope in this log")
 
 
 def test_a_folder_that_nobody_serves_is_read_from_its_log(folder: Path) -> None:
@@ -124,6 +154,9 @@ def test_a_folder_that_nobody_serves_is_read_from_its_log(folder: Path) -> None:
 def test_without_a_stream_there_is_nothing_to_read(url: str) -> None:
     for begin in ("horizon", "start", "end", "-1h"):
         assert [] == what(at(url), "--from", begin)
+    assert [] == what(at(url), "--from", "snapshot")
+    nothing = at(url)("stream", "tail")
+    assert "0 changes · no table has a stream or a trigger: name one with --table\n" == nothing.stderr
     assert [] == lines(at(url)("stream", "list"))
     assert [] == lines(at(url)("stream", "stats"))
 
@@ -165,6 +198,21 @@ def test_a_snapshot_is_every_item_as_it_is(folder: Path, orders: Foldb) -> None:
     assert ["READ o0", "READ o1", "READ o3", "READ o4"] == sorted(
         what(orders, "--table", "Orders", "--from", "snapshot")
     )
+
+
+def test_a_snapshot_of_all_is_of_the_tables_whose_changes_are_kept(orders: Foldb) -> None:
+    """Not of every table: of some nobody wants the changes, as of those that hold letters."""
+    assert ["READ o0", "READ o1", "READ o3", "READ o4"] == sorted(what(orders, "--from", "snapshot"))
+
+
+def test_who_follows_where_nothing_is_kept_is_told_so(url: str) -> None:
+    tail = heeding_interrupts(str(FOLDB), "stream", "tail", "-f", "--db", url)
+    with subprocess.Popen(tail, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("no table has a stream or a trigger: name one")
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert (130, "foldb: interrupted\n") == (process.returncode, said)
 
 
 def test_partitions_are_read_as_one_in_the_order_of_log_time() -> None:
@@ -283,15 +331,22 @@ def test_a_terminal_gets_a_coloured_line_a_change_and_none_of_what_items_would_h
         ("-c 0", 2, "-c"),
         ("-c many", 2, "-c"),
         ("-f -e", 2, "-e stops at the end and -f goes on: say one of them"),
+        ("-f -o json", 2, "-f needs -o jsonl or raw: json is written when all is there, which is never"),
+        ("-f -o csv", 2, "-f needs -o jsonl or raw: csv is written"),
+        ("-f -o table", 2, "-f needs -o jsonl or raw: table is written"),
+        ("--format %total", 2, "--format: `%total` is no field; there are"),
+        ("--format %name", 2, "--format: `%name` is no field; there are"),
         ("--format %z", 2, "--format: `%z` is no field; there are"),
         ("--on CREATE", 2, "--on CREATE: an event is one of INSERT, MODIFY, REMOVE, READ"),
-        ("--when (", 7, "Invalid"),
-        ("--when PRICE>1", 7, "OLD and NEW"),
+        ("--when (", 2, '--when (: Syntax error; token: "<EOF>"'),
+        ("--when PRICE>1", 2, "--when PRICE>1: write NEW.PRICE or OLD.PRICE, and strings in quotes"),
+        ("--when NEW.state=PAID", 2, "write NEW.PAID or OLD.PAID, and strings in quotes"),
+        ("--when size(Total)>1", 2, "write NEW.Total or OLD.Total, and strings in quotes"),
         ("--pattern {", 2, "--pattern is not JSON"),
         ("--pattern []", 2, "--pattern []: a pattern is a JSON object"),
         ('--pattern {"a":1}', 7, "attern"),
         ("--name #n=a", 2, "--name and --value are for --when, which is not there"),
-        ("--table Nope", 3, "`foldb table list` names the tables there are."),
+        ("--table Nope", 3, "there was never a table Nope in this log"),
         ("--db http://127.0.0.1:1", 8, "cannot reach http://127.0.0.1:1. Start a server with `foldb serve`"),
         ("--db /nowhere/data", 8, "there is no database in /nowhere/data."),
     ],
@@ -303,9 +358,9 @@ def test_mistakes_are_said_in_a_sentence(orders: Foldb, arguments: str, code: in
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("--when (", "Invalid"),
+        ("--when (", "Syntax error"),
         ('--pattern {"a":1}', "attern"),
-        ("--from @7:3", "`7:3` is no position of this log"),
+        ("--from @7:3", "`7:3` is no position of this log, which has 1 partition: write"),
     ],
 )
 def test_mistakes_are_said_of_a_folder_too(folder: Path, arguments: str, says: str) -> None:

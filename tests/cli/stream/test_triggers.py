@@ -43,6 +43,23 @@ def test_only_chosen_changes_are_delivered_in_batches(shop: Shop) -> None:
     assert ["MODIFY o1 False"] == shop.notes()
 
 
+def test_what_was_limited_has_no_limit_again(shop: Shop) -> None:
+    shop.run("trigger", "add", "receipts", *SEND, "--window", "5s", "--max-age", "1h", "--tumbling", "1m")
+    changed = shop.run(
+        "trigger", "add", "receipts", "--replace", "--window", "0s", "--max-age", "never", "--tumbling", "0s",
+        "--backoff", "0s..1s", "--table", "Orders",
+    )  # fmt: skip
+    assert 0 == changed.exit_code, changed.output
+
+    settings = one(shop, "trigger", "show", "receipts")["Settings"]
+    assert (0, -1, 0) == (
+        settings["MaximumBatchingWindowInSeconds"],
+        settings["MaximumRecordAgeInSeconds"],
+        settings["TumblingWindowInSeconds"],
+    )
+    assert {"First": 0, "Most": 1} == settings["Backoff"]
+
+
 def test_every_option_is_a_setting(shop: Shop) -> None:
     shop.run(
         "trigger", "add", "receipts", *SEND, "--batch", "7", "--window", "250ms", "--workers", "4", "--retries", "5",
@@ -92,11 +109,19 @@ def test_a_paused_trigger_goes_on_where_it_was(shop: Shop) -> None:
 
     assert 1 == one(shop, "trigger", "lag", "receipts")["changes"]
     waited = shop.run("wait", "--triggers", "--timeout", "5")
-    check(waited, 8, "receipts is PAUSED, 1 changes behind. `foldb trigger list` tells more.")
+    check(waited, 8, "receipts is PAUSED, 1 change behind. `foldb trigger list` tells more.")
     assert "ACTIVE" == one(shop, "trigger", "resume", "receipts")["status"]
     shop.settle()
     assert ["INSERT b False"] == shop.notes()
     assert 0 == one(shop, "trigger", "lag")["changes"]
+
+
+def test_who_waits_for_no_time_only_looks(shop: Shop) -> None:
+    shop.run("trigger", "add", "receipts", *SEND)
+    shop.put('{"id": "a"}')
+
+    looked = shop.run("wait", "--triggers", "--timeout", "0")
+    assert (0, "every trigger has handled what was written\n") == (looked.exit_code, looked.stderr)
 
 
 def test_a_trigger_is_set_to_another_place_once_somebody_said_yes(shop: Shop) -> None:
@@ -135,6 +160,30 @@ def test_a_replay_is_counted_before_anybody_is_called(shop: Shop) -> None:
     shop.run(*replay, "--key", "b", "--yes", "--no-wait")
     shop.settle()
     assert ["INSERT b True"] == shop.notes()
+
+
+def test_a_replay_ends_where_it_is_told_to(shop: Shop) -> None:
+    """The change at a position, or with a number, is the last."""
+    shop.run("trigger", "add", "receipts", *SEND)
+    shop.put('{"id": "a"}', '{"id": "b"}', '{"id": "c"}')
+    second = lines(shop.run("stream", "tail", "--table", "Orders"))[1]
+
+    for end in (f"@{second['position']}", second["number"], f"0:{second['number']}"):
+        counted = one(shop, "trigger", "replay", "receipts", "--from", "start", "--to", end, "--dry-run")
+        assert 2 == counted["changes"], end
+
+
+def test_a_replay_that_gives_something_up_is_partly_done(shop: Shop) -> None:
+    shop.run("trigger", "add", "receipts", *SEND, "--retries", "0", "--backoff", "1ms..1ms")
+    shop.put('{"id": "a", "bad": true}', '{"id": "b"}')
+
+    result = shop.run("trigger", "replay", "receipts", "--from", "horizon", "--yes")
+    assert 10 == result.exit_code
+    begun = json.loads(result.stdout)
+    assert ("done", 1) == (begun["status"], begun["dead"])
+    assert result.stderr.endswith(
+        f"foldb: 1 letter: `foldb dlq show {begun['replay']}` says what could not be delivered\n"
+    )
 
 
 def test_a_removed_trigger_is_called_no_more(shop: Shop) -> None:
@@ -198,7 +247,7 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
         (
             "add Orders --sink @/nowhere/sink",
             2,
-            "--sink: cannot read /nowhere/sink: No such file or directory",
+            "cannot read /nowhere/sink: No such file or directory. Write --sink",
         ),
         ('add Orders --sink {"Kind":"pigeon"}', 7, "Sink.Kind must be one of"),
         ("add Orders --run ./notify.sh --policy hope", 2, "--policy hope: one of isolate, batch, block"),
@@ -206,7 +255,7 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
         (
             "add Orders --run ./notify.sh --backoff 1s",
             2,
-            "--backoff 1s: write the first and the longest pause",
+            "--backoff: `1s` is not written as the first and the longest pause, like 1s..60s",
         ),
         ("add Orders --run ./notify.sh --backoff 9s..1s", 7, "Backoff.First must not be above Backoff.Most"),
         ("add Orders --run ./notify.sh --batch 0", 2, "--batch"),
@@ -219,13 +268,24 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
         ),
         ("add Orders --run ./notify.sh --from whenever", 2, "--from whenever: write start, horizon, end"),
         ("add Orders --run ./notify.sh --on CREATE", 2, "an event is one of INSERT, MODIFY, REMOVE, READ"),
-        ("add Orders --run ./notify.sh --when (", 7, "Invalid"),
+        ("add Orders --run ./notify.sh --when (", 2, "--when (: Syntax error"),
+        ("add Orders --run ./notify.sh --when Total>100", 2, "write NEW.Total or OLD.Total"),
         ("add Orders --run ./notify.sh --pattern {", 2, "--pattern is not JSON"),
         ('add Orders --run ./notify.sh --pattern {"a":1}', 7, "Invalid filter pattern definition"),
         ("add Nope --run ./notify.sh", 3, "`foldb table list` names the tables there are."),
         ("add a/b --table Orders --run ./notify.sh", 7, "the name of a subscription is"),
-        ("add receipts --table Orders --run ./notify.sh", 7, "Subscription already exists: receipts"),
+        (
+            "add receipts --table Orders --run ./notify.sh",
+            7,
+            "Subscription already exists: receipts. Change it with",
+        ),
         ("add receipts --replace", 2, "nothing to change: see `foldb trigger add --help`"),
+        (
+            "add receipts --replace --from start",
+            2,
+            "--from: `foldb trigger reset receipts --from start` sets it to another place",
+        ),
+        ("add receipts --replace --table Other", 7, "TableNames cannot be changed. Remove it with"),
         ("add nope --replace --batch 1", 3, "`foldb trigger list` names the triggers there are."),
         ("add Orders --webhook ftp://example.com", 7, "Url"),
         ("show nope", 3, "`foldb trigger list` names the triggers there are."),
@@ -237,7 +297,8 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
         ("reset receipts", 2, "missing option '--from'"),
         ("replay nope --from start", 3, "`foldb trigger list` names the triggers there are."),
         ("replay receipts --from end", 2, "--from end: a replay begins in the past"),
-        ("replay receipts --from start --to end", 2, "--to end: write"),
+        ("replay receipts --from start --to end", 2, "--to end: write -1h, a time such as"),
+        ("replay receipts --from start --to @x", 2, "@ and a position, or a sequence number"),
         ("replay receipts --from start --key {", 2, "--key is not JSON"),
         ("test nope", 3, "`foldb trigger list` names the triggers there are."),
         ("test receipts --last 0", 2, "--last"),
@@ -276,7 +337,17 @@ def test_a_command_on_a_folder_that_nobody_serves_calls_nobody(folder: Path, tri
         shop.notes()
 
     cli = at(folder)
+    check(cli("wait", "--triggers"), 8, "receipts is PAUSED, 1 change behind.")
     assert "ACTIVE" == lines(cli("trigger", "resume", "receipts"))[0]["status"]
+    nobody = (
+        f"nobody serves {folder}, so no trigger is called: receipts is 1 change behind. `foldb serve --db"
+    )
+    check(cli("wait", "--triggers"), 8, nobody)
+    check(cli("trigger", "pause", "receipts", "--drain"), 8, nobody)
+    check(
+        cli("trigger", "replay", "receipts", "--from", "start", "--yes"), 8, f"nobody serves {folder}, so no"
+    )
+    assert 0 == cli("trigger", "replay", "receipts", "--from", "start", "--dry-run").exit_code
     assert 0 == cli("item", "put", "Orders", '{"id": "b"}').exit_code
     assert [] == shop.notes()
     assert 2 == lines(cli("trigger", "list"))[0]["behind"]

@@ -11,6 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from tests.served import served
+from tests.subscribed import operate, until
 from tests.tables import table_request
 
 ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/cars"
@@ -172,6 +173,29 @@ def test_settings_that_say_nothing_new_are_refused(client: Any, table: str) -> N
     assert message(caught) == (
         "Stream cannot be disabled using EnableKinesisStreamingConfiguration parameters"
     )
+
+
+def test_destinations_go_with_their_table(client: Any, table: str, folder: Path) -> None:
+    """One that is disabled at once, one that is not when all is sent."""
+    for stream in (OTHER, ARN):
+        client.enable_kinesis_streaming_destination(TableName=table, StreamArn=stream)
+        if stream == OTHER:
+            client.disable_kinesis_streaming_destination(TableName=table, StreamArn=stream)
+    url = client.meta.endpoint_url
+    assert 2 == len(of_table(url, table))
+    client.put_item(TableName=table, Item={"pk": {"S": "last"}})
+    client.delete_table(TableName=table)
+
+    until(lambda: not of_table(url, table))
+    assert "last" in [
+        each["dynamodb"]["Keys"]["pk"]["S"] for each in sent(folder, "cars", 1) if each["tableName"] == table
+    ]
+
+
+def of_table(url: str, table: str) -> list[Any]:
+    """The subscriptions that the destinations of a table are."""
+    subscriptions = operate(url, "ListSubscriptions")["Subscriptions"]
+    return [each for each in subscriptions if each["TableNames"] == [table]]
 
 
 def test_a_table_that_is_not_there_has_none(client: Any) -> None:

@@ -107,3 +107,25 @@ def test_what_is_older_than_a_day_is_trimmed(connect: Connect, connect_streams: 
                 SequenceNumber=first["dynamodb"]["SequenceNumber"],
             )
         assert "TrimmedDataAccessException" == code_of(caught)
+
+
+def test_an_iterator_that_stands_where_changes_were_trimmed_does_not_pass_over_them(
+    connect: Connect, connect_streams: Connect
+) -> None:
+    clock = Clock()
+    with clocked(None, clock, stream_retention_ms=60_000) as endpoint:
+        client, streams = connect(endpoint).meta.client, connect_streams(endpoint)
+        arn = create(client)
+        client.put_item(TableName="Cars", Item={"pk": "read"})
+        client.put_item(TableName="Cars", Item={"pk": "missed"})
+        (shard,) = shards(streams, arn)
+        begun = iterator(streams, arn, shard["ShardId"])
+        standing = streams.get_records(ShardIterator=begun, Limit=1)["NextShardIterator"]
+        for n in range(10):
+            clock.move(60_000)
+            client.put_item(TableName="Cars", Item={"pk": str(n)})
+        with pytest.raises(ClientError) as caught:
+            streams.get_records(ShardIterator=standing)
+
+        assert "TrimmedDataAccessException" == code_of(caught)
+        assert read(streams, begun)[0], "from the oldest on is from whatever is the oldest now"

@@ -184,8 +184,18 @@ def test_a_key_that_is_stuck_holds_up_nobody_in_another_lane(database: Database,
     assert 41 == len(function.notes())
 
 
-def test_settings_that_do_not_exist_are_refused_in_words(database: Database, table: Any) -> None:
-    request = {"Name": "wrong", "TableNames": [table.name], "Sink": database.function(SIZES).sink, "Batch": 1}
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"Batch": 1}, "a subscription has no setting Batch"),
+        ({"TimeoutSeconds": 0}, "TimeoutSeconds must be above 0"),
+        ({"Name": ".."}, "a dot is not its first"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_in_words(
+    database: Database, table: Any, given: dict[str, Any], said: str
+) -> None:
+    request = {"Name": "wrong", "TableNames": [table.name], "Sink": database.function(SIZES).sink, **given}
     answer = ask(database.url, "Foldb_20261121.CreateSubscription", request)
 
-    assert (400, True) == (answer.status, "a subscription has no setting Batch" in answer.body["message"])
+    assert (400, True) == (answer.status, said in answer.body["message"])

@@ -2,9 +2,11 @@
 
 import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from tests.raw import send
 from tests.spec.feed.database import Database, connected, until_gone
 from tests.subscribed import until
 
+ROOT = Path(__file__).parents[3]
 KEYS = "def handle(change): note(change.keys['pk'], change.replay)"
 
 
@@ -84,8 +87,35 @@ def test_figures_tell_how_a_trigger_does(database: Database, table: Any) -> None
     assert figures["FailedCalls"] >= 1
     assert figures["CallMilliseconds"]["P95"] > 0
     assert figures["ChangesPerSecond"] > 0
-    mine = [line for line in metrics.splitlines() if name in line]
-    assert any("letters" in line or "dead" in line for line in mine), metrics
+    assert f'foldb_subscription_dead_letters_total{{subscription="{name}"}} 1.0' in metrics.splitlines()
+    assert f'foldb_dead_letters{{table="{name}.dlq"}} 1.0' in metrics.splitlines()
+
+
+@pytest.mark.spec("T8", "T12")
+def test_every_figure_that_an_alarm_goes_by_is_told(open_database: Callable[..., Any]) -> None:
+    with open_database("--memory-limit", "1000") as database:
+        name = database.subscribe(database.table(), database.function(KEYS).sink)
+        check_alarms(database)
+        database.operate("PauseSubscription", Name=name)
+        figures = figures_of(database)
+        assert f'foldb_subscription_status{{status="PAUSED",subscription="{name}"}} 1.0' in figures
+        assert f'foldb_subscription_lag_changes{{partition="0",subscription="{name}"}} 0.0' in figures
+
+
+def check_alarms(database: Database) -> None:
+    until(lambda: "foldb_subscription_lag_seconds{" in figures_of(database))
+
+    rules = (ROOT / "compose" / "alerts.yaml").read_text()
+    expressions = re.findall(r"expr: (.*)", rules)
+    named = {name for expression in expressions for name in re.findall(r"foldb_[a-z_]+", expression)}
+    assert len(named) >= len(expressions) > 3
+    assert set() == {
+        name for name in named if f"# TYPE {name.removesuffix('_total')}" not in figures_of(database)
+    }
+
+
+def figures_of(database: Database) -> str:
+    return send(database.url, "GET", "/metrics", None, {}).data.decode()
 
 
 @pytest.mark.spec("F26")
@@ -159,6 +189,8 @@ def test_a_replay_says_first_how_many_calls_it_makes_and_marks_them(database: Da
     function.wait(count + 2)
     until(lambda: database.describe(replay["Replay"])["Status"] == "STOPPED")
     assert [["3", True]] * 2 == function.notes()[count:]
+    tables = database.client.list_tables()["TableNames"]
+    assert not [each for each in tables if ".replay-" in each], "no letter, no table of letters"
 
 
 @pytest.mark.spec("F25", "T9")
@@ -291,7 +323,7 @@ def test_what_matches_and_what_does_not_is_explained(database: Database, table: 
     table.put_item(Item={"pk": "small", "amount": 10})
     table.put_item(Item={"pk": "large", "amount": 500})
     database.settle()
-    said = database.cli("trigger", "explain", name, "-c", "2", "-o", "jsonl")
+    said = database.cli("trigger", "explain", name, "--last", "2", "-o", "jsonl")
 
     assert ["large"] == [pk for pk, _ in function.notes()]
     small, large = map(json.loads, said.splitlines())

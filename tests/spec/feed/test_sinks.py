@@ -1,14 +1,16 @@
-"""What is not Python: commands, webhooks, topics of Kafka, and files."""
+"""What is not Python: commands, webhooks, topics of Kafka, files, and SQL."""
 
 import base64
 import hashlib
 import hmac
 import json
+import sqlite3
 import stat
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -278,3 +280,56 @@ def test_a_folder_gets_files_whose_names_are_written_once(
 
     assert sorted(f"{n}" for n in range(30)) == sorted(row["keys"]["pk"]["S"] for row in rows)
     assert len(files) == len({path.name for path in files})
+
+
+@pytest.mark.spec("F8", "S92")
+def test_items_of_a_snapshot_stand_where_it_was_taken_and_of_the_next_one_they_are_others(
+    open_database: Callable[..., Any], tmp_path: Path
+) -> None:
+    with open_database() as database:
+        table = database.table()
+        for version in (1, 2):
+            table.put_item(Item={"pk": "a", "version": version})
+            lake = {"Kind": "file", "Folder": "lake", "Format": "jsonl"}
+            name = database.subscribe(table, lake, Start={"At": "SNAPSHOT"})
+            database.settle()
+            database.operate("RemoveSubscription", Name=name)
+        put, again = database.changes(table, 2)
+    rows = [
+        json.loads(line)
+        for path in tmp_path.rglob("*.jsonl")
+        if "lake" in path.parts
+        for line in path.read_text().splitlines()
+    ]
+
+    first, second = sorted(rows, key=lambda row: int(row["number"]))
+    assert ["READ", "READ"] == [first["op"], second["op"]]
+    assert ["1", "2"] == [row["new"]["version"]["N"] for row in (first, second)]
+    assert int(put["number"]) < int(first["number"]) < int(again["number"]) < int(second["number"])
+    assert int(put["position"].partition(".")[0]) <= int(first["position"])
+
+
+@pytest.mark.spec("T5")
+def test_a_file_of_sqlite_has_the_items_that_the_table_has(
+    open_database: Callable[..., Any], tmp_path: Path
+) -> None:
+    with open_database() as database:
+        table = database.table()
+        for n in range(60):
+            if n == 20:
+                sink = {"Kind": "sqlite", "Database": "shop"}
+                database.subscribe(
+                    table, sink, Start={"At": "SNAPSHOT"}, ParallelizationFactor=3, BatchSize=7
+                )
+            if n % 4 == 3:
+                table.delete_item(Key={"pk": f"{n % 11}"})
+            else:
+                table.put_item(Item={"pk": f"{n % 11}", "n": n})
+        database.settle()
+        items = {item["pk"]: int(item["n"]) for item in table.scan()["Items"]}
+    [path] = tmp_path.rglob("shop.db")
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(f"""SELECT pk, json_extract(item, '$.n') FROM "{table.name}" """).fetchall()
+
+    assert items == dict(rows)
+    assert len(items) == len(rows)

@@ -153,6 +153,7 @@ def test_a_setting_is_written_as_people_write_it(given: dict[str, Any], made: di
         {"start": "yesterday"},
         {"start": datetime(2026, 11, 20)},
         {"when": "NEW.a = :v", "values": {":v": 1.5}},
+        {"name": 5},
     ],
 )
 def test_what_is_no_setting_is_refused_where_it_is_written(given: dict[str, Any]) -> None:

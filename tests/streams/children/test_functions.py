@@ -2,16 +2,19 @@
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from foldb import Change, ChangeError, Tx
 from foldb.materializer.fold.outcomes import Tx as FoldedTx
 from foldb.streams.children.change import read_changes
+from foldb.streams.formats.delivery import Delivery
 from foldb.streams.formats.plain import plain
-from foldb.streams.sinks.sink import Failed, Handled, Partly, Window
+from foldb.streams.sinks.sink import Failed, Handled, Partly, Sink, Verdict, Window
 from tests.streams.children.working import Folder, function
 from tests.streams.deliveries import delivery, numbered, order
+from tests.streams.sinks.surroundings import batch
 
 WRITE = """
 import os
@@ -22,6 +25,10 @@ def write(text):
     with Path(os.environ["OUT"]).open("a") as file:
         file.write(text)
 """
+
+
+async def twice(sink: Sink, changes: list[Delivery], **about: Any) -> list[Verdict]:
+    return [await sink.deliver(batch(changes, **about)) for _ in range(2)]
 
 
 def test_a_change_holds_plain_values_as_boto3_gives_them() -> None:
@@ -153,12 +160,7 @@ def test_sys_exit_in_a_function_is_a_failure_and_not_the_end_of_its_process(fold
         + "import sys\ndef f(changes: list[Change]):\n    write(str(os.getpid()) + ' ')\n    sys.exit(0)",
     )
 
-    async def twice(sink):  # type: ignore[no-untyped-def]
-        from tests.streams.sinks.surroundings import batch
-
-        return [await sink.deliver(batch(numbered(1))) for _ in range(2)]
-
-    verdicts = folder.using(function("f"), twice)
+    verdicts = folder.using(function("f"), lambda sink: twice(sink, numbered(1)))
 
     assert [type(verdict) for verdict in verdicts] == [Failed, Failed]
     assert len(set(folder.out.split())) == 1
@@ -185,12 +187,70 @@ def test_a_function_with_a_window_keeps_its_state(folder: Folder) -> None:
     )
 
 
+def test_a_window_keeps_the_state_that_the_changes_before_a_failed_one_have_made(folder: Folder) -> None:
+    folder.write(
+        "app.py",
+        """
+        from foldb import Change, ChangeError, Window
+
+        def f(changes: list[Change], window: Window):
+            for change in changes:
+                if change.new["order"] == 3:
+                    raise ChangeError(change, "no")
+                window.state["n"] = window.state.get("n", 0) + 1
+        """,
+    )
+    changes = numbered(4)
+    window = Window(start_ms=60_000, end_ms=120_000, state={"n": 4}, is_final=False)
+
+    verdict = folder.deliver(function("f"), changes, about={"window": window})
+
+    assert isinstance(verdict, Partly)
+    assert (verdict.number, verdict.state) == (changes[2].change.sequence_number, {"n": 6})
+
+
+def test_an_error_that_is_no_unicode_marks_its_change_and_does_not_end_the_process(folder: Folder) -> None:
+    folder.write(
+        "app.py",
+        WRITE + "def f(change):\n    write(f'{os.getpid()} ')\n"
+        "    if change.new['order'] == 2:\n        raise ValueError(os.fsdecode(b'caf\\xe9'))\n",
+    )
+    changes = numbered(3)
+
+    verdicts = folder.using(function("f"), lambda sink: twice(sink, changes))
+
+    for verdict in verdicts:
+        assert isinstance(verdict, Partly)
+        assert verdict.number == changes[1].change.sequence_number
+        assert verdict.error == "ValueError: caf\\udce9"
+        assert verdict.traceback is not None
+        assert verdict.traceback.endswith("ValueError: caf\\udce9\n")
+    assert len(set(folder.out.split())) == 1
+
+
+@pytest.mark.parametrize("state", ["Decimal(1)", "1 << 64"])
+def test_a_state_that_is_no_json_fails_its_batch_and_does_not_end_the_process(
+    folder: Folder, state: str
+) -> None:
+    folder.write(
+        "app.py",
+        WRITE + "from decimal import Decimal\ndef f(changes: list[Change], window: Window):\n"
+        f"    write(f'{{os.getpid()}} ')\n    window.state['n'] = {state}\n",
+    )
+    window = Window(start_ms=60_000, end_ms=120_000, state={}, is_final=False)
+
+    verdicts = folder.using(function("f"), lambda sink: twice(sink, numbered(1), window=window))
+
+    for verdict in verdicts:
+        assert isinstance(verdict, Failed)
+        assert verdict.error.startswith("TypeError: an answer that is no JSON: ")
+    assert len(set(folder.out.split())) == 1
+
+
 def test_lanes_have_processes_of_their_own(folder: Folder) -> None:
     folder.write("app.py", WRITE + "def f(change):\n    write(f'{os.getpid()} ')")
 
-    async def two_lanes(sink):  # type: ignore[no-untyped-def]
-        from tests.streams.sinks.surroundings import batch
-
+    async def two_lanes(sink: Sink) -> None:
         for lane in (0, 1, 0, 1):
             assert await sink.deliver(batch(numbered(1), lane=lane)) == Handled()
 

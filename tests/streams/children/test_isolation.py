@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from foldb.streams.sinks import module_of
 from foldb.streams.sinks.sink import Failed, Handled, Partly, Sink, Verdict
 from tests.streams.children.working import Folder, function
 from tests.streams.deliveries import numbered
-from tests.streams.sinks.surroundings import batch
+from tests.streams.sinks.surroundings import batch, surroundings
 
 HOSTILE = """
 import ctypes, os, signal, subprocess, sys, time
@@ -144,6 +145,45 @@ def test_after_a_crash_the_next_batch_is_served(hostile: Folder) -> None:
     assert isinstance(second, Failed)
 
 
+@pytest.mark.parametrize(
+    "taken",
+    ["resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))", "kept.extend(map(open, 2000 * [os.devnull]))"],
+)
+def test_a_process_that_has_no_room_left_is_followed_by_one_that_has(folder: Folder, taken: str) -> None:
+    """
+    How many processes there may be is counted for a user as a whole, and said when one begins: as others go on to be
+    started it comes to have no room. Its files are its own, and may never be closed.
+    """
+    folder.write(
+        "app.py",
+        f"""
+        import os, resource
+        from pathlib import Path
+        from foldb import Change
+
+        kept = []
+
+        def f(changes: list[Change]):
+            with Path(os.environ["OUT"]).open("a") as file:
+                file.write(f"{{os.getpid()}} ")
+            if len(changes) == 1:
+                {taken}
+            raise ValueError
+        """,
+    )
+
+    async def three(sink: Sink) -> None:
+        for changes in (numbered(2), numbered(1), numbered(2)):
+            verdict = await sink.deliver(batch(changes))
+            assert isinstance(verdict, Failed)
+            assert verdict.error.startswith(("ValueError", "OSError"))
+
+    folder.using(function("f"), three)
+
+    first, second, third = folder.out.split()
+    assert first == second != third
+
+
 def test_a_delivery_that_is_cancelled_ends_soon_and_leaves_no_process(hostile: Folder) -> None:
     async def cancelled(sink: Sink) -> None:
         delivering = asyncio.ensure_future(sink.deliver(batch(numbered(1))))
@@ -191,7 +231,31 @@ def test_nothing_of_the_servers_environment_is_seen(hostile: Folder, monkeypatch
         "AWS_SECRET_ACCESS_KEY", "AWS_SHARED_CREDENTIALS_FILE", "HOME", "LANG", "OUT", "PATH", "PYTHONUNBUFFERED",
         "TMPDIR", "TZ",
     }  # fmt: skip
-    assert Path(where) == hostile.scratch / "receipts" / "0"
+    assert Path(where).parents[1] == hostile.scratch
+
+
+@pytest.mark.parametrize("name", [".", "..", "declarations", "receipts"])
+def test_a_crew_removes_its_own_folder_and_nothing_beside_it(folder: Folder, name: str) -> None:
+    """Whatever its subscription is called: a log of before may hold any name. `dlq retry` has a crew beside another."""
+    folder.write("app.py", "import os\ndef f(change):\n    open(os.environ['TMPDIR'] + '/here', 'w')")
+    kept = [folder.scratch.parent / "kept", folder.scratch / "declarations" / "kept"]
+    for path in kept:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    async def beside(sink: Sink) -> None:
+        other = module_of(function("f")).make(
+            function("f"), surroundings(folder.scratch, folder=folder.path, subscription=name)
+        )
+        for each in (sink, other):
+            await each.start()
+        await other.close()
+        assert await sink.deliver(batch(numbered(1))) == Handled()
+
+    folder.using(function("f"), beside, subscription=name)
+
+    assert all(path.exists() for path in kept)
+    assert sorted(folder.scratch.rglob("*")) == sorted([*kept[1:], kept[1].parent])
 
 
 def test_children_end_with_a_server_that_is_killed(hostile: Folder) -> None:

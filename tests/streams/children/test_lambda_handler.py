@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from foldb.model.key_schema import KeyAttribute, KeySchema
+from foldb.streams.formats.delivery import Delivery
 from foldb.streams.sinks.lambda_handler import verdict_of
-from foldb.streams.sinks.sink import Failed, Handled, Partly, Window
+from foldb.streams.sinks.sink import Failed, Handled, Partly, Verdict, Window
 from tests.streams.children.working import Folder
-from tests.streams.deliveries import ORDERS, delivery, numbered
+from tests.streams.deliveries import ORDERS, delivery, numbered, order
 from tests.streams.sinks.surroundings import batch
 
 HANDLER = {"Kind": "lambda", "Handler": "app.lambda_handler"}
@@ -171,6 +172,33 @@ def test_a_good_number_beside_a_bad_one_does_not_save_the_batch() -> None:
     ]
 
     assert isinstance(verdict_of({"batchItemFailures": failures}, batch(changes), is_partial=True), Failed)
+
+
+def test_a_number_that_several_records_have_tells_nobody_which_of_them_failed() -> None:
+    """Changes of two partitions may have one number: neither the first nor what is before the last is done then."""
+    one, only, other = (
+        delivery(None, order(customer), offset, partition=partition)
+        for customer, offset, partition in (("ann", 7, 1), ("bob", 8, 1), ("cid", 7, 2))
+    )
+
+    def verdict(*failed: Delivery) -> Verdict:
+        answer = {"batchItemFailures": [{"itemIdentifier": str(each.number)} for each in failed]}
+        return verdict_of(answer, batch([one, only, other]), is_partial=True)
+
+    assert isinstance(verdict(other), Failed)
+    assert isinstance(verdict(other, only), Failed)
+    assert isinstance(found := verdict(only), Partly)
+    assert (1, only.change.sequence_number) == (found.partition, found.number)
+
+
+def test_an_item_of_a_snapshot_is_known_by_the_number_that_its_record_has() -> None:
+    """All of them have the snapshot's, so only one that is alone in its batch, or among changes, can be named."""
+    item = delivery(None, order(), offset=1, is_read=True)._replace(snapshot=10**30)
+    answer = {"batchItemFailures": [{"itemIdentifier": str(10**30)}]}
+
+    assert isinstance(found := verdict_of(answer, batch([item]), is_partial=True), Partly)
+    assert item.change.sequence_number == found.number
+    assert isinstance(verdict_of(answer, batch([item, item]), is_partial=True), Failed)
 
 
 def test_a_tumbling_window_hands_its_state_from_call_to_call(folder: Folder) -> None:

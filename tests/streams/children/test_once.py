@@ -1,5 +1,6 @@
 """Writes of a trigger into foldb's own tables, each of which counts once however often a change is delivered."""
 
+from decimal import Decimal
 from typing import Any
 
 import boto3
@@ -109,6 +110,57 @@ def test_a_change_counts_once_and_a_later_one_of_the_item_again(dynamodb_with_ta
         add(number, key)
 
     assert resource.Table("table-a").get_item(Key={"id": "n"})["Item"]["n"] == 3
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            Decimal("12345678901234567890123456789000000001"),
+            Decimal("12345678901234567890123456789000000002"),
+        ),
+        (Decimal(1), "1"),
+        (b"a", "a"),
+    ],
+)
+def test_keys_that_differ_have_marks_of_their_own(dynamodb_with_tables: Any, one: Any, other: Any) -> None:
+    """A number has up to 38 digits, more than Python counts with where nobody says so."""
+    resource = dynamodb_with_tables.resource
+
+    for key in (one, other):
+        with once(change(5, key), resource=resource) as writes:
+            writes.put(TableName="table-a", Item={"id": repr(key)})
+
+    assert resource.Table("table-a").scan()["Count"] == 2
+
+
+def test_one_number_has_one_mark_however_it_is_written(dynamodb_with_tables: Any) -> None:
+    resource = dynamodb_with_tables.resource
+
+    for key in (Decimal("1E+2"), Decimal("100.00")):
+        with once(change(5, key), resource=resource) as writes:
+            writes.put(TableName="table-a", Item={"id": repr(key)})
+
+    assert resource.Table("table-a").scan()["Count"] == 1
+
+
+def test_a_change_has_one_block_of_writes(dynamodb_with_tables: Any) -> None:
+    """A second would find the mark of the first, and write nothing."""
+    resource = dynamodb_with_tables.resource
+    given = change(5)
+
+    def write(item: str, **condition: str) -> None:
+        with once(given, resource=resource) as writes:
+            writes.put(TableName="table-a", Item={"id": item}, **condition)
+
+    with pytest.raises(resource.meta.client.exceptions.TransactionCanceledException):
+        write("not written", ConditionExpression="attribute_exists(id)")
+    write("first")
+    with pytest.raises(ValueError, match="one block"):
+        write("second")
+
+    assert [item["id"] for item in resource.Table("table-a").scan()["Items"]] == ["first"]
+    assert given == change(5)
 
 
 def test_a_table_that_is_not_there_is_told(dynamodb_with_tables: Any) -> None:

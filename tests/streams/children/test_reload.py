@@ -129,6 +129,21 @@ def test_a_module_that_the_function_imports_counts_and_another_does_not(folder: 
     assert first == second != third
 
 
+def test_a_module_that_is_imported_where_it_is_needed_is_loaded_anew_too(folder: Folder) -> None:
+    async def saved(sink: Sink) -> None:
+        await handled(sink)
+        folder.write("text.py", "WORD = 'new'")
+        await handled(sink)
+
+    folder.write("text.py", "WORD = 'old'")
+    folder.write(
+        "app.py", HEAD + "def f(change):\n    import text\n    write(f'{text.WORD} {os.getpid()} ')\n"
+    )
+    folder.using(function("f"), saved)
+
+    assert words(folder) == ["old", "new"]
+
+
 def test_a_version_is_told_by_what_the_code_says_and_not_by_when_it_was_saved(folder: Folder) -> None:
     async def saved(sink: Sink) -> list[str]:
         versions = []

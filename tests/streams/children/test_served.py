@@ -1,9 +1,11 @@
 """Triggers of a folder, while a server runs them: files come, change, break and go."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -12,7 +14,13 @@ import pytest
 import foldb
 from foldb.embedded import Server
 from foldb.model.subscriptions import Subscription
+from foldb.server.triggers.declared import DeclaredTriggers
+from foldb.streams.children import declarations
+from foldb.streams.children.declarations import Declarations
+from foldb.streams.children.process import Child
+from tests.raw import ask
 from tests.streams.children.working import Folder
+from tests.subscribed import operate
 from tests.tables import table_request
 
 HEAD = "import os\nfrom pathlib import Path\nfrom foldb import Change, trigger\n"
@@ -145,6 +153,49 @@ def test_a_file_that_breaks_leaves_its_triggers_as_they_are(
     assert found.status == "ACTIVE"
 
 
+def test_a_read_that_failed_is_done_again_and_nothing_is_missed_meanwhile(
+    serving: Serving, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where no process can be started for a moment: no file is saved again after that."""
+
+    async def start(*_: Any) -> Child:
+        raise BlockingIOError("no more processes")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(declarations, "Child", SimpleNamespace(start=start))
+        folder.write("app.py", saying("f"))
+        serving.settle()
+        serving.create()
+        serving.put("a")
+        serving.settle()
+    serving.settle()
+
+    assert folder.out == "f:a "
+
+
+def test_what_nobody_thought_of_is_told_once_and_the_folder_is_looked_at_again(
+    serving: Serving, folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looks = 0
+
+    def changed(declarations: Declarations) -> bool:
+        nonlocal looks
+        looks += 1
+        if looks < 3:
+            raise ZeroDivisionError("nobody thought of this")
+        return real(declarations)
+
+    real = Declarations.changed
+    serving.create()
+    monkeypatch.setattr(DeclaredTriggers, "_pause_between", lambda _: asyncio.sleep(0.01))
+    with caplog.at_level(logging.WARNING):
+        monkeypatch.setattr(Declarations, "changed", changed)
+        folder.write("app.py", saying("new"))
+        serving.until(lambda: serving.subscription() is not None)
+
+    assert caplog.text.count("Traceback") == caplog.text.count("nobody thought of this") // 2 == 1
+
+
 def test_a_table_that_is_made_anew_has_its_trigger(serving: Serving, folder: Folder) -> None:
     serving.create()
     serving.declare(folder, saying("f"))
@@ -174,6 +225,24 @@ def test_a_subscription_made_by_hand_is_not_touched(
 
     assert folder.out == "hand:a "
     assert "there is another subscription of that name" in caplog.text
+
+
+def test_what_a_file_declares_is_changed_and_removed_there(serving: Serving, folder: Folder) -> None:
+    serving.create()
+    serving.declare(folder, saying("one"))
+    serving.put("a")
+    serving.settle()
+
+    for operation, more in (("RemoveSubscription", {}), ("UpdateSubscription", {"BatchSize": 7})):
+        answer = ask(serving.server.endpoint_url, f"Foldb_20261121.{operation}", {"Name": "f"} | more)
+        assert 400 == answer.status
+        assert "Subscription f is declared in app.py: change it there, or pause it" == answer.body["message"]
+    folder.write("app.py", "")
+    serving.settle()
+    operate(serving.server.endpoint_url, "RemoveSubscription", Name="f")
+
+    assert serving.subscription() is None
+    assert "one:a " == folder.out
 
 
 def test_a_server_that_starts_again_goes_on(folder: Folder, tmp_path: Path) -> None:

@@ -6,8 +6,11 @@ another before, and that the table's stream was enabled then.
 
 import random
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from foldb.log.commands import Command
 from foldb.log.local import LocalLog
@@ -18,7 +21,7 @@ from foldb.materializer.snapshots import Snapshots
 from foldb.materializer.worker import Worker
 from foldb.model.errors import RequestError
 from foldb.model.values import dump
-from foldb.streams.feed import Feed, Keeping
+from foldb.streams.feed import Feed, Keeping, segments, storing
 from foldb.streams.feed.work import outcome_of
 from tests.log.fake_disk import FakeDisk
 from tests.log.local_logs import Inline
@@ -29,6 +32,13 @@ from tests.streams.feed.bench import NO_STREAM, STREAM
 FOLDER = Path("/data")
 CHANGES = FOLDER / "changes" / "0"
 RETENTION_MS = 20_000
+
+
+def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks, pieces and what stays in memory are small, so that all of it happens with few changes."""
+    monkeypatch.setattr(storing, "SEND_BYTES", 2000)
+    monkeypatch.setattr(storing, "LEAST_BYTES", 4000)
+    monkeypatch.setattr(segments, "BLOCK_BYTES", 1000)
 
 
 class Held:
@@ -46,6 +56,14 @@ class Held:
             job, done = self.jobs.pop(0)
             done(outcome_of(job))
             count -= 1
+
+    def run_untold(self) -> "Held":
+        """Do all jobs; what came of them is told when the returned one is run."""
+        told = Held()
+        for job, done in self.jobs:
+            told.do(partial(_again, outcome_of(job)), done)
+        self.jobs.clear()
+        return told
 
     def close(self) -> None:
         self.run()
@@ -206,6 +224,18 @@ class Life:
             time = self.worker.state.log_time
             books.changes.append(Entry(table, key.encode(), _dumped(old), _dumped(new), label, time))
 
+    def fill(self, table: int, count: int) -> None:
+        """Write so many changes, one after the other, some time between them; the disk takes what it is given."""
+        for n in range(count):
+            self.now += 10
+            self.write(table, (f"k{n % 7}", {"n": {"N": str(self.now)}, "x": {"S": "x" * 100}}))
+            self.writing.run()
+
+    def mark(self) -> None:
+        """The time to mark what there is has come, and it is done."""
+        self.loop.advance(storing.MARK_S)
+        self.writing.run()
+
     def _note_label(self, table: int) -> None:
         stream = self.worker.state.tables[table].definition.stream
         self.books.labels.pop(table, None)
@@ -258,6 +288,12 @@ class Life:
                     assert entry.number in (None, change.sequence_number), "a number has changed"
                     assert change.sequence_number > kept_after
                     entry.number = change.sequence_number
+
+
+def _again(outcome: Any) -> Any:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 def _dumped(item: dict[str, Any] | None) -> bytes | None:

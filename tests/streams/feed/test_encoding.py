@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foldb.log.commands import Context
 from foldb.materializer.fold.outcomes import Change, Tx, sequence_number
 from foldb.streams.feed import encoding
 from foldb.streams.feed.encoding import DamagedError, Owner
@@ -85,6 +86,16 @@ def test_a_bit_that_flips_is_noticed(written: list[Change], data: st.DataObject)
 
     with pytest.raises(DamagedError):
         encoding.read_block(bytes(damaged), MARKER, OWNER.table)
+
+
+def test_every_bit_of_a_block_but_its_marker_counts() -> None:
+    change = Change(OWNER.table, b"a", b"", None, b"{}", 10**26, 7, Context("r"))
+    block = encoding.block([change], 0, MARKER)
+    for place in range(8 * (len(block) - len(MARKER))):
+        damaged = bytearray(block)
+        damaged[place // 8] ^= 1 << place % 8
+        with pytest.raises(DamagedError):
+            encoding.read_block(bytes(damaged), MARKER, OWNER.table)
 
 
 @given(st.binary(max_size=80))

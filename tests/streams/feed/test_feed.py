@@ -1,14 +1,19 @@
 """What a partition's feed answers while what is asked for is in memory."""
 
+import random
+from collections.abc import Sequence
 from dataclasses import fields
 
 import pytest
 
 from foldb.materializer.feed import Changes, CountChanges, FindNumber, ListShards, ReadChanges
+from foldb.materializer.fold.feed.windows import Window
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold_log
+from foldb.streams.feed import feed
 from tests.materializer.ledger import define
 from tests.streams.feed.bench import NO_STREAM, SHARD_MS, STREAM, Bench
+from tests.streams.feed.life import Life, make_small
 
 
 @pytest.fixture
@@ -149,6 +154,33 @@ def test_a_stream_that_was_disabled_is_read_by_its_label_alone(bench: Bench) -> 
     assert bench.read(table).kept_after == bench.read(table, stream=second).kept_after
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+def test_windows_that_have_ended_cost_a_write_nothing(
+    is_open: bool, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are looked through when a definition has changed, and not again."""
+    looks: list[int] = []
+
+    def look(windows: Sequence[Window], number: int) -> Window | None:
+        looks.append(len(windows))
+        return window_of(windows, number)
+
+    window_of = feed._window_of
+    monkeypatch.setattr(feed, "_window_of", look)
+    table = bench.create()
+    for _ in range(3):
+        bench.loop.advance(1)
+        bench.define(table, NO_STREAM)
+        bench.loop.advance(1)
+        if is_open:
+            bench.define(table, STREAM)
+        for n in range(5):
+            bench.put(table, f"k{n}", n={"N": str(bench.loop.clock())})
+
+    assert ([2, 3, 4] if is_open else [1]) == looks
+    assert (5 if is_open else 0) == len(bench.read(table).changes)
+
+
 def test_the_changes_of_a_deleted_table_can_still_be_read(bench: Bench) -> None:
     table = bench.create()
     bench.put(table, "a")
@@ -157,6 +189,18 @@ def test_the_changes_of_a_deleted_table_can_still_be_read(bench: Bench) -> None:
 
     assert table not in bench.worker.state.tables
     assert [b"a"] == keys(bench.read(table)) == keys(bench.read(table, stream=label))
+
+
+def test_nobody_waits_for_changes_of_a_table_that_is_gone(bench: Bench) -> None:
+    table = bench.create()
+    bench.put(table, "a")
+    end = bench.read(table).next
+    answers = bench.ask(ReadChanges(table, end, wait_ms=20_000))
+    bench.submit(define("DeleteTable", table, {"TableName": "Orders"}))
+
+    [page] = answers
+    assert [] == page.changes
+    assert 1 == len(bench.ask(ReadChanges(table, page.next, wait_ms=20_000)))
 
 
 def test_shards_roll_with_log_time_and_are_where_something_changed(bench: Bench) -> None:
@@ -178,6 +222,39 @@ def test_shards_roll_with_log_time_and_are_where_something_changed(bench: Bench)
     assert (b.sequence_number, None) == (open_[1].first, open_[1].last)
     assert open_[0] == closed[0]
     assert closed[1].last is not None
+
+
+def test_a_shard_begins_where_it_began_whatever_is_trimmed_and_however_often_it_was_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first change of an open shard is over, and so are the segments that told of it."""
+    make_small(monkeypatch)
+    life = Life(random.Random(1), retention_ms=3 * SHARD_MS)
+    table = life.create("T")
+
+    def firsts() -> dict[int, int]:
+        answer = life.ask(ListShards(table, life.books.labels[table]))
+        return {shard.nth: shard.first for shard in answer.shards}
+
+    life.fill(table, 150)
+    before = firsts()
+    life.stop()
+    life.fill(table, 30)
+    assert before == firsts()
+    life.now += 2500
+    life.fill(table, 75)
+    life.mark()
+
+    trimmed = firsts()
+    assert {1, 4} <= trimmed.keys()
+    assert before[1] == trimmed[1] < life.ask(ReadChanges(table, 0)).kept_after
+    life.kill()
+    assert trimmed == firsts()
+    life.stop()
+    assert trimmed == firsts()
+    life.mark()
+    life.fill(table, 20)
+    assert before[1] == firsts()[1]
 
 
 def test_a_number_is_found_by_time(bench: Bench) -> None:

@@ -1,7 +1,10 @@
 """What the feed does not keep comes from the log, and is read as the feed is."""
 
 import asyncio
+import errno
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +15,15 @@ from foldb.log.local.reader import LogReader
 from foldb.materializer.feed import Changes, ReadChanges
 from foldb.materializer.fold.outcomes import sequence_number
 from foldb.materializer.snapshots import Snapshots
-from foldb.model.errors import RequestError
+from foldb.model.errors import InternalServerError, RequestError
 from foldb.server.app import Serving
 from foldb.server.settings import Settings
-from foldb.streams.feed.history import History
+from foldb.streams.feed.historian import Task
+from foldb.streams.feed.history import AT_A_TIME, Histories, History, Tell, in_process, in_thread
 from foldb.streams.feed.scratch import scratch
+from foldb.streams.feed.work import AtOnce
 from tests.raw import ask
+from tests.streams.feed.life import Held
 from tests.tables import table_request
 
 
@@ -88,16 +94,104 @@ def test_changes_and_items_of_the_past_are_read_from_the_log(place: str, tmp_pat
 
 
 def test_what_a_killed_process_has_left_is_removed_and_what_is_used_is_not(tmp_path: Path) -> None:
-    used, remove = scratch(tmp_path)
-    left = tmp_path / "foldb-changes-left"
-    left.mkdir()
-    (left / "1-0.avro").write_bytes(b"x")
+    used, left = tmp_path / "foldb-changes-used", tmp_path / "foldb-changes-left"
+    for folder in (used, left):
+        folder.mkdir()
+        (folder / "1-0.avro").write_bytes(b"x")
+    unlock = SystemDisk().lock(used / "lock", b"")
     for folder in (used, left):
         os.utime(folder, (0, 0))
 
-    other, remove_other = scratch(tmp_path)
+    new, remove = scratch(tmp_path)
 
-    assert {used, other} == set(tmp_path.iterdir())
+    assert {used, new} == set(tmp_path.iterdir())
     remove()
-    remove_other()
+    unlock()
+    assert [used] == list(tmp_path.iterdir())
+
+
+def test_what_others_have_left_is_looked_for_once(tmp_path: Path) -> None:
+    scratch(tmp_path)[1]()
+    left = tmp_path / "foldb-changes-left"
+    left.mkdir()
+    os.utime(left, (0, 0))
+
+    scratch(tmp_path)[1]()
+
+    assert [left] == list(tmp_path.iterdir())
+
+
+def answer_of(history: History) -> Any:
+    """What a read from the beginning is answered with, None if it waits."""
+    answers: list[Any] = []
+    history.read(ReadChanges(1, 0), lambda answer, _: answers.append(answer))
+    return answers[0] if answers else None
+
+
+def test_a_past_that_cannot_be_begun_is_an_error_and_takes_nobodys_turn(tmp_path: Path) -> None:
+    begun: list[Task] = []
+
+    def make(task: Task, folder: Path, tell: Tell) -> Callable[[], None]:
+        begun.append(task)
+        if len(begun) <= AT_A_TIME:
+            raise BlockingIOError(errno.EAGAIN, "no room for another process")
+        return lambda: None
+
+    histories = Histories(make, tmp_path, b"l" * 16, AtOnce())
+    made = [histories.changes(0, 1, 0, 10**26 + n) for n in range(AT_A_TIME + 1)]
+
+    assert [True] * AT_A_TIME == [isinstance(answer_of(each), InternalServerError) for each in made[:-1]]
+    assert answer_of(made[-1]) is None
+    assert AT_A_TIME + 1 == len(begun)
+    histories.close()
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("where", ["thread", "process"])
+def test_a_system_without_room_for_a_thread_is_an_error_too(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def deliver(_: Callable[[], None]) -> None:
+        raise AssertionError("there is nobody who could tell")
+
+    log: Any = None
+    maker = in_thread(log, deliver) if where == "thread" else in_process(deliver, database=tmp_path)
+    histories = Histories(maker, tmp_path, b"l" * 16, AtOnce())
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+    assert isinstance(answer_of(histories.items(0, 1, 10**26)), InternalServerError)
+
+
+def test_a_disk_without_room_for_a_past_is_an_error_too(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    histories = Histories(lambda *_: lambda: None, tmp_path / "file" / "past", b"l" * 16, AtOnce())
+
+    assert isinstance(answer_of(histories.items(0, 1, 10**26)), InternalServerError)
+
+
+def test_a_past_that_waits_for_its_turn_takes_no_room(tmp_path: Path) -> None:
+    histories = Histories(lambda *_: lambda: None, tmp_path, b"l" * 16, AtOnce())
+    for n in range(9):
+        histories.changes(0, 1, 0, 10**26 + n)
+
+    assert AT_A_TIME == len(list(tmp_path.iterdir()))
+    histories.close()
+
+
+def test_a_past_that_nobody_waits_for_any_more_when_it_has_its_folder_is_not_made(tmp_path: Path) -> None:
+    reading = Held()
+    made: list[Task] = []
+
+    def make(task: Task, folder: Path, tell: Tell) -> Callable[[], None]:
+        made.append(task)
+        return lambda: None
+
+    history = Histories(make, tmp_path, b"l" * 16, reading).changes(0, 1, 0, 10**26)
+    history.close()
+    reading.run()
+
+    assert [] == made
     assert [] == list(tmp_path.iterdir())

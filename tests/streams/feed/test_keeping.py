@@ -7,29 +7,22 @@ import pytest
 
 from foldb.materializer.feed import CountChanges, FindNumber, ReadChanges
 from foldb.model.errors import InternalServerError
-from foldb.streams.feed import segments, storing
+from foldb.streams.feed import storing
 from tests.log.fake_disk import FakeDisk
-from tests.streams.feed.life import CHANGES, FOLDER, Life
+from tests.streams.feed.life import CHANGES, FOLDER, Life, make_small
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storing, "SEND_BYTES", 2000)
-    monkeypatch.setattr(storing, "LEAST_BYTES", 4000)
-    monkeypatch.setattr(segments, "BLOCK_BYTES", 1000)
+    make_small(monkeypatch)
 
 
 @pytest.fixture
 def life() -> Life:
     """A table with so many changes that most are in segments alone, all of them marked."""
     life = Life(random.Random(1), retention_ms=0)
-    table = life.create("T")
-    for n in range(120):
-        life.now += 10
-        life.write(table, (f"k{n % 7}", {"n": {"N": str(n)}, "x": {"S": "x" * 100}}))
-        life.writing.run()
-    life.loop.advance(storing.MARK_S)
-    life.writing.run()
+    life.fill(life.create("T"), 120)
+    life.mark()
     return life
 
 
@@ -75,8 +68,7 @@ def test_a_stream_in_which_nothing_happens_keeps_no_start_from_a_snapshot(life: 
     other = life.create("Other", stream=False)
     for n in range(20):
         life.write(other, (f"k{n}", {}))
-    life.loop.advance(storing.MARK_S)
-    life.writing.run()
+    life.mark()
     life.snapshot()
     life.kill()
 
@@ -197,8 +189,7 @@ def test_what_the_disk_refused_is_not_marked(life: Life) -> None:
     life.disk.hook = refuse
     for n in range(10):
         life.write(table_of(life), (f"late {n}", {"x": {"S": "x" * 300}}))
-    life.loop.advance(storing.MARK_S)
-    life.writing.run()
+    life.mark()
     life.disk.hook = lambda call, path: None
     life.snapshot()
     life.kill()
@@ -218,11 +209,82 @@ def test_a_stream_whose_time_is_over_takes_no_room_and_says_that_nothing_is_kept
     other = life.create("Other")
     life.now += 5000
     life.write(other, ("a", {}))
-    life.loop.advance(storing.MARK_S)
-    life.writing.run()
+    life.mark()
 
     assert [] == [name for name in files(life.disk) if name.startswith(f"{table}-")]
     page = life.ask(ReadChanges(table, 0, stream=label))
     assert [] == page.changes
     assert page.next == page.kept_after
+    life.check()
+
+
+def test_a_stream_that_is_enabled_again_is_not_read_from_the_blocks_of_the_one_before() -> None:
+    """Its segments go on from the same number, so their files have the same names."""
+    life = Life(random.Random(1), retention_ms=20_000)
+    table, other = life.create("T"), life.create("Other")
+    life.fill(table, 60)
+    life.mark()
+    first = life.books.labels[table]
+    assert 60 == len(life.read_all(table, first)[0])
+
+    life.disable(table)
+    life.now += 40_000
+    life.write(other, ("a", {}))
+    life.mark()
+    life.enable(table)
+    life.fill(table, 60)
+
+    assert 60 == len(life.read_all(table, life.books.labels[table])[0])
+    assert [] == life.read_all(table, first)[0]
+
+
+def test_what_was_removed_is_told_from_the_moment_on_at_which_it_is_gone() -> None:
+    """The thread that writes has removed the oldest segment; the loop has not heard of it yet."""
+    life = Life(random.Random(1), retention_ms=100_000)
+    table = life.create("T")
+    life.fill(table, 120)
+    life.mark()
+    life.now += 100_000 - 900
+    life.write(table, ("late", {}))
+    before = life.ask(ReadChanges(table, 0)).kept_after  # and it is not looked again for a while
+    life.now += 50
+    life.write(table, ("later", {}))
+    count = len(files(life.disk))
+
+    life.loop.advance(storing.MARK_S)
+    told = life.writing.run_untold()
+    assert count > len(files(life.disk))
+    page = life.ask(ReadChanges(table, before))
+    told.run()
+
+    assert before < page.kept_after == life.ask(ReadChanges(table, before)).kept_after
+
+
+def test_the_segments_of_a_table_that_nobody_knows_are_removed_by_the_next_start() -> None:
+    """Its time was over, and the process was killed after it had said so and before it removed them."""
+    life = Life(random.Random(1), retention_ms=20_000)
+    table, other = life.create("T"), life.create("Other")
+    life.fill(table, 120)
+    life.mark()
+    life.drop(table)
+    life.now += 40_000
+    life.write(other, ("a", {}))
+    life.loop.advance(storing.MARK_S)
+    life.writing.jobs.pop()  # which would remove them
+    life.writing.run()
+    life.kill()
+
+    assert {f"{other}"} == {name.partition("-")[0] for name in files(life.disk)}
+    life.check()
+
+
+@pytest.mark.parametrize("is_marked", [True, False], ids=["marked", "no mark"])
+def test_a_start_removes_segments_of_which_no_mark_speaks(is_marked: bool, life: Life) -> None:
+    stray = f"9-{1:027d}.avro"
+    life.disk.open(CHANGES / stray, create=True)
+    if not is_marked:
+        life.disk.remove(CHANGES / "mark")
+    life.kill()
+
+    assert stray not in files(life.disk)
     life.check()

@@ -5,8 +5,7 @@ import random
 
 import pytest
 
-from foldb.streams.feed import segments, storing
-from tests.streams.feed.life import Life
+from tests.streams.feed.life import Life, make_small
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
@@ -17,10 +16,7 @@ STEPS = 60
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks, pieces and what stays in memory are small, so that all of it happens with few changes."""
-    monkeypatch.setattr(storing, "SEND_BYTES", 2000)
-    monkeypatch.setattr(storing, "LEAST_BYTES", 4000)
-    monkeypatch.setattr(segments, "BLOCK_BYTES", 1000)
+    make_small(monkeypatch)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

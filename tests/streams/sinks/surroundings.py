@@ -7,7 +7,6 @@ from typing import Any
 
 from foldb.streams.formats.delivery import Delivery
 from foldb.streams.sinks.sink import Batch, Surroundings
-from tests.streams.deliveries import LOG_ID
 
 NOW = 1_700_000_100_000
 """2023-11-14T22:15:00Z"""
@@ -18,11 +17,9 @@ def surroundings(scratch: Path, **changes: Any) -> Surroundings:
     given: dict[str, Any] = {
         "loop": asyncio.get_running_loop(),
         "clock": lambda: NOW,
-        "random_bytes": bytes,
-        "log_id": LOG_ID,
         "subscription": "receipts",
+        "instance": "receipts",
         "timeout_s": 30.0,
-        "lanes": 4,
         "endpoint": lambda: "http://127.0.0.1:1",
         "folder": None,
         "webhooks": ("127.0.0.1",),

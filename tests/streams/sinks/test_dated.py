@@ -118,6 +118,21 @@ def test_a_full_disk_leaves_no_half_a_file() -> None:
     assert ids(numbered(4)) == found(disk)
 
 
+def test_a_file_that_somebody_took_away_holds_up_one_delivery() -> None:
+    disk = FakeDisk()
+    folders(disk).write(numbered(2))
+    [path] = files(disk)
+    lake = folders(disk)
+    lake.write(numbered(1, start=9))
+    disk.remove(path)
+    with pytest.raises(FileNotFoundError):
+        lake.write(numbered(3))
+
+    lake.write(numbered(3))
+
+    assert ids(numbered(3)) + ids(numbered(1, start=9)) == found(disk)
+
+
 class Lanes:
     """A subscription that delivers to folders, loses its power or its process, and goes on from its checkpoint."""
 

@@ -25,9 +25,9 @@ CHANGES = [
 ]
 
 
-def write(folder: Path, settings: dict[str, Any], changes: list[Delivery]) -> None:
+def write(folder: Path, settings: dict[str, Any], changes: list[Delivery], **about: Any) -> None:
     async def whole() -> None:
-        sink = file.make({"Kind": "file", **settings}, surroundings(folder, data=folder))
+        sink = file.make({"Kind": "file", **settings}, surroundings(folder, data=folder, **about))
         await sink.start()
         assert Handled() == await sink.deliver(batch(changes))
         await sink.close()
@@ -48,6 +48,28 @@ def test_without_a_name_the_folder_is_the_subscriptions(tmp_path: Path) -> None:
     write(tmp_path, {}, CHANGES)
 
     assert 1 == len(list(tmp_path.glob("files/receipts/table=Orders/date=2023-11-14/*.jsonl")))
+
+
+def test_who_delivers_letters_leaves_alone_what_the_running_sink_is_writing(tmp_path: Path) -> None:
+    folder = tmp_path / "files/lake/table=Orders/date=2023-11-14"
+    folder.mkdir(parents=True)
+    (folder / ".receipts.tmp").touch()
+
+    write(tmp_path, {"Folder": "lake"}, CHANGES, instance="receipts~retry")
+
+    assert [".receipts.tmp"] == [path.name for path in folder.glob(".*")]
+    assert 1 == len(list(folder.glob("*.jsonl")))
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_name_that_is_no_folder_of_its_own_is_none(tmp_path: Path, name: str) -> None:
+    """Nobody may call a subscription so, but a log of before may hold one: its files would be among the log's own."""
+
+    async def made() -> None:
+        file.make({"Kind": "file"}, surroundings(tmp_path, data=tmp_path, subscription=name))
+
+    with pytest.raises(ValidationError, match="begin with no dot"):
+        asyncio.run(made())
 
 
 def test_parquet_is_read_as_one_table_with_its_partitions(tmp_path: Path) -> None:

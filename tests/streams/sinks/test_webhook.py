@@ -155,6 +155,21 @@ def test_requests_of_a_batch_share_a_connection_unless_it_is_closed() -> None:
     run(scenario)
 
 
+def test_a_request_that_meets_a_closed_connection_is_sent_once_more_on_a_new_one() -> None:
+    async def scenario(there: Receiver) -> None:
+        there.answers = [then_close(status(200))]  # which does not say that it closes
+        assert Handled() == await call(there, 3, timeout_s=5)
+        assert [event_id(each) for each in numbered(3)] == [each.json()["id"] for each in there.requests]
+        assert 2 == there.connections
+
+        there.requests.clear()
+        there.answers = [status(200), hang_up, hang_up]
+        assert isinstance(await call(there, 3, timeout_s=5), Partly), "whoever hangs up twice means it"
+        assert 3 == len(there.requests)
+
+    run(scenario)
+
+
 # What is made of answers
 
 
@@ -328,6 +343,16 @@ def test_hints_before_the_answer_and_words_after_it_are_not_the_answer() -> None
 
         assert Handled() == await call(there, 2)
         assert 2 == there.connections  # what came behind the first answer is no answer to the second request
+
+    run(scenario)
+
+
+def test_what_is_no_http_behind_the_answer_does_not_undo_it() -> None:
+    async def scenario(there: Receiver) -> None:
+        there.answers = [status(200) + b"\0 and so on"]
+
+        assert Handled() == await call(there, 2, timeout_s=5)
+        assert 2 == there.connections
 
     run(scenario)
 

@@ -51,6 +51,7 @@ class FakePartition:
         self.time = START_MS
         self.changes: dict[int, list[Change]] = defaultdict(list)
         self.kept_after: dict[int, int] = defaultdict(int)
+        self.let_go: set[int] = set()  # tables of which nothing is kept any more, whatever comes
         self.is_away = self.is_folding = False
         self.reads = 0
         self.page = 7
@@ -104,7 +105,7 @@ class FakePartition:
         if self.is_away:
             done(ServiceUnavailableError(), Position(self.number, -1))
         elif isinstance(request, FindNumber):
-            kept = self.kept_after[request.table]
+            kept = self._kept_after(request.table)
             before = [
                 each.sequence_number for each in self.changes[request.table] if each.time < request.time_ms
             ]
@@ -115,7 +116,7 @@ class FakePartition:
 
     def _read(self, request: ReadChanges, done: OnFed) -> None:
         self.reads += 1
-        kept = self.kept_after[request.table]
+        kept = self._kept_after(request.table)
         after = max(request.after, kept)
         found = [each for each in self.changes[request.table] if each.sequence_number > after]
         page = found[: min(request.limit, self.page)]
@@ -127,6 +128,9 @@ class FakePartition:
         is_end = len(page) == len(found)
         end = max(self.end, request.after) if is_end else page[-1].sequence_number
         done(Changes(page, end, kept, is_end, self.time), Position(self.number, self.offset))
+
+    def _kept_after(self, table: int) -> int:
+        return self.end if table in self.let_go else self.kept_after[table]
 
     def _give_up(self, waiting: tuple[ReadChanges, OnFed]) -> None:
         if waiting in self._waiting:
@@ -148,15 +152,21 @@ class FakePartition:
 
 
 class Past:
-    """Some changes, read like a feed."""
+    """Some changes, read like a feed; one that breaks off does so after a page."""
 
-    def __init__(self, changes: Sequence[Change], end: int) -> None:
+    def __init__(self, changes: Sequence[Change], end: int, *, breaks_off: bool = False) -> None:
         self._changes = changes
         self._end = end
+        self._breaks_off = breaks_off
+        self._pages = 0
         self.is_closed = False
 
     def read(self, request: ReadChanges, done: OnFed) -> None:
         """As a History."""
+        self._pages += 1
+        if self._breaks_off and self._pages > 1:
+            done(ServiceUnavailableError(), Position(0, 0))
+            return
         found = [each for each in self._changes if each.sequence_number > request.after]
         page = found[:5]
         is_end = len(page) == len(found)
@@ -196,6 +206,8 @@ class FakeSink:
 
     async def start(self) -> None:
         """As a Sink."""
+        if self._stage.starts_fail:
+            raise OSError(self._stage.starts_fail.pop(0))
         self.is_open = True
 
     async def deliver(self, batch: Batch) -> Verdict:
@@ -235,12 +247,15 @@ class Stage:
         self.letters: dict[Key, dict[int, Letter]] = defaultdict(dict)
         self.written_letters: dict[tuple[Key, int], int] = {}  # and how much had been handled by then
         self.letters_fail = 0.0
+        self.starts_fail: list[str] = []  # why, once each
         self.calls: list[Call] = []
         self.handled: list[tuple[int, Delivery]] = []  # with the life in which it was
         self.checkpoints: list[Progress] = []
         self.marks_at: dict[int, dict[int, int]] = {}  # by life: the marks that it began with
         self.ended: list[str] = []
         self.gone: set[int] = set()
+        self.pasts = 0  # stretches that were read from the log
+        self.past_breaks = 0  # so many of them break off
         self.life = 0
         self.hours_s = 0.0
         names = {f"table-{table}": table for table in self.tables}
@@ -290,8 +305,10 @@ class Stage:
 
     def changes(self, partition: int, table: int, after: int, until: int) -> Past:
         """From the log."""
+        self.pasts += 1
         all_of_it = self.feeds[partition].changes[table]
-        return Past([each for each in all_of_it if after < each.sequence_number <= until], until)
+        found = [each for each in all_of_it if after < each.sequence_number <= until]
+        return Past(found, until, breaks_off=self.pasts <= self.past_breaks)
 
     def items(self, partition: int, table: int, number: int) -> Past:
         """From the log."""
@@ -361,7 +378,7 @@ class _Letters:
     async def write(self, letters: Sequence[Letter]) -> None:
         await self._work()
         for letter in letters:
-            number = letter.delivery.change.sequence_number
+            number = letter.delivery.number
             key = key_of(letter.delivery)
             self._stage.letters[key].setdefault(number, letter)
             self._stage.written_letters.setdefault((key, number), len(self._stage.handled))

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from foldb.materializer.feed import FeedRequest, OnFed, ReadChanges
 from foldb.materializer.fold.outcomes import Tx
 from foldb.streams.formats.delivery import Delivery
 from foldb.streams.sinks.sink import Batch, Failed, Handled, Partly, Verdict
@@ -107,6 +108,49 @@ def test_what_one_command_changed_in_a_table_is_known_at_once() -> None:
     assert [["x", "y"]] == calls(stage)
 
 
+def test_a_table_that_is_gone_is_not_read_on_for_a_transaction_to_be_complete() -> None:
+    stage = Stage(TOGETHER, tables=(1, 2))
+    stage.gone = {1}
+    stage.feed.pass_by()
+    stage.feed.write_on("x", table=2, tx=Tx(f"{stage.feed.offset}.0", 0, 5))
+
+    async def main() -> None:
+        dispatcher = stage.dispatcher()
+        dispatcher.start()
+        await asyncio.sleep(1)
+        stage.feed.pass_by()
+        stage.feed.write_on("y", table=2, tx=Tx(f"{stage.feed.offset}.0", 0, 5))
+        await asyncio.sleep(60)
+
+    run(main())
+
+    assert [["x"], ["y"]] == calls(stage)
+
+
+def test_what_goes_wrong_in_looking_for_the_rest_of_a_transaction_is_told() -> None:
+    stage = Stage(TOGETHER, tables=(1, 2))
+    read = stage.feed.feed
+
+    def trip(request: FeedRequest, done: OnFed) -> None:
+        if isinstance(request, ReadChanges) and request.limit == 1:
+            raise ValueError("nobody thought of it")
+        read(request, done)
+
+    stage.feed.feed = trip  # type: ignore[method-assign]
+    stage.feed.pass_by()
+    stage.feed.write_on("x", tx=Tx(f"{stage.feed.offset}.0", 0, 5))
+
+    async def main() -> None:
+        dispatcher = stage.dispatcher()
+        dispatcher.start()
+        await asyncio.sleep(1)
+        await dispatcher.stop()
+
+    run(main())
+
+    assert ["it cannot go on: ValueError('nobody thought of it')"] == stage.ended
+
+
 def test_a_transaction_that_fails_is_given_up_as_a_whole() -> None:
     def judge(batch: Batch) -> Verdict:
         bad = next((each for each in batch.changes if key(each) == "y"), None)
@@ -120,6 +164,25 @@ def test_a_transaction_that_fails_is_given_up_as_a_whole() -> None:
 
     assert [["x", "y", "z"], ["x", "y", "z"], ["a"]] == calls(stage)
     assert 3 == len(stage.dead())
+
+
+def test_a_transaction_is_whole_behind_a_letter_too() -> None:
+    """Of a change that waits for an older one of its key the whole transaction does, and its other keys with it."""
+    stage = Stage({**TOGETHER, "MaximumRetryAttempts": 0})
+    stage.judge = lambda batch: Failed("bad") if "a" in map(key, batch.changes) else Handled()
+    in_one_step(stage.feed, "a", "b")
+    in_one_step(stage.feed, "b", "c")
+    stage.feed.write("c")
+    stage.feed.write("d")
+
+    run(settled(stage))
+
+    assert [["a", "b"], ["d"]] == calls(stage)
+    first = next(iter(stage.dead())) + 1  # that of b
+    assert {"bad", f"waits for number {first}"} <= {
+        letter.error for own in stage.letters.values() for letter in own.values()
+    }
+    assert 5 == len(stage.dead())
 
 
 def test_a_filter_leaves_the_rest_of_a_transaction_together() -> None:

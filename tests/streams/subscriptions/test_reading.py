@@ -1,12 +1,13 @@
 """Where a subscription begins and ends, what it reads, and how far it says that it is."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from foldb.streams.formats.delivery import Delivery
-from foldb.streams.sinks.sink import Handled
+from foldb.streams.sinks.sink import Failed, Handled
 from tests.streams.subscriptions.stage import START_MS, FakePartition, Stage
 from tests.streams.subscriptions.virtual import run
 
@@ -65,6 +66,20 @@ def test_a_checkpoint_older_than_what_the_feed_keeps_loses_nothing() -> None:
     run(settled(stage))
 
     assert ["a", *[f"k{nth}" for nth in range(30)]] == handled(stage)
+
+
+def test_a_past_that_breaks_off_is_read_on_from_where_it_was() -> None:
+    stage = Stage()
+    for nth in range(30):
+        stage.feed.write(f"k{nth}")
+    forget_before(stage.feed, kept=4)
+    stage.past_breaks = 2
+
+    run(settled(stage))
+
+    assert [f"k{nth}" for nth in range(30)] == handled(stage)
+    assert 3 == stage.pasts
+    assert not stage.ended
 
 
 def test_a_start_now_has_what_is_written_while_it_starts() -> None:
@@ -159,6 +174,23 @@ def test_a_snapshot_then_its_changes_have_no_gap_and_nothing_twice(seed: int) ->
     assert latest == {each.pk: each.new for feed in stage.feeds.values() for each in feed.changes[1]}
     changes = [key(each) for _, each in stage.handled if not each.change.is_read]
     assert sorted(["1-late", "2-late"]) == sorted(set(changes))
+
+
+def test_an_item_of_a_snapshot_that_is_a_letter_is_not_delivered_after_a_crash() -> None:
+    stage = Stage()
+    for each in ("a", "b", "c"):
+        stage.feed.write(each)
+    start = {"At": "SNAPSHOT", "Numbers": {"0": str(stage.feed.end)}}
+    stage = restarted(stage, {"Start": start, "MaximumRetryAttempts": 0, "BatchSize": 1})
+    stage.judge = lambda batch: Failed("bad") if batch.changes[0].change.pk == b"a" else Handled()
+    run(settled(stage))
+    stage.subscription = replace(stage.subscription, marks={})  # as if the checkpoint had not been written
+    stage.judge = lambda _: Handled()
+    stage.feed.write("a")
+    run(settled(stage))
+
+    assert ["b", "c", "b", "c"] == [key(each) for _, each in stage.handled]
+    assert 2 == len(stage.dead()), "what was written later is behind it"
 
 
 def test_a_filter_that_drops_everything_still_moves_the_checkpoint() -> None:

@@ -140,6 +140,32 @@ def test_who_is_told_when_to_come_again_does_not_come_before() -> None:
     assert stage.calls[1].at - stage.calls[0].at >= 90
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"MaximumRetryAttempts": 0, "BatchSize": 1},
+        {"MaximumRetryAttempts": 0, "BatchSize": 8},
+        {"MaximumRetryAttempts": 0, "OnFailure": "batch", "BatchSize": 2},
+        {"MaximumRetryAttempts": 2, "BisectBatchOnFunctionError": True},
+    ],
+)
+def test_whatever_is_called_with_next_it_is_not_before_the_time_that_was_told(
+    settings: dict[str, Any],
+) -> None:
+    """Be it the next batch after a letter, or a half of the one that failed."""
+    stage = Stage(settings)
+    stage.judge = lambda batch: (
+        Failed("busy", retry_after_s=90) if "b" in map(key, batch.changes) else Handled()
+    )
+    written(stage, "a b c d")
+
+    run(settled(stage))
+
+    again = [later.at - call.at for call, later in pairwise(stage.calls) if isinstance(call.verdict, Failed)]
+    assert again
+    assert min(again) >= 90
+
+
 def test_bisecting_begins_at_the_first_failure() -> None:
     settings = {"MaximumRetryAttempts": 2, "BisectBatchOnFunctionError": True}
     stage = written(Stage(settings, judge=failing_at("c", named=False)), "a b c d")
@@ -282,6 +308,17 @@ def test_a_call_that_never_ends_is_cut_off() -> None:
     assert "no answer in time" == letter.error
 
 
+def test_code_that_takes_long_to_load_is_not_a_call_that_never_ends() -> None:
+    """A sink bounds its calls itself, from when they begin; what it has to do before counts against nobody."""
+    stage = written(Stage({"TimeoutSeconds": 1, "MaximumRetryAttempts": 0}), "a")
+    stage.seconds = lambda: 60.0 + 60.0 + 1.0  # another lane's loading is waited for, and one's own
+
+    run(settled(stage))
+
+    assert ["a"] == handled(stage)
+    assert not stage.dead()
+
+
 def test_what_a_sink_raises_is_a_failure_with_its_traceback() -> None:
     def judge(_: Batch) -> Verdict:
         raise ValueError("no such thing")
@@ -311,6 +348,18 @@ def test_letters_that_cannot_be_written_hold_the_checkpoint_back() -> None:
     run(main())
 
     assert 1 == len(stage.dead())
+
+
+def test_a_sink_that_cannot_start_is_started_again_and_the_log_says_why_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stage = written(Stage(), "a")
+    stage.starts_fail = ["no broker", "no broker", "no broker", "no room"]
+    run(settled(stage))
+
+    assert ["a"] == handled(stage)
+    said = [record.getMessage().rpartition(": ")[2] for record in caplog.records]
+    assert ["no broker", "no room"] == said
 
 
 def test_a_failure_is_told_in_the_figures() -> None:

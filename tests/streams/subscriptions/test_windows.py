@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from foldb.streams.sinks.sink import Batch, Failed, Handled, Verdict
 from tests.streams.subscriptions.stage import START_MS, Stage
 from tests.streams.subscriptions.virtual import run
@@ -123,3 +125,30 @@ def test_a_final_call_that_fails_is_made_again() -> None:
     run(main())
 
     assert {FIRST: 1} == counting.counts
+
+
+@pytest.mark.parametrize("how", ["replay", "table gone"])
+def test_who_has_read_all_there_is_to_read_ends_the_last_window_and_is_over(how: str) -> None:
+    """Nobody tells it later that log time has passed the window's end."""
+    counting = Counting()
+    stage = Stage(SETTINGS, judge=counting)
+    write(stage, 0, 3)
+    if how == "replay":
+        stage = Stage({**SETTINGS, "End": {"Numbers": {"0": str(stage.feed.end)}}}, judge=counting)
+        write(stage, 0, 3)
+        write(stage, 0, 2)
+    else:
+        stage.gone = {1}
+    stage.hours_s = (FIRST - START_MS) / 1000
+
+    async def main() -> None:
+        dispatcher = stage.dispatcher()
+        dispatcher.start()
+        await asyncio.sleep(10)
+        await dispatcher.stop()
+
+    run(main())
+
+    assert {FIRST: 3} == counting.counts
+    assert ["done" if how == "replay" else "its tables are gone"] == stage.ended
+    assert stage.subscription.marks[0] >= stage.feed.changes[1][2].sequence_number

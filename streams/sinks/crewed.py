@@ -1,0 +1,56 @@
+"""What functions, Lambda handlers and commands have in common: each is what its crew of children makes of it."""
+
+from ...model.errors import ValidationError
+from ..children.crew import Crew
+from ..children.folder import Folder
+from ..formats.plain import plain
+from .settings import Members
+from .sink import Batch, Surroundings
+
+
+class CrewSink:
+    """A sink whose code runs in a crew."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+
+    @property
+    def version(self) -> str:
+        """Of the modules that the code rests on."""
+        return self._crew.version
+
+    @property
+    def problem(self) -> str | None:
+        """Why the newest code is not used."""
+        return self._crew.problem
+
+    async def start(self) -> None:
+        """Load the code."""
+        await self._crew.start()
+
+    async def close(self) -> None:
+        """End the children."""
+        await self._crew.close()
+
+
+def lines(batch: Batch) -> bytes:
+    """The changes of a batch as a child reads them, one a line."""
+    return b"\n".join([plain(delivery, replay=batch.replay) for delivery in batch.changes])
+
+
+def memory_size(members: Members) -> int:
+    """`MemorySize`: how many megabytes a child may take."""
+    return members.number("MemorySize", least=128, most=65_536, default=2048)
+
+
+def folder_of(surroundings: Surroundings) -> Folder:
+    """The folder of triggers.
+
+    Raises:
+        ValidationError: There is none: this server runs nobody's code.
+    """
+    if surroundings.folder is None:
+        raise ValidationError(
+            "This server runs no functions and no commands: start it with `foldb serve --triggers FOLDER`"
+        )
+    return Folder(surroundings.folder)

@@ -1,0 +1,170 @@
+"""A sink that keeps a file of SQLite as the tables are: each table as a view of that name, a row an item.
+
+    {"Kind": "sqlite", "Database": "shop"}
+
+    $ sqlite3 data/sqlite/shop.db "SELECT id, json_extract(item, '$.price') FROM Orders"
+
+    foldb:items     table, key ──► the item after the newest change, NULL where it was removed, and the change's number
+
+A batch is one transaction, and of an item only a change with a higher number than the last is taken: what is delivered
+again changes nothing. So a row that was removed stays as a mark, which the views do not show. Items are plain JSON,
+numbers with all their digits, binary as base64, sets as lists.
+"""
+
+import asyncio
+import re
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from ...model.descriptions import stream_label
+from ...model.errors import ValidationError
+from ...model.values import load
+from ..formats.delivery import Delivery, TableView
+from .file import data_folder
+from .settings import Members, version_of
+from .sink import Batch, Failed, Handled, Sink, Surroundings, Verdict
+
+_NAME: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,128}")
+# No table of DynamoDB's has a colon in its name.
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS "foldb:items" (
+    table_id INTEGER NOT NULL, pk BLOB NOT NULL, sk BLOB NOT NULL,
+    item TEXT, number TEXT NOT NULL, changed TEXT NOT NULL,
+    PRIMARY KEY (table_id, pk, sk)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS "foldb:tables" (name TEXT PRIMARY KEY, table_id INTEGER NOT NULL) WITHOUT ROWID;
+"""
+# A number has 27 digits, so texts compare as the numbers do.
+_TAKE: Final = """
+INSERT INTO "foldb:items" VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
+SET item = excluded.item, number = excluded.number, changed = excluded.changed WHERE excluded.number > number
+"""
+_KNOW: Final = """
+INSERT INTO "foldb:tables" VALUES (?, ?) ON CONFLICT DO UPDATE
+SET table_id = excluded.table_id WHERE excluded.table_id > table_id
+"""
+
+T = TypeVar("T")
+
+
+def check(settings: dict[str, Any]) -> None:
+    """Refuse what is no name of a file."""
+    members = Members(settings, "sqlite")
+    if "Database" in settings:
+        _named(members.text("Database"))
+    members.end()
+
+
+def make(settings: dict[str, Any], surroundings: Surroundings) -> Sink:
+    """A sink that writes a file below the database's folder."""
+    name = _named(settings.get("Database", surroundings.subscription))
+    return SqliteSink(settings, surroundings, data_folder(surroundings) / "sqlite" / f"{name}.db")
+
+
+def _named(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValidationError(
+            "Sink.Database must be a name of letters, digits, '.', '_' and '-', at most 128, and begin with no dot"
+        )
+    return name
+
+
+class SqliteSink:
+    """Writes each batch in one transaction, in one thread."""
+
+    def __init__(self, settings: dict[str, Any], surroundings: Surroundings, path: Path) -> None:
+        self.version = version_of(settings)
+        self._path = path
+        self._patience_s = surroundings.timeout_s
+        self._loop = surroundings.loop
+        self._thread = ThreadPoolExecutor(1, f"sqlite-{surroundings.subscription}")
+        self._connection: sqlite3.Connection | None = None
+        self._known: set[int] = set()  # tables whose views are there
+
+    async def start(self) -> None:
+        """Open the file, or make it."""
+        await self._apart(self._open)
+
+    async def deliver(self, batch: Batch) -> Verdict:
+        """Take the batch."""
+        return await self._apart(lambda: self._write(batch))
+
+    async def close(self) -> None:
+        """Come to an end with what is being written, and let go of the file."""
+        await self._apart(self._close)
+        await asyncio.to_thread(self._thread.shutdown)
+
+    async def _apart(self, do: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(self._thread, do)
+
+    def _open(self) -> None:
+        if self._connection is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(self._path, timeout=self._patience_s)
+            connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _SCHEMA)
+            self._connection = connection
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _write(self, batch: Batch) -> Verdict:
+        connection = self._connection
+        assert connection is not None, "started"
+        tables = {each.table.id: each.table for each in batch.changes if each.table.id not in self._known}
+        try:
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                for table in tables.values():
+                    _show(connection, table)
+                connection.executemany(_TAKE, map(_row, batch.changes))
+        except sqlite3.Error as error:
+            return Failed(f"{self._path.name} takes nothing: {error}")
+        self._known.update(tables)
+        return Handled()
+
+
+def _row(delivery: Delivery) -> tuple[int, bytes, bytes, str | None, str, str]:
+    change = delivery.change
+    item = None if change.new is None else _plain(load(change.new))
+    changed = stream_label(change.time) + "Z"
+    return delivery.table.id, change.pk, change.sk, item, str(delivery.number), changed
+
+
+def _show(connection: sqlite3.Connection, table: TableView) -> None:
+    """Have the view with the table's name show it, unless it shows one that was made later under that name."""
+    if connection.execute(_KNOW, (table.name, table.id)).rowcount:
+        keys = [name for name in table.key.names if '"' not in name and "'" not in name and "\\" not in name]
+        columns = "".join(f"""json_extract(item, '$."{name}"') AS "{name}", """ for name in keys)
+        connection.execute(f'DROP VIEW IF EXISTS "{table.name}"')
+        connection.execute(
+            f'CREATE VIEW "{table.name}" AS SELECT {columns}item, changed FROM "foldb:items" '  # noqa: S608  # names are checked
+            f"WHERE table_id = {table.id:d} AND item IS NOT NULL"
+        )
+
+
+def _plain(item: dict[str, Any]) -> str:
+    """An item as plain JSON."""
+    return orjson.dumps({name: _value(value) for name, value in item.items()}).decode()
+
+
+def _value(value: dict[str, Any]) -> Any:
+    [(kind, content)] = value.items()
+    match kind:
+        case "N":
+            return orjson.Fragment(content)
+        case "NS":
+            return [orjson.Fragment(each) for each in content]
+        case "NULL":
+            return None
+        case "M":
+            return {name: _value(each) for name, each in content.items()}
+        case "L":
+            return [_value(each) for each in content]
+    return content

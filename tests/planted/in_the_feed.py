@@ -1,0 +1,194 @@
+"""Bugs of what comes out of the log: the feed and its files, the Streams API, subscriptions, and what they call."""
+
+from .bug import bug
+
+FEED = "tests/streams/feed/test_random.py"
+KEEPING = "tests/streams/feed/test_keeping.py"
+LOSSES = "tests/streams/feed/test_losses.py"
+DISPATCHER = "tests/streams/subscriptions/test_dispatcher.py"
+READING = "tests/streams/subscriptions/test_reading.py"
+
+BUGS = [
+    # The feed and its files
+    bug(
+        "a change that was taken is taken again",
+        """
+@ streams/feed/channel.py
+-        if number <= self.last:
+-            return
+         self.last = number
+@ streams/feed/feed.py
+-        if not windows or self._next_offset <= self._storing.through:
++        if not windows:
+             return
+""",
+        FEED,
+        KEEPING,
+    ),
+    bug(
+        "a mark is left though the disk refused what it speaks of",
+        """
+@ streams/feed/keeping.py
+-            if each.last != whole.lasts[table]:
+-                raise NotThereError
+             extent = each.sync()
+""",
+        KEEPING,
+        LOSSES,
+    ),
+    bug(
+        "the check of a block is not looked at",
+        """
+@ streams/feed/encoding.py
+-    if data[end : end + 1] != _CHECKED or at != begin + size or check != crc32(data[begin:end]):
++    if at != begin + size:
+""",
+        "tests/streams/feed/test_encoding.py",
+    ),
+    bug(
+        "who waits for a change is not told of it",
+        """
+@ streams/feed/feed.py
+         self._storing.come_again(self._next_offset)
+-        self._waits.look()
+""",
+        "tests/streams/feed/test_feed.py",
+    ),
+    # The Streams API
+    bug(
+        "a shard goes on into the next period",
+        """
+@ server/operations/streams/get_records.py
+-    if own and _nth(window, own[-1]) != iterator.nth:
++    if own and _nth(window, own[-1]) < iterator.nth:
+""",
+        "tests/server/streams/test_describe_stream.py",
+        "tests/server/streams/test_get_records.py",
+        "tests/spec/feed/test_reading.py",
+    ),
+    bug(
+        "AT_SEQUENCE_NUMBER begins behind the number",
+        """
+@ server/operations/streams/get_shard_iterator.py
+-    after = number - (body["ShardIteratorType"] == "AT_SEQUENCE_NUMBER")
++    after = number
+""",
+        "tests/server/streams/test_get_shard_iterator.py",
+    ),
+    bug(
+        "an iterator is believed whatever it says",
+        """
+@ server/operations/streams/iterators.py
+-    if not compare_digest(data, expected) or urlsafe_b64encode(data) != coded.encode():
++    if not compare_digest(data[:1], expected[:1]):
+         raise _invalid()
+""",
+        "tests/server/streams/test_iterators.py",
+    ),
+    bug(
+        "what is trimmed is missed without a word",
+        """
+@ server/operations/streams/get_records.py
+-    if iterator.after < answer.kept_after and not iterator.horizon:
+-        reply.error(TrimmedDataAccessError(), place)
+-        return
+     own = answer.changes
+""",
+        "tests/server/streams/test_retention.py",
+    ),
+    # Subscriptions
+    bug(
+        "a checkpoint passes what is being handled",
+        """
+@ streams/subscriptions/dispatcher.py
+-                lows[place] = min(lows[place], delivery.change.sequence_number - 1)
+                 seen.add(place)
++                lows[place] = min(lows[place], delivery.change.sequence_number)
+""",
+        DISPATCHER,
+    ),
+    bug(
+        "the changes of a key go to several lanes",
+        """
+@ streams/subscriptions/dispatcher.py
+-            number += crc32(change.pk) % lanes
++            number += (change.sequence_number >> 8) * 7919 % 8191 % lanes
+""",
+        DISPATCHER,
+    ),
+    bug(
+        "what the feed keeps no more is passed over",
+        """
+@ streams/subscriptions/source.py
+-                if not may_skip:
+-                    await self._read_past(partial(self._changes_until, answer.kept_after))
+                 self.after = max(self.after, answer.kept_after)
+""",
+        READING,
+    ),
+    bug(
+        "what follows a dead letter of its key is delivered",
+        """
+@ streams/subscriptions/attempts.py
+-        if letters or self._around.open:
++        if letters:
+             letters = await self._followed(letters)
+""",
+        "tests/streams/subscriptions/test_retries.py",
+    ),
+    bug(
+        "a transaction is delivered before all of it is there",
+        """
+@ streams/subscriptions/dispatcher.py
+-        self._joining = Joining(self._loop, self._queue_together) if terms.together else None
++        self._joining = None
+""",
+        "tests/streams/subscriptions/test_joining.py",
+    ),
+    # What they call
+    bug(
+        "two changes of several partitions have one event id",
+        """
+@ streams/formats/delivery.py
+-    place = b"%b%d.%d" % (delivery.table.log_id, delivery.partition, delivery.number)
++    place = b"%b.%d" % (delivery.table.log_id, delivery.number)
+""",
+        "tests/streams/formats/test_dynamodb.py",
+    ),
+    bug(
+        "a file holds what another has already",
+        """
+@ streams/sinks/dated.py
+-        new = [each for each in changes if self._format.id(each) not in there]
++        new = changes if there is not None else []
+""",
+        "tests/streams/sinks/test_dated.py",
+    ),
+    bug(
+        "an older change that comes again overwrites a row",
+        """
+@ streams/sinks/sqlite.py
+-SET item = excluded.item, number = excluded.number, changed = excluded.changed WHERE excluded.number > number
++SET item = excluded.item, number = excluded.number, changed = excluded.changed
+""",
+        "tests/streams/sinks/test_sqlite.py",
+    ),
+    bug(
+        "a webhook calls whatever address a name stands for",
+        """
+@ streams/sinks/http/exchange.py
+-        permitted = [text for text in addresses if may_be_called(ip_address(text), self._allowed)]
++        permitted = [text for text in addresses if ip_address(text) and may_be_called]
+""",
+        "tests/streams/sinks/test_webhook.py",
+    ),
+    bug(
+        "effects that count once count again",
+        """
+@ streams/once.py
+-            "ConditionExpression": "attribute_not_exists(#n) OR #n < :n",
++            "ConditionExpression": "attribute_not_exists(#n) OR #n <= :n",
+""",
+        "tests/streams/children/test_once.py",
+    ),
+]
