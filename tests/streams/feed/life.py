@@ -173,6 +173,12 @@ class Life:
 
     # Writing
 
+    @property
+    def table(self) -> int:
+        """The only one."""
+        [table] = self.books.items
+        return table
+
     def submit(self, *commands: Command) -> None:
         """Fold commands in one entry."""
         for command in commands:
@@ -288,6 +294,14 @@ class Life:
                     assert entry.number in (None, change.sequence_number), "a number has changed"
                     assert change.sequence_number > kept_after
                     entry.number = change.sequence_number
+
+
+def kept_life() -> Life:
+    """A table with so many changes that most are in segments alone, all of them marked."""
+    life = Life(random.Random(1), retention_ms=0)
+    life.fill(life.create("T"), 120)
+    life.mark()
+    return life
 
 
 def _again(outcome: Any) -> Any:

@@ -9,7 +9,7 @@ from foldb.materializer.feed import CountChanges, FindNumber, ReadChanges
 from foldb.model.errors import InternalServerError
 from foldb.streams.feed import storing
 from tests.log.fake_disk import FakeDisk
-from tests.streams.feed.life import CHANGES, FOLDER, Life, make_small
+from tests.streams.feed.life import CHANGES, FOLDER, Life, kept_life, make_small
 
 
 @pytest.fixture(autouse=True)
@@ -19,20 +19,11 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def life() -> Life:
-    """A table with so many changes that most are in segments alone, all of them marked."""
-    life = Life(random.Random(1), retention_ms=0)
-    life.fill(life.create("T"), 120)
-    life.mark()
-    return life
+    return kept_life()
 
 
 def files(disk: FakeDisk) -> list[str]:
     return [name for name in disk.names(CHANGES) if name.endswith(".avro")]
-
-
-def table_of(life: Life) -> int:
-    [table] = life.books.items
-    return table
 
 
 def test_segments_are_several_and_memory_holds_the_newest_alone(life: Life) -> None:
@@ -56,7 +47,7 @@ def test_a_snapshot_beyond_the_mark_is_passed_over(life: Life) -> None:
     """Its state knows nothing of changes that were in memory alone when the process died."""
     life.snapshot()
     before = life.log.end(0)
-    life.write(table_of(life), ("late", {}))
+    life.write(life.table, ("late", {}))
     life.snapshot()
     life.kill()
 
@@ -127,7 +118,7 @@ def test_damage_in_the_middle_is_an_error_and_never_a_change(life: Life) -> None
 
     after = 0
     while not answers or not isinstance(answers[-1], InternalServerError):
-        request = ReadChanges(table_of(life), after, limit=3)
+        request = ReadChanges(life.table, after, limit=3)
         life.partition.feed(request, lambda answer, _: answers.append(answer))
         life.reading.run()
         after = getattr(answers[-1], "next", 0)
@@ -138,7 +129,7 @@ def test_damage_in_the_middle_is_an_error_and_never_a_change(life: Life) -> None
 
 
 def test_numbers_are_found_and_changes_counted_in_segments_too(life: Life) -> None:
-    table = table_of(life)
+    table = life.table
     found, _ = life.read_all(table, life.books.labels[table])
 
     for place in (0, 1, 40, 77, 119):
@@ -188,7 +179,7 @@ def test_what_the_disk_refused_is_not_marked(life: Life) -> None:
 
     life.disk.hook = refuse
     for n in range(10):
-        life.write(table_of(life), (f"late {n}", {"x": {"S": "x" * 300}}))
+        life.write(life.table, (f"late {n}", {"x": {"S": "x" * 300}}))
     life.mark()
     life.disk.hook = lambda call, path: None
     life.snapshot()

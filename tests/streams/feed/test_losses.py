@@ -10,7 +10,7 @@ import pytest
 from foldb.materializer.feed import Changes, FindNumber, ReadChanges
 from foldb.model.errors import InternalServerError
 from foldb.streams.feed import segments, storing
-from tests.streams.feed.life import CHANGES, Life, make_small
+from tests.streams.feed.life import CHANGES, Life, kept_life, make_small
 
 
 @pytest.fixture(autouse=True)
@@ -20,16 +20,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def life() -> Life:
-    """A table with so many changes that most are in segments alone, all of them marked."""
-    life = Life(random.Random(1), retention_ms=0)
-    life.fill(life.create("T"), 120)
-    life.mark()
-    return life
-
-
-def table_of(life: Life) -> int:
-    [table] = life.books.items
-    return table
+    return kept_life()
 
 
 def is_change_segment(path: Path) -> bool:
@@ -64,9 +55,9 @@ def test_a_disk_on_which_nothing_can_be_written_any_more_keeps_nobody_from_writi
 
     monkeypatch.setattr(storing, "_LOSE_TIMES", 2)
     life.disk.hook = is_read_only
-    life.fill(table_of(life), 200)
+    life.fill(life.table, 200)
     life.mark()
-    _, kept_after = life.read_all(table_of(life), life.books.labels[table_of(life)])
+    _, kept_after = life.read_all(life.table, life.books.labels[life.table])
 
     assert kept_after > 0
     life.disk.hook = nothing
@@ -78,11 +69,11 @@ def test_what_was_let_go_of_is_not_marked_by_what_was_on_its_way(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread has a mark to write when the loop finds that it is too late for that."""
-    life.write(table_of(life), ("late", {}))
+    life.write(life.table, ("late", {}))
     life.loop.advance(storing.MARK_S)
     monkeypatch.setattr(storing, "MOST_BYTES", 8000)
     for n in range(20):
-        life.write(table_of(life), (f"more {n}", {"x": {"S": "x" * 300}}))
+        life.write(life.table, (f"more {n}", {"x": {"S": "x" * 300}}))
     life.writing.run()
 
     assert not is_marked(life)
@@ -120,7 +111,7 @@ def test_when_the_time_of_what_was_let_go_of_is_over_there_is_a_mark_again(
 
 @pytest.mark.parametrize("how", ["flipped", "removed"])
 def test_what_is_damaged_is_told_as_not_kept_and_made_anew_by_the_next_start(how: str, life: Life) -> None:
-    table = table_of(life)
+    table = life.table
     life.check()
     life.kill()  # what was read is not in memory any more
     life.fill(table, 5)
@@ -145,7 +136,7 @@ def test_what_is_damaged_is_told_as_not_kept_and_made_anew_by_the_next_start(how
 
 
 def test_a_number_is_found_although_a_block_is_damaged(life: Life) -> None:
-    table = table_of(life)
+    table = life.table
     segment = life.feed._channels[table].segments._segments[1]
     data = bytearray(life.disk.names_cached[segment.path].cached)
     data[segment.heads[0].at + 200] ^= 1
@@ -161,7 +152,7 @@ def test_a_file_that_cannot_be_opened_for_a_moment_costs_nothing(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not even room for what the thread has yet to write: writing works."""
-    table = table_of(life)
+    table = life.table
 
     def is_full(path: Path, *, create: bool = False, write: bool = True) -> Any:
         raise OSError(errno.EMFILE, "Too many open files")
@@ -186,7 +177,7 @@ def test_a_segment_of_which_a_sync_has_failed_is_believed_no_more(
     when: str, life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system says so once; what it could not write counts as written after that."""
-    table, failed = table_of(life), list[Path]()
+    table, failed = life.table, list[Path]()
 
     def fails_once(call: str, path: Path) -> None:
         if call == "sync" and is_change_segment(path) and not failed:

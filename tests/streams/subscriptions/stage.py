@@ -42,6 +42,11 @@ def body_of(delivery: Delivery) -> dict[str, Any]:
     return body
 
 
+def key(delivery: Delivery) -> str:
+    """The key of the change's item."""
+    return delivery.change.pk.decode()
+
+
 class FakePartition:
     """One partition's feed of some tables."""
 
@@ -288,6 +293,12 @@ class Stage:
         )
         return Dispatcher(self.subscription, FakeSink(self), world, Chooser(self.subscription.settings).test)
 
+    def started(self) -> Dispatcher:
+        """One that has begun."""
+        dispatcher = self.dispatcher()
+        dispatcher.start()
+        return dispatcher
+
     def clock(self) -> int:
         """Milliseconds since 1970, by the loop's time."""
         loop = asyncio.get_running_loop()
@@ -356,9 +367,31 @@ class Stage:
         """The numbers of all letters."""
         return sorted(number for letters in self.letters.values() for number in letters)
 
+    def keys(self) -> list[str]:
+        """The keys of what was handled, in order."""
+        return [key(delivery) for _, delivery in self.handled]
+
+    def called_with(self) -> list[list[str]]:
+        """The keys of each call's changes."""
+        return [[key(each) for each in call.batch.changes] for call in self.calls]
+
     def values(self, name: str = "n") -> list[str]:
         """An attribute of what was handled, in order."""
         return [body_of(delivery)[name]["N"] for _, delivery in self.handled]
+
+
+async def settled(stage: Stage) -> None:
+    """A dispatcher handles all that is there."""
+    dispatcher = stage.started()
+    await dispatcher.reach(stage.ends())
+    await dispatcher.stop()
+
+
+async def lasting(stage: Stage, seconds: float) -> None:
+    """A dispatcher lives for so long."""
+    dispatcher = stage.started()
+    await asyncio.sleep(seconds)
+    await dispatcher.stop()
 
 
 class _Letters:

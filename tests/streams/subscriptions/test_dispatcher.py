@@ -82,8 +82,7 @@ def place(delivery: Delivery) -> tuple[int, int, int]:
 
 
 async def live(stage: Stage, dice: random.Random, *, to_the_end: bool) -> None:
-    dispatcher = stage.dispatcher()
-    dispatcher.start()
+    dispatcher = stage.started()
     for _ in range(dice.randrange(10, 120)):
         feed = dice.choice(list(stage.feeds.values()))
         if dice.random() < 0.1:

@@ -5,29 +5,9 @@ from typing import Any
 
 import pytest
 
-from foldb.streams.formats.delivery import Delivery
 from foldb.streams.sinks.sink import Batch, Gone, Handled, Verdict
-from foldb.streams.subscriptions.dispatcher import Dispatcher
-from tests.streams.subscriptions.stage import Past, Stage
+from tests.streams.subscriptions.stage import Past, Stage, key
 from tests.streams.subscriptions.virtual import run
-
-
-def key(delivery: Delivery) -> str:
-    return delivery.change.pk.decode()
-
-
-def handled(stage: Stage) -> list[str]:
-    return [key(each) for _, each in stage.handled]
-
-
-def calls(stage: Stage) -> list[list[str]]:
-    return [[key(each) for each in call.batch.changes] for call in stage.calls]
-
-
-def started(stage: Stage) -> Dispatcher:
-    dispatcher = stage.dispatcher()
-    dispatcher.start()
-    return dispatcher
 
 
 @pytest.mark.parametrize("verdict", [Gone("410 Gone"), "no verdict"], ids=["gone", "unforeseen"])
@@ -44,14 +24,14 @@ def test_what_is_written_before_a_subscription_is_stopped_does_not_have_it_go_on
     first = stage.feed.write("a")
 
     async def main() -> None:
-        dispatcher = started(stage)
+        dispatcher = stage.started()
         await asyncio.sleep(60)
         assert first.sequence_number > dispatcher.marks()[0]
         await dispatcher.stop()
 
     run(main())
 
-    assert [["a"]] == calls(stage)
+    assert [["a"]] == stage.called_with()
     assert 1 == len(stage.ended)
     assert not stage.checkpoints
 
@@ -69,13 +49,13 @@ def test_a_call_that_somebody_else_cut_off_has_failed_and_is_made_again() -> Non
     stage.feed.write("a")
 
     async def main() -> None:
-        dispatcher = started(stage)
+        dispatcher = stage.started()
         await dispatcher.reach(stage.ends())
         await dispatcher.stop()
 
     run(main())
 
-    assert ["a", "b"] == handled(stage)
+    assert ["a", "b"] == stage.keys()
     assert [1, 2] == [call.batch.attempt for call in stage.calls if "a" in map(key, call.batch.changes)]
 
 
@@ -86,7 +66,7 @@ def test_of_a_table_that_is_long_gone_the_log_is_read_once_whatever_others_write
     stage.gone = stage.feed.let_go = {1}
 
     async def main() -> None:
-        dispatcher = started(stage)
+        dispatcher = stage.started()
         for nth in range(100):
             stage.feed.write(f"k{nth}", table=2)
             await asyncio.sleep(1)
@@ -97,7 +77,7 @@ def test_of_a_table_that_is_long_gone_the_log_is_read_once_whatever_others_write
 
     run(main())
 
-    assert {"last words", *(f"k{nth}" for nth in range(100))} == set(handled(stage))
+    assert {"last words", *(f"k{nth}" for nth in range(100))} == set(stage.keys())
     assert 1 == stage.pasts
     assert ["its tables are gone"] == stage.ended
 
@@ -107,7 +87,7 @@ def test_what_was_written_last_before_a_table_went_is_delivered() -> None:
     stage = Stage()
 
     async def main() -> None:
-        started(stage)
+        stage.started()
         await asyncio.sleep(1)
         stage.feed.write("a")  # answers who waits
         stage.feed.write("last words")
@@ -116,7 +96,7 @@ def test_what_was_written_last_before_a_table_went_is_delivered() -> None:
 
     run(main())
 
-    assert ["a", "last words"] == handled(stage)
+    assert ["a", "last words"] == stage.keys()
     assert ["its tables are gone"] == stage.ended
 
 
@@ -135,12 +115,12 @@ def test_what_was_written_while_the_past_was_read_is_delivered_though_the_table_
     stage.changes = meanwhile  # type: ignore[method-assign]
 
     async def main() -> None:
-        started(stage)
+        stage.started()
         await asyncio.sleep(60)
 
     run(main())
 
-    assert ["a", "b", "last words"] == handled(stage)
+    assert ["a", "b", "last words"] == stage.keys()
     assert ["its tables are gone"] == stage.ended
 
 
@@ -154,14 +134,14 @@ def test_a_replay_of_what_is_not_kept_any_more_ends_with_its_past() -> None:
     stage.feed.let_go = {1}
 
     async def main() -> None:
-        started(stage)
+        stage.started()
         for _ in range(100):
             stage.feed.pass_by()
             await asyncio.sleep(1)
 
     run(main())
 
-    assert ["a"] == handled(stage)
+    assert ["a"] == stage.keys()
     assert 1 == stage.pasts
     assert ["done"] == stage.ended
 
@@ -172,13 +152,13 @@ def test_a_partition_that_is_away_does_not_keep_a_subscription_from_being_stoppe
     feed = stage.feeds[1]
 
     async def main() -> None:
-        dispatcher = started(stage)
+        dispatcher = stage.started()
         await asyncio.sleep(1)
         written = feed.write("a")
         await asyncio.sleep(0.1)
         feed.is_away = True
         await asyncio.sleep(10)
-        assert ["a"] == handled(stage)
+        assert ["a"] == stage.keys()
         assert 1 == stage.subscription.handled
         await asyncio.wait_for(dispatcher.stop(), 60)
         assert stage.subscription.marks.get(1, 0) < written.sequence_number
@@ -190,7 +170,7 @@ def test_who_waits_for_progress_looks_again_at_a_partition_that_comes_back() -> 
     stage = Stage()
 
     async def main() -> None:
-        dispatcher = started(stage)
+        dispatcher = stage.started()
         await asyncio.sleep(1)
         stage.feed.pass_by()  # nothing for who reads already
         stage.feed.is_away = True

@@ -6,27 +6,11 @@ import pytest
 
 from foldb.materializer.feed import FeedRequest, OnFed, ReadChanges
 from foldb.materializer.fold.outcomes import Tx
-from foldb.streams.formats.delivery import Delivery
 from foldb.streams.sinks.sink import Batch, Failed, Handled, Partly, Verdict
-from tests.streams.subscriptions.stage import FakePartition, Stage
+from tests.streams.subscriptions.stage import FakePartition, Stage, key, lasting, settled
 from tests.streams.subscriptions.virtual import run
 
 TOGETHER = {"Transactions": "together"}
-
-
-def key(delivery: Delivery) -> str:
-    return delivery.change.pk.decode()
-
-
-def calls(stage: Stage) -> list[list[str]]:
-    return [[key(each) for each in call.batch.changes] for call in stage.calls]
-
-
-async def settled(stage: Stage) -> None:
-    dispatcher = stage.dispatcher()
-    dispatcher.start()
-    await dispatcher.reach(stage.ends())
-    await dispatcher.stop()
 
 
 def in_one_step(feed: FakePartition, *keys: str) -> None:
@@ -49,7 +33,7 @@ def test_a_transaction_is_a_batch_of_its_own() -> None:
 
     run(settled(stage))
 
-    assert [["a"], ["x", "y", "z"], ["b", "c"]] == calls(stage)
+    assert [["a"], ["x", "y", "z"], ["b", "c"]] == stage.called_with()
 
 
 def test_a_transaction_is_one_batch_whatever_the_batch_size() -> None:
@@ -58,7 +42,7 @@ def test_a_transaction_is_one_batch_whatever_the_batch_size() -> None:
 
     run(settled(stage))
 
-    assert [25] == [len(call) for call in calls(stage)]
+    assert [25] == [len(call) for call in stage.called_with()]
 
 
 def test_changes_of_several_partitions_come_together_in_the_order_of_the_actions() -> None:
@@ -66,20 +50,19 @@ def test_changes_of_several_partitions_come_together_in_the_order_of_the_actions
     one, two = stage.feeds.values()
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        dispatcher = stage.started()
         one.write("x", tx=Tx("1:7.0", 1, 2))
         one.write("x")  # waits behind it
         one.write("other")  # does not
         await asyncio.sleep(0.5)
-        assert [["other"]] == calls(stage)
+        assert [["other"]] == stage.called_with()
         two.write("y", tx=Tx("1:7.0", 0, 2))
         await dispatcher.reach(stage.ends())
         await dispatcher.stop()
 
     run(main())
 
-    assert [["other"], ["y", "x"], ["x"]] == calls(stage)
+    assert [["other"], ["y", "x"], ["x"]] == stage.called_with()
 
 
 def test_a_transaction_that_changes_other_tables_too_is_not_waited_for_for_ever() -> None:
@@ -89,7 +72,7 @@ def test_a_transaction_that_changes_other_tables_too_is_not_waited_for_for_ever(
 
     run(settled(stage))
 
-    assert [["x"]] == calls(stage)
+    assert [["x"]] == stage.called_with()
 
 
 def test_what_one_command_changed_in_a_table_is_known_at_once() -> None:
@@ -105,7 +88,7 @@ def test_what_one_command_changed_in_a_table_is_known_at_once() -> None:
 
     run(main())
 
-    assert [["x", "y"]] == calls(stage)
+    assert [["x", "y"]] == stage.called_with()
 
 
 def test_a_table_that_is_gone_is_not_read_on_for_a_transaction_to_be_complete() -> None:
@@ -115,8 +98,7 @@ def test_a_table_that_is_gone_is_not_read_on_for_a_transaction_to_be_complete() 
     stage.feed.write_on("x", table=2, tx=Tx(f"{stage.feed.offset}.0", 0, 5))
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        stage.started()
         await asyncio.sleep(1)
         stage.feed.pass_by()
         stage.feed.write_on("y", table=2, tx=Tx(f"{stage.feed.offset}.0", 0, 5))
@@ -124,7 +106,7 @@ def test_a_table_that_is_gone_is_not_read_on_for_a_transaction_to_be_complete() 
 
     run(main())
 
-    assert [["x"], ["y"]] == calls(stage)
+    assert [["x"], ["y"]] == stage.called_with()
 
 
 def test_what_goes_wrong_in_looking_for_the_rest_of_a_transaction_is_told() -> None:
@@ -140,13 +122,7 @@ def test_what_goes_wrong_in_looking_for_the_rest_of_a_transaction_is_told() -> N
     stage.feed.pass_by()
     stage.feed.write_on("x", tx=Tx(f"{stage.feed.offset}.0", 0, 5))
 
-    async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
-        await asyncio.sleep(1)
-        await dispatcher.stop()
-
-    run(main())
+    run(lasting(stage, 1))
 
     assert ["it cannot go on: ValueError('nobody thought of it')"] == stage.ended
 
@@ -162,7 +138,7 @@ def test_a_transaction_that_fails_is_given_up_as_a_whole() -> None:
 
     run(settled(stage))
 
-    assert [["x", "y", "z"], ["x", "y", "z"], ["a"]] == calls(stage)
+    assert [["x", "y", "z"], ["x", "y", "z"], ["a"]] == stage.called_with()
     assert 3 == len(stage.dead())
 
 
@@ -177,7 +153,7 @@ def test_a_transaction_is_whole_behind_a_letter_too() -> None:
 
     run(settled(stage))
 
-    assert [["a", "b"], ["d"]] == calls(stage)
+    assert [["a", "b"], ["d"]] == stage.called_with()
     first = next(iter(stage.dead())) + 1  # that of b
     assert {"bad", f"waits for number {first}"} <= {
         letter.error for own in stage.letters.values() for letter in own.values()
@@ -196,7 +172,7 @@ def test_a_filter_leaves_the_rest_of_a_transaction_together() -> None:
 
     run(settled(stage))
 
-    assert [["x", "z"]] == calls(stage)
+    assert [["x", "z"]] == stage.called_with()
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -207,8 +183,7 @@ def test_transactions_are_whole_and_keys_keep_their_order_whatever_fails(seed: i
     feeds = list(stage.feeds.values())
 
     async def live(*, to_the_end: bool) -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        dispatcher = stage.started()
         late: list[tuple[FakePartition, str, Tx]] = []
         for _ in range(60):
             feed = dice.choice(feeds)

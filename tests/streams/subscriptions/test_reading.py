@@ -6,25 +6,9 @@ from typing import Any
 
 import pytest
 
-from foldb.streams.formats.delivery import Delivery
 from foldb.streams.sinks.sink import Failed, Handled
-from tests.streams.subscriptions.stage import START_MS, FakePartition, Stage
+from tests.streams.subscriptions.stage import START_MS, FakePartition, Stage, key, lasting, settled
 from tests.streams.subscriptions.virtual import run
-
-
-def key(delivery: Delivery) -> str:
-    return delivery.change.pk.decode()
-
-
-def handled(stage: Stage) -> list[str]:
-    return [key(each) for _, each in stage.handled]
-
-
-async def settled(stage: Stage) -> None:
-    dispatcher = stage.dispatcher()
-    dispatcher.start()
-    await dispatcher.reach(stage.ends())
-    await dispatcher.stop()
 
 
 def forget_before(feed: FakePartition, kept: int) -> None:
@@ -40,7 +24,7 @@ def test_the_beginning_of_history_is_read_from_the_log_where_the_feed_does_not_k
 
     run(settled(stage))
 
-    assert [f"k{nth}" for nth in range(30)] == handled(stage)
+    assert [f"k{nth}" for nth in range(30)] == stage.keys()
 
 
 def test_the_horizon_is_what_the_feed_keeps() -> None:
@@ -51,7 +35,7 @@ def test_the_horizon_is_what_the_feed_keeps() -> None:
 
     run(settled(stage))
 
-    assert [f"k{nth}" for nth in range(26, 30)] == handled(stage)
+    assert [f"k{nth}" for nth in range(26, 30)] == stage.keys()
 
 
 def test_a_checkpoint_older_than_what_the_feed_keeps_loses_nothing() -> None:
@@ -65,7 +49,7 @@ def test_a_checkpoint_older_than_what_the_feed_keeps_loses_nothing() -> None:
 
     run(settled(stage))
 
-    assert ["a", *[f"k{nth}" for nth in range(30)]] == handled(stage)
+    assert ["a", *[f"k{nth}" for nth in range(30)]] == stage.keys()
 
 
 def test_a_past_that_breaks_off_is_read_on_from_where_it_was() -> None:
@@ -77,7 +61,7 @@ def test_a_past_that_breaks_off_is_read_on_from_where_it_was() -> None:
 
     run(settled(stage))
 
-    assert [f"k{nth}" for nth in range(30)] == handled(stage)
+    assert [f"k{nth}" for nth in range(30)] == stage.keys()
     assert 3 == stage.pasts
     assert not stage.ended
 
@@ -98,7 +82,7 @@ def test_a_start_now_has_what_is_written_while_it_starts() -> None:
 
     run(main())
 
-    assert ["meanwhile", "after"] == handled(stage)
+    assert ["meanwhile", "after"] == stage.keys()
 
 
 def restarted(stage: Stage, settings: dict[str, Any]) -> Stage:
@@ -118,7 +102,7 @@ def test_a_start_at_a_time_has_all_from_then_on(kept: int) -> None:
 
     run(settled(stage))
 
-    assert [f"k{nth}" for nth in range(5, 10)] == handled(stage)
+    assert [f"k{nth}" for nth in range(5, 10)] == stage.keys()
 
 
 def test_a_replay_ends_where_it_should_and_says_so() -> None:
@@ -129,15 +113,9 @@ def test_a_replay_ends_where_it_should_and_says_so() -> None:
         stage.feed.time = START_MS + nth * 1000
         stage.feed.write(f"k{nth}")
 
-    async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
-        await asyncio.sleep(60)
-        await dispatcher.stop()
+    run(lasting(stage, 60))
 
-    run(main())
-
-    assert [f"k{nth}" for nth in range(2, 7)] == handled(stage)
+    assert [f"k{nth}" for nth in range(2, 7)] == stage.keys()
     assert all(call.batch.replay for call in stage.calls)
     assert ["done"] == stage.ended
 
@@ -157,8 +135,7 @@ def test_a_snapshot_then_its_changes_have_no_gap_and_nothing_twice(seed: int) ->
     stage.seconds = lambda: 0.3
 
     async def cut_short() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        stage.started()
         await asyncio.sleep(stage.dice.random() * 2)
 
     run(cut_short())
@@ -199,8 +176,7 @@ def test_a_filter_that_drops_everything_still_moves_the_checkpoint() -> None:
         stage.feed.write(f"k{nth}")
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        stage.started()
         await asyncio.sleep(1)
 
     run(main())
@@ -227,7 +203,7 @@ def test_two_subscriptions_on_one_table_both_have_everything() -> None:
 
     run(main())
 
-    assert [f"k{nth}" for nth in range(50)] == handled(first) == handled(second)
+    assert [f"k{nth}" for nth in range(50)] == first.keys() == second.keys()
 
 
 def test_an_idle_subscription_does_nothing_but_ask_again_when_its_wait_is_over() -> None:
@@ -235,8 +211,7 @@ def test_an_idle_subscription_does_nothing_but_ask_again_when_its_wait_is_over()
     stage.feed.write("a")
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        stage.started()
         await asyncio.sleep(10)
         reads, checkpoints = stage.feed.reads, len(stage.checkpoints)
         for _ in range(100):
@@ -254,8 +229,7 @@ def test_no_more_than_five_checkpoints_a_second_are_written() -> None:
         stage.feed.write(f"k{nth}")
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        dispatcher = stage.started()
         await dispatcher.reach(stage.ends())
         assert len(stage.checkpoints) <= asyncio.get_running_loop().time() * 5 + 1
         await dispatcher.stop()
@@ -270,8 +244,7 @@ def test_a_batch_that_is_not_full_waits_for_more_but_no_longer_than_its_window()
     stage.seconds = lambda: 0.0
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        stage.started()
         await asyncio.sleep(1)
         for each in ("a", "b", "c"):
             stage.feed.write(each)
@@ -291,8 +264,7 @@ def test_changes_of_several_tables_are_handled_to_the_same_end() -> None:
     stage = Stage(tables=(1, 2))
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        stage.started()
         await asyncio.sleep(1)
         for nth in range(10):
             stage.feed.write(f"k{nth}")
@@ -311,8 +283,7 @@ def test_a_slow_sink_is_read_ahead_of_no_further_than_a_bound() -> None:
         stage.feed.write(f"k{nth}")
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        stage.started()
         await asyncio.sleep(60)
         assert stage.feed.reads <= 10_000 / 500 + 2
 
@@ -325,13 +296,12 @@ def test_a_subscription_whose_table_is_gone_ends_when_all_of_it_is_handled() -> 
     stage.gone = {1}
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        stage.started()
         await asyncio.sleep(60)
 
     run(main())
 
-    assert ["last words"] == handled(stage)
+    assert ["last words"] == stage.keys()
     assert ["its tables are gone"] == stage.ended
 
 
@@ -340,14 +310,8 @@ def test_what_is_being_handled_at_a_stop_is_handled_once() -> None:
     stage.seconds = lambda: 1.0
     stage.feed.write("a")
 
-    async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
-        await asyncio.sleep(0.5)
-        await dispatcher.stop()
-
-    run(main())
+    run(lasting(stage, 0.5))
     stage.crash()
     run(settled(stage))
 
-    assert ["a"] == handled(stage)
+    assert ["a"] == stage.keys()

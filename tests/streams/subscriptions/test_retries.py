@@ -8,14 +8,9 @@ from typing import Any
 
 import pytest
 
-from foldb.streams.formats.delivery import Delivery
 from foldb.streams.sinks.sink import Batch, Failed, Gone, Handled, Partly, Verdict
-from tests.streams.subscriptions.stage import START_MS, Stage
+from tests.streams.subscriptions.stage import START_MS, Stage, key, lasting, settled
 from tests.streams.subscriptions.virtual import run
-
-
-def key(delivery: Delivery) -> str:
-    return delivery.change.pk.decode()
 
 
 def failing_at(bad: str, *, named: bool) -> Callable[[Batch], Verdict]:
@@ -38,17 +33,6 @@ def written(stage: Stage, keys: str) -> Stage:
     return stage
 
 
-async def settled(stage: Stage) -> None:
-    dispatcher = stage.dispatcher()
-    dispatcher.start()
-    await dispatcher.reach(stage.ends())
-    await dispatcher.stop()
-
-
-def handled(stage: Stage) -> list[str]:
-    return [key(each) for _, each in stage.handled]
-
-
 @pytest.mark.parametrize("place", [0, 1, 7, 31, 50, 63])
 def test_a_poisoned_change_is_found_by_no_more_calls_that_fail_than_halving_takes(place: int) -> None:
     stage = Stage({"MaximumRetryAttempts": 1, "BatchSize": 64}, judge=failing_at(f"k{place}", named=False))
@@ -58,7 +42,7 @@ def test_a_poisoned_change_is_found_by_no_more_calls_that_fail_than_halving_take
 
     letters = [letter for own in stage.letters.values() for letter in own.values()]
     assert [f"k{place}"] == [key(letter.delivery) for letter in letters]
-    assert [f"k{nth}" for nth in range(64) if nth != place] == handled(stage)
+    assert [f"k{nth}" for nth in range(64) if nth != place] == stage.keys()
     failed = [call for call in stage.calls if isinstance(call.verdict, Failed)]
     assert len(failed) <= 2 + log2(64)
     assert len(stage.calls) <= 2 + 2 * log2(64) + 1
@@ -88,7 +72,7 @@ def test_what_a_partial_failure_leaves_is_not_tried_for_ever() -> None:
 
     run(settled(stage))
 
-    assert ["a", "b", "c", "d"] == handled(stage)
+    assert ["a", "b", "c", "d"] == stage.keys()
     assert 2 == len(stage.dead())
 
 
@@ -101,8 +85,7 @@ def test_with_unlimited_attempts_nothing_is_given_up_and_other_lanes_go_on() -> 
         stage.feed.write(f"k{nth}")
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        dispatcher = stage.started()
         await asyncio.sleep(4 * 3600)
         assert [("stuck", True)] == [(key(each), tries > 200) for each, tries in dispatcher.failing()]
         (stuck,) = (each for each, _ in dispatcher.failing())
@@ -112,7 +95,7 @@ def test_with_unlimited_attempts_nothing_is_given_up_and_other_lanes_go_on() -> 
     run(main())
 
     assert not stage.dead()
-    assert len(set(handled(stage))) > 30
+    assert len(set(stage.keys())) > 30
 
 
 def test_pauses_double_up_to_the_longest() -> None:
@@ -172,7 +155,7 @@ def test_bisecting_begins_at_the_first_failure() -> None:
 
     run(settled(stage))
 
-    assert ["a", "b", "d"] == handled(stage)
+    assert ["a", "b", "d"] == stage.keys()
     assert ["a b c d", "a b", "c", "c", "c", "d"] == [
         " ".join(key(each) for each in call.batch.changes) for call in stage.calls
     ]
@@ -186,7 +169,7 @@ def test_a_batch_is_given_up_as_a_whole_where_that_is_asked_for() -> None:
     run(settled(stage))
 
     assert 3 == len(stage.dead())
-    assert ["d"] == handled(stage)
+    assert ["d"] == stage.keys()
 
 
 def test_who_is_to_block_stands_still_at_what_fails_and_says_so() -> None:
@@ -194,15 +177,14 @@ def test_who_is_to_block_stands_still_at_what_fails_and_says_so() -> None:
     stage = written(Stage(settings, judge=failing_at("b", named=True)), "a b c")
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        dispatcher = stage.started()
         await asyncio.sleep(3600)
         assert ["bad"] == dispatcher.blocked
         await dispatcher.stop()
 
     run(main())
 
-    assert ["a"] == handled(stage)
+    assert ["a"] == stage.keys()
     assert not stage.dead()
     assert stage.subscription.marks == {0: stage.feed.changes[1][1].sequence_number - 1}
 
@@ -216,7 +198,7 @@ def test_what_is_too_old_is_a_letter_without_being_tried() -> None:
 
     run(settled(stage))
 
-    assert ["new"] == handled(stage)
+    assert ["new"] == stage.keys()
     (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
     assert ("old", 0) == (key(letter.delivery), letter.attempts)
 
@@ -229,7 +211,7 @@ def test_a_loop_of_triggers_ends_in_a_letter_that_says_so() -> None:
 
     run(settled(stage))
 
-    assert ["a", "c"] == handled(stage)
+    assert ["a", "c"] == stage.keys()
     (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
     assert "a loop of triggers: 16 in a row led to this change" == letter.error
 
@@ -255,7 +237,7 @@ def test_later_changes_of_a_key_follow_its_letter_and_others_do_not() -> None:
 
     run(settled(stage))
 
-    assert ["b", "b"] == handled(stage)
+    assert ["b", "b"] == stage.keys()
     errors = [letter.error for own in stage.letters.values() for letter in own.values()]
     assert ["bad", *[f"waits for number {first.sequence_number}"] * 2] == errors
 
@@ -264,8 +246,7 @@ def test_a_key_goes_on_when_its_letters_are_gone() -> None:
     stage = Stage({"MaximumRetryAttempts": 0}, judge=lambda _: Failed("bad"))
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        dispatcher = stage.started()
         stage.feed.write("a")
         await dispatcher.reach(stage.ends())
         stage.judge = lambda _: Handled()
@@ -279,19 +260,13 @@ def test_a_key_goes_on_when_its_letters_are_gone() -> None:
 
     run(main())
 
-    assert ["a"] == handled(stage)
+    assert ["a"] == stage.keys()
 
 
 def test_who_wants_no_more_calls_gets_none() -> None:
     stage = written(Stage(judge=lambda _: Gone("410 Gone")), "a b")
 
-    async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
-        await asyncio.sleep(60)
-        await dispatcher.stop()
-
-    run(main())
+    run(lasting(stage, 60))
 
     assert ["410 Gone"] == stage.ended
     assert 1 == len(stage.calls)
@@ -315,7 +290,7 @@ def test_code_that_takes_long_to_load_is_not_a_call_that_never_ends() -> None:
 
     run(settled(stage))
 
-    assert ["a"] == handled(stage)
+    assert ["a"] == stage.keys()
     assert not stage.dead()
 
 
@@ -337,8 +312,7 @@ def test_letters_that_cannot_be_written_hold_the_checkpoint_back() -> None:
     stage.letters_fail = 1.0
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        dispatcher = stage.started()
         await asyncio.sleep(600)
         assert dispatcher.marks()[0] < stage.feed.changes[1][0].sequence_number
         stage.letters_fail = 0.0
@@ -357,7 +331,7 @@ def test_a_sink_that_cannot_start_is_started_again_and_the_log_says_why_once(
     stage.starts_fail = ["no broker", "no broker", "no broker", "no room"]
     run(settled(stage))
 
-    assert ["a"] == handled(stage)
+    assert ["a"] == stage.keys()
     said = [record.getMessage().rpartition(": ")[2] for record in caplog.records]
     assert ["no broker", "no room"] == said
 
@@ -367,8 +341,7 @@ def test_a_failure_is_told_in_the_figures() -> None:
     told: dict[str, Any] = {}
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        dispatcher = stage.started()
         await dispatcher.reach(stage.ends())
         told.update(dispatcher.figures.to_json(asyncio.get_running_loop().time()))
         await dispatcher.stop()

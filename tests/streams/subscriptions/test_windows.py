@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from foldb.streams.sinks.sink import Batch, Failed, Handled, Verdict
-from tests.streams.subscriptions.stage import START_MS, Stage
+from tests.streams.subscriptions.stage import START_MS, Stage, lasting
 from tests.streams.subscriptions.virtual import run
 
 MINUTE = 60_000
@@ -50,8 +50,7 @@ def test_each_window_has_its_own_state_and_one_final_call() -> None:
         write(stage, minute, count)
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        stage.started()
         await asyncio.sleep(300)
 
     run(main())
@@ -66,8 +65,7 @@ def test_a_window_that_a_crash_cut_off_is_counted_anew_from_its_beginning() -> N
     write(stage, 0, 5)
 
     async def cut_short() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        stage.started()
         await asyncio.sleep(5)
 
     run(cut_short())
@@ -78,8 +76,7 @@ def test_a_window_that_a_crash_cut_off_is_counted_anew_from_its_beginning() -> N
     )
 
     async def to_the_end() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        stage.started()
         write(stage, 0, 2)
         await asyncio.sleep(300)
 
@@ -96,8 +93,7 @@ def test_the_last_window_ends_although_nothing_more_is_written() -> None:
     stage.hours_s = (FIRST - START_MS) / 1000  # the clock is as far as log time
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        dispatcher = stage.started()
         await asyncio.sleep(30)
         assert not counting.counts
         await asyncio.sleep(40)
@@ -114,8 +110,7 @@ def test_a_final_call_that_fails_is_made_again() -> None:
     stage.hours_s = (FIRST - START_MS) / 1000
 
     async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
+        stage.started()
         await asyncio.sleep(30)
         counting.fails = True
         await asyncio.sleep(60)
@@ -141,13 +136,7 @@ def test_who_has_read_all_there_is_to_read_ends_the_last_window_and_is_over(how:
         stage.gone = {1}
     stage.hours_s = (FIRST - START_MS) / 1000
 
-    async def main() -> None:
-        dispatcher = stage.dispatcher()
-        dispatcher.start()
-        await asyncio.sleep(10)
-        await dispatcher.stop()
-
-    run(main())
+    run(lasting(stage, 10))
 
     assert {FIRST: 3} == counting.counts
     assert ["done" if how == "replay" else "its tables are gone"] == stage.ended
