@@ -6,6 +6,7 @@ from foldb.model.key_schema import KeySchema
 from foldb.server.records import Records
 from foldb.streams.formats.delivery import Delivery, TableView
 from foldb.streams.formats.dynamodb import record
+from tests.materializer.fake_loop import FakeLoop
 
 VIEW = TableView(1, "Cars", KeySchema.from_json([["pk", "S", "HASH"]]), "NEW_IMAGE", "arn", bytes(16))
 
@@ -39,3 +40,18 @@ def test_partitions_are_kept_apart() -> None:
     each = [delivery(7, partition) for partition in (1, 2, 1, 2)]
 
     assert [record(one) for one in each] == [records.of(one) for one in each]
+
+
+def test_a_page_lets_others_have_their_turn_before_it_is_whole() -> None:
+    records, loop, pages = Records(), FakeLoop(), list[bytes]()
+    each = [delivery(number) for number in range(300)]
+
+    records.page(each[:20], loop, pages.append)
+    assert [b",".join(map(record, each[:20]))] == pages
+    records.page([], loop, pages.append)
+    assert b"" == pages[-1]
+    records.page(each, loop, pages.append)
+    loop.settle()
+    assert 2 == len(pages)
+    loop.advance(1)
+    assert [b",".join(map(record, each))] == pages[2:]

@@ -57,26 +57,29 @@ def _answer(
         own = [each for each in own if _nth(window, each) == iterator.nth]
     genesis = node.log.genesis(0)
     view = view_in(window, genesis.log_id, genesis.partitions)
-    record = node.records.of
-    records = b",".join([record(Delivery(each, iterator.partition, view)) for each in own])
-    if len(own) < len(answer.changes):  # a later period has begun
-        reply.ok(b'{"Records":[%b]}' % records, place)
-        return
-    go_on = partial(_go_on, node, replace(iterator, after=answer.next, horizon=False), records, reply)
-    if window.ended_ms is None or not answer.is_end:
-        go_on(place)
-        return
+    deliveries = [Delivery(each, iterator.partition, view) for each in own]
 
-    def listed(shards: Shards, place: Place) -> None:
-        last = next((shard.last for shard in shards.shards if shard.nth == iterator.nth), answer.next)
-        if last is not None and last <= answer.next:
+    def made(records: bytes) -> None:
+        if len(own) < len(answer.changes):  # a later period has begun
             reply.ok(b'{"Records":[%b]}' % records, place)
-        else:
+            return
+        go_on = partial(_go_on, node, replace(iterator, after=answer.next, horizon=False), records, reply)
+        if window.ended_ms is None or not answer.is_end:
             go_on(place)
+            return
 
-    node.partitions_of_feed()[iterator.partition].feed(
-        ListShards(window.table, window.label), told(Shards, reply, listed)
-    )
+        def listed(shards: Shards, place: Place) -> None:
+            last = next((shard.last for shard in shards.shards if shard.nth == iterator.nth), answer.next)
+            if last is not None and last <= answer.next:
+                reply.ok(b'{"Records":[%b]}' % records, place)
+            else:
+                go_on(place)
+
+        node.partitions_of_feed()[iterator.partition].feed(
+            ListShards(window.table, window.label), told(Shards, reply, listed)
+        )
+
+    node.records.page(deliveries, node.loop, made)
 
 
 def _nth(window: Window, change: Change) -> int:
