@@ -28,6 +28,7 @@ from ...model.errors import (
 from ...model.subscriptions import Subscription, check, check_asked
 from ...streams.children.folder import Folder
 from ...streams.sinks import RUNNING, module_of
+from ...streams.sinks.crewed import function_of
 from ...streams.sinks.settings import shown
 from ...streams.subscriptions.choosing import Chooser
 from ...streams.subscriptions.terms import MOST_DEPTH
@@ -447,13 +448,17 @@ class Triggers:
         """
         sink = settings["Sink"]
         module_of(sink).check(sink)
-        if sink["Kind"] in RUNNING and self._node.settings.triggers is None:
+        folder = self._node.settings.triggers
+        if sink["Kind"] in RUNNING and folder is None:
             raise ValidationError(
                 f"Sink.Kind {sink['Kind']} runs code on the server, which comes from the folder of --triggers alone: "
                 "start the server with one"
             )
         if self._node.settings.runs_triggers:
             sink_of(self._node, self.scratch, name, settings)
+            function = function_of(sink)
+            if folder is not None and function is not None:
+                Folder(folder).module(function)
         Chooser(settings)
         if settings["Transactions"] == "together" and settings["ParallelizationFactor"] > 1:
             raise ValidationError(

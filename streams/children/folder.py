@@ -52,6 +52,17 @@ class Folder:
         """Whether `look` would find anything new."""
         return self._look() != self._stamp
 
+    def module(self, function: str) -> None:
+        """Refuse a `module:function` of which there is no module.
+
+        Raises:
+            ValidationError: It is not in the folder.
+        """
+        module = function.partition(":")[0]
+        if module not in self.look():
+            file = module.replace(".", "/") + ".py"
+            raise ValidationError(f"there is no {file} in the folder of triggers, {self.path}")
+
     def command(self, argv: list[str]) -> Path:
         """The file that a command runs.
 

@@ -1,8 +1,10 @@
 """What functions, Lambda handlers and commands have in common: each is what its crew of children makes of it."""
 
+from typing import Any
+
 from ...model.errors import ValidationError
 from ..children.crew import Crew
-from ..children.folder import Folder
+from ..children.folder import Folder, handler_named
 from ..formats.plain import plain
 from .settings import Members
 from .sink import Batch, Surroundings
@@ -41,6 +43,17 @@ def lines(batch: Batch) -> bytes:
 def memory_size(members: Members) -> int:
     """`MemorySize`: how many megabytes a child may take."""
     return members.number("MemorySize", least=128, most=65_536, default=2048)
+
+
+def function_of(settings: dict[str, Any]) -> str | None:
+    """The `module:function` that a sink calls, if it calls one."""
+    match settings["Kind"]:
+        case "python":
+            return str(settings["Function"])
+        case "lambda":
+            return handler_named(settings["Handler"])
+        case _:
+            return None
 
 
 def folder_of(surroundings: Surroundings) -> Folder:

@@ -242,6 +242,8 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
             "--python ../a.py:send: write a file in the server's --triggers folder",
         ),
         ("add x --lambda a.sh:send", 2, "--lambda a.sh:send: write a file"),
+        ("add Orders --python nowhere.py:send", 7, "there is no nowhere.py in the folder of triggers"),
+        ("add Orders --lambda nowhere.py:send", 7, "there is no nowhere.py in the folder of triggers"),
         ("add Orders --sink {", 2, "--sink is not JSON"),
         ("add Orders --sink []", 2, "--sink is not a JSON object"),
         (
