@@ -129,7 +129,7 @@ def update(
             "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, "
             "GlobalSecondaryIndexUpdates or SSESpecification or ReplicaUpdates is required"
         )
-    _check_in_use(definition)
+    check_in_use(definition)
     changed = _with_billing(kept_warm(definition), request, time_ms)
     changed = update_indexes(changed, request, next_id=next_id, time_ms=time_ms, limits=limits)
     changed = _with_settings(changed, request, time_ms)
@@ -146,13 +146,13 @@ def delete(definition: TableDefinition, request: dict[str, Any] | None = None) -
             "Disable deletion protection first."
         )
     if definition.status != "DELETING":
-        _check_in_use(definition)
+        check_in_use(definition)
     return replace(definition, status="DELETING")
 
 
 def update_time_to_live(definition: TableDefinition, request: dict[str, Any]) -> TableDefinition:
     """UpdateTimeToLive."""
-    _check_in_use(definition)
+    check_in_use(definition)
     specification = request["TimeToLiveSpecification"]
     name, current = specification["AttributeName"], definition.ttl_attribute
     if current is not None and current != name:
@@ -405,7 +405,12 @@ def _refuse_unsupported(request: dict[str, Any]) -> None:
             raise ValidationError(f"{INVALID}{name} is not supported")
 
 
-def _check_in_use(definition: TableDefinition) -> None:
+def check_in_use(definition: TableDefinition) -> None:
+    """Refuse a change of a table that is changing.
+
+    Raises:
+        ResourceInUseError: It is.
+    """
     if definition.status != "ACTIVE":
         raise ResourceInUseError(
             "Attempt to change a resource which is still in use: "

@@ -7,6 +7,7 @@ What is asked for is a command first: whoever leads the home sees it in the cata
 """
 
 import asyncio
+import contextlib
 import logging
 import re
 import tempfile
@@ -48,6 +49,7 @@ _TRIES: Final = 100
 _TRY_AGAIN_S: Final = 0.05
 _CHECKPOINT_BYTES: Final = 256
 _DRAIN_S: Final = 50.0
+_DISABLE_S: Final = 10.0
 _LANE: Final = re.compile("[0-9]{1,4}")
 _OURS: Final = Context("triggers", source="trigger")
 
@@ -245,6 +247,10 @@ class Triggers:
         """Deliver nothing until it is resumed; with `drain`, what was written before is delivered first."""
         answer(self._node.loop, self._pause(name, context, drain, reason), done)
 
+    def disable(self, name: str, context: Context, done: Done) -> None:
+        """Pause a destination. What was written before is sent first, if that takes no longer than a moment."""
+        answer(self._node.loop, self._disable(name, context), done)
+
     def resume(self, name: str, context: Context, done: Done) -> None:
         """Go on after a pause or a stop; what is blocked is tried again."""
         answer(self._node.loop, self._resume(name, context), done)
@@ -347,10 +353,15 @@ class Triggers:
     async def _pause(self, name: str, context: Context, drain: bool, reason: str | None) -> dict[str, Any]:
         subscription = self._node.subscription(name)
         if drain and subscription.status == "ACTIVE":
-            await self._drain(subscription)
+            await self._drain(subscription, _DRAIN_S)
         return await self._changed("Pause", name, {} if reason is None else {"Reason": reason}, context)
 
-    async def _drain(self, subscription: Subscription) -> None:
+    async def _disable(self, name: str, context: Context) -> dict[str, Any]:
+        with contextlib.suppress(ValidationError):  # brokers that are away do not keep it from being disabled
+            await self._drain(self._node.subscription(name), _DISABLE_S)
+        return await self._pause(name, context, drain=False, reason="disabled")
+
+    async def _drain(self, subscription: Subscription, seconds: float) -> None:
         """Wait until what is written now is handled.
 
         Raises:
@@ -359,7 +370,7 @@ class Triggers:
         name = subscription.name
         now = await ends(self._node.partitions_of_feed(), subscription.table_ids[0])
         try:
-            async with asyncio.timeout(_DRAIN_S):
+            async with asyncio.timeout(seconds):
                 await lags.reach(self._node, self.running, subscription, now)
         except TimeoutError:
             raise ValidationError(f"{name} is not drained yet, and runs on: ask again, or pause it") from None

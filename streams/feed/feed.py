@@ -157,13 +157,22 @@ class Feed:
     def _answer(self, request: FeedRequest, channel: Channel | None, done: OnFed) -> None:
         match request:
             case ReadChanges():
-                self._read(request, done)
+                self._read(self._within(request), done)
             case FindNumber():
                 self._find(request, channel, done)
             case CountChanges():
                 self._count(request, channel, done)
             case ListShards():
                 self._tell(done, self._shards(request))
+
+    def _within(self, request: ReadChanges) -> ReadChanges:
+        """What is asked for of a stream that was disabled ends where it did: a later one is not looked through."""
+        windows = self._state.streams.get(request.table, ()) if request.stream is not None else ()
+        ended = [each.ended for each in windows if each.label == request.stream and each.ended is not None]
+        if not ended:
+            return request
+        until = ended[0] if request.until is None else min(request.until, ended[0])
+        return replace(request, until=until)
 
     def _read(self, request: ReadChanges, done: OnFed, wait: Wait | None = None) -> None:
         """Answer with a page, or have it wait."""

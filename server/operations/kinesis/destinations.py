@@ -13,6 +13,8 @@ import orjson
 from ....materializer.fold.state import Table
 from ....model.errors import RequestError, ValidationError
 from ....model.subscriptions import Subscription
+from ....model.table_requests import check_in_use
+from ....streams.sinks.kinesis import stream_name
 from ...reply import Reply
 from ...triggers.destinations import prefix_of
 
@@ -22,6 +24,31 @@ if TYPE_CHECKING:
 PRECISION: Final = "ApproximateCreationDateTimePrecision"
 
 _STATUS: Final = {"ACTIVE": "ACTIVE", "PAUSED": "DISABLED", "STOPPED": "ENABLE_FAILED"}
+
+
+def table_of(node: "Node", name: str) -> Table:
+    """The table whose destinations are to be changed.
+
+    Raises:
+        ResourceNotFoundError: There is none.
+        ResourceInUseError: It is being created or deleted.
+    """
+    table = node.table_in_any_status(name)
+    if table.definition.status != "UPDATING":  # which a stream or a destination may itself have made it
+        check_in_use(table.definition)
+    return table
+
+
+def check_arn(arn: str) -> None:
+    """Refuse what is no stream's ARN, in words of the request.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    try:
+        stream_name(arn)
+    except ValidationError:
+        raise ValidationError("Invalid StreamArn") from None
 
 
 def name_of(table: Table, arn: str) -> str:

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 from ....materializer.fold.state import Table
 from ....model.errors import RequestError
 from ...reply import Reply
-from .destinations import PRECISION, answer, destinations, name_of, not_in_a_state, status
+from .destinations import (
+    PRECISION,
+    answer,
+    check_arn,
+    destinations,
+    name_of,
+    not_in_a_state,
+    status,
+    table_of,
+)
 
 if TYPE_CHECKING:
     from ...node import Node
@@ -17,7 +26,8 @@ _SETTINGS = {"BatchSize": 500, "MaximumRetryAttempts": -1, "OnFailure": "block"}
 
 def enable_kinesis_streaming_destination(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Make the subscription; one that was disabled makes way for it."""
-    table = node.table_in_any_status(body["TableName"])
+    table = table_of(node, body["TableName"])
+    check_arn(body["StreamArn"])
     known = destinations(node, table)
     if any(status(each) == "ACTIVE" for each in known.values()):
         raise not_in_a_state(

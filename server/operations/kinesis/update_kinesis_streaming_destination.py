@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....model.errors import ValidationError
 from ...reply import Reply
-from .destinations import PRECISION, answer, destinations, not_in_a_state, status
+from .destinations import PRECISION, answer, destinations, not_in_a_state, status, table_of
 
 if TYPE_CHECKING:
     from ...node import Node
@@ -19,7 +19,7 @@ def update_kinesis_streaming_destination(node: "Node", body: dict[str, Any], rep
             "Streaming destination cannot be updated with given parameters: "
             "UpdateKinesisStreamingConfiguration cannot be null or contain only null values"
         )
-    table, arn = node.table_in_any_status(body["TableName"]), body["StreamArn"]
+    table, arn = table_of(node, body["TableName"]), body["StreamArn"]
     name, destination = table.definition.name, destinations(node, table).get(arn)
     if destination is None:
         raise not_in_a_state(

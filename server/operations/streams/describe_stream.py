@@ -54,7 +54,7 @@ def _answer(
         described += _lineage(window, number, result.shards)
     described.sort(key=lambda shard: str(shard["ShardId"]))
     if "ShardFilter" in body:
-        described = _children(described, body["ShardFilter"]["ShardId"])
+        described = _children(window, described, body["ShardFilter"]["ShardId"])
     ids = [shard["ShardId"] for shard in described]
     start = bisect_right(ids, body.get("ExclusiveStartShardId", ""))
     end = start + body.get("Limit", _MOST)
@@ -87,10 +87,10 @@ def _lineage(window: Window, partition: int, shards: list[Shard]) -> list[dict[s
     return described
 
 
-def _children(described: list[dict[str, Any]], parent: str) -> list[dict[str, Any]]:
-    """What follows a shard in its partition, also when the shard itself is no longer kept."""
+def _children(window: Window, described: list[dict[str, Any]], parent: str) -> list[dict[str, Any]]:
+    """What follows a shard of the stream in its partition, also when the shard itself is no longer kept."""
     place = read_shard_id(parent)
-    if place is None:
+    if place is None or shard_id(window.label, window.shard_ms, place.partition, place.nth) != parent:
         return []
     _, partition, nth = place
     for shard in described:

@@ -13,7 +13,7 @@ from ....streams.feed.shards import read_shard_id, shard_id
 from ...reply import Reply
 from .answers import told
 from .iterators import ShardIterator, write
-from .known import arn_of, stream
+from .known import arn_of, log_time, stream
 
 if TYPE_CHECKING:
     from ...node import Node
@@ -24,7 +24,8 @@ _END_OF_TIME_MS = 1 << 62
 
 def get_shard_iterator(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Look whether the shard is there, and then where in it to begin."""
-    _check(body, node.clock())
+    # A clock may be behind what the records say: log time never goes back, and other nodes have clocks of their own.
+    _check(body, max(node.clock(), log_time(node)))
     window = stream(node, body["StreamArn"])
     place = read_shard_id(body["ShardId"])
     if place is None:

@@ -50,11 +50,14 @@ def stream(node: "Node", arn: str) -> Window:
     raise ResourceNotFoundError(f"Requested resource not found: Stream: {arn} not found")
 
 
+def log_time(node: "Node") -> int:
+    """Of partitions here, whichever is the latest: the catalog alone may have had nothing to write for long."""
+    return max(state.log_time for state in node.partitions.states())
+
+
 def _readable(node: "Node", windows: Iterable[Window]) -> Iterator[Window]:
     retention_ms = node.settings.stream_retention_ms
-    # Of partitions here, whichever is the latest: the catalog alone may have had nothing to write for long.
-    now_ms = max(state.log_time for state in node.partitions.states())
-    over_ms = now_ms - retention_ms if retention_ms else 0
+    over_ms = log_time(node) - retention_ms if retention_ms else 0
     for window in windows:
         if window.label and not window.is_over(over_ms):
             yield window

@@ -11,6 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from tests.served import served
+from tests.server.streams.clocked import Clock, clocked
 from tests.subscribed import operate, until
 from tests.tables import table_request
 
@@ -107,6 +108,30 @@ def test_a_destination_is_enabled_disabled_and_enabled_anew(client: Any, table: 
     assert {ARN: ("ACTIVE", None), OTHER: ("DISABLED", None)} == described(client, table)
 
 
+def test_what_was_written_before_it_was_disabled_is_sent(client: Any, table: str, folder: Path) -> None:
+    client.enable_kinesis_streaming_destination(TableName=table, StreamArn=ARN)
+    for start in range(0, 1000, 25):
+        puts = [{"PutRequest": {"Item": {"pk": {"S": f"{n}"}}}} for n in range(start, start + 25)]
+        client.batch_write_item(RequestItems={table: puts})
+    client.disable_kinesis_streaming_destination(TableName=table, StreamArn=ARN)
+
+    assert 1000 == sum(each["tableName"] == table for each in sent(folder, "cars", 1))
+
+
+def test_a_table_that_comes_or_goes_takes_no_destination(tmp_path: Path, connect: Any) -> None:
+    clock = Clock()
+    with clocked(tmp_path, clock) as endpoint:
+        connect(endpoint).meta.client.create_table(**table_request("Goes", "pk:S"))
+    with clocked(tmp_path, clock, table_delay_ms=60_000) as endpoint:
+        client = connect(endpoint).meta.client
+        client.create_table(**table_request("Comes", "pk:S"))
+        client.delete_table(TableName="Goes")
+        for name, doing in (("Comes", "created"), ("Goes", "deleted")):
+            with pytest.raises(ClientError, match=f"Table is being {doing}: {name}") as caught:
+                client.enable_kinesis_streaming_destination(TableName=name, StreamArn=ARN)
+            assert "ResourceInUseException" == caught.value.response["Error"]["Code"]
+
+
 def test_the_precision_can_be_changed(client: Any, table: str) -> None:
     client.enable_kinesis_streaming_destination(TableName=table, StreamArn=ARN)
     answer = client.update_kinesis_streaming_destination(
@@ -196,6 +221,13 @@ def of_table(url: str, table: str) -> list[Any]:
     """The subscriptions that the destinations of a table are."""
     subscriptions = operate(url, "ListSubscriptions")["Subscriptions"]
     return [each for each in subscriptions if each["TableNames"] == [table]]
+
+
+@pytest.mark.parametrize("arn", ["x", "arn:aws:kinesis:us-east-1:000000000000:stream/", f"{ARN}/more"])
+def test_what_is_no_streams_arn_is_refused(client: Any, table: str, arn: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        client.enable_kinesis_streaming_destination(TableName=table, StreamArn=arn)
+    assert message(caught) == "Invalid StreamArn"
 
 
 def test_a_table_that_is_not_there_has_none(client: Any) -> None:

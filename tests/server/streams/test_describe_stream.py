@@ -107,6 +107,28 @@ def test_shards_roll_with_age_and_each_has_its_parent(
     assert 4 * 40 == sum(len(records) for records, _ in read_of.values())
 
 
+def test_what_is_no_shard_of_the_stream_has_no_children(connect: Connect, connect_streams: Connect) -> None:
+    clock = Clock()
+    with clocked(None, clock, shard_age_ms=HOUR_MS) as endpoint:
+        client, streams = connect(endpoint).meta.client, connect_streams(endpoint)
+        arns, firsts = [], []
+        for name in ("Cars", "More"):
+            client.create_table(**table_request(name, "pk:S", StreamSpecification=enabled()))
+            arns.append(client.describe_table(TableName=name)["Table"]["LatestStreamArn"])
+            firsts.append(shards(streams, arns[-1])[0]["ShardId"])
+            clock.move(HOUR_MS + 1)
+            client.put_item(TableName=name, Item={"pk": "a"})
+
+        def children(parent: str) -> list[Json]:
+            child_shards = {"Type": "CHILD_SHARDS", "ShardId": parent}
+            described = streams.describe_stream(StreamArn=arns[1], ShardFilter=child_shards)
+            return list(described["StreamDescription"]["Shards"])
+
+        assert [firsts[1]] == [each["ParentShardId"] for each in children(firsts[1])]
+        for other in (firsts[0], f"shardId-{'9' * 20}-00000000", f"shardId-{'9' * 20}"):
+            assert [] == children(other)
+
+
 def test_a_stream_takes_as_long_as_its_table(
     connect: Connect, connect_streams: Connect, tmp_path: Path
 ) -> None:

@@ -100,6 +100,25 @@ def test_from_a_time(partitions: int, connect: Connect, connect_streams: Connect
         assert [4] == told_from(clock())
 
 
+def test_a_time_that_records_have_is_not_in_the_future_though_the_clock_went_back(
+    connect: Connect, connect_streams: Connect
+) -> None:
+    clock = Clock()
+    with clocked(None, clock) as endpoint:
+        client, streams = connect(endpoint).meta.client, connect_streams(endpoint)
+        client.create_table(**table_request("Cars", "pk:S", StreamSpecification=enabled()))
+        arn = client.describe_table(TableName="Cars")["Table"]["LatestStreamArn"]
+        written = clock()
+        clock.move(-600_000)
+        client.put_item(TableName="Cars", Item={"pk": "a"})
+        [shard] = shards(streams, arn)
+
+        at = datetime.fromtimestamp(written / 1000, UTC)
+        records, _ = read(streams, iterator(streams, arn, shard["ShardId"], "AT_TIMESTAMP", Timestamp=at))
+
+    assert ["a"] == [record["dynamodb"]["Keys"]["pk"]["S"] for record in records]
+
+
 NUMBER = "1".zfill(27)
 
 

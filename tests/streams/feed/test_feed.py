@@ -75,6 +75,24 @@ def test_a_page_ends_where_it_is_full_and_the_next_goes_on(bench: Bench) -> None
     assert ([b"d", b"e"], True) == (keys(third), third.is_end)
 
 
+def test_a_stream_that_was_disabled_is_read_no_further_than_it_goes(bench: Bench) -> None:
+    """However much was written under the next one."""
+    table = bench.create()
+    bench.put(table, "a")
+    label = bench.label(table)
+    bench.define(table, NO_STREAM)
+    bench.loop.advance(1)
+    bench.define(table, STREAM)
+    for n in range(5):
+        bench.put(table, f"{n}")
+    [ended, _] = bench.worker.state.streams[table]
+
+    page = bench.read(table, stream=label)
+
+    assert [b"a"] == keys(page)
+    assert (ended.ended, True) == (page.next, page.is_end)
+
+
 def test_a_read_that_has_to_wait_is_answered_when_something_changes(bench: Bench) -> None:
     table = bench.create()
     bench.put(table, "a")
