@@ -74,6 +74,7 @@ class Triggers:
         self._looking: asyncio.Task[None] | None = None
         self._looks_again = False
         self._stopping: set[str] = set()
+        self._refused: dict[str, str] = {}  # why those do not run that should, until they do
         self._halts: dict[str, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -126,10 +127,11 @@ class Triggers:
             self._looking = self._node.loop.create_task(self._look())
 
     def _look_often(self) -> None:
-        """On a log that others write to, others define subscriptions too, and leads come and go."""
+        """On a log that others write to, others define subscriptions too, and leads come and go; so do files."""
         subscriptions = self._node.state.subscriptions
         is_shared = self._node.settings.log is not None
-        if (is_shared and (subscriptions or self.running)) or any(map(self._is_left, subscriptions.values())):
+        is_lacking = self._refused or any(map(self._is_left, subscriptions.values()))
+        if (is_shared and (subscriptions or self.running)) or is_lacking:
             self.look()
         self._timer = self._node.loop.call_later(_LOOK_S, self._look_often)
 
@@ -144,6 +146,8 @@ class Triggers:
                     if name not in wanted or not running.is_as(wanted[name])
                 ]
                 await asyncio.gather(*(self._halt(name) for name in over))
+                for name in self._refused.keys() - wanted.keys():
+                    del self._refused[name]
                 for name in self._wanted():  # as it is now: a checkpoint may have come with the stop
                     if name not in self.running:
                         self._run(self._node.state.subscriptions[name])
@@ -183,10 +187,14 @@ class Triggers:
     def _run(self, subscription: Subscription) -> None:
         try:
             running = Running(self._node, subscription, self.scratch, self._ended)
-        except Exception as error:  # what was fine when it was made, or on another node, is not here
-            logger.error("subscription %s cannot run here: %s", subscription.name, error)
-            self._stop_soon(subscription, f"it cannot run: {error}")
+        except (
+            Exception
+        ) as error:  # what was fine when it was made, or with other options, is not here and now
+            if self._refused.get(subscription.name) != str(error):
+                logger.error("subscription %s cannot run here: %s", subscription.name, error)
+            self._refused[subscription.name] = str(error)
             return
+        self._refused.pop(subscription.name, None)
         self.running[subscription.name] = running
         running.dispatcher.start()
 
@@ -449,6 +457,7 @@ class Triggers:
             "TotalDead": subscription.dead,
             "Created": subscription.created_ms,
             "Changed": subscription.changed_ms,
+            "LastError": self._refused.get(subscription.name),
         }
 
     def _check(self, name: str, settings: dict[str, Any]) -> None:

@@ -99,6 +99,30 @@ def test_one_that_comes_to_its_end_while_the_node_stops_ends_as_ever(tmp_path: P
     assert ("STOPPED", 1) == (told["Status"], told["Handled"])
 
 
+def test_a_start_without_what_a_subscription_needs_stops_it_for_no_longer(tmp_path: Path) -> None:
+    """It says what it lacks, and a start that has it goes on where it was."""
+    folder = tmp_path / "triggers"
+    folder.mkdir()
+    command = folder / "notes.sh"
+    command.write_text(f"#!/bin/sh\ncat >> {tmp_path}/notes\n")
+    command.chmod(0o755)
+    with foldb.serve(tmp_path / "data", triggers=folder) as server:
+        boto3.resource("dynamodb", **server.boto3).create_table(**table_request("Orders", "pk:S"))
+        subscribe(server.endpoint_url, "one", "Orders", {"Kind": "command", "Command": ["./notes.sh"]})
+    with foldb.serve(tmp_path / "data") as server:
+        boto3.resource("dynamodb", **server.boto3).Table("Orders").put_item(Item={"pk": "meanwhile"})
+        told = described(server.endpoint_url, "one")
+    assert ("ACTIVE", False) == (told["Status"], told["RunsHere"])
+    assert "start it with `foldb serve --triggers FOLDER`" in told["LastError"]
+    command.rename(folder / "other.sh")
+    with foldb.serve(tmp_path / "data", triggers=folder) as server:
+        assert "there is no ./notes.sh" in described(server.endpoint_url, "one")["LastError"]
+        (folder / "other.sh").rename(command)
+        server.settle()
+
+    assert '"meanwhile"' in (tmp_path / "notes").read_text()
+
+
 def test_who_calls_itself_like_a_trigger_of_ours_and_is_none_is_answered(shop: Shop) -> None:
     shop.table("Orders")
     shop.subscribe("one", "Orders", "fails")
