@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 _CALLS: Final = 512
+_LEAST_MS: Final = 1_000
+_NEWS_MS: Final = 60_000
 
 
 @dataclass(slots=True)
@@ -30,6 +32,8 @@ class Figures:
     error: str | None = None
     traceback: str | None = None
     error_ms: int | None = None
+    _told: str | None = field(default=None, repr=False)
+    _told_ms: int = field(default=0, repr=False)
     _calls: deque[tuple[float, float, int]] = field(default_factory=lambda: deque(maxlen=_CALLS), repr=False)
 
     def called(self, ended_s: float, took_s: float, changes: int) -> None:
@@ -37,9 +41,17 @@ class Figures:
         self.calls += 1
         self._calls.append((ended_s, took_s, changes))
 
-    def failure(self, error: str, traceback: str | None, now_ms: int) -> None:
-        """Remember what went wrong."""
+    def failure(self, error: str, traceback: str | None, now_ms: int) -> bool:
+        """Remember what went wrong; whether it is news to whoever reads the server's messages.
+
+        That is another error than the last they were told, or the same a minute later; and one a second is enough.
+        """
         self.error, self.traceback, self.error_ms = error, traceback, now_ms
+        since_ms = now_ms - self._told_ms
+        is_news = since_ms >= _NEWS_MS if error == self._told else since_ms >= _LEAST_MS
+        if is_news:
+            self._told, self._told_ms = error, now_ms
+        return is_news
 
     def to_json(self, now_s: float) -> dict[str, Any]:
         """What an operator is shown; rates are those of the last minute, as far as it is remembered."""

@@ -8,6 +8,7 @@ So the changes of a key are handled one after the other, whatever the other lane
 
 import asyncio
 import contextlib
+import logging
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,8 @@ from ..sinks.sink import Batch, Failed, Handled, Partly, Sink, Verdict, Window
 from .attempts import Around, Attempts, BlockedError, GoneError
 from .figures import Figures
 from .tumbling import Tumbling
+
+logger = logging.getLogger("foldb.triggers")
 
 _GRACE_S: Final = 180.0
 """A sink ends its calls in time itself, of which it may make one a change. Before that it may have to load code, and to
@@ -220,5 +223,6 @@ class Lane:
         if isinstance(verdict, Failed | Partly):
             figures.failed += 1
             self._not_before = self._loop.time() + (verdict.retry_after_s or 0.0)
-            figures.failure(verdict.error, verdict.traceback, self._around.clock())
+            if figures.failure(verdict.error, verdict.traceback, self._around.clock()):
+                logger.warning("%s: %s", self._subscription, verdict.traceback or verdict.error)
         return verdict

@@ -263,6 +263,18 @@ def test_a_key_goes_on_when_its_letters_are_gone() -> None:
     assert ["a"] == stage.keys()
 
 
+def test_a_failure_is_told_where_a_server_tells_things_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = {"MaximumRetryAttempts": -1, "Backoff": {"First": 1, "Most": 1}}
+    stage = written(Stage(settings, judge=lambda _: Failed("no!")), "a")
+
+    run(lasting(stage, 150))
+
+    assert len(stage.calls) > 100
+    assert ["orders: no!"] * 3 == [record.getMessage() for record in caplog.records]
+
+
 def test_who_wants_no_more_calls_gets_none() -> None:
     stage = written(Stage(judge=lambda _: Gone("410 Gone")), "a b")
 
