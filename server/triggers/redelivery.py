@@ -1,7 +1,8 @@
 """Dead letters are delivered again, one at a time, those of a key in their order, or dropped.
 
 A letter is removed when its change is handled. The first of a key that fails again keeps those behind it where they
-are; other keys go on. What is edited meanwhile is delivered as it is then, and what is dropped is not.
+are; other keys go on. What is edited meanwhile is delivered as it is then, what is dropped is not, and what follows a
+letter into the table meanwhile is delivered too.
 """
 
 from pathlib import Path
@@ -40,34 +41,34 @@ class Redelivery:
         Raises:
             ValidationError: What is to be called cannot be started.
         """
-        places = await self._table.places(key)
-        if not places:
+        if not await self._table.places(key):
             return {"Delivered": 0, "Failed": 0, "Left": 0}
         subscription = self._subscription
         name = subscription.name
         sink = sink_of(self._node, self._scratch, name, subscription.settings, f"{name}{MARK}")
         try:
             await _start(sink)
-            return await self._deliver(sink, places, limit)
+            delivered, failed = await self._deliver(sink, key, limit)
         finally:
             await sink.close()
+        return {"Delivered": delivered, "Failed": failed, "Left": len(await self._table.places(key))}
 
-    async def _deliver(self, sink: Sink, places: list[Place], limit: int | None) -> dict[str, Any]:
-        delivered = gone = 0
+    async def _deliver(self, sink: Sink, key: str | None, limit: int | None) -> tuple[int, int]:
+        """Deliver until nothing is left that may be: how many letters were, and how many keys failed."""
+        delivered = 0
         stuck: set[str] = set()
-        for place in places:
-            if delivered == limit:
-                break
-            if place[0] in stuck:
-                continue
-            is_handled = await self._bring_to_end(sink, place)
-            if is_handled is None:
-                gone += 1
-            elif is_handled:
-                delivered += 1
-            else:
-                stuck.add(place[0])
-        return {"Delivered": delivered, "Failed": len(stuck), "Left": len(places) - delivered - gone}
+        while places := [place for place in await self._table.places(key) if place[0] not in stuck]:
+            for place in places:
+                if delivered == limit:
+                    return delivered, len(stuck)
+                if place[0] in stuck:
+                    continue
+                is_handled = await self._bring_to_end(sink, place)
+                if is_handled:
+                    delivered += 1
+                elif is_handled is not None:
+                    stuck.add(place[0])
+        return delivered, len(stuck)
 
     async def _bring_to_end(self, sink: Sink, place: Place) -> bool | None:
         """Deliver a letter as often as it is edited meanwhile: whether it was handled; None if somebody dropped it."""

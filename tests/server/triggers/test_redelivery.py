@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.server.triggers.conftest import Shop
+from tests.subscribed import until
 
 
 def dead(shop: Shop, function: str, name: str = "one") -> dict[str, Any]:
@@ -62,6 +63,44 @@ def test_what_is_dropped_while_it_is_delivered_stays_dropped(shop: Shop) -> None
 
     assert {"Delivered": 0, "Failed": 0, "Left": 0} == told
     assert [] == shop.letters("one")
+
+
+def test_what_follows_a_letter_while_it_is_delivered_is_delivered_too(shop: Shop) -> None:
+    """Later changes of a key become letters while one is there: without this a busy key would have some for ever."""
+    dead(shop, "fails_slowly")
+    shop.be("broken", there=False)
+    shop.be("gate", there=True)
+    with ThreadPoolExecutor(1) as pool:
+        retried = pool.submit(shop.do, "RetryLetters", "one")
+        until(lambda: shop.notes() == ["called with 1"] * 2)
+        shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": 2})
+        shop.settle()
+        shop.be("gate", there=False)
+        told = retried.result()
+
+    assert {"Delivered": 2, "Failed": 0, "Left": 0} == told
+    assert [] == shop.letters("one")
+    assert ["a 1", "called with 2", "a 2"] == shop.notes()[2:]
+
+
+def test_what_is_left_is_told_as_it_is_at_the_end(shop: Shop) -> None:
+    """A limit keeps to what it says, and what follows a letter that fails again is not delivered."""
+    dead(shop, "fails_slowly")
+    for n in (2, 3):
+        shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": n})
+    shop.settle()
+    shop.be("gate", there=True)
+    with ThreadPoolExecutor(1) as pool:
+        retried = pool.submit(shop.do, "RetryLetters", "one")
+        until(lambda: shop.notes() == ["called with 1"] * 2)
+        shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": 4})
+        shop.settle()
+        shop.be("gate", there=False)
+        told = retried.result()
+
+    assert {"Delivered": 0, "Failed": 1, "Left": 4} == told
+    shop.be("broken", there=False)
+    assert {"Delivered": 3, "Failed": 0, "Left": 1} == shop.do("RetryLetters", "one", Limit=3)
 
 
 def test_letters_are_delivered_by_one_at_a_time(shop: Shop) -> None:
