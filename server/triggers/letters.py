@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from ...log.commands import Context, DefineTable, Delete, Expression, Put
-from ...materializer.fold.outcomes import Change
+from ...materializer.fold.outcomes import Change, Tx
 from ...materializer.fold.pages import QueryRequest, ScanRequest
 from ...model.descriptions import stream_label
 from ...model.errors import ConditionalCheckFailedError, ValidationError
@@ -277,6 +277,7 @@ def delivery_of(letter: Item, view: TableView) -> Delivery:
         int(letter["number"]["S"]),
         int(payload["milliseconds"]["N"]),
         context,
+        _tx(payload["tx"]),
         is_read=payload["op"]["S"] == "READ",
     )
     return Delivery(change, int(letter["partition"]["N"]), view)
@@ -301,6 +302,14 @@ def _value(plain_value: Any) -> dict[str, Any]:
         case dict():
             return {"M": {name: _value(each) for name, each in plain_value.items()}}
     return {"S": str(plain_value)}
+
+
+def _tx(value: dict[str, Any]) -> Tx | None:
+    """Which transaction a change is part of, as `_value` told it."""
+    if "NULL" in value:
+        return None
+    told = value["M"]
+    return Tx(told["id"]["S"], int(told["n"]["N"]), int(told["of"]["N"]))
 
 
 def _text(value: dict[str, Any]) -> str | None:

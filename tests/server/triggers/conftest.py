@@ -52,6 +52,11 @@ def put(request):  # as an SDK does it, and sooner
     }
     urlopen(Request(os.environ["AWS_ENDPOINT_URL_DYNAMODB"], json.dumps(request).encode(), headers)).close()
 
+def tells_transaction(change):
+    if (HERE / "broken").exists():
+        raise ValueError("not now")
+    note(change.keys["pk"], change.tx and f"{change.tx.n} of {change.tx.of} in {change.tx.id}")
+
 def tells(change):
     note(change.keys["pk"], change.source, change.depth)
 """

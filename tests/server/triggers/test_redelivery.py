@@ -120,6 +120,22 @@ def test_letters_are_delivered_by_one_at_a_time(shop: Shop) -> None:
     assert 0 == shop.do("RetryLetters", "one")["Left"], "and then again"
 
 
+def test_a_letter_still_tells_the_transaction_that_its_change_was_part_of(shop: Shop) -> None:
+    orders = shop.table("Orders")
+    shop.be("broken", there=True)
+    shop.subscribe("one", "Orders", "tells_transaction")
+    puts = [{"Put": {"TableName": "Orders", "Item": {"pk": pk}}} for pk in ("a", "b")]
+    shop.resource.meta.client.transact_write_items(TransactItems=puts)
+    orders.put_item(Item={"pk": "c"})
+    shop.settle()
+    tx = {each["Change"]["tx"]["id"] for each in shop.letters("one") if each["Change"]["tx"]}
+    shop.be("broken", there=False)
+    assert 3 == shop.do("RetryLetters", "one")["Delivered"]
+
+    assert 1 == len(tx)
+    assert [f"a 0 of 2 in {min(tx)}", f"b 1 of 2 in {min(tx)}", "c None"] == shop.notes()
+
+
 @pytest.mark.parametrize(("depth", "follows", "is_paused"), [(7, 8, False), (40, 16, True)])
 def test_what_a_letter_leads_to_counts_from_the_letters_own_depth(
     shop: Shop, depth: int, follows: int, is_paused: bool
