@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...model.errors import FoldbError, RequestError, ValidationError
-from ...model.subscriptions import Subscription
+from ...model.subscriptions import Subscription, milliseconds
 from ...model.values import Item
 from ...streams.formats.delivery import Delivery
 from ...streams.sinks.sink import Batch, Failed, Handled, Partly, Sink
@@ -19,6 +19,11 @@ from .running import sink_of, view_at
 
 MARK: Final = "~retry"
 """Who delivers letters is called as the subscription and this, which no subscription's name has in it."""
+
+_OF_WINDOWS: Final = (
+    "Letters of a tumbling window cannot be delivered again, because its state is over: `foldb trigger replay {name}` "
+    "counts the windows anew, `foldb dlq drop {name}` removes the letters"
+)
 
 
 class Redelivery:
@@ -39,8 +44,10 @@ class Redelivery:
         """Deliver letters: of one key or of all, and no more than `limit`.
 
         Raises:
-            ValidationError: What is to be called cannot be started.
+            ValidationError: What is to be called cannot be started, or is called with windows.
         """
+        if milliseconds(self._subscription.settings["TumblingWindowInSeconds"]):
+            raise ValidationError(_OF_WINDOWS.format(name=self._subscription.name))
         if not await self._table.places(key):
             return {"Delivered": 0, "Failed": 0, "Left": 0}
         subscription = self._subscription

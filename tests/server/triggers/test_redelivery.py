@@ -159,6 +159,21 @@ def test_what_a_letter_leads_to_counts_from_the_letters_own_depth(
     assert [16] * (not told) == [each["Change"]["depth"] for each in shop.letters("tells")]
 
 
+def test_letters_of_a_window_whose_state_is_over_are_not_delivered(shop: Shop) -> None:
+    shop.table("Orders")
+    shop.be("broken", there=True)
+    shop.subscribe("one", "Orders", "fails", TumblingWindowInSeconds=1)
+    shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": 1})
+    shop.settle()
+    [letter] = shop.letters("one")
+    shop.be("broken", there=False)
+    refusal = shop.refused("RetryLetters", Name="one").body["message"]
+
+    assert "`foldb trigger replay one` counts the windows anew, `foldb dlq drop one` removes" in refusal
+    assert [letter] == shop.letters("one")
+    assert [] == shop.notes()
+
+
 def test_code_that_cannot_be_loaded_is_told_to_whoever_wants_it_called(shop: Shop) -> None:
     dead(shop, "fails")
     (shop.folder / "functions.py").write_text("def fails(:\n")
