@@ -287,21 +287,6 @@ def _edited(text: str) -> Any:
 
 def _store(session: Session, name: str, letter: Letter, images: dict[str, Any]) -> None:
     """Write the images into the letter, if it is there and nobody else mended it meanwhile."""
-    table = session.client.admin("DescribeSubscription", {"Name": name})["Settings"]["DeadLetterTable"]
-    values = {f":{side}": _image(image) for side, image in images.items()}
-    before = {f":{side}_before": _image(letter["Change"][side]) for side in images}
-    session.client.call(
-        "UpdateItem",
-        {
-            "TableName": table,
-            "Key": {"key": {"S": letter["Key"]}, "number": {"S": letter["Number"]}},
-            "UpdateExpression": "SET #payload.#old = :old, #payload.#new = :new",
-            "ConditionExpression": "#payload.#old = :old_before AND #payload.#new = :new_before",
-            "ExpressionAttributeNames": {"#payload": "payload", "#old": "old", "#new": "new"},
-            "ExpressionAttributeValues": values | before,
-        },
-    )
-
-
-def _image(image: dict[str, Any] | None) -> dict[str, Any]:
-    return {"NULL": True} if image is None else {"M": image}
+    before = {side: letter["Change"][side] for side in images}
+    which = {"Name": name, "Key": letter["Key"], "Number": letter["Number"]}
+    session.client.admin("EditLetter", {**which, "Before": before, "After": images})

@@ -19,6 +19,7 @@ ADMIN: dict[str, Handler] = {
     "DescribeSubscription": subscriptions.describe,
     "Digest": digest,
     "DropLetters": letters.drop_letters,
+    "EditLetter": letters.edit_letter,
     "ListLetters": letters.list_letters,
     "ListSubscriptions": subscriptions.list_,
     "Partition": partition,

@@ -3,16 +3,18 @@
 ListLetters     {"Name", "Key"?, "Limit"?}    {"Letters": [{"Key", "Number", "Change", "Error", "Attempts", ...}]}
 RetryLetters    {"Name", "Key"?, "Limit"?}    {"Delivered", "Failed", "Left"}: in their order, one retry at a time
 DropLetters     {"Name", "Key"?}              {"Dropped"}
+EditLetter      {"Name", "Key", "Number", "Before": {"old", "new"}, "After": {"old", "new"}}    {}
 
-A Key is what a letter has as its own; `Change` is what is delivered again, and mended by an update of `payload`.
+A Key is what a letter has as its own; `Change` is what is delivered again, and mended by an update of `payload`. No
+UpdateItem mends a letter that is larger than an item may be: EditLetter does, if its images are as Before says.
 """
 
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from ...model.errors import RequestError, ValidationError
-from ...model.values import Item
+from ...model.errors import ConditionalCheckFailedError, RequestError, ValidationError
+from ...model.values import Item, check_item
 from ..reply import Reply
 from ..triggers.asking import answer
 from ..triggers.letters import LetterTable
@@ -61,6 +63,25 @@ def drop_letters(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     node.triggers.drop(name, key, lambda result: _answer(reply, result))
 
 
+def edit_letter(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Have a letter deliver other images, unless somebody was sooner."""
+    name, key = _read(body)
+    number = body.get("Number")
+    if key is None or not isinstance(number, str):
+        raise ValidationError("A letter is edited by the Key and the Number that it has")
+    before, after = _images(body, "Before"), _images(body, "After")
+    for image in filter(None, after.values()):
+        check_item(image, node.limits)
+    table = LetterTable(node, node.subscription(name).settings["DeadLetterTable"], name)
+
+    async def edited() -> dict[str, Any]:
+        if not await table.edit((key, number), _stored(before), _stored(after)):
+            raise ConditionalCheckFailedError
+        return {}
+
+    answer(node.loop, edited(), lambda result: _answer(reply, result))
+
+
 def told(letter: Item) -> dict[str, Any]:
     """A letter as it is answered; what was edited into something else is told as it is, and no image as None."""
     change = letter.get("payload", {}).get("M", {})
@@ -92,6 +113,22 @@ def _read(body: dict[str, Any]) -> tuple[str, str | None]:
     if not isinstance(name, str) or not isinstance(key, str | None):
         raise ValidationError("Letters are asked for with a Name, and perhaps with the Key that one has")
     return name, key
+
+
+def _images(body: dict[str, Any], member: str) -> dict[str, Item | None]:
+    images = body.get(member)
+    if (
+        not isinstance(images, dict)
+        or images.keys() != {"old", "new"}
+        or not all(isinstance(image, dict | None) for image in images.values())
+    ):
+        raise ValidationError(f"{member} must have the images old and new, each an item or null")
+    return images
+
+
+def _stored(images: dict[str, Item | None]) -> Item:
+    """Images as members of a payload."""
+    return {side: {"NULL": True} if image is None else {"M": image} for side, image in images.items()}
 
 
 def _answer(reply: Reply, result: dict[str, Any] | RequestError) -> None:

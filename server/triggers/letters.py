@@ -123,6 +123,14 @@ class LetterTable:
             return await self._done(Delete(self._id, pk, sk, _OURS), len(pk) + len(sk))
         return await self._done(Delete(self._id, pk, sk, _OURS, _unchanged(as_read)), len(dump(as_read)))
 
+    async def edit(self, place: Place, before: Item, after: Item) -> bool:
+        """Put members of `after` into a letter's payload; False if those of `before` are not there any more."""
+        letter = await self.at(place)
+        payload = {} if letter is None else letter.get("payload", {}).get("M", {})
+        if letter is None or any(payload.get(name) != value for name, value in before.items()):
+            return False
+        return await self._put({**letter, "payload": {"M": payload | after}}, _unchanged(letter))
+
     async def failed_again(self, letter: Item, error: str, traceback: str | None, now_ms: int) -> bool:
         """Note that it was tried once more; False if it has been edited or dropped since it was read."""
         attempts = attempts_of(letter) + 1

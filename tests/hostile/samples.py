@@ -246,6 +246,16 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
     (ADMIN_API + "CreateSubscription", {**SUBSCRIBED, "Name": "other"}),
     (ADMIN_API + "DescribeSubscription", NAMED),
     (ADMIN_API + "DropLetters", {**NAMED, "Key": "a"}),
+    (
+        ADMIN_API + "EditLetter",
+        {
+            **NAMED,
+            "Key": "a",
+            "Number": "1",
+            "Before": {"old": None, "new": {"p": {"S": "a"}}},
+            "After": {"old": None, "new": {"p": {"S": "b"}}},
+        },
+    ),
     (ADMIN_API + "ListLetters", {**NAMED, "Key": "a", "Limit": 1}),
     (ADMIN_API + "ListSubscriptions", {}),
     (ADMIN_API + "PauseSubscription", {**NAMED, "Drain": False}),

@@ -93,6 +93,23 @@ def test_an_editor_is_opened_on_a_terminal(failed: Shop, tmp_path: Path) -> None
     assert lines(failed.run("dlq", "show", "receipts", "x"))[0]["payload"]["new"]["bad"] is False
 
 
+def test_a_letter_that_is_larger_than_an_item_may_be_is_mended(failed: Shop) -> None:
+    """It holds two images, each as large as an item may be."""
+    for n in (1, 2):
+        large = {"id": "large", "n": n, "bad": True, "text": "x" * 390_000}
+        assert 0 == failed.run("item", "put", "Orders", "-", stdin=json.dumps(large)).exit_code
+    failed.settle()
+    first, second = (each["number"] for each in lines(failed.run("dlq", "show", "receipts", "large")))
+    for number in (first, second):
+        edited = failed.run("dlq", "edit", "receipts", number, "--set", "new.bad=false")
+        assert 0 == edited.exit_code, edited.output
+
+    assert [{"delivered": 2, "failed": 0, "left": 0}] == lines(
+        failed.run("dlq", "retry", "receipts", "large")
+    )
+    assert ["INSERT large False", "MODIFY large False"] == failed.notes()
+
+
 def test_letters_are_dropped_once_somebody_said_yes(failed: Shop) -> None:
     asked = failed.run("dlq", "drop", "receipts", "x")
     assert 2 == asked.exit_code

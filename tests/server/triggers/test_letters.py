@@ -95,3 +95,35 @@ def test_letters_of_a_key_are_delivered_and_dropped_whatever_their_size(shop: Sh
     shop.be("broken", there=False)
     assert 4 == shop.do("RetryLetters", "one", Key=last["Key"])["Delivered"]
     assert ["a 0", "a 1", "a 2", "a 3"] == shop.notes()
+
+
+IMAGES = {"old": None, "new": {"pk": {"S": "a"}, "n": {"N": "1"}}}
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "says"),
+    [
+        ("Number", 1, "by the Key and the Number"),
+        ("Before", {"new": None}, "Before must have the images old and new"),
+        ("After", {"old": None, "new": 1}, "After must have the images old and new"),
+        ("After", {"old": None, "new": {"pk": {"N": "x"}}}, "cannot be converted to a numeric value"),
+        ("Before", {"old": {}, "new": None}, "The conditional request failed"),
+        ("Number", "1", "The conditional request failed"),
+    ],
+)
+def test_an_edit_of_what_is_no_letter_or_no_image_is_refused(
+    shop: Shop, member: str, value: object, says: str
+) -> None:
+    """Nor is one edited that somebody else edited meanwhile."""
+    dead(shop, "one")
+    [letter] = shop.letters("one")
+    asked = {
+        "Name": "one",
+        "Key": letter["Key"],
+        "Number": letter["Number"],
+        "Before": IMAGES,
+        "After": IMAGES,
+    }
+
+    assert says in str(shop.refused("EditLetter", **asked | {member: value}).body)
+    assert [letter] == shop.letters("one")
