@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from copy import deepcopy
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -201,7 +202,7 @@ def _meant(session: Session, name: str, which: str | None) -> list[Letter]:
     """The letters that are meant, at least one."""
     letters, _ = _letters(session, name, _MOST)
     if which is not None:
-        letters = [letter for letter in letters if which in _names(letter)]
+        letters = [letter for letter in letters if _is_called(letter, which)]
     if not letters and which is None:
         raise CommandError(f"{name} has no letters: nothing was given up", ExitCode.NOT_FOUND)
     if not letters:
@@ -212,10 +213,21 @@ def _meant(session: Session, name: str, which: str | None) -> list[Letter]:
     return letters
 
 
-def _names(letter: Letter) -> tuple[str, ...]:
-    """What a letter may be called."""
+def _is_called(letter: Letter, which: str) -> bool:
+    """Whether a letter may be called so; a number of its key however that is written."""
     keys = plain_item(letter["Change"]["keys"] or {})  # none, if it was edited into something else
-    return letter["Number"], letter["Key"], write_json(keys), " ".join(cell(value) for value in keys.values())
+    values, words = [*keys.values()], which.split(" ")
+    names = (letter["Number"], letter["Key"], write_json(keys), " ".join(map(cell, values)))
+    return which in names or (len(words) == len(values) and all(map(_is_value, values, words)))
+
+
+def _is_value(value: Any, word: str) -> bool:
+    if not isinstance(value, Decimal):
+        return word == cell(value)
+    try:
+        return value == Decimal(word)
+    except InvalidOperation:
+        return False
 
 
 def _row(session: Session, letter: Letter) -> dict[str, Any]:

@@ -47,6 +47,21 @@ def test_letters_tell_what_failed_how_and_how_often(failed: Shop) -> None:
     assert {"N": "1"} == typed["payload"]["new"]["n"]
 
 
+@pytest.mark.parametrize("which", ["o 1E+100", "o 1e100", f"o 1{'0' * 100}", "o 1.0E100"])
+def test_a_letter_is_found_by_its_key_however_its_number_is_written(shop: Shop, which: str) -> None:
+    shop.run("table", "create", "Numbers", "name:S", "nth:N")
+    shop.run("trigger", "add", "num", "--table", "Numbers", "--python", "receipts.py:send", "--retries", "0")
+    for nth in ("1E+100", "2"):
+        shop.run("item", "put", "Numbers", f'{{"name": "o", "nth": {nth}, "id": "x", "bad": true}}')
+    shop.settle()
+    assert 2 == len(lines(shop.run("dlq", "list", "num")))
+
+    [letter] = lines(shop.run("dlq", "show", "num", which))
+    assert 10**100 == letter["key"]["nth"]
+    for nothing in ("o", "o sNaN", "p 1E+100", "o 1E+100 x"):
+        assert 3 == shop.run("dlq", "show", "num", nothing).exit_code
+
+
 def test_a_mended_letter_is_delivered_before_what_follows_it(failed: Shop) -> None:
     assert 10 == failed.run("dlq", "retry", "receipts").exit_code
     assert [] == failed.notes()
