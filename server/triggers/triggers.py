@@ -33,7 +33,7 @@ from ...streams.sinks.crewed import function_of
 from ...streams.sinks.settings import shown
 from ...streams.subscriptions.choosing import Chooser
 from ...streams.subscriptions.terms import MOST_DEPTH
-from . import lags, replays
+from . import lags, replays, views
 from .asking import Done, answer, ends, submitted
 from .declared import DeclaredTriggers
 from .destinations import is_left
@@ -468,6 +468,7 @@ class Triggers:
         """
         sink = settings["Sink"]
         module_of(sink).check(sink)
+        views.check(self._node, name, settings)
         folder = self._node.settings.triggers
         if sink["Kind"] in RUNNING and folder is None:
             raise ValidationError(

@@ -14,7 +14,7 @@ numbers with all their digits, binary as base64, sets as lists.
 import asyncio
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -60,10 +60,35 @@ def check(settings: dict[str, Any]) -> None:
     members.end()
 
 
+def check_views(tables: Iterable[str]) -> None:
+    """Refuse tables that no view can be named after, or not beside each other.
+
+    Raises:
+        ValidationError: SQLite keeps a name to itself, or two differ in capital letters only.
+    """
+    names: dict[str, str] = {}
+    for table in tables:
+        if table.lower().startswith("sqlite_"):
+            raise ValidationError(
+                f"SQLite keeps names that begin with sqlite_ to itself: no view can show {table}"
+            )
+        other = names.setdefault(table.lower(), table)
+        if other != table:
+            raise ValidationError(
+                f"{other} and {table} are one name to SQLite: give each a file of its own, Sink.Database"
+            )
+
+
 def make(settings: dict[str, Any], surroundings: Surroundings) -> Sink:
     """A sink that writes a file below the database's folder."""
-    name = _named(settings.get("Database", surroundings.subscription))
+    name = _named(database_of(settings, surroundings.subscription))
     return SqliteSink(settings, surroundings, data_folder(surroundings) / "sqlite" / f"{name}.db")
+
+
+def database_of(settings: dict[str, Any], subscription: str) -> str:
+    """The name of the file that a subscription keeps."""
+    name: str = settings.get("Database", subscription)
+    return name
 
 
 def _named(name: str) -> str:

@@ -134,3 +134,20 @@ def test_a_file_that_somebody_holds_takes_nothing_until_he_lets_it_go(tmp_path: 
 def test_a_database_is_a_name_and_no_path(name: str) -> None:
     with pytest.raises(ValidationError, match=r"Sink\.Database"):
         sqlite.check({"Kind": "sqlite", "Database": name})
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        (["Orders", "Users", "orders"], "Orders and orders are one name to SQLite"),
+        (["sqlite_stat1"], "no view can show sqlite_stat1"),
+        (["SQLite_Users"], "no view can show SQLite_Users"),
+    ],
+)
+def test_tables_whose_views_sqlite_cannot_have_are_refused(tables: list[str], says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        sqlite.check_views(tables)
+
+
+def test_tables_that_sqlite_can_tell_apart_have_their_views() -> None:
+    sqlite.check_views(["Orders", "Orders", "my_sqlite_", "sqlite"])
