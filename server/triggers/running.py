@@ -21,6 +21,7 @@ from ...streams.sinks.sink import Sink, Surroundings
 from ...streams.subscriptions.choosing import Chooser
 from ...streams.subscriptions.dispatcher import Dispatcher, Progress, World
 from ..settings import Settings
+from . import views
 from .asking import submitted
 from .host import Host
 from .letters import LetterTable
@@ -57,7 +58,13 @@ class Running:
             seconds=time.perf_counter,
             dice=lambda: int.from_bytes(node.random_bytes(4)) / _OF_ONE,
         )
-        sink = sink_of(node, scratch, subscription.name, subscription.settings)
+        sink = sink_of(
+            node,
+            scratch,
+            subscription.name,
+            subscription.settings,
+            outdated=views.outdated(node, subscription),
+        )
         self.dispatcher = Dispatcher(subscription, sink, world, Chooser(subscription.settings).test)
         self._problem: Callable[[], str | None] = lambda: getattr(sink, "problem", None)
 
@@ -100,11 +107,16 @@ def _read(node: Host, partition: int, request: FeedRequest, done: OnFed) -> None
 
 
 def sink_of(
-    node: Host, scratch: Path, name: str, given: Mapping[str, Any], instance: str | None = None
+    node: Host,
+    scratch: Path,
+    name: str,
+    given: Mapping[str, Any],
+    instance: str | None = None,
+    outdated: tuple[str, ...] = (),
 ) -> Sink:
     """What a subscription with these settings calls, yet to be started; `instance` if another does so beside it.
 
-    What need not stay is in `scratch`.
+    What need not stay is in `scratch`; `outdated` is as in Surroundings.
 
     Raises:
         ValidationError: It cannot be called from here.
@@ -123,6 +135,7 @@ def sink_of(
         kafka=settings.kafka,
         scratch=scratch,
         data=settings.path,
+        outdated=outdated,
         reports_failures="ReportBatchItemFailures" in given["FunctionResponseTypes"],
     )
     return tracing.traced(module_of(given["Sink"]).make(given["Sink"], surroundings))

@@ -19,6 +19,15 @@ def check(node: Host, name: str, settings: Mapping[str, Any]) -> None:
         check_views([*there, *settings["TableNames"]])
 
 
+def outdated(node: Host, subscription: Subscription) -> tuple[str, ...]:
+    """Tables of which a snapshot will tell all that there is, and that nobody else keeps in the same file."""
+    settings = subscription.settings
+    if settings["Sink"]["Kind"] != "sqlite" or settings["Start"]["At"] != "SNAPSHOT" or subscription.marks:
+        return ()
+    kept = {name for other in _beside(node, subscription.name, settings) for name, _ in other.tables}
+    return tuple(name for name, _ in subscription.tables if name not in kept)
+
+
 def _beside(node: Host, name: str, settings: Mapping[str, Any]) -> Iterator[Subscription]:
     """The other subscriptions that keep the same file."""
     database = database_of(settings["Sink"], name)

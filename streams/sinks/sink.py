@@ -150,6 +150,7 @@ class Surroundings:
         kafka: The file that says how brokers are spoken to.
         scratch: A folder for what need not stay.
         data: The folder of the database, for what is to stay; None where it is in memory.
+        outdated: Tables of which all that there is will be delivered: what was kept of them before counts no more.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -165,3 +166,4 @@ class Surroundings:
     scratch: Path
     reports_failures: bool = False
     data: Path | None = None
+    outdated: tuple[str, ...] = ()

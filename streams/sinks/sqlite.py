@@ -9,6 +9,9 @@
 A batch is one transaction, and of an item only a change with a higher number than the last is taken: what is delivered
 again changes nothing. So a row that was removed stays as a mark, which the views do not show. Items are plain JSON,
 numbers with all their digits, binary as base64, sets as lists.
+
+A snapshot does not tell what was removed before, so a view that it fills anew is emptied first. Nothing is handled that
+was written to a file which somebody has removed or replaced meanwhile: it would be nowhere.
 """
 
 import asyncio
@@ -47,6 +50,9 @@ SET item = excluded.item, number = excluded.number, changed = excluded.changed W
 _KNOW: Final = """
 INSERT INTO "foldb:tables" VALUES (?, ?) ON CONFLICT DO UPDATE
 SET table_id = excluded.table_id WHERE excluded.table_id > table_id
+"""
+_FORGET: Final = """
+DELETE FROM "foldb:items" WHERE table_id IN (SELECT table_id FROM "foldb:tables" WHERE name = ?)
 """
 
 T = TypeVar("T")
@@ -108,12 +114,14 @@ class SqliteSink:
         self._patience_s = surroundings.timeout_s
         self._loop = surroundings.loop
         self._thread = ThreadPoolExecutor(1, f"sqlite-{surroundings.subscription}")
+        self._outdated = surroundings.outdated
         self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[int, int] | None = None  # which file that is, whatever has its name now
         self._known: set[int] = set()  # tables whose views are there
 
     async def start(self) -> None:
         """Open the file, or make it."""
-        await self._apart(self._open)
+        await self._apart(self._begin)
 
     async def deliver(self, batch: Batch) -> Verdict:
         """Take the batch."""
@@ -127,32 +135,51 @@ class SqliteSink:
     async def _apart(self, do: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._thread, do)
 
-    def _open(self) -> None:
+    def _begin(self) -> None:
         if self._connection is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self._path, timeout=self._patience_s)
-            connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _SCHEMA)
-            self._connection = connection
+            self._connection = sqlite3.connect(self._path, timeout=self._patience_s)
+        self._connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _SCHEMA)
+        with self._connection:
+            self._connection.executemany(_FORGET, [(table,) for table in self._outdated])
+        self._opened = self._there()
 
     def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
+    def _there(self) -> tuple[int, int] | None:
+        """Which file has the name now."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
     def _write(self, batch: Batch) -> Verdict:
+        try:
+            self._take(batch)
+            is_there = self._there() == self._opened
+        except (sqlite3.Error, OSError) as error:
+            return Failed(f"{self._path.name} takes nothing: {error}")
+        if not is_there:
+            # Opening it anew beside another sink that has the old one open would mix the two: they share -wal and -shm.
+            return Failed(
+                f"{self._path.name} was removed or replaced while it was open: pause its triggers, then resume them"
+            )
+        return Handled()
+
+    def _take(self, batch: Batch) -> None:
         connection = self._connection
         assert connection is not None, "started"
         tables = {each.table.id: each.table for each in batch.changes if each.table.id not in self._known}
-        try:
-            with connection:
-                connection.execute("BEGIN IMMEDIATE")
-                for table in tables.values():
-                    _show(connection, table)
-                connection.executemany(_TAKE, map(_row, batch.changes))
-        except sqlite3.Error as error:
-            return Failed(f"{self._path.name} takes nothing: {error}")
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for table in tables.values():
+                _show(connection, table)
+            connection.executemany(_TAKE, map(_row, batch.changes))
         self._known.update(tables)
-        return Handled()
 
 
 def _row(delivery: Delivery) -> tuple[int, bytes, bytes, str | None, str, str]:

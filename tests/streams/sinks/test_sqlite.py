@@ -3,7 +3,7 @@
 import asyncio
 import random
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,14 +22,20 @@ from tests.streams.sinks.surroundings import batch, surroundings
 SETTINGS = {"Kind": "sqlite", "Database": "shop"}
 
 
-def write(folder: Path, *batches: Sequence[Delivery]) -> list[Verdict]:
+def write(
+    folder: Path, *batches: Sequence[Delivery], before_each: Callable[[], object] = int, **about: Any
+) -> list[Verdict]:
     """Deliver these to a sink of their own."""
 
     async def deliver() -> list[Verdict]:
-        sink = sqlite.make(SETTINGS, surroundings(folder, data=folder, timeout_s=0.01))
+        sink = sqlite.make(SETTINGS, surroundings(folder, data=folder, timeout_s=0.01, **about))
         await sink.start()
+        verdicts = []
         try:
-            return [await sink.deliver(batch(each)) for each in batches]
+            for each in batches:
+                before_each()
+                verdicts.append(await sink.deliver(batch(each)))
+            return verdicts
         finally:
             await sink.close()
 
@@ -128,6 +134,43 @@ def test_a_file_that_somebody_holds_takes_nothing_until_he_lets_it_go(tmp_path: 
 
     assert [Handled()] == write(tmp_path, [placed(2, 2)])
     assert {("ann", 1): 2} == rows(tmp_path)
+
+
+def test_a_snapshot_over_an_old_file_shows_nothing_that_is_not_in_it(tmp_path: Path) -> None:
+    """Bob was removed while nobody told the file; another table's view has nothing to do with it."""
+    notes = replace(ORDERS, id=8, name="Notes")
+    write(tmp_path, [placed(1, 1), placed(1, 2, "bob"), placed(1, 3, table=notes)])
+    write(tmp_path, [placed(2, 9, is_read=True)], outdated=("Orders",))
+
+    assert {("ann", 1): 2} == rows(tmp_path)
+    assert [("ann",)] == query(tmp_path, "SELECT customer FROM Notes")
+
+
+def test_a_snapshot_of_nothing_empties_a_view(tmp_path: Path) -> None:
+    write(tmp_path, [placed(1, 1)])
+    write(tmp_path, outdated=("Orders", "Notes"))
+
+    assert {} == rows(tmp_path)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_nothing_is_handled_in_a_file_that_was_removed_or_replaced_meanwhile(
+    tmp_path: Path, is_replaced: bool
+) -> None:
+    path = tmp_path / "sqlite" / "shop.db"
+
+    def remove() -> None:
+        path.unlink()
+        if is_replaced:
+            path.touch()
+
+    steps: Iterator[Callable[[], object]] = iter([int, remove])
+    _, verdict = write(tmp_path, [placed(1, 1)], [placed(2, 2, "bob")], before_each=lambda: next(steps)())
+
+    assert isinstance(verdict, Failed)
+    assert "shop.db was removed or replaced while it was open" in verdict.error
+    assert [Handled()] == write(tmp_path, [placed(2, 2, "bob")])
+    assert {("bob", 1): 2} == rows(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../shop", "a/b", ".hidden", "x" * 129])
