@@ -4,25 +4,25 @@
     def f(changes: list[Change])                  once for a batch
     def f(changes: list[Change], window: Window)  with the state of a tumbling window
 
-Which it is, is what its first parameter's annotation says; one that says nothing gets one change at a time.
+Which it is, is what its first parameter's annotation says; one that says nothing gets one change at a time. A second
+parameter with a default is the function's own, unless it says that it is a window.
 """
 
-import collections.abc
 import inspect
-import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..change import Change, ChangeError, Window, read_changes, time_of
 from ..frames import Head
 from . import telemetry
+from .annotations import kind_of, positional
 from .errors import told
 from .modules import Modules
 
 if TYPE_CHECKING:
     import asyncio
 
-_BATCHES: Final = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
+_BATCHES: Final = (list, tuple, Sequence, MutableSequence, Iterable, Collection)
 
 
 def load(modules: Modules, head: Head, _say: Callable[[Head], None]) -> Callable[[Head, bytes], Head]:
@@ -39,15 +39,17 @@ class Function:
     def __init__(self, function: Callable[..., Any], subscription: str) -> None:
         self._function = function
         self._subscription = subscription
-        self._takes_batch = takes_batch(function)
-        self._takes_window = len(_positional(function)) > 1
+        self._gather = gatherer(function)
+        self._takes_window = takes_window(function)
         self._runner: asyncio.Runner | None = None
 
     def call(self, head: Head, body: bytes) -> Head:
         """Call it with what `body` tells of; the answer is `{}`, `{"state": ...}` or what went wrong."""
         changes = read_changes(body, self._subscription)
         with telemetry.continuing(head.get("trace")):
-            return self._batch(head, changes) if self._takes_batch else self._one_by_one(changes)
+            if self._gather is None:
+                return self._one_by_one(changes)
+            return self._batch(head, self._gather(changes))
 
     def _one_by_one(self, changes: list[Change]) -> Head:
         for at, change in enumerate(changes):
@@ -57,7 +59,7 @@ class Function:
                 return {**told(error), "failed": at}
         return {}
 
-    def _batch(self, head: Head, changes: list[Change]) -> Head:
+    def _batch(self, head: Head, changes: Sequence[Change]) -> Head:
         window = _window(head.get("window"))
         try:
             answer = self._run(changes, window) if self._takes_window else self._run(changes)
@@ -81,34 +83,28 @@ class Function:
         return self._runner.run(_awaited(answer))
 
 
-def takes_batch(function: Callable[..., Any]) -> bool:
-    """Whether its first parameter is annotated as several changes."""
-    parameters = _positional(function)
+def gatherer(function: Callable[..., Any]) -> type[list[Change]] | type[tuple[Change, ...]] | None:
+    """What makes a batch of changes, if its first parameter is annotated as several."""
+    parameters = positional(function)
     if not parameters:
         raise TypeError("a trigger's function takes a Change, or a list[Change]")
-    annotation = parameters[0].annotation
-    if isinstance(annotation, str):  # names that only a type checker knows
-        return annotation.partition("[")[0].rpartition(".")[2] in ("list", "List", "Sequence", "Iterable")
-    return (typing.get_origin(annotation) or annotation) in _BATCHES
+    kind = kind_of(parameters[0].annotation, _BATCHES)
+    return tuple if kind is tuple else None if kind is None else list
 
 
-def _positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    try:
-        signature = inspect.signature(function, eval_str=True)
-    except NameError:
-        signature = inspect.signature(function)
-    return [
-        parameter
-        for parameter in signature.parameters.values()
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
+def takes_window(function: Callable[..., Any]) -> bool:
+    """Whether its second parameter is a window's."""
+    return any(
+        second.default is second.empty or second.name == "window" or kind_of(second.annotation, (Window,))
+        for second in positional(function)[1:2]
+    )
 
 
 async def _awaited(answer: Any) -> Any:
     return await answer
 
 
-def _place_of(change: Change, changes: list[Change]) -> int | None:
+def _place_of(change: Change, changes: Sequence[Change]) -> int | None:
     """Where in the batch it stands; None, which fails all of it, where it is not part of it."""
     return next((at for at, each in enumerate(changes) if each is change), None)
 

@@ -88,6 +88,7 @@ def test_a_change_holds_plain_values_as_boto3_gives_them() -> None:
         "async def f(change: Change) -> None:\n    write(change.op + str(change.new['order']))",
         "def f(changes: list[Change]):\n    for c in changes: write(c.op + str(c.new['order']))",
         "async def f(changes: 'list[Change]'):\n    for c in changes: write(c.op + str(c.new['order']))",
+        "def f(changes: tuple[Change, ...]):\n    for c in () + changes: write(c.op + str(c.new['order']))",
         "class F:\n  @staticmethod\n  def f(change):\n    write(change.op + str(change.new['order']))\nf = F.f",
     ],
 )
@@ -164,6 +165,13 @@ def test_sys_exit_in_a_function_is_a_failure_and_not_the_end_of_its_process(fold
 
     assert [type(verdict) for verdict in verdicts] == [Failed, Failed]
     assert len(set(folder.out.split())) == 1
+
+
+def test_a_default_of_a_batch_function_is_what_it_says(folder: Folder) -> None:
+    folder.write("app.py", WRITE + "def f(changes: list[Change], target: str = 'lake'): write(target)")
+
+    assert folder.deliver(function("f")) == Handled()
+    assert folder.out == "lake"
 
 
 def test_a_function_with_a_window_keeps_its_state(folder: Folder) -> None:
