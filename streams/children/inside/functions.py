@@ -30,6 +30,8 @@ def load(modules: Modules, head: Head, _say: Callable[[Head], None]) -> Callable
     function = modules.find(head["name"])
     if not callable(function):
         raise TypeError(f"{head['name']} is no function")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{head['name']} has a yield in it, so calling it runs none of its lines")
     return Function(function, head["subscription"]).call
 
 
@@ -72,7 +74,11 @@ class Function:
 
     def _run(self, *arguments: Any) -> Any:
         answer = self._function(*arguments)
-        return self._await(answer) if inspect.isawaitable(answer) else answer
+        if inspect.isawaitable(answer):
+            return self._await(answer)
+        if inspect.isgenerator(answer) or inspect.isasyncgen(answer):  # a decorator hides what it calls
+            raise TypeError("it returned a generator, of which no line has run")
+        return answer
 
     def _await(self, answer: Any) -> Any:
         """Run it on a loop that lasts from call to call, so that what the function keeps open on it stays."""

@@ -285,6 +285,23 @@ def test_what_is_no_function_of_the_folder_is_not_called(folder: Folder, name: s
         folder.deliver({"Kind": "python", "Function": name})
 
 
+@pytest.mark.parametrize("definition", ["def", "async def"])
+def test_a_generator_is_refused_since_calling_it_runs_nothing(folder: Folder, definition: str) -> None:
+    folder.write("app.py", f"{definition} f(change):\n    yield change")
+
+    with pytest.raises(Exception, match="app:f has a yield in it, so calling it runs none of its lines"):
+        folder.deliver(function("f"))
+
+
+def test_a_generator_behind_a_decorator_is_a_failure(folder: Folder) -> None:
+    folder.write("app.py", "def g(change):\n    yield change\ndef f(change):\n    return g(change)")
+
+    verdict = folder.deliver(function("f"), numbered(1))
+
+    assert isinstance(verdict, Partly)
+    assert verdict.error == "TypeError: it returned a generator, of which no line has run"
+
+
 def test_modules_and_packages_of_the_folder_import_each_other(folder: Folder) -> None:
     folder.write("prices.py", "def double(n): return 2 * n")
     folder.write("billing/__init__.py", "from .rates import RATE")
