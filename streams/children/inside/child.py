@@ -18,6 +18,7 @@ from ..frames import Head, encode, receive
 from . import limits
 from .ending import end, end_with
 from .errors import told
+from .forks import alone, keep_from_forks
 from .modules import Modules
 
 Answer: TypeAlias = Callable[[Head, bytes], Head]
@@ -47,13 +48,14 @@ class Session:
     def _answer(self, head: Head, body: bytes) -> Head:
         """Whatever the user's code raises is an answer too."""
         try:
-            match head["do"]:
-                case "load":
-                    return self._load(head)
-                case "declare":
-                    return self._declared(head)
-            assert self._call is not None, "a child is loaded before it is called"
-            return self._call(head, body)
+            with alone():
+                match head["do"]:
+                    case "load":
+                        return self._load(head)
+                    case "declare":
+                        return self._declared(head)
+                assert self._call is not None, "a child is loaded before it is called"
+                return self._call(head, body)
         except BaseException as error:  # SystemExit too: a function that calls sys.exit has failed
             return told(error)
 
@@ -88,6 +90,7 @@ def main(arguments: list[str]) -> None:
     faulthandler.register(signal.SIGUSR1, all_threads=False, chain=False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C on a terminal is for the server, which then ends us
     end_with(channel)
+    keep_from_forks(channel)
     limits.set_limits(**orjson.loads(arguments[1]))
     session = Session(channel)
     while True:

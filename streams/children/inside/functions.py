@@ -17,6 +17,7 @@ from ..frames import Head
 from . import telemetry
 from .annotations import kind_of, positional
 from .errors import told
+from .forks import alone
 from .modules import Modules
 
 if TYPE_CHECKING:
@@ -73,9 +74,10 @@ class Function:
         return {"state": answer if isinstance(answer, dict) else window.state}
 
     def _run(self, *arguments: Any) -> Any:
-        answer = self._function(*arguments)
-        if inspect.isawaitable(answer):
-            return self._await(answer)
+        with alone():
+            answer = self._function(*arguments)
+            if inspect.isawaitable(answer):
+                return self._await(answer)
         if inspect.isgenerator(answer) or inspect.isasyncgen(answer):  # a decorator hides what it calls
             raise TypeError("it returned a generator, of which no line has run")
         return answer

@@ -199,7 +199,6 @@ def test_a_delivery_that_is_cancelled_ends_soon_and_leaves_no_process(hostile: F
 
 
 def test_a_process_that_forked_and_is_gone_does_not_keep_the_batch(hostile: Folder) -> None:
-    """A fork has the socket too. That the child is gone is then told by the time that a call may take."""
     hostile.write(
         "app.py",
         """
@@ -211,7 +210,87 @@ def test_a_process_that_forked_and_is_gone_does_not_keep_the_batch(hostile: Fold
         """,
     )
 
-    assert isinstance(hostile.deliver(function("f"), numbered(1), timeout_s=1), Failed)
+    assert hostile.deliver(function("f"), numbered(1)) == Failed("app:f: its process ended: exit status 3")
+
+
+@pytest.mark.parametrize(
+    ("definition", "leaves", "status"),
+    [
+        ("def f(change):", "return", 0),
+        ("def f(change):", "raise KeyError", 1),
+        ("def f(change):", "sys.exit(3)", 3),
+        ("def f(changes: list[Change]):", "sys.exit('no')", 1),
+        ("async def f(change):", "return", 0),
+    ],
+)
+def test_a_process_that_the_function_forked_answers_for_nobody(
+    folder: Folder, definition: str, leaves: str, status: int
+) -> None:
+    """It comes back from the function first, and would have the change be done, or go on with the next."""
+    folder.write(
+        "app.py",
+        f"""
+        import os, sys
+        from pathlib import Path
+        from foldb import Change
+
+        {definition}
+            forked = os.fork()
+            if forked == 0:
+                {leaves}
+            _, status = os.waitpid(forked, 0)
+            raise ValueError(f"it left {{os.waitstatus_to_exitcode(status)}}")
+        """,
+    )
+
+    async def twice(sink: Sink) -> list[Verdict]:
+        return [await sink.deliver(batch(numbered(2))) for _ in range(2)]
+
+    for verdict in folder.using(function("f"), twice):
+        assert isinstance(verdict, Failed | Partly)
+        assert verdict.error == f"ValueError: it left {status}"
+
+
+def test_a_process_that_a_module_forked_while_it_was_imported_answers_for_nobody(folder: Folder) -> None:
+    folder.write(
+        "app.py",
+        """
+        import os
+
+        forked = os.fork()
+        if forked:
+            os.waitpid(forked, 0)
+
+        def f(change):
+            raise ValueError("of the parent" if forked else "of the fork")
+        """,
+    )
+
+    verdict = folder.deliver(function("f"), numbered(1))
+
+    assert isinstance(verdict, Partly)
+    assert verdict.error == "ValueError: of the parent"
+
+
+def test_a_pool_of_processes_works_in_a_function(folder: Folder) -> None:
+    folder.write(
+        "app.py",
+        """
+        import multiprocessing
+
+        def double(n):
+            return 2 * n
+
+        def f(change):
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                raise ValueError(str(sum(pool.map(double, range(10)))))
+        """,
+    )
+
+    verdict = folder.deliver(function("f"), numbered(1))
+
+    assert isinstance(verdict, Partly)
+    assert verdict.error == "ValueError: 90"
 
 
 def test_nothing_of_the_servers_environment_is_seen(hostile: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
