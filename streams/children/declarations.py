@@ -57,11 +57,16 @@ class Declarations:
         texts = self._folder.look()
         found = Found()
         child: Child | None = None
-        for module, (path, text) in texts.items():
-            if only not in (None, module) or "foldb" not in text or "trigger" not in text:
+        for module, (path, text, trouble) in texts.items():
+            if only not in (None, module):
+                continue
+            file = str(Path(path).relative_to(self._folder.path))
+            if trouble is not None:
+                found.problems[file] = Problem(f"it cannot be read: {trouble}", None)
+                continue
+            if "foldb" not in text or "trigger" not in text:
                 continue  # a handler for Lambda, say: it need not be imported before it is called
             child = child or await self._start(endpoint)
-            file = str(Path(path).relative_to(self._folder.path))
             try:
                 answer = await child.ask(_question(module, texts), b"", _IMPORT_S)
             except EndedError as error:

@@ -9,14 +9,16 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
+from importlib.util import decode_source
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from ...model.errors import ValidationError
 
-Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
-Texts: TypeAlias = Mapping[str, tuple[str, str]]
-"""The folder's modules as they were at one moment: name -> (path, text). Names are those of `import`."""
+Stamp: TypeAlias = tuple[tuple[str | int, ...], ...]
+Texts: TypeAlias = Mapping[str, tuple[str, str, str | None]]
+"""The folder's modules as they were at one moment: name -> (path, text, why it cannot be read, if so). Names are those
+of `import`."""
 
 ENVIRONMENT_FILE: Final = ".env"
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -35,16 +37,14 @@ class Folder:
     def look(self) -> Texts:
         """The modules as they are now. The same object as long as no file has changed, which is looked for each time.
 
-        What is no UTF-8 is no Python either, which whoever imports it finds.
+        A file that cannot be read is whoever's trouble who imports it.
 
         Raises:
-            OSError: The folder or a file cannot be read.
+            OSError: The folder cannot be read.
         """
         stamp = self._look()
         if stamp != self._stamp:
-            self._texts = {
-                name: (str(path), path.read_text(errors="replace")) for name, path in self._files()
-            }
+            self._texts = {name: (str(path), *_text_of(path)) for name, path in self._files()}
             self._stamp = stamp
         return self._texts
 
@@ -91,11 +91,7 @@ class Folder:
         return found
 
     def _look(self) -> Stamp:
-        stamps = []
-        for name, path in self._files():
-            stat = path.stat()
-            stamps.append((name, stat.st_mtime_ns, stat.st_size))
-        return tuple(stamps)
+        return tuple((name, *_stamp_of(path)) for name, path in self._files())
 
     def _files(self) -> Iterator[tuple[str, Path]]:
         return _modules(self.path, "")
@@ -142,6 +138,26 @@ def _modules(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
                 yield name, Path(entry.path)
         elif not dot and stem.isidentifier() and os.path.exists(os.path.join(entry.path, "__init__.py")):
             yield from _modules(Path(entry.path), f"{prefix}{stem}.")
+
+
+def _stamp_of(path: Path) -> tuple[int, ...]:
+    try:
+        stat = path.stat()
+    except OSError:  # a link to a file that is not there
+        return ()
+    return stat.st_mtime_ns, stat.st_size, stat.st_mode
+
+
+def _text_of(path: Path) -> tuple[str, str | None]:
+    """A file as Python reads one, in the encoding that it names; empty, and why, where it cannot be read."""
+    try:
+        if not path.is_file():  # whoever opens a pipe waits for ever
+            return "", "it is no file, or a link to none"
+        text = decode_source(path.read_bytes())
+        text.encode()  # some encodings have what cannot be handed on
+    except (PermissionError, SyntaxError, UnicodeError, LookupError) as error:
+        return "", str(error)
+    return text, None
 
 
 def _unquoted(text: str) -> str:

@@ -1,6 +1,6 @@
 """The user's modules, imported from texts that the server read, never from the folder itself.
 
-    {"receipts": ["/triggers/receipts.py", "def send ..."]} ──► import receipts
+    {"receipts": ["/triggers/receipts.py", "def send ...", null]} ──► import receipts
 
 So all children of a subscription run one state of the code, whatever is saved meanwhile, and its version is the hash
 of exactly what was imported. No compiled file is read or written either: those go by whole seconds and by sizes.
@@ -8,7 +8,7 @@ of exactly what was imported. No compiled file is read or written either: those 
 
 import importlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import blake2b
 from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
@@ -18,9 +18,12 @@ _PACKAGE: Final = "__init__.py"
 
 
 class Modules:
-    """Finds and loads what is in `texts`: module -> (path, text). Both a finder and a loader, as importlib has them."""
+    """Finds and loads what is in `texts`: module -> (path, text, why it cannot be read, if so).
 
-    def __init__(self, texts: Mapping[str, Sequence[str]]) -> None:
+    Both a finder and a loader, as importlib has them.
+    """
+
+    def __init__(self, texts: Mapping[str, tuple[str, str, str | None]]) -> None:
         self._texts = texts
         self._used: set[str] = set()
 
@@ -52,7 +55,9 @@ class Modules:
     def get_code(self, fullname: str) -> CodeType:
         """Compile it."""
         self._used.add(fullname)
-        path, text = self._texts[fullname]
+        path, text, trouble = self._texts[fullname]
+        if trouble is not None:
+            raise ImportError(f"{path} cannot be read: {trouble}", name=fullname, path=path)
         return compile(text, path, "exec", dont_inherit=True)
 
     def exec_module(self, module: ModuleType) -> None:

@@ -1,8 +1,10 @@
 """What a folder of triggers declares, read in a child; and the settings that the decorator makes."""
 
 import asyncio
+import os
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,6 +110,70 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_being_read(folder: Folde
     assert found.problems["b.py"].error == "importing it: its process ended: exit status 3"
     assert found.problems["c.py"].error.startswith("SyntaxError: ")
     assert found.problems["d.py"].error.startswith("ValueError: window: `soon` is no time")
+
+
+@pytest.mark.parametrize(
+    ("source", "table"),
+    [
+        (b"\xef\xbb\xbffrom foldb import trigger\r\n@trigger('\xc3\xa9')\r\ndef f(change): ...\r\n", "é"),
+        (b"# coding: latin-1\nfrom foldb import trigger\n@trigger('\xe9')\ndef f(change): ...\n", "é"),
+    ],
+)
+def test_a_file_is_read_in_the_encoding_that_it_names(folder: Folder, source: bytes, table: str) -> None:
+    (folder.path / "app.py").write_bytes(source)
+
+    found = read(folder)
+
+    assert found.problems == {}
+    assert [declared["TableNames"] for declared in found.declared["app.py"]] == [[table]]
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        (
+            b"\n\n# \xff",
+            "it cannot be read: 'utf-8' codec can't decode byte 0xff in position 4: invalid start byte",
+        ),
+        (b"# coding: klingon\n", "it cannot be read: unknown encoding: klingon"),
+        (b"# coding: hex\n00", "it cannot be read: 'hex' is not a text encoding"),
+        (b"# coding: unicode_escape\n'\\ud800'", "it cannot be read: 'utf-8' codec can't encode character"),
+        (None, "it cannot be read: it is no file, or a link to none"),
+    ],
+)
+def test_a_file_that_is_no_text_is_its_own_problem_alone(
+    folder: Folder, source: bytes | None, error: str
+) -> None:
+    folder.write("app.py", "from foldb import trigger\n@trigger('orders')\ndef f(change): ...\n")
+    bad = folder.path / "bad.py"
+    if source is None:
+        bad.symlink_to("nowhere")
+    else:
+        bad.write_bytes(source)
+
+    found = read(folder)
+
+    assert list(found.declared) == ["app.py"]
+    assert list(found.problems) == ["bad.py"]
+    assert found.problems["bad.py"].error.startswith(error)
+
+
+def test_a_pipe_among_the_files_is_not_waited_for(folder: Folder) -> None:
+    os.mkfifo(folder.path / "pipe.py")
+
+    assert list(read(folder).problems) == ["pipe.py"]
+
+
+def test_a_file_that_can_be_read_again_is_read(folder: Folder, tmp_path: Path) -> None:
+    (folder.path / "app.py").symlink_to(tmp_path / "later.py")
+    triggers = TriggersFolder(folder.path)
+    triggers.look()
+    assert not triggers.changed()
+
+    (tmp_path / "later.py").write_text("1")
+
+    assert triggers.changed()
+    assert triggers.look()["app"][1:] == ("1", None)
 
 
 def test_a_decorated_function_is_what_it_was() -> None:

@@ -25,7 +25,7 @@ async def loaded(folder: Path, text: str) -> AsyncIterator[Child]:
     child = await Child.start("receipts", around, folder, 2048)
     load: dict[str, Any] = {"kind": "python", "name": "app:f", "subscription": "receipts"}
     try:
-        answer = await child.ask({"do": "load", "texts": {"app": ["/app.py", text]}, **load}, b"", 60)
+        answer = await child.ask({"do": "load", "texts": {"app": ["/app.py", text, None]}, **load}, b"", 60)
         assert "error" not in answer
         yield child
     finally:

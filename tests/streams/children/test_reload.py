@@ -158,6 +158,21 @@ def test_a_version_is_told_by_what_the_code_says_and_not_by_when_it_was_saved(fo
     assert first == third != second
 
 
+def test_a_file_that_cannot_be_read_leaves_the_old_code_running(folder: Folder) -> None:
+    async def saved(sink: Sink) -> None:
+        assert isinstance(sink, PythonSink)
+        await handled(sink)
+        (folder.path / "app.py").write_bytes(b"# \xff")
+        await handled(sink)
+        assert sink.problem is not None
+        assert "app.py cannot be read: invalid or missing encoding declaration" in sink.problem
+
+    folder.write("app.py", saying("old"))
+    folder.using(function("f"), saved)
+
+    assert words(folder) == ["old", "old"]
+
+
 def test_code_that_is_wrong_from_the_start_is_told_with_its_line(folder: Folder) -> None:
     folder.write("app.py", "\n\nx = 1 / 0\n")
 
