@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -234,6 +235,35 @@ def test_an_error_that_is_no_unicode_marks_its_change_and_does_not_end_the_proce
         assert verdict.traceback is not None
         assert verdict.traceback.endswith("ValueError: caf\\udce9\n")
     assert len(set(folder.out.split())) == 1
+
+
+@pytest.mark.parametrize(
+    "how", ["raise error from cause", "try:\n    raise cause\nexcept KeyError:\n    raise error"]
+)
+def test_an_error_with_thousands_of_causes_is_told_with_the_last_of_them(folder: Folder, how: str) -> None:
+    folder.write(
+        "app.py",
+        f"""
+        def f(change):
+            cause = KeyError(0)
+            for n in range(1, 5000):
+                error = KeyError(n)
+                try:
+                    {indent(how, 20 * " ").strip()}
+                except KeyError as raised:
+                    cause = raised
+            raise cause
+        """,
+    )
+
+    verdict = folder.deliver(function("f"), numbered(1))
+
+    assert isinstance(verdict, Partly)
+    assert verdict.error == "KeyError: 4999"
+    assert verdict.traceback is not None
+    assert verdict.traceback.startswith("(What led to the first of these is left out.)\n\nTraceback")
+    assert verdict.traceback.endswith("KeyError: 4999\n")
+    assert verdict.traceback.count("KeyError: ") == 20
 
 
 @pytest.mark.parametrize("state", ["Decimal(1)", "1 << 64"])
