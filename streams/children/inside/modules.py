@@ -11,8 +11,11 @@ import sys
 from collections.abc import Mapping
 from hashlib import blake2b
 from importlib.machinery import ModuleSpec
-from types import CodeType, ModuleType
-from typing import Any, Final, cast
+from types import CodeType, ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import TraversableResources
 
 _PACKAGE: Final = "__init__.py"
 
@@ -51,6 +54,12 @@ class Modules:
     def get_source(self, fullname: str) -> str:
         """Its text; a traceback shows lines of it."""
         return self._texts[fullname][1]
+
+    def get_resource_reader(self, fullname: str) -> "TraversableResources":
+        """Its folder, for `importlib.resources`. What is no module is read when it is asked for."""
+        from importlib.readers import FileReader  # few need it
+
+        return FileReader(cast(Any, SimpleNamespace(path=self._texts[fullname][0])))
 
     def get_code(self, fullname: str) -> CodeType:
         """Compile it."""

@@ -345,6 +345,19 @@ def test_modules_and_packages_of_the_folder_import_each_other(folder: Folder) ->
     assert folder.out == "6"
 
 
+def test_a_package_of_the_folder_finds_its_resources(folder: Folder) -> None:
+    folder.write("billing/__init__.py", "")
+    folder.write("billing/terms.txt", "net 30")
+    folder.write(
+        "app.py",
+        WRITE + "from importlib.resources import files\n"
+        "def f(change):\n    write(files('billing').joinpath('terms.txt').read_text())",
+    )
+
+    assert folder.deliver(function("f"), numbered(1)) == Handled()
+    assert folder.out == "net 30"
+
+
 def test_a_change_error_knows_its_change() -> None:
     change = Change("INSERT", {"id": "a"}, new={"id": "a"})
 
