@@ -8,6 +8,7 @@ A server that is started with the folder of the file makes a subscription of it.
 is, so a test calls it with a Change made by hand.
 """
 
+import inspect
 import re
 import sys
 from base64 import b64encode
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 Duration: TypeAlias = str | int | float | Decimal | timedelta
@@ -116,23 +118,65 @@ def trigger(
     def declare(function: _Function) -> _Function:
         if not callable(function):
             raise TypeError("@trigger decorates a function")
-        sink: dict[str, Any] = {
-            "Kind": "python",
-            "Function": f"{function.__module__}:{function.__qualname__}",
-        }
-        if memory is not None:
-            sink["MemorySize"] = memory
-        declared = sys.modules[function.__module__].__dict__.setdefault(_DECLARED, [])
-        declared.append({"Name": name or function.__name__, "Sink": sink, **given})
+        _importing().setdefault(_DECLARED, []).append((function, name, memory, given))
         return function
 
     return declare
 
 
 def read_declarations(module: str) -> list[dict[str, Any]]:
-    """The settings of the triggers that a module declares; it is imported for that."""
-    declared: list[dict[str, Any]] = getattr(import_module(module), _DECLARED, [])
-    return declared
+    """The settings of the triggers that a module declares; it is imported for that.
+
+    Raises:
+        TypeError: The module has no name for a function.
+    """
+    found = import_module(module)
+    read = []
+    for function, name, memory, given in vars(found).get(_DECLARED, ()):
+        place = _place_in(found, function)
+        if place is None:
+            raise TypeError(
+                f"{module.replace('.', '/')}.py has no name for the function of its trigger"
+                f"{'' if name is None else ' ' + name}, by which it could be called: give it one there, as in"
+                f" `receipts = trigger({', '.join(map(repr, given['TableNames']))})(...)`"
+            )
+        sink: dict[str, Any] = {"Kind": "python", "Function": f"{module}:{place}"}
+        if memory is not None:
+            sink["MemorySize"] = memory
+        read.append({"Name": name or place.rpartition(".")[2], "Sink": sink, **given})
+    return read
+
+
+def _importing() -> dict[str, Any]:
+    """The names of the module that is being imported: whose lines lead here, however many functions are in between."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_name != "<module>" and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_globals
+
+
+def _place_in(module: ModuleType, function: Any) -> str | None:
+    """What a module calls a function: by the name it was made with, if that leads to it, or else by any."""
+    made_as = getattr(function, "__qualname__", "")
+    own = _at(module, made_as)
+    if own is function:
+        return str(made_as)
+    for name, value in vars(module).items():
+        if value is function:
+            return name
+    # What stands above the decorator has put something of its own in its place, and that is what is to be called;
+    # but not what the function itself stands in front of.
+    is_ours = own is not None and function.__module__ == module.__name__
+    return (
+        str(made_as) if is_ours and inspect.unwrap(function, stop=lambda at: at is own) is not own else None
+    )
+
+
+def _at(found: Any, path: str) -> Any:
+    """What stands at a path of names as it stands there; None where nothing does."""
+    for name in path.split("."):
+        found = inspect.getattr_static(found, name, None)
+    return found
 
 
 # --- conditions with values and names written straight into them

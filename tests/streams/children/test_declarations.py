@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from foldb.model.subscriptions import check
 from foldb.streams.children.declarations import Declarations, Found
 from foldb.streams.children.folder import Folder as TriggersFolder
 from foldb.streams.declared import condition, read_declarations, seconds
+from foldb.streams.sinks.sink import Handled
 from foldb.streams.subscriptions.choosing import Chooser
 from tests.streams.children.working import Folder
 
@@ -23,13 +26,14 @@ def read(folder: Folder) -> Found:
     return asyncio.run(declarations.read("http://127.0.0.1:1"))
 
 
-def declared(**settings: Any) -> dict[str, Any]:
+def declared(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> dict[str, Any]:
     """The settings of a trigger on orders, without what all have."""
+    module = ModuleType("orders_triggers")
+    vars(module).update(trigger=trigger, settings=settings)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec("@trigger('orders', **settings)\ndef f(change): ...", vars(module))
 
-    def f(change: Change) -> None: ...
-
-    trigger("orders", **settings)(f)
-    made = read_declarations(__name__).pop()
+    [made] = read_declarations(module.__name__)
     assert made.pop("Name") == settings.get("name", "f")
     assert made.pop("TableNames") == ["orders"]
     del made["Sink"]
@@ -176,12 +180,95 @@ def test_a_file_that_can_be_read_again_is_read(folder: Folder, tmp_path: Path) -
     assert triggers.look()["app"][1:] == ("1", None)
 
 
+UTIL = """
+import functools
+from foldb import trigger
+
+def logged(function):
+    def wrapper(change):
+        print("logged")
+        return function(change)
+    return wrapper
+
+def named(function):
+    return functools.wraps(function)(logged(function))
+
+def on_orders(function):
+    return trigger("orders")(function)
+
+def handler(change): ...
+"""
+APP = "import util\nfrom foldb import trigger\nfrom util import handler, logged, named, on_orders\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "function"),
+    [
+        ("def f(change): ...\nreceipts = trigger('orders')(logged(f))", "receipts", "receipts"),
+        ("def f(change): ...\nreceipts = trigger('orders')(named(f))", "receipts", "receipts"),
+        ("def f(change): ...\nreceipts = trigger('orders')(f)", "f", "f"),
+        ("@trigger('orders')\n@logged\ndef f(change): ...", "f", "f"),
+        ("@logged\n@trigger('orders')\ndef f(change): ...", "f", "f"),
+        ("@trigger('orders')\n@named\ndef f(change): ...", "f", "f"),
+        ("@named\n@trigger('orders')\ndef f(change): ...", "f", "f"),
+        ("trigger('orders')(handler)", "handler", "handler"),
+        ("mine = trigger('orders', name='x')(util.handler)\ndel handler", "x", "mine"),
+        ("@on_orders\ndef f(change): ...", "f", "f"),
+        ("class F:\n    @staticmethod\n    @trigger('orders')\n    def f(change): ...", "f", "F.f"),
+        ("class F:\n    @trigger('orders')\n    @staticmethod\n    def f(change): ...", "f", "F.f"),
+        ("class F:\n    @classmethod\n    @trigger('orders')\n    def f(cls, change): ...", "f", "F.f"),
+        ("class F:\n    def __call__(self, change): ...\nf = trigger('orders')(F())", "f", "f"),
+    ],
+)
+def test_a_trigger_is_of_the_file_that_declares_it_wherever_its_function_comes_from(
+    folder: Folder, text: str, name: str, function: str
+) -> None:
+    folder.write("util.py", UTIL)
+    folder.write("app.py", APP + text)
+
+    found = read(folder)
+
+    assert found.problems == {}
+    assert found.declared == {
+        "app.py": [
+            {
+                "Name": name,
+                "TableNames": ["orders"],
+                "Sink": {"Kind": "python", "Function": f"app:{function}"},
+            }
+        ],
+        "util.py": [],
+    }
+    assert folder.deliver({"Kind": "python", "Function": f"app:{function}"}) == Handled()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "trigger('orders', name='x')(util.handler)\ndel handler",
+        "def f(change): ...\ntrigger('orders', name='x')(logged(f))",
+        "def f(change): ...\ntrigger('orders', name='x')(named(f))",
+        "trigger('orders', name='x')(lambda change: None)",
+    ],
+)
+def test_a_function_that_its_file_has_no_name_for_is_refused(folder: Folder, text: str) -> None:
+    folder.write("util.py", UTIL)
+    folder.write("app.py", APP + text)
+
+    found = read(folder)
+
+    assert list(found.declared) == ["util.py"]
+    assert found.problems["app.py"].error == (
+        "TypeError: app.py has no name for the function of its trigger x, by which it could be called:"
+        " give it one there, as in `receipts = trigger('orders')(...)`"
+    )
+
+
 def test_a_decorated_function_is_what_it_was() -> None:
     @trigger("orders")
     def double(change: Change) -> int:
         return 2 * int(change.new["n"]) if change.new else 0
 
-    read_declarations(__name__).pop()
     assert double(Change("INSERT", {"id": "a"}, new={"id": "a", "n": 21})) == 42
 
 
@@ -204,8 +291,10 @@ def test_a_decorated_function_is_what_it_was() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_setting_is_written_as_people_write_it(given: dict[str, Any], made: dict[str, Any]) -> None:
-    assert declared(**given) == made
+def test_a_setting_is_written_as_people_write_it(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], made: dict[str, Any]
+) -> None:
+    assert declared(monkeypatch, **given) == made
     complete = check("f", {**made, "TableNames": ["orders"], "Sink": {"Kind": "python"}})
     assert {member: complete[member] for member in made} == made
 
@@ -224,7 +313,7 @@ def test_a_setting_is_written_as_people_write_it(given: dict[str, Any], made: di
 )
 def test_what_is_no_setting_is_refused_where_it_is_written(given: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError)):
-        declared(**given)
+        trigger("orders", **given)
 
 
 def test_a_trigger_names_a_table() -> None:
