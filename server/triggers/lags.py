@@ -6,6 +6,7 @@ from typing import Final
 
 from ...materializer.feed import FedPartition, FindNumber, Number
 from ...model.subscriptions import Subscription
+from ...streams.subscriptions.dispatcher import DONE, GONE
 from ...streams.subscriptions.source import stretch_of
 from .asking import counted, fed
 from .host import Host
@@ -19,6 +20,8 @@ async def lag(
     node: Host, running: Mapping[str, Running], subscription: Subscription
 ) -> dict[str, dict[str, int]]:
     """Of each partition how many changes are not handled, filtered or not, and how long ago the oldest was made."""
+    if is_finished(subscription):
+        return {str(number): {"Records": 0, "Milliseconds": 0} for number in node.partitions_of_feed()}
     marks = _marks(running.get(subscription.name), subscription)
     found: dict[str, dict[str, int]] = {}
     for number, partition in node.partitions_of_feed().items():
@@ -34,6 +37,11 @@ async def lag(
                 oldest = min(oldest, count.oldest_ms)
         found[str(number)] = {"Records": records, "Milliseconds": max(0, node.clock() - oldest)}
     return found
+
+
+def is_finished(subscription: Subscription) -> bool:
+    """Whether it has delivered all that it ever will: what is written now is none of its."""
+    return subscription.status == "STOPPED" and subscription.reason in (DONE, GONE)
 
 
 async def _begins_after(node: Host, partition: FedPartition, table: int, after: int) -> bool:

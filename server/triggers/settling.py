@@ -66,7 +66,7 @@ async def _pass(node: Host, running: Mapping[str, Running]) -> bool:
 async def _behind(node: Host, running: Mapping[str, Running], *statuses: str) -> list[str]:
     found = []
     for name, subscription in sorted(node.state.subscriptions.items()):
-        if subscription.status not in statuses or subscription.reason == "done":
+        if subscription.status not in statuses:
             continue
         lag = await lags.lag(node, running, subscription)
         records = sum(each["Records"] for each in lag.values())

@@ -37,6 +37,9 @@ _GRACE_S: Final = 3.0
 _BEYOND: Final = 10**41
 """Above every number and every time."""
 
+DONE: Final = "done"
+"""Why one has ended that has delivered all up to its end: a replay, as a rule."""
+
 GONE: Final = "its tables are gone"
 """Why one has ended that has delivered all there was of tables which were deleted."""
 
@@ -425,7 +428,7 @@ class Dispatcher:
         is_waiting = self._joining is not None and any(self._joining.held())
         if not is_waiting and not any(any(lane.unhandled()) for lane in self._lanes):
             self._is_ended = True
-            self._world.ended("done" if self.subscription.settings["End"] else GONE)
+            self._world.ended(DONE if self.subscription.settings["End"] else GONE)
 
     def _lows(self) -> dict[tuple[int, int], int]:
         """Of each source the number up to which all is handled; one that is over holds nothing back."""

@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 import foldb
-from tests.raw import ask
+from tests.raw import ask, send
 from tests.server.triggers.conftest import Shop
 from tests.subscribed import described, subscribe, until
 from tests.tables import table_request
@@ -168,3 +168,20 @@ def test_a_dry_run_counts_what_there_is_however_far_it_would_go(shop: Shop) -> N
     told = shop.do("ReplaySubscription", "one", From={"At": "HORIZON"}, To=tomorrow, DryRun=True)
 
     assert {"Calls": 1, "Changes": 1, "Keys": 1} == told
+
+
+def test_a_replay_that_is_done_falls_behind_no_more(shop: Shop) -> None:
+    """Else it would be an alarm sooner or later, and nobody could do anything about it."""
+    orders = shop.table("Orders")
+    shop.subscribe("one", "Orders", "fails")
+    orders.put_item(Item={"pk": "a", "n": 1})
+    replay = shop.do("ReplaySubscription", "one", From={"At": "HORIZON"})["Replay"]
+    until(lambda: "done" == shop.described(replay)["Reason"])
+    for n in range(3):
+        orders.put_item(Item={"pk": "b", "n": n})
+    shop.settle()
+
+    assert {"0": {"Changes": 0, "Milliseconds": 0}} == shop.described(replay)["Lag"]
+    figures = send(shop.url, "GET", "/metrics", None, {}).data.decode().splitlines()
+    for figure in ("changes", "seconds"):
+        assert f'foldb_subscription_lag_{figure}{{partition="0",subscription="{replay}"}} 0.0' in figures
