@@ -27,6 +27,7 @@ from ...model.errors import (
     ValidationError,
 )
 from ...model.subscriptions import Subscription, check, check_asked
+from ...model.subscriptions.settings import invalid
 from ...streams.children.folder import Folder
 from ...streams.sinks import RUNNING, module_of
 from ...streams.sinks.crewed import function_of
@@ -50,6 +51,7 @@ _TRY_AGAIN_S: Final = 0.05
 _CHECKPOINT_BYTES: Final = 256
 _DRAIN_S: Final = 50.0
 _DISABLE_S: Final = 10.0
+_NO_TABLE: Final = 0  # a feed tells where it ends all the same
 _LANE: Final = re.compile("[0-9]{1,4}")
 _OURS: Final = Context("triggers", source="trigger")
 
@@ -337,8 +339,8 @@ class Triggers:
             self._node.table_in_any_status(table)
         if name in self._node.state.subscriptions:
             raise ResourceInUseError(f"Subscription already exists: {name}")
-        await self._make_letters(name, settings, context)
         settings["Start"] = await self._placed(settings["Start"], settings["TableNames"])
+        await self._make_letters(name, settings, context)
         subscription = await self._define("Create", name, settings, context, looks=False)
         if settings["Start"]["At"] == "NOW":
             marks = sorted((await ends(self._node.partitions_of_feed(), subscription.table_ids[0])).items())
@@ -492,8 +494,18 @@ class Triggers:
                 raise ValidationError("A transaction may be in two windows: Transactions must be separate")
 
     async def _placed(self, start: dict[str, Any], tables: Sequence[str]) -> dict[str, Any]:
-        """A start that goes by where the partitions are now says where that is."""
-        if start["At"] not in ("NOW", "SNAPSHOT") or "Numbers" in start:
+        """A start that goes by where the partitions are now says where that is.
+
+        Raises:
+            ValidationError: It is where nothing is yet: what is written until then would be passed over.
+        """
+        if "Numbers" in start:
+            now = await ends(self._node.partitions_of_feed(), _NO_TABLE)
+            for partition, number in start["Numbers"].items():
+                if int(number) > now.get(int(partition), int(number)):
+                    raise invalid(f"Start, in partition {partition}, is beyond the end of the log")
+            return start
+        if start["At"] not in ("NOW", "SNAPSHOT"):
             return start
         table = self._node.table_in_any_status(tables[0])
         now = await ends(self._node.partitions_of_feed(), table.definition.id)

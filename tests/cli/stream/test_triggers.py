@@ -353,3 +353,22 @@ def test_a_command_on_a_folder_that_nobody_serves_calls_nobody(folder: Path, tri
     assert 0 == cli("item", "put", "Orders", '{"id": "b"}').exit_code
     assert [] == shop.notes()
     assert 2 == lines(cli("trigger", "list"))[0]["behind"]
+
+
+def test_a_trigger_begins_nowhere_beyond_the_end_of_the_log(shop: Shop) -> None:
+    """Until the log is there nothing would be delivered, and nobody would be told."""
+    shop.run("trigger", "add", "receipts", *SEND)
+    add, reset = ("trigger", "add", "other", *SEND), ("trigger", "reset", "receipts", "--yes")
+    for place in ("@999999", "100000000000999999000000000000"):
+        for command in (add, reset):
+            check(
+                shop.run(*command, "--from", place), 7, "Start, in partition 0, is beyond the end of the log"
+            )
+    shop.put('{"id": "a"}')
+    assert ["INSERT a False"] == shop.notes()
+    assert ["receipts"] == [row["trigger"] for row in lines(shop.run("trigger", "list"))]
+
+    [last] = lines(shop.run("stream", "tail", "--table", "Orders"))
+    assert 0 == shop.run(*reset, "--from", last["number"]).exit_code
+    shop.settle()
+    assert ["INSERT a False"] == shop.notes()
