@@ -6,7 +6,7 @@ from typing import Final
 
 from ...materializer.feed import FedPartition, FindNumber, Number
 from ...model.subscriptions import Subscription
-from ...streams.subscriptions.dispatcher import DONE, GONE
+from ...streams.subscriptions.dispatcher import DONE, GONE, Dispatcher
 from ...streams.subscriptions.source import stretch_of
 from .asking import counted, fed
 from .host import Host
@@ -22,7 +22,8 @@ async def lag(
     """Of each partition how many changes are not handled, filtered or not, and how long ago the oldest was made."""
     if is_finished(subscription):
         return {str(number): {"Records": 0, "Milliseconds": 0} for number in node.partitions_of_feed()}
-    marks = _marks(running.get(subscription.name), subscription)
+    here = _here(running, subscription)
+    marks = subscription.marks if here is None else {**subscription.marks, **here.marks()}
     found: dict[str, dict[str, int]] = {}
     for number, partition in node.partitions_of_feed().items():
         stretch = stretch_of(subscription, number)
@@ -35,6 +36,8 @@ async def lag(
                 records += 1  # at least: what the feed does not keep is counted by nobody
             if count.changes and count.oldest_ms is not None:
                 oldest = min(oldest, count.oldest_ms)
+        if not records and here is not None and here.holds(number):
+            records = 1  # at least, and of a table that is gone by now
         found[str(number)] = {"Records": records, "Milliseconds": max(0, node.clock() - oldest)}
     return found
 
@@ -62,19 +65,19 @@ async def reach(
     """
     had_to_wait = False
     while True:
-        here = running.get(subscription.name)
-        if here is not None and here.is_as(subscription):
-            handled = here.dispatcher.figures.handled
-            reaching = node.loop.create_task(here.dispatcher.reach(numbers))
+        here = _here(running, subscription)
+        if here is not None:
+            handled = here.figures.handled
+            reaching = node.loop.create_task(here.reach(numbers))
             try:
-                while not reaching.done() and running.get(subscription.name) is here:
+                while not reaching.done() and _here(running, subscription) is here:
                     await asyncio.wait((reaching,), timeout=_STILL_S)
             finally:
                 is_there = reaching.done()
                 reaching.cancel()
             if is_there:
                 reaching.result()
-                return had_to_wait or here.dispatcher.figures.handled > handled
+                return had_to_wait or here.figures.handled > handled
         elif await is_reached(node, subscription, numbers):
             return had_to_wait
         else:
@@ -100,7 +103,7 @@ async def is_reached(node: Host, subscription: Subscription, numbers: Mapping[in
     return True
 
 
-def _marks(running: Running | None, subscription: Subscription) -> dict[int, int]:
-    if running is None or not running.is_as(subscription):
-        return subscription.marks
-    return {**subscription.marks, **running.dispatcher.marks()}
+def _here(running: Mapping[str, Running], subscription: Subscription) -> Dispatcher | None:
+    """What runs it, if that is here."""
+    found = running.get(subscription.name)
+    return found.dispatcher if found is not None and found.is_as(subscription) else None

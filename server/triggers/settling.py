@@ -9,7 +9,7 @@ keep this from coming to an end.
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ...model.errors import ResourceNotFoundError, ValidationError
 from ...streams.subscriptions.terms import MOST_DEPTH
@@ -18,6 +18,8 @@ from .asking import ends
 from .declared import DeclaredTriggers
 from .host import Host
 from .running import Running
+
+_LINE: Final = "\n"
 
 
 async def settle(
@@ -72,7 +74,8 @@ async def _behind(node: Host, running: Mapping[str, Running], *statuses: str) ->
         records = sum(each["Records"] for each in lag.values())
         if records:
             here = running.get(name)
-            blocked = " and blocked" if here is not None and here.dispatcher.blocked else ""
+            reasons = [] if here is None else here.dispatcher.blocked
+            blocked = f" and blocked ({reasons[0].partition(_LINE)[0]})" if reasons else ""
             changes = "1 change" if records == 1 else f"{records:,} changes"
             found.append(f"{name} is {subscription.status}{blocked}, {changes} behind")
     return found

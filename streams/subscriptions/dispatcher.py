@@ -10,7 +10,7 @@ handled and never without that: where nothing is written nothing happens.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
@@ -214,6 +214,10 @@ class Dispatcher:
     def blocked(self) -> list[str]:
         """Why lanes stand still, of those that do."""
         return [lane.blocked for lane in self._lanes if lane.blocked is not None]
+
+    def holds(self, partition: int) -> bool:
+        """Whether something of a partition was read and is not handled yet."""
+        return any(each.partition == partition for each in self._unhandled())
 
     def failing(self) -> list[tuple[Delivery, int]]:
         """What is tried again now: the first change of each such batch, and how often it has failed."""
@@ -425,10 +429,16 @@ class Dispatcher:
     def _end_if_over(self) -> None:
         if self._is_ended or not all(source.is_over for source in self._sources):
             return
-        is_waiting = self._joining is not None and any(self._joining.held())
-        if not is_waiting and not any(any(lane.unhandled()) for lane in self._lanes):
+        if not any(self._unhandled()):
             self._is_ended = True
             self._world.ended(DONE if self.subscription.settings["End"] else GONE)
+
+    def _unhandled(self) -> Iterator[Delivery]:
+        """All that was read and is not handled yet."""
+        for lane in self._lanes:
+            yield from lane.unhandled()
+        if self._joining is not None:
+            yield from self._joining.held()
 
     def _lows(self) -> dict[tuple[int, int], int]:
         """Of each source the number up to which all is handled; one that is over holds nothing back."""

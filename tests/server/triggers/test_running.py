@@ -185,3 +185,18 @@ def test_a_replay_that_is_done_falls_behind_no_more(shop: Shop) -> None:
     figures = send(shop.url, "GET", "/metrics", None, {}).data.decode().splitlines()
     for figure in ("changes", "seconds"):
         assert f'foldb_subscription_lag_{figure}{{partition="0",subscription="{replay}"}} 0.0' in figures
+
+
+def test_one_that_is_blocked_is_named_with_the_reason_also_where_its_table_is_gone(shop: Shop) -> None:
+    """What it stands still at was written before it watched the table, so there is no feed to count it."""
+    orders = shop.table("Orders")
+    orders.put_item(Item={"pk": "a"})
+    shop.be("broken", there=True)
+    shop.subscribe("one", "Orders", "fails", OnFailure="block", Start={"At": "BEGINNING"})
+    until(lambda: shop.described("one")["Figures"]["Blocked"])
+    orders.delete()
+
+    with pytest.raises(
+        TimeoutError, match=r"one is ACTIVE and blocked \(ValueError: not now\), 1 change behind"
+    ):
+        shop.server.settle(1)
