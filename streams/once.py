@@ -112,8 +112,14 @@ def _write(client: Any, change: Change, actions: list[dict[str, Any]]) -> None:
 
 
 def _place(change: Change) -> str:
-    """Names the item that changed."""
-    told = repr((change.table, sorted(_texts(change.keys).items())))
+    """Names the item that changed, in its partition: numbers are one order there, and nowhere else.
+
+    A table that is made anew under its name may have the same key in another partition. A database of one has none to
+    name.
+    """
+    named = (change.table, sorted(_texts(change.keys).items()))
+    partition, among_others, _ = change.position.partition(":")
+    told = repr((*named, partition) if among_others else named)
     return blake2b(told.encode(), digest_size=16).hexdigest()
 
 

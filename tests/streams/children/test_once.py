@@ -68,8 +68,10 @@ def dynamodb_with_tables(dynamodb: Any) -> Any:
     return dynamodb
 
 
-def change(number: int, key: Any = "k") -> Change:
-    return Change("INSERT", {"id": key}, table="Orders", number=number, subscription="orders")
+def change(number: int, key: Any = "k", position: str = "") -> Change:
+    return Change(
+        "INSERT", {"id": key}, table="Orders", number=number, position=position, subscription="orders"
+    )
 
 
 def test_all_writes_of_a_block_happen_or_none(dynamodb_with_tables: Any) -> None:
@@ -110,6 +112,32 @@ def test_a_change_counts_once_and_a_later_one_of_the_item_again(dynamodb_with_ta
         add(number, key)
 
     assert resource.Table("table-a").get_item(Key={"id": "n"})["Item"]["n"] == 3
+
+
+def test_each_partition_has_an_order_of_its_own(dynamodb_with_tables: Any) -> None:
+    """A table that is made anew may have an item in another partition, where numbers are lower."""
+    resource = dynamodb_with_tables.resource
+
+    for number, position in ((7, "1:7.0"), (5, "2:5.0"), (7, "1:7.0"), (6, "2:6.0"), (5, "2:5.0")):
+        with once(change(number, position=position), resource=resource) as writes:
+            writes.update(
+                TableName="table-a",
+                Key={"id": "n"},
+                UpdateExpression="ADD n :one",
+                ExpressionAttributeValues={":one": 1},
+            )
+
+    assert resource.Table("table-a").get_item(Key={"id": "n"})["Item"]["n"] == 3
+
+
+def test_marks_of_a_database_with_one_partition_keep_their_names(dynamodb_with_tables: Any) -> None:
+    """These names are in every database that has marks: another name would count everything again."""
+    resource = dynamodb_with_tables.resource
+    with once(change(5, position="5.0"), resource=resource) as writes:
+        writes.put(TableName="table-a", Item={"id": "x"})
+
+    [mark] = resource.Table(mark_table("orders")).scan()["Items"]
+    assert mark == {"key": "7d0a8159b8c16c9117487adc2362856d", "number": 5}
 
 
 @pytest.mark.parametrize(
