@@ -1,4 +1,4 @@
-"""A trigger that writes to foldb itself, and whose every change counts once however often it is delivered.
+"""A trigger that writes to foldb itself, and whose every change counts once however often it delivers it.
 
     @trigger("orders")
     def total(change: Change) -> None:
@@ -13,6 +13,9 @@
 All writes of the block go into one TransactWriteItems, with a mark: the number of the change, kept for its item in the
 table `<subscription>.once`. Where the mark is there already the transaction has happened, so it is not done again, and
 that is no error. What is done beside the transaction (a mail, a file) is done each time.
+
+That holds after a crash, for retries, letters and a reset. A replay is a subscription of its own and so has its own
+marks: what it delivers counts anew, once. It is for making anew what was emptied before; onto what is there it adds.
 
 A block costs twice what its writes cost, holds 99 of them, and keeps one small item for each item of the source. A call
 has one for each of its changes: another would find the mark of the first.

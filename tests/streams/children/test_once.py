@@ -1,5 +1,6 @@
 """Writes of a trigger into foldb's own tables, each of which counts once however often a change is delivered."""
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -112,6 +113,22 @@ def test_a_change_counts_once_and_a_later_one_of_the_item_again(dynamodb_with_ta
         add(number, key)
 
     assert resource.Table("table-a").get_item(Key={"id": "n"})["Item"]["n"] == 3
+
+
+def test_a_replay_counts_anew_and_once(dynamodb_with_tables: Any) -> None:
+    """It is a subscription of its own, and for making anew what was emptied."""
+    resource = dynamodb_with_tables.resource
+
+    for subscription in ("orders", "orders.replay-1", "orders", "orders.replay-1"):
+        with once(replace(change(5), subscription=subscription), resource=resource) as writes:
+            writes.update(
+                TableName="table-a",
+                Key={"id": "n"},
+                UpdateExpression="ADD n :one",
+                ExpressionAttributeValues={":one": 1},
+            )
+
+    assert resource.Table("table-a").get_item(Key={"id": "n"})["Item"]["n"] == 2
 
 
 def test_each_partition_has_an_order_of_its_own(dynamodb_with_tables: Any) -> None:
