@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from ...log.commands import Command
 from ...materializer.feed import Count, CountChanges, FedPartition, FeedAnswer, FeedRequest
@@ -14,6 +14,9 @@ from ...model.errors import InternalServerError, RequestError, ServiceUnavailabl
 
 Done: TypeAlias = Callable[[dict[str, Any] | RequestError], None]
 """Who waits for an answer, or for the error in its place."""
+
+NO_TABLE: Final = 0
+"""What a feed tells of it is where it ends."""
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)

@@ -1,15 +1,18 @@
 """Has the subscriptions be what the files of the folder of triggers declare.
 
     a file is saved ──► what it declares ──► is it so in the catalog? ──► Create, Update, Resume, Pause
+                                                                          or another one that goes on where it is
 
 A declaration that is gone pauses its subscription, which keeps its place in the feed: declared again it goes on. A file
 that cannot be read leaves the subscriptions that it declared before as they are, and is told of. A table that is not
-there yet is waited for, and nothing of it is missed.
+there yet is waited for, and nothing of it is missed. A trigger with other tables is another subscription, which goes on
+where the first is (moving.py); of a table that was deleted all is handled before the one that has its name now comes.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
@@ -17,11 +20,13 @@ from typing import Any, Final, Protocol, TypeAlias
 from ...log.commands import Context
 from ...model.errors import RequestError
 from ...model.subscriptions import Subscription, check_asked
+from ...model.tables import TableDefinition
 from ...streams.children.declarations import Declarations, Found
 from ...streams.children.folder import Folder
-from .asking import Done
+from .asking import NO_TABLE, Done, ends
 from .host import Host
-from .running import endpoint
+from .moving import Move, is_through
+from .running import Running, endpoint
 
 _LOOK_S: Final = 1.0
 _TABLE_S: Final = 0.05
@@ -32,6 +37,8 @@ logger = logging.getLogger("foldb.triggers")
 logger.setLevel(logging.INFO)  # whoever saves a file wants to see what became of it
 
 _Settings: TypeAlias = dict[str, Any]
+_Declared: TypeAlias = tuple[str, frozenset[str]]
+"""What makes a declaration another one: the trigger's name, and its tables."""
 
 
 class Subscriptions(Protocol):
@@ -45,7 +52,12 @@ class Subscriptions(Protocol):
 
     def pause(self, name: str, context: Context, done: Done, *, reason: str) -> None: ...
 
-    def remove(self, name: str, context: Context, done: Done) -> None: ...
+    def move(
+        self, name: str, settings: Mapping[str, Any], move: Move | None, context: Context, done: Done
+    ) -> None: ...
+
+    @property
+    def running(self) -> Mapping[str, Running]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +69,36 @@ class _Wanted:
     since_ms: int
     has_start: bool
 
+    @property
+    def declared(self) -> _Declared:
+        """What was first seen at `since_ms`."""
+        return _declared(self.name, self.settings)
+
 
 class DeclaredTriggers:
-    """Looks at the folder, once a second and whenever it is asked to."""
+    """Looks at the folder, once a second and whenever it is asked to.
+
+    Attributes:
+        has_to_wait: Whether a trigger has to be through with a table that is gone before it is as it is declared.
+    """
 
     def __init__(self, node: Host, subscriptions: Subscriptions, folder: Folder, scratch: Path) -> None:
         """`scratch` is for what need not stay."""
+        self.has_to_wait = False
         self._node = node
         self._subscriptions = subscriptions
         self._declarations = Declarations(folder, scratch / "declarations")
         self._found: Found | None = None
         self._declared: dict[str, list[_Settings]] = {}  # by file; of one that cannot be read, as it was
-        self._since: dict[str, int] = {}  # by name
+        self._since: dict[_Declared, int] = {}  # when it was first seen
+        self._before: dict[_Declared, dict[int, int]] = {}  # numbers before all of its tables that come
         self._is_behind = True  # the files are to be read, and are read again where they cannot be
         self._read_ms = node.clock()
+        self._read_numbers: dict[int, int] | None = None  # as `_read_ms`, by partition
         self._told: set[str] = set()
         self._begun: set[str] = set()
         self._waited_for: set[str] = set()
+        self._held_up: set[str] = set()
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -101,11 +126,16 @@ class DeclaredTriggers:
         async with self._lock:
             try:
                 await self._read()
-            except OSError as error:
+            except (OSError, RequestError) as error:
                 self._tell(f"the folder of triggers cannot be read: {error}")
             self._waited_for.clear()
-            for wanted in self._all_wanted():
+            self._held_up.clear()
+            all_wanted = [*self._all_wanted()]
+            self._since = {each.declared: each.since_ms for each in all_wanted}
+            self._before = {each: self._before[each] for each in self._since if each in self._before}
+            for wanted in all_wanted:
                 await self._settle(wanted)
+            self.has_to_wait = bool(self._held_up)
             for name in self._gone():
                 await self._pause(name, self._node.state.subscriptions[name])
 
@@ -130,6 +160,9 @@ class DeclaredTriggers:
                 return
             self._is_behind = True
             self._read_ms = self._node.clock()  # what is written while the files are read comes after
+            self._read_numbers = None
+        if self._read_numbers is None:
+            self._read_numbers = await self._ends()
         found = await self._declarations.read(endpoint(self._node.settings))
         for file, problem in found.problems.items():
             logger.error("%s is left as it was: %s\n%s", file, problem.error, problem.traceback or "")
@@ -155,7 +188,7 @@ class DeclaredTriggers:
                 except RequestError as error:
                     self._tell(f"{file}: trigger {name}: {error}")
                     continue
-                since = self._since.setdefault(name, self._read_ms)
+                since = self._since.get(_declared(name, complete), self._read_ms)
                 yield _Wanted(name, complete, since, "Start" in given)
 
     async def _settle(self, wanted: _Wanted) -> None:
@@ -169,18 +202,24 @@ class DeclaredTriggers:
             named = zip(wanted.settings["TableNames"], tables, strict=True)
             self._waited_for.update(name for name, table in named if table is None)
             self._tell(f"trigger {name} waits for a table that is not there yet")
+            if there is not None:
+                await self._note_ends(wanted)
             return
-        ids = [table.definition.id for table in tables if table is not None]
-        if there is not None and there.table_ids != ids:
-            await self._do(name, "", lambda done: self._subscriptions.remove(name, _SOURCE, done))
-            there = None
+        definitions = [table.definition for table in tables if table is not None]
         if there is None:
-            created_ms = max(table.definition.created_ms for table in tables if table is not None)
-            settings = {**wanted.settings, "Start": _start(wanted, created_ms)}
+            settings = {
+                **wanted.settings,
+                "Start": _start(wanted, max(each.created_ms for each in definitions)),
+            }
             await self._do(
                 name, "declared", lambda done: self._subscriptions.create(name, settings, _SOURCE, done)
             )
             return
+        if {each.id for each in definitions} == {*there.table_ids}:
+            self._before.pop(wanted.declared, None)
+        elif await self._may_move(there, definitions):
+            await self._move(wanted, there, definitions)
+            there = self._node.state.subscriptions.get(name, there)
         some = _differences(wanted.settings, there.settings)
         if some:
             await self._do(
@@ -191,6 +230,41 @@ class DeclaredTriggers:
         self._begun.add(name)
         if is_stopped or (there.reason or "").startswith(_GONE):
             await self._do(name, "resumed", lambda done: self._subscriptions.resume(name, _SOURCE, done))
+
+    async def _may_move(self, there: Subscription, tables: Sequence[TableDefinition]) -> bool:
+        """Whether it has handled all of those tables that are gone and were made anew."""
+        had = dict(there.tables)
+        gone = [had[each.name] for each in tables if _is_anew(there, each)]
+        if not gone or await is_through(self._node, self._subscriptions.running, there, gone):
+            return True
+        self._held_up.add(there.name)
+        self._tell(
+            f"trigger {there.name} has to handle all of a table that was deleted before it begins with the new one: "
+            f"`foldb trigger show {there.name}` tells how far it is"
+        )
+        return False
+
+    async def _move(self, wanted: _Wanted, there: Subscription, tables: Sequence[TableDefinition]) -> None:
+        """Have it read other tables. It goes on where it is, if it goes on with one of those that it has."""
+        name, settings, move = wanted.name, wanted.settings, None
+        anew_ms = min((each.created_ms for each in tables if _is_anew(there, each)), default=None)
+        if stays := [each.id for each in tables if each.id in there.table_ids]:
+            move = Move(stays, self._before.setdefault(wanted.declared, self._read_numbers or {}), anew_ms)
+        else:
+            settings = {**settings, "Start": _start_of_others(wanted, anew_ms)}
+        await self._do(
+            name, "changed", lambda done: self._subscriptions.move(name, settings, move, _SOURCE, done)
+        )
+
+    async def _note_ends(self, wanted: _Wanted) -> None:
+        """Note where the partitions are while a table is not there: all of its changes come after."""
+        with suppress(RequestError):  # what was noted before is good, too
+            now = await self._ends()
+            if not all(map(self._node.state.table_named, wanted.settings["TableNames"])):
+                self._before[wanted.declared] = now
+
+    async def _ends(self) -> dict[int, int]:
+        return await ends(self._node.partitions_of_feed(), NO_TABLE)
 
     def _gone(self) -> list[str]:
         """Subscriptions that a file declared and does no longer."""
@@ -219,7 +293,7 @@ class DeclaredTriggers:
         told = await answer
         if isinstance(told, RequestError):
             self._tell(f"trigger {name}: {told}")
-        elif what:
+        else:
             logger.info("trigger %s is %s", name, what)
 
     def _tell(self, text: str, error: Exception | None = None) -> None:
@@ -227,6 +301,10 @@ class DeclaredTriggers:
         if text not in self._told:
             self._told.add(text)
             logger.warning("%s", text, exc_info=error)
+
+
+def _declared(name: str, settings: _Settings) -> _Declared:
+    return name, frozenset(settings["TableNames"])
 
 
 def _start(wanted: _Wanted, created_ms: int) -> _Settings:
@@ -237,10 +315,25 @@ def _start(wanted: _Wanted, created_ms: int) -> _Settings:
     return {"At": "TIME", "Time": wanted.since_ms}
 
 
+def _start_of_others(wanted: _Wanted, anew_ms: int | None) -> _Settings:
+    """Where one begins anew that keeps none of its tables: it misses nothing of one that was deleted and made anew."""
+    start: _Settings = wanted.settings["Start"]
+    if wanted.has_start and start["At"] not in ("NOW", "HORIZON"):
+        return start
+    return {"At": "TIME", "Time": wanted.since_ms if anew_ms is None else min(wanted.since_ms, anew_ms)}
+
+
+def _is_anew(there: Subscription, table: TableDefinition) -> bool:
+    """Whether the subscription is of a table that had this one's name."""
+    return dict(there.tables).get(table.name, table.id) != table.id
+
+
 def _differences(wanted: _Settings, there: _Settings) -> _Settings:
     """The settings to change. Where a subscription began is not changed by saying otherwise."""
     return {
-        member: value for member, value in wanted.items() if member != "Start" and value != there.get(member)
+        member: value
+        for member, value in wanted.items()
+        if member not in ("Start", "TableNames") and value != there.get(member)
     }
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from ...materializer.feed import FedPartition, FindNumber, Number
 from ...model.subscriptions import Subscription
+from ...model.subscriptions.subscription import Marks
 from ...streams.subscriptions.dispatcher import DONE, GONE, Dispatcher
 from ...streams.subscriptions.source import stretch_of
 from .asking import counted, fed
@@ -22,12 +23,11 @@ async def lag(
     """Of each partition how many changes are not handled, filtered or not, and how long ago the oldest was made."""
     if is_finished(subscription):
         return {str(number): {"Records": 0, "Milliseconds": 0} for number in node.partitions_of_feed()}
-    here = _here(running, subscription)
-    marks = subscription.marks if here is None else {**subscription.marks, **here.marks()}
+    here, own = _here(running, subscription), marks(running, subscription)
     found: dict[str, dict[str, int]] = {}
     for number, partition in node.partitions_of_feed().items():
         stretch = stretch_of(subscription, number)
-        after = marks.get(number, stretch.after)
+        after = own.get(number, stretch.after)
         records, oldest = 0, node.clock()
         for table in subscription.table_ids:
             count = await counted(partition, table, after)
@@ -101,6 +101,12 @@ async def is_reached(node: Host, subscription: Subscription, numbers: Mapping[in
             if not stretch.kept and await _begins_after(node, partition, table, after):
                 return False
     return True
+
+
+def marks(running: Mapping[str, Running], subscription: Subscription) -> Marks:
+    """How far it is: by what the catalog says, or by more than that."""
+    here = _here(running, subscription)
+    return subscription.marks if here is None else {**subscription.marks, **here.marks()}
 
 
 def _here(running: Mapping[str, Running], subscription: Subscription) -> Dispatcher | None:

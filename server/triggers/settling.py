@@ -32,10 +32,11 @@ async def settle(
     """
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            if declared is not None:
-                await declared.look()
             for _ in range(MOST_DEPTH + 1):
-                if not await _pass(node, running):
+                if declared is not None:
+                    await declared.look()
+                had_to_wait = await _pass(node, running)
+                if not (had_to_wait or (declared is not None and declared.has_to_wait)):
                     break
     except TimeoutError:
         behind = await _behind(node, running, "ACTIVE")

@@ -23,6 +23,7 @@ from ...materializer.fold.outcomes import Subscribed
 from ...model.errors import (
     RequestError,
     ResourceInUseError,
+    ResourceNotFoundError,
     ServiceUnavailableError,
     ValidationError,
 )
@@ -35,11 +36,12 @@ from ...streams.sinks.settings import shown
 from ...streams.subscriptions.choosing import Chooser
 from ...streams.subscriptions.terms import MOST_DEPTH
 from . import lags, replays, views
-from .asking import Done, answer, ends, submitted
+from .asking import NO_TABLE, Done, answer, ends, submitted
 from .declared import DeclaredTriggers
 from .destinations import is_left
 from .host import Host
 from .letters import LetterTable
+from .moving import Move, start_of
 from .redelivery import MARK, Redelivery, drop
 from .running import Running, sink_of
 from .settling import settle
@@ -51,7 +53,6 @@ _TRY_AGAIN_S: Final = 0.05
 _CHECKPOINT_BYTES: Final = 256
 _DRAIN_S: Final = 50.0
 _DISABLE_S: Final = 10.0
-_NO_TABLE: Final = 0  # a feed tells where it ends all the same
 _LANE: Final = re.compile("[0-9]{1,4}")
 _OURS: Final = Context("triggers", source="trigger")
 
@@ -251,6 +252,12 @@ class Triggers:
         """Other settings for one."""
         answer(self._node.loop, self._update(name, some, context), done)
 
+    def move(
+        self, name: str, settings: Mapping[str, Any], move: Move | None, context: Context, done: Done
+    ) -> None:
+        """All other settings for one, also other tables: it goes on where it is, or without `move` at their Start."""
+        answer(self._node.loop, self._move(name, settings, move, context), done)
+
     def pause(
         self, name: str, context: Context, done: Done, *, drain: bool = False, reason: str | None = None
     ) -> None:
@@ -354,6 +361,50 @@ class Triggers:
         self._check(name, settings)
         await self._make_letters(name, settings, context)
         return await self._changed("Update", name, some, context)
+
+    async def _move(
+        self, name: str, given: Mapping[str, Any], move: Move | None, context: Context
+    ) -> dict[str, Any]:
+        settings = check_asked(name, given)
+        self._check(name, settings)
+        await self._make_letters(name, settings, context)
+        running = self.running.get(name)
+        self._stopping.add(name)
+        try:
+            await self._halt(name)
+            while self._ending:  # a Stop that is under way must not be one of the new subscription
+                await asyncio.wait(self._ending)
+            self._stopping.add(name)
+            there = self._node.subscription(name)
+            if running is not None and running.is_as(there):
+                there = there.checkpointed(_risen(running.dispatcher.marks()), there.version, 0, 0)
+            settings["Start"] = (
+                await self._placed(settings["Start"], settings["TableNames"])
+                if move is None
+                else await start_of(self._node, there, move)
+            )
+            await self._make_anew(there, settings, context)
+        finally:
+            self._stopping.discard(name)
+            self.look()
+        return {"Subscription": self._shown(self._node.subscription(name))}
+
+    async def _make_anew(self, there: Subscription, settings: Mapping[str, Any], context: Context) -> None:
+        """Remove it and create it again. One entry of the log has both: its place is never forgotten.
+
+        Raises:
+            ResourceNotFoundError: A table is about to be deleted: it could not be created.
+        """
+        for name in settings["TableNames"]:
+            if self._node.table_in_any_status(name).definition.status == "DELETING":
+                raise ResourceNotFoundError(f"Requested resource not found: Table: {name} not found")
+        commands = [self._command("Remove", there.name, {}, context)]
+        commands.append(self._command("Create", there.name, settings, context))
+        if there.status == "PAUSED":
+            reason = {} if there.reason is None else {"Reason": there.reason}
+            commands.append(self._command("Pause", there.name, reason, context))
+        partition = self._node.partition
+        await asyncio.gather(*(submitted(partition, each, len(each.request)) for each in commands))
 
     async def _make_letters(self, name: str, settings: Mapping[str, Any], context: Context) -> None:
         # One that blocks has none, as a rule, and a replay that goes well is to leave nothing behind.
@@ -500,7 +551,7 @@ class Triggers:
             ValidationError: It is where nothing is yet: what is written until then would be passed over.
         """
         if "Numbers" in start:
-            now = await ends(self._node.partitions_of_feed(), _NO_TABLE)
+            now = await ends(self._node.partitions_of_feed(), NO_TABLE)
             for partition, number in start["Numbers"].items():
                 if int(number) > now.get(int(partition), int(number)):
                     raise invalid(f"Start, in partition {partition}, is beyond the end of the log")
@@ -525,12 +576,10 @@ class Triggers:
         *,
         looks: bool = True,
     ) -> Subscription:
-        data = orjson.dumps(request, option=orjson.OPT_SORT_KEYS)
-        drawn = str(uuid.UUID(bytes=self._node.random_bytes(16), version=4))
-        command = DefineSubscription(operation, name, data, drawn, context)
+        command = self._command(operation, name, request, context)
         for tries in range(_TRIES):  # a log of an older level is raised by its owner, in a moment
             try:
-                outcome = await submitted(self._node.partition, command, len(data))
+                outcome = await submitted(self._node.partition, command, len(command.request))
                 break
             except ServiceUnavailableError:
                 if tries == _TRIES - 1:
@@ -540,3 +589,15 @@ class Triggers:
         if looks:
             self.look()
         return outcome.subscription
+
+    def _command(
+        self, operation: SubscriptionOperation, name: str, request: Mapping[str, Any], context: Context
+    ) -> DefineSubscription:
+        data = orjson.dumps(request, option=orjson.OPT_SORT_KEYS)
+        drawn = str(uuid.UUID(bytes=self._node.random_bytes(16), version=4))
+        return DefineSubscription(operation, name, data, drawn, context)
+
+
+def _risen(marks: Mapping[int, int]) -> dict[int, int]:
+    """Without those of partitions in which nothing was read."""
+    return {partition: number for partition, number in marks.items() if number}

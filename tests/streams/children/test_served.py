@@ -48,14 +48,19 @@ class Serving:
         folder.write("app.py", text)
         self.settle()
 
-    def put(self, key: str) -> None:
-        self.resource.Table("Orders").put_item(Item={"id": key})
+    def put(self, key: str, table: str = "Orders") -> None:
+        self.resource.Table(table).put_item(Item={"id": key})
 
     def settle(self) -> None:
         self.server.settle(60)
 
     def subscription(self, name: str = "f") -> Subscription | None:
         return self.server._serving.node.state.subscriptions.get(name)
+
+    def reads(self, table: str) -> bool:
+        """Whether the trigger has that table by now."""
+        found = self.subscription()
+        return found is not None and table in dict(found.tables)
 
     def until(self, holds: Callable[[], bool]) -> None:
         ends = time.monotonic() + 60
@@ -207,6 +212,160 @@ def test_a_table_that_is_made_anew_has_its_trigger(serving: Serving, folder: Fol
     serving.settle()
 
     assert folder.out == "f:a f:b "
+
+
+def reading(*tables: str, **settings: Any) -> str:
+    """A file with a trigger on these tables, which writes down the item's id; not while there is a file `shut`."""
+    given = ", ".join([*map(repr, tables), *(f"{name}={value!r}" for name, value in settings.items())])
+    return (
+        f"{HEAD}@trigger({given})\ndef f(change: Change):\n"
+        "    if Path(__file__).with_name('shut').exists(): raise ValueError('shut')\n"
+        "    Path(os.environ['OUT']).open('a').write(change.keys['id'] + ' ')\n"
+    )
+
+
+def shut(serving: Serving, folder: Folder, key: str) -> None:
+    """Have the trigger fail, at an item with that key."""
+    folder.write("shut", "")
+    serving.put(key)
+    serving.until(
+        lambda: "shut" in str(operate(serving.server.endpoint_url, "DescribeSubscription", Name="f"))
+    )
+
+
+AT_ONCE = {"backoff": "0s..0s"}
+
+
+def test_tables_in_another_order_are_the_same_tables(serving: Serving, folder: Folder) -> None:
+    serving.create()
+    serving.create("Refunds")
+    serving.declare(folder, reading("Orders", "Refunds"))
+    before = serving.subscription()
+    serving.declare(folder, reading("Refunds", "Orders", batch=7))
+    after = serving.subscription()
+
+    assert before is not None
+    assert after is not None
+    assert (before.id, 7) == (after.id, after.settings["BatchSize"])
+
+
+def test_a_trigger_that_has_other_tables_goes_on_where_it_is_with_those_that_stay(
+    serving: Serving, folder: Folder
+) -> None:
+    """What it has handled it is not called for again, and what it has not is still its."""
+    folder.write("app.py", reading("Orders", "Returns", **AT_ONCE))
+    serving.settle()  # it waits for its tables, and begins before them
+    for name in ("Returns", "Orders", "Refunds"):
+        serving.create(name)
+    serving.put("a")
+    serving.put("old", "Refunds")
+    serving.settle()
+    shut(serving, folder, "b")
+    folder.write("app.py", reading("Refunds", "Orders", **AT_ONCE))
+    serving.until(lambda: serving.reads("Refunds"))
+    serving.put("c", "Refunds")
+    (folder.path / "shut").unlink()
+    serving.settle()
+
+    assert sorted(each for each in folder.out.split() if each != "old") == ["a", "b", "c"]
+
+
+def test_a_table_that_comes_to_a_trigger_is_delivered_what_is_written_since(
+    serving: Serving, folder: Folder
+) -> None:
+    """Not what was there, where nothing of the others waits; and all of a table that was not there yet."""
+    serving.create()
+    serving.create("Refunds")
+    serving.declare(folder, reading("Orders"))
+    serving.put("a")
+    serving.settle()
+    serving.put("old", "Refunds")
+    serving.declare(folder, reading("Orders", "Refunds"))
+    serving.put("b", "Refunds")
+    serving.declare(folder, reading("Orders", "Refunds", "Returns"))
+    serving.put("c")
+    serving.create("Returns")
+    serving.put("d", "Returns")
+    serving.put("e")
+    serving.settle()
+    serving.until(lambda: serving.reads("Returns"))
+    serving.settle()
+
+    told = folder.out.split()
+    assert sorted(set(told)) == ["a", "b", "c", "d", "e"]
+    assert [told.count(each) for each in "ab"] == [1, 1]
+
+
+def test_a_trigger_with_no_table_that_it_had_begins_with_what_is_written_since(
+    serving: Serving, folder: Folder
+) -> None:
+    folder.write("app.py", reading("Orders"))
+    serving.settle()
+    serving.create()
+    serving.create("Refunds")
+    serving.put("old", "Refunds")
+    serving.settle()
+    serving.declare(folder, reading("Refunds"))
+    serving.put("new", "Refunds")
+    serving.settle()
+
+    assert folder.out == "new "
+
+
+def test_a_trigger_that_was_paused_stays_so_with_other_tables(serving: Serving, folder: Folder) -> None:
+    serving.create()
+    serving.create("Refunds")
+    serving.declare(folder, reading("Orders"))
+    operate(serving.server.endpoint_url, "PauseSubscription", Name="f")
+    serving.put("a")
+    folder.write("app.py", reading("Orders", "Refunds"))
+    serving.until(lambda: serving.reads("Refunds"))
+    paused = serving.subscription()
+    operate(serving.server.endpoint_url, "ResumeSubscription", Name="f")
+    serving.settle()
+
+    assert paused is not None
+    assert (paused.status, paused.reason) == ("PAUSED", None)
+    assert folder.out == "a "
+
+
+def test_a_declaration_that_comes_back_with_other_tables_goes_on(serving: Serving, folder: Folder) -> None:
+    serving.create()
+    serving.create("Refunds")
+    serving.declare(folder, reading("Orders"))
+    serving.put("a")
+    serving.settle()
+    folder.write("app.py", HEAD)
+    serving.until(lambda: (found := serving.subscription()) is not None and found.status == "PAUSED")
+    serving.put("b")
+    serving.declare(folder, reading("Orders", "Refunds"))
+
+    assert folder.out == "a b "
+
+
+@pytest.mark.parametrize("tables", [("Orders",), ("Orders", "Refunds")])
+def test_a_table_that_is_made_anew_comes_when_all_of_the_old_one_is_handled(
+    serving: Serving, folder: Folder, caplog: pytest.LogCaptureFixture, tables: tuple[str, ...]
+) -> None:
+    """Whatever the trigger has handled of a table that stays, meanwhile, it misses nothing of the new one."""
+    for name in tables:
+        serving.create(name)
+    serving.declare(folder, reading(*tables, retries=0, on_failure="block", workers=8))
+    serving.put("a")
+    serving.settle()
+    shut(serving, folder, "b")
+    serving.resource.Table("Orders").delete()
+    serving.create()
+    serving.put("c")
+    serving.until(lambda: "has to handle all of a table that was deleted" in caplog.text)
+    with pytest.raises(TimeoutError, match="f is ACTIVE and blocked"):
+        serving.server.settle(1)
+    (folder.path / "shut").unlink()
+    operate(serving.server.endpoint_url, "ResumeSubscription", Name="f")
+    serving.settle()
+
+    assert folder.out == "a b c "
+    assert caplog.text.count("has to handle all of a table that was deleted") == 1
 
 
 def test_a_subscription_made_by_hand_is_not_touched(
