@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 import orjson
+import typer
 
 from ..model.values import Item, Value
 from .failures import CommandError, ExitCode
@@ -163,6 +164,20 @@ def read_text(path: str, step: str = "") -> str:
         _refuse(f"cannot read {path}: {error.strerror}{step}")
     except UnicodeDecodeError:
         _refuse(f"{path} is not UTF-8{step}")
+
+
+def read_folder(text: str) -> Path:
+    """A folder that is there; what an option is read by.
+
+    Raises:
+        typer.BadParameter: It is not there, or no folder.
+    """
+    path = Path(text)
+    if text and path.is_file():
+        raise typer.BadParameter(f"{text} is a file: name the folder that it is in")
+    if not text or not path.is_dir():
+        raise typer.BadParameter(f"there is no folder {text!r}")
+    return path
 
 
 def read_lines(source: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ Nothing of it is remembered: no mark moves, no letter is written. The database n
 
 import asyncio
 import logging
+import symtable
 import sys
 import tempfile
 import time
@@ -29,7 +30,7 @@ from ...streams.subscriptions.choosing import Chooser
 from ..failures import CommandError, ExitCode
 from ..output import counted
 from ..session import Session
-from ..values import read_json
+from ..values import read_folder, read_json
 from . import declare
 from .chosen import Events, Names, Pattern, Tables, Values, When, choice
 from .events import LAST, EventFile, batches, deliveries_of, read_events, told
@@ -66,7 +67,12 @@ def rehearse(
     batch: declare.Batch = None,
     triggers: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", show_default=".", help="Where functions and commands come from."),
+        typer.Option(
+            metavar="FOLDER",
+            parser=read_folder,
+            show_default="that of FILE.py, else .",
+            help="Where functions and commands come from.",
+        ),
     ] = None,
     webhooks: Annotated[
         list[str] | None,
@@ -81,7 +87,7 @@ def rehearse(
     changes are read from its log. Of a function that its file declares with @trigger the declaration counts; the file
     is imported for that.
 
-    Example: foldb trigger test receipts --last 10
+    Example: foldb trigger test triggers/receipts.py:send_receipt --last 10
     """
     session: Session = ctx.obj
     if event is not None and last is not None:
@@ -89,6 +95,8 @@ def rehearse(
             "--event and --last: the changes are either of a file or the last ones", ExitCode.USAGE
         )
     folder, is_trigger = triggers or Path(), ":" not in function
+    if triggers is None and not is_trigger:
+        folder, function = _apart(function)
     database = known(session)
     if is_trigger:
         settings = database.settings(function)
@@ -113,6 +121,19 @@ def rehearse(
     showing.end(len(calls), hint)
 
 
+def _apart(function: str) -> tuple[Path, str]:
+    """The folder of triggers that a path as a shell completes it names, and the function as it is named in there.
+
+    A folder with an __init__.py is a package, which is part of a module's name.
+    """
+    file, colon, name = function.rpartition(":")
+    path = Path(file)
+    folder = path.parent
+    while folder.name and (folder / "__init__.py").exists():
+        folder = folder.parent
+    return folder, f"{path.relative_to(folder)}{colon}{name}"
+
+
 def _of_function(text: str, folder: Path, url: str, *, is_lambda: bool) -> Row:
     """The settings of a function that is no trigger yet: what its file declares of it, or what none declares."""
     sink = declare.sink_of({"--lambda" if is_lambda else "--python": text}, None)
@@ -122,8 +143,26 @@ def _of_function(text: str, folder: Path, url: str, *, is_lambda: bool) -> Row:
             f"there is no {file} in {folder.absolute()}: name the folder with --triggers", ExitCode.USAGE
         )
     declared = {} if is_lambda else asyncio.run(_declared(folder, file, sink["Function"], url))
+    _check_there(folder / file, text.rpartition(":")[2])
     settings = check("test", {"TableNames": ["any"], "Sink": sink} | declared)
     return settings | {"TableNames": declared.get("TableNames", [])}
+
+
+def _check_there(file: Path, name: str) -> None:
+    """Refuse a function that the file does not have. It is read and not run: to be shown a call is to call nothing.
+
+    Raises:
+        CommandError: It has none of that name.
+    """
+    text = file.read_text("utf-8", "replace")
+    try:
+        names = symtable.symtable(text, str(file), "exec").get_identifiers()
+    except (SyntaxError, ValueError) as error:
+        raise CommandError(
+            f"{file} cannot be imported: {type(error).__name__}: {error}", ExitCode.PARTLY
+        ) from None
+    if name not in names and "import *" not in text:
+        raise CommandError(f"there is no {name} in {file}: name a function of it", ExitCode.USAGE)
 
 
 async def _declared(folder: Path, file: str, function: str, url: str) -> Row:

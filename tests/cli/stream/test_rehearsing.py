@@ -97,6 +97,23 @@ def test_what_a_file_declares_of_a_function_counts(stopped: Path, tmp_path: Path
     )
 
 
+@pytest.mark.parametrize("package", ["", "billing/"], ids=["a module", "a module of a package"])
+def test_a_path_as_a_shell_completes_it_names_the_folder_of_triggers_too(
+    stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    (tmp_path / "my-triggers" / "billing").mkdir(parents=True)
+    (tmp_path / "my-triggers" / "billing" / "__init__.py").touch()
+    (tmp_path / "my-triggers" / package / "paid.py").write_text(
+        "from foldb import trigger\n\n\n@trigger('Orders', on='REMOVE')\ndef send(change): ...\n"
+    )
+    monkeypatch.chdir(tmp_path)
+
+    for place in ("my-triggers", "./my-triggers", tmp_path / "my-triggers"):
+        [call] = lines(at(stopped)("trigger", "test", f"{place}/{package}paid.py:send", "--call"))
+        assert ["REMOVE"] == [change["op"] for change in call["changes"]]
+        assert "handled" == call["verdict"]
+
+
 def test_where_nothing_is_chosen_a_trigger_can_be_explained(
     stopped: Path, triggers: Path, quiet: Path
 ) -> None:
@@ -251,7 +268,16 @@ def test_what_was_changed_before_anybody_watched_is_found_in_the_log(shop: Shop,
         ("test receipts --when Total>100", 2, "write NEW.Total or OLD.Total"),
         ("test receipts --pattern {", 2, "--pattern is not JSON"),
         ("test receipts --table Nope", 3, "there was never a table Nope in this log"),
-        ("test receipts --call --triggers /nowhere", 10, "it cannot be called"),
+        (
+            "test receipts --triggers nowhere",
+            2,
+            "'--triggers': there is no folder 'nowhere'. See `foldb trigger",
+        ),
+        ("test receipts --triggers=", 2, "'--triggers': there is no folder ''. See"),
+        ("test receipts --triggers paid.py", 2, "'--triggers': paid.py is a file: name the folder that it"),
+        ("test paid.py:nope --table Orders", 2, "there is no nope in paid.py: name a function of it"),
+        ("test paid.py:nope --table Orders --lambda", 2, "there is no nope in paid.py"),
+        ("test broken.py:send --lambda --table Orders", 10, "broken.py cannot be imported: SyntaxError: "),
         ("test nothing.py:send --table Orders --last 1", 2, "there is no nothing.py in /"),
         ("explain receipts -c 1", 2, "-c is for --from; without it, --last says how many"),
     ],
@@ -260,6 +286,8 @@ def test_mistakes_are_said_in_a_sentence(
     stopped: Path, arguments: str, code: int, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "paid.py").write_text("def send(changes): ...  # nope, says foldb's trigger\n")
+    (tmp_path / "broken.py").write_text("def send(:\n")
     check(at(stopped)("trigger", *arguments.split(" ")), code, says)
 
 
