@@ -1,6 +1,7 @@
 """`foldb dlq`: what triggers gave up, to look at, to mend, to deliver again or to do without.
 
 A letter is meant by its sequence number, or by the key of its item; of a key the first letter, in whose way nothing is.
+What is delivered again or dropped by a key is all of its letters.
 """
 
 import shlex
@@ -148,22 +149,51 @@ def retry(
 
 @app.command()
 def drop(ctx: typer.Context, name: TriggerName, which: Which = None) -> None:
-    """Remove letters undelivered, all of a key or all there are, after asking.
+    """Remove letters undelivered, after asking: the one of a number, all of a key, or all there are.
+
+    Of a number's key other letters stay, also earlier ones, without which it would never have been delivered.
 
     Example: foldb dlq drop receipts o-17 --yes
     """
     session: Session = ctx.obj
     letters = _meant(session, name, which)
-    keys = {letter["Key"] for letter in letters}
+    of_number = [letter for letter in letters if letter["Number"] == which]
+    if of_number:
+        _drop_alone(session, name, of_number)
+        return
     request: dict[str, Any] = {"Name": name}
     if which is not None:
         request["Key"] = letters[0]["Key"]
-        letters = [each for each in _letters(session, name, _MOST)[0] if each["Key"] == letters[0]["Key"]]
-    session.confirm(
-        f"Drop {counted(len(letters), 'letter')} of {counted(len(keys), 'key')}? What they hold is delivered to nobody."
-    )
+        letters = [letter for letter in letters if letter["Key"] == letters[0]["Key"]]
+    session.confirm(_drop_question(letters))
     answer = session.client.admin("DropLetters", request)
     session.output.say(f"{counted(answer['Dropped'], 'letter')} dropped")
+
+
+def _drop_alone(session: Session, name: str, letters: list[Letter]) -> None:
+    """Drop these letters, and none of those before and behind them."""
+    keys, place = {letter["Key"] for letter in letters}, _place(letters[0])
+    same_key = [_place(each) for each in _letters(session, name, _MOST)[0] if each["Key"] in keys]
+    before, behind = sum(each < place for each in same_key), sum(each > place for each in same_key)
+    stays = f" Of its key {before:,} before it and {behind:,} behind it stay." if before or behind else ""
+    session.confirm(f"{_drop_question(letters)}{stays}")
+    table = _table(session, name)
+    for letter in letters:
+        session.client.call("DeleteItem", {"TableName": table, "Key": _item_key(letter)})
+    session.output.say(f"{counted(len(letters), 'letter')} dropped.{stays}")
+
+
+def _place(letter: Letter) -> tuple[int, str]:
+    """By which the letters of a key are in order: their numbers are texts."""
+    return len(letter["Number"]), letter["Number"]
+
+
+def _drop_question(letters: list[Letter]) -> str:
+    keys = {letter["Key"] for letter in letters}
+    return (
+        f"Drop {counted(len(letters), 'letter')} of {counted(len(keys), 'key')}? "
+        "What they hold is delivered to nobody."
+    )
 
 
 def _letters(session: Session, name: str, limit: int) -> tuple[list[Letter], int]:
@@ -302,3 +332,12 @@ def _store(session: Session, name: str, letter: Letter, images: dict[str, Any]) 
     before = {side: letter["Change"][side] for side in images}
     which = {"Name": name, "Key": letter["Key"], "Number": letter["Number"]}
     session.client.admin("EditLetter", {**which, "Before": before, "After": images})
+
+
+def _table(session: Session, name: str) -> str:
+    """The table that the letters of a trigger are items of."""
+    return str(session.client.admin("DescribeSubscription", {"Name": name})["Settings"]["DeadLetterTable"])
+
+
+def _item_key(letter: Letter) -> dict[str, Any]:
+    return {"key": {"S": letter["Key"]}, "number": {"S": letter["Number"]}}

@@ -137,6 +137,23 @@ def test_letters_are_dropped_once_somebody_said_yes(failed: Shop) -> None:
     assert ["MODIFY x False"] == failed.notes()
 
 
+def test_a_number_drops_its_letter_and_leaves_the_others_of_its_key(failed: Shop) -> None:
+    failed.put('{"id": "x", "n": 3}')
+    first, second, third = (letter["number"] for letter in lines(failed.run("dlq", "list", "receipts")))
+
+    asked = failed.run("dlq", "drop", "receipts", second)
+    assert "Drop 1 letter of 1 key?" in asked.stderr
+    assert "Of its key 1 before it and 1 behind it stay. [y/N]" in asked.stderr
+    assert 3 == len(lines(failed.run("dlq", "list", "receipts")))
+
+    dropped = failed.run("dlq", "drop", "receipts", second, "--yes")
+    assert "1 letter dropped. Of its key 1 before it and 1 behind it stay.\n" == dropped.stderr
+    assert [first, third] == [letter["number"] for letter in lines(failed.run("dlq", "list", "receipts"))]
+    failed.run("dlq", "drop", "receipts", first, "--yes")
+    assert [{"delivered": 1, "failed": 0, "left": 0}] == lines(failed.run("dlq", "retry", "receipts"))
+    assert ["MODIFY x False"] == failed.notes()
+
+
 def test_a_letter_without_a_change_is_shown_and_dropped(failed: Shop) -> None:
     """Who edits the table itself can make one."""
     first = lines(failed.run("dlq", "list", "receipts"))[0]["number"]
@@ -145,6 +162,7 @@ def test_a_letter_without_a_change_is_shown_and_dropped(failed: Shop) -> None:
 
     assert None is lines(failed.run("dlq", "show", "receipts", first))[0]["payload"]["new"]
     assert 0 == failed.run("dlq", "drop", "receipts", first, "--yes").exit_code
+    assert 0 == failed.run("dlq", "drop", "receipts", "x", "--yes").exit_code
     assert [] == lines(failed.run("dlq", "list", "receipts"))
 
 
