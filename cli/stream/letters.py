@@ -5,9 +5,12 @@ What is delivered again or dropped by a key is all of its letters.
 """
 
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -97,12 +100,21 @@ def edit(
 ) -> None:
     """Change what a letter delivers when it is retried; without --set and --payload in $EDITOR.
 
+    What was written in an editor and cannot be used is kept in a file, and that is said.
+
     Example: foldb dlq edit receipts o-17 --set new.total=12
     """
     session: Session = ctx.obj
     if set_ and payload is not None:
         raise CommandError("--set and --payload: say one of them", ExitCode.USAGE)
     letter = _meant(session, name, which)[0]
+    with _draft() as draft:
+        _edit(session, name, letter, set_, payload, draft)
+
+
+def _edit(
+    session: Session, name: str, letter: Letter, set_: list[str] | None, payload: str | None, draft: Path
+) -> None:
     typed = session.settings.typed
     before = {side: letter["Change"][side] for side in ("old", "new")}
     images = {
@@ -114,7 +126,7 @@ def edit(
     elif payload is not None:
         images |= _images(read_json(read_text(payload), payload), payload)
     else:
-        images |= _images(_edited(write_json(images, indent=True)), "what you wrote")
+        images |= _images(_edited(draft, write_json(images, indent=True)), "what you wrote")
     after = images if typed else {side: image and typed_item(image) for side, image in images.items()}
     if after == before:
         session.output.say("nothing was changed")
@@ -308,23 +320,43 @@ def _images(found: Any, what: str) -> dict[str, Any]:
     return sides
 
 
-def _edited(text: str) -> Any:
-    """What a person makes of it in an editor."""
+@contextmanager
+def _draft() -> Iterator[Path]:
+    """A file to write in, which is there no more at the end, unless what was written there came to nothing.
+
+    Raises:
+        CommandError: It came to nothing; where it is.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="foldb-"))
+    path = folder / "payload.json"
+    try:
+        yield path
+    except CommandError as error:
+        if path.exists():
+            kept = f"{error.sentence.rstrip('.')}; what you wrote is in {path}: mend it, and say --payload {path}"
+            raise CommandError(kept, error.code) from None
+        shutil.rmtree(folder)
+        raise
+    shutil.rmtree(folder)  # with what the editor left beside it
+
+
+def _edited(path: Path, text: str) -> Any:
+    """What a person makes of it in an editor; the file stays if they have made something of it."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise CommandError("there is no terminal for an editor: say --set or --payload", ExitCode.USAGE)
-    with tempfile.TemporaryDirectory(prefix="foldb-") as folder:
-        path = Path(folder) / "payload.json"
-        path.write_text(text, "utf-8")
-        command = shlex.split(editor())
-        try:
-            ended = subprocess.run([*command, str(path)], check=False).returncode  # noqa: S603  # the user's own editor
-        except OSError as error:
-            raise CommandError(
-                f"cannot start {command[0]}: {error.strerror}; set EDITOR", ExitCode.USAGE
-            ) from None
-        if ended:
-            raise CommandError(f"{command[0]} ended with {ended}: nothing was changed", ExitCode.INTERRUPTED)
-        return read_json(read_text(str(path)), str(path))
+    path.write_text(text, "utf-8")
+    command = shlex.split(editor())
+    try:
+        ended = subprocess.run([*command, str(path)], check=False).returncode  # noqa: S603  # the user's own editor
+    except OSError as error:
+        path.unlink()
+        raise CommandError(
+            f"cannot start {command[0]}: {error.strerror}; set EDITOR", ExitCode.USAGE
+        ) from None
+    if ended:
+        path.unlink(missing_ok=True)
+        raise CommandError(f"{command[0]} ended with {ended}: nothing was changed", ExitCode.INTERRUPTED)
+    return read_json(read_text(str(path)), "what you wrote")
 
 
 def _store(session: Session, name: str, letter: Letter, images: dict[str, Any]) -> None:

@@ -91,21 +91,47 @@ def test_a_payload_can_be_read_from_a_file(failed: Shop, tmp_path: Path, form: s
     assert None is mended["payload"]["old"]
 
 
-def test_an_editor_is_opened_on_a_terminal(failed: Shop, tmp_path: Path) -> None:
-    (tmp_path / "editor").write_text('#!/bin/sh\nsed -i "s/true/false/" "$2"\n')
-    (tmp_path / "editor").chmod(0o700)
+def edited(shop: Shop, editor: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """`foldb dlq edit receipts x` on a terminal, with an editor that does as `script` says to the file `$2`."""
+    editor.write_text(f"#!/bin/sh\n{script}\n")
+    editor.chmod(0o700)
     ours, theirs = pty.openpty()
-    environment = os.environ | {"EDITOR": f"{tmp_path}/editor -w", "VISUAL": ""}
-    url = lines(failed.run("status"))[0]["Endpoint"]
+    environment = os.environ | {"EDITOR": f"{editor} -w", "VISUAL": "", "TMPDIR": str(editor.parent)}
+    url = lines(shop.run("status"))[0]["Endpoint"]
     command = [FOLDB, "dlq", "edit", "receipts", "x", "--db", url]
-    edited = subprocess.run(
-        command, stdin=theirs, capture_output=True, text=True, timeout=60, env=environment, check=True
+    result = subprocess.run(
+        command, stdin=theirs, capture_output=True, text=True, timeout=60, env=environment, check=False
     )
     os.close(ours)
     os.close(theirs)
+    return result
 
-    assert json.loads(edited.stdout)["payload"]["new"] == {"id": "x", "n": 1, "bad": False}
+
+def test_an_editor_is_opened_on_a_terminal(failed: Shop, tmp_path: Path) -> None:
+    result = edited(failed, tmp_path / "editor", 'sed -i "s/true/false/" "$2"')
+
+    assert json.loads(result.stdout)["payload"]["new"] == {"id": "x", "n": 1, "bad": False}
     assert lines(failed.run("dlq", "show", "receipts", "x"))[0]["payload"]["new"]["bad"] is False
+    assert [] == list(tmp_path.glob("foldb-*"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"), [('{"new": ', "what you wrote is not JSON"), ("{}", "what you wrote is no payload")]
+)
+def test_what_was_typed_in_an_editor_is_not_lost_by_a_slip(
+    failed: Shop, tmp_path: Path, typed: str, says: str
+) -> None:
+    result = edited(failed, tmp_path / "editor", f"printf %s '{typed}' > \"$2\"")
+
+    check(result, 2, says)
+    [kept] = tmp_path.glob("foldb-*/payload.json")
+    assert f"what you wrote is in {kept}: mend it, and say --payload {kept}\n" in result.stderr
+    assert typed == kept.read_text()
+
+
+def test_an_editor_that_fails_leaves_nothing_behind(failed: Shop, tmp_path: Path) -> None:
+    check(edited(failed, tmp_path / "editor", "exit 3"), 130, "editor ended with 3: nothing was changed")
+    assert [] == list(tmp_path.glob("foldb-*"))
 
 
 def test_a_letter_that_is_larger_than_an_item_may_be_is_mended(failed: Shop) -> None:
