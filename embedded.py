@@ -30,8 +30,13 @@ class Server:
         """Start it, and return once it answers.
 
         Raises:
+            ValueError: The path is an address, or a setting is nothing that a server could go by.
             FoldbError, OSError: It could not open the log or listen.
         """
+        if path is not None and "://" in str(path):
+            raise ValueError(
+                f"{path} is an address: name the folder of a database, or None to keep it in memory"
+            )
         files = {name: Path(settings[name]) for name in _FILES if settings.get(name) is not None}
         self.settings = Settings(
             path=None if path is None else Path(path), **({"port": 0} | settings | files)

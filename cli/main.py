@@ -24,7 +24,7 @@ from ..model.errors import FoldbError
 from ..version import __version__
 from .commands import COMMANDS
 from .failures import CommandError, ExitCode, of_foldb, of_system
-from .settings import Color, Format, Settings, credentials, default_ca, default_database
+from .settings import DEFAULT_URL, Color, Format, Settings, credentials, default_ca, default_database
 
 _SWITCHES = frozenset(("--typed", "-q", "--quiet", "--no-progress", "--yes", "-y", "--no-input", "--version"))
 _VALUED = frozenset(("--db", "-o", "--output", "--color", "--profile", "--ca"))
@@ -218,9 +218,11 @@ def main(
 
     if db == "":
         raise CommandError("--db is empty: name a folder or a server, or leave it out", ExitCode.USAGE)
+    given = default_database() if db is None else db
     session = Session(
         Settings(
-            db=default_database() if db is None else db,
+            db=given or DEFAULT_URL,
+            is_db_given=given is not None,
             format=output,
             typed=typed,
             quiet=quiet,

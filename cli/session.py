@@ -4,6 +4,7 @@
 server; any other is served by this process for as long as the command runs.
 """
 
+import re
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -20,6 +21,8 @@ from .failures import CommandError, ExitCode
 from .output import Output, counted, time_text, units_text
 from .settings import Settings
 from .shapes import Shape
+
+_HOST_AND_PORT = re.compile(r"([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}")
 
 # A command that calls no server does without HTTP: `foldb serve` is to be there at once.
 if TYPE_CHECKING:
@@ -135,6 +138,10 @@ def is_address(db: str) -> bool:
 
 def existing(path: Path) -> Path:
     """The folder, if there is a database in it: a command with a slip in its path creates nothing."""
+    if not path.exists() and _HOST_AND_PORT.fullmatch(str(path)):
+        raise CommandError(
+            f"there is no folder {path}. For a server say http://{path}.", ExitCode.UNREACHABLE
+        )
     if not path.exists():
         raise CommandError(
             f"there is no database in {path}. `foldb serve --db {path}` makes one.", ExitCode.UNREACHABLE

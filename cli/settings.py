@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..log.kafka.settings import Security
 
 DEFAULT_URL = "http://127.0.0.1:8000"
+"""Where `foldb serve` listens when told nothing else."""
 
 
 class Format(StrEnum):
@@ -40,7 +41,11 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The global flags as given."""
+    """The global flags as given.
+
+    Attributes:
+        is_db_given: Whether somebody said which database, by --db or FOLDB_DB.
+    """
 
     db: str
     format: Format | None = None
@@ -52,6 +57,7 @@ class Settings:
     color: Color = Color.AUTO
     credentials: Credentials = Credentials()
     ca: Path | None = None
+    is_db_given: bool = True
 
 
 def editor() -> str:
@@ -59,9 +65,9 @@ def editor() -> str:
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
 
 
-def default_database() -> str:
-    """FOLDB_DB, or the address at which `foldb serve` listens when told nothing else."""
-    return os.environ.get("FOLDB_DB") or DEFAULT_URL
+def default_database() -> str | None:
+    """FOLDB_DB, if it says anything."""
+    return os.environ.get("FOLDB_DB") or None
 
 
 def default_ca() -> Path | None:

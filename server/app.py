@@ -28,7 +28,7 @@ from .cluster import Cluster
 from .http.listener import Listener, bind
 from .http.tls import Certificate
 from .node import Node
-from .settings import Settings
+from .settings import Settings, check
 
 ADDRESS_FILE = "server.json"
 
@@ -59,6 +59,7 @@ class Serving:
         """Take the address, then open the log and refold it: who cannot serve makes no folder.
 
         Raises:
+            SettingError: A setting is nothing that it could go by.
             AddressRefusedError, ListenError: It cannot listen there.
             KeyFileError, CertificateError: The keys or the certificate cannot be used.
             FolderRefusedError: The folder may be somebody else's.
@@ -67,6 +68,7 @@ class Serving:
         self.settings = settings
         self.stopped = asyncio.Event()
         self.error: BaseException | None = None
+        check(settings)
         if settings.path is not None:
             _refuse_link(settings.path)
         guard = None if settings.keys is None else Guard(settings.keys, clock)

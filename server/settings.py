@@ -4,6 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ..model.errors import FoldbError, LogError
+
+
+class SettingError(FoldbError, ValueError):
+    """A setting with which a server would start, and fail later at what it is for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -95,3 +101,43 @@ class Settings:
     triggers: Path | None = None
     webhooks: tuple[str, ...] = ()
     destinations: str | None = None
+
+
+def check(settings: Settings) -> None:
+    """Refuse what would be found to be wrong only when a trigger needs it.
+
+    Raises:
+        SettingError: It is so.
+    """
+    if settings.triggers is not None and not settings.triggers.is_dir():
+        raise SettingError(
+            f"triggers: {settings.triggers} is no folder. Name one with the files of triggers."
+        )
+    if settings.webhooks:
+        _check_webhooks(settings.webhooks)
+    if settings.destinations is not None:
+        _check_destinations(settings.destinations)
+
+
+# What reads them is loaded where there are any: a server without is to be there at once.
+
+
+def _check_webhooks(texts: tuple[str, ...]) -> None:
+    from ..streams.sinks.http.targets import networks_of
+
+    for text in texts:
+        try:
+            networks_of([text])
+        except ValueError:
+            raise SettingError(
+                f"webhooks: {text!r} is no address or network. Write one like 127.0.0.1 or 10.0.0.0/8."
+            ) from None
+
+
+def _check_destinations(url: str) -> None:
+    from ..log.kafka.settings import Address
+
+    try:
+        Address.of(url)
+    except LogError as error:
+        raise SettingError(f"destinations: {error}. Write kafka://HOST:PORT/PREFIX.") from None

@@ -16,7 +16,8 @@ from ...server.settings import Settings as ServerSettings
 from ..durations import flag_duration
 from ..failures import CommandError, ExitCode
 from ..session import Session, is_address
-from ..settings import DEFAULT_URL, cluster_secret
+from ..settings import DEFAULT_URL, Settings, cluster_secret
+from ..values import read_folder
 
 # Any key will do; this one says to a reader that it is nobody's.
 _KEY = "foldb"
@@ -190,6 +191,7 @@ def serve(
         Path | None,
         typer.Option(
             metavar="FOLDER",
+            parser=read_folder,
             help="Run the triggers that its Python files declare; functions and commands come from nowhere else.",
         ),
     ] = None,
@@ -210,7 +212,7 @@ def serve(
 ) -> None:
     """Serve a database folder, made if it is not there, until SIGTERM or Ctrl-C.
 
-    --db names the folder; without it (or with an address) it is ./data. With --log the log is in Kafka, and nothing is
+    --db (or FOLDB_DB) names the folder; without it that is ./data. With --log the log is in Kafka, and nothing is
     kept in a folder unless --db names one.
 
     Example: foldb serve --db ./data --port 8000
@@ -221,7 +223,7 @@ def serve(
     except ValueError as error:
         raise CommandError(f"--limits: {error}", ExitCode.USAGE) from None
     _check_names(allowed_host or (), cors or ())
-    folder = _folder(session.settings.db, memory=memory, shared=log is not None)
+    folder = _folder(session.settings, memory=memory, shared=log is not None)
     settings = ServerSettings(
         host=host,
         port=port,
@@ -277,13 +279,23 @@ def serve(
         ) from error
 
 
-def _folder(db: str, *, memory: bool, shared: bool) -> Path | None:
+def _folder(settings: Settings, *, memory: bool, shared: bool) -> Path | None:
     """Where this process keeps what it keeps, if anything."""
+    db = settings.db
     if memory and shared:
         raise CommandError("--memory and --log: the log is either in memory or in Kafka.", ExitCode.USAGE)
     if memory or (shared and is_address(db)):
         return None
-    return Path("data") if is_address(db) else Path(db)
+    if not settings.is_db_given:
+        return Path("data")
+    if db.startswith("kafka://"):
+        raise CommandError(f"{db} is a log in Kafka: serve it with --log {db}.", ExitCode.USAGE)
+    if is_address(db):
+        raise CommandError(
+            f"{db}, which --db or FOLDB_DB says, is an address and no folder: name what to serve, like --db ./data.",
+            ExitCode.USAGE,
+        )
+    return Path(db)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -19,6 +19,8 @@ import typer
 
 from ...model.errors import RequestError
 from ...model.subscriptions import check
+from ...server.settings import Settings as ServerSettings
+from ...server.settings import check as check_server
 from ...streams.children.declarations import Declarations
 from ...streams.children.folder import Folder
 from ...streams.formats import lambda_event
@@ -105,6 +107,7 @@ def rehearse(
     settings |= choice(on, when, pattern, names, values)
     settings |= {"TableNames": tables} if tables else {}
     settings |= {"BatchSize": batch} if batch else {}
+    check_server(ServerSettings(webhooks=tuple(webhooks or ())))
     if call:
         _check_callable(function, settings["Sink"])
     found = _chosen(session, database, settings, event, last or LAST)

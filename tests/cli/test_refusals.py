@@ -118,7 +118,21 @@ KEY = '"key":{"Artist":"a","Song":"b"}'
         ("serve --port 0 --queue-bytes 0", "--queue-bytes"),
         ("serve --port 0 --table-delay -5", "--table-delay"),
         ("serve --port 0 --limits 2013", "there are no limits called '2013': use modern or 2012"),
-        ("serve --port 0 --host 8.8.8.8", "will not listen on 8.8.8.8"),
+        ("serve --port 0", ", which --db or FOLDB_DB says, is an address and no folder: name what to serve"),
+        ("serve --port 0 --db http://127.0.0.1:8000", "is an address and no folder: name what to serve"),
+        (
+            "serve --port 0 --db kafka://127.0.0.1:9092/shop",
+            "is a log in Kafka: serve it with --log kafka://127.0.0.1:9092/shop",
+        ),
+        ("serve --port 0 --db data --triggers nowhere", "'--triggers': there is no folder 'nowhere'. See"),
+        ("serve --port 0 --db data --triggers=", "'--triggers': there is no folder ''. See"),
+        (f"serve --port 0 --db data --triggers {__file__}", "is a file: name the folder that it is in"),
+        ("serve --port 0 --db data --webhooks localhost", "webhooks: 'localhost' is no address or network."),
+        (
+            "serve --port 0 --db data --destinations localhost:9092",
+            "destinations: 'localhost:9092' is not an address like kafka://HOST:PORT",
+        ),
+        ("serve --port 0 --memory --host 8.8.8.8", "will not listen on 8.8.8.8"),
         ("status --db=", "--db is empty: name a folder or a server, or leave it out"),
         ("status --db ftp://127.0.0.1", "is not an address such as http://127.0.0.1:8000"),
         ("status --db http://127.0.0.1:99999", "is not an address such as http://127.0.0.1:8000"),
@@ -136,6 +150,12 @@ def test_wrong_usage_is_said_in_a_sentence_with_the_next_step(
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
+        (
+            "scan Nope --db 127.0.0.1:1",
+            8,
+            "there is no folder 127.0.0.1:1. For a server say http://127.0.0.1:1.",
+        ),
+        ("scan Nope --db db.example:80", 8, "For a server say http://db.example:80."),
         ("scan Nope", 3, "`foldb table list` names the tables there are."),
         ("table describe Nope", 3, "`foldb table list` names the tables there are."),
         ("table delete Nope --yes", 3, "`foldb table list` names the tables there are."),

@@ -42,6 +42,30 @@ def test_a_served_folder_says_where_until_it_is_served_no_more(tmp_path: Path) -
     assert not (tmp_path / "server.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"path": "http://127.0.0.1:8000"}, "http://127.0.0.1:8000 is an address: name the folder"),
+        ({"triggers": "nowhere"}, "triggers: nowhere is no folder"),
+        ({"webhooks": ("localhost",)}, "webhooks: 'localhost' is no address or network"),
+        (
+            {"destinations": "localhost:9092"},
+            "destinations: 'localhost:9092' is not an address like kafka://",
+        ),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_setting_that_nothing_could_go_by_is_refused_before_anything_is_made(
+    settings: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(ValueError, match=says):
+        foldb.serve(**{"path": "data", **settings})
+
+    assert [] == list(tmp_path.iterdir())
+
+
 def test_what_was_written_is_there_after_a_restart_to_the_byte(tmp_path: Path) -> None:
     """A stop leaves the digest of what was served in the log; without writes the next one leaves nothing."""
     with foldb.serve(tmp_path) as server:

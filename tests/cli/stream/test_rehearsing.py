@@ -279,6 +279,11 @@ def test_what_was_changed_before_anybody_watched_is_found_in_the_log(shop: Shop,
         ("test paid.py:nope --table Orders --lambda", 2, "there is no nope in paid.py"),
         ("test broken.py:send --lambda --table Orders", 10, "broken.py cannot be imported: SyntaxError: "),
         ("test nothing.py:send --table Orders --last 1", 2, "there is no nothing.py in /"),
+        (
+            "test receipts --webhooks localhost",
+            2,
+            "webhooks: 'localhost' is no address or network. Write one",
+        ),
         ("explain receipts -c 1", 2, "-c is for --from; without it, --last says how many"),
     ],
 )
