@@ -4,9 +4,12 @@ The folder is `archive` beside this file, unless a line ARCHIVE=... in the file 
 named by the change that it is of, so one that is delivered twice is written twice, to the same place.
 """
 
-import json
+import base64
 import os
+from decimal import Decimal
 from pathlib import Path
+
+import orjson
 
 from foldb import Change, trigger
 
@@ -20,5 +23,12 @@ def archive(change: Change) -> None:
     ARCHIVE.mkdir(exist_ok=True)
     file = ARCHIVE / f"{change.number}.json"
     part = file.with_suffix(".part")
-    part.write_text(json.dumps({"expired": change.time, "item": change.old}, default=str))
+    part.write_bytes(orjson.dumps({"expired": change.time, "item": change.old}, default=as_json))
     part.replace(file)
+
+
+def as_json(value):
+    """Numbers have all their digits; what is binary is base64, and a set is a list."""
+    if isinstance(value, Decimal):
+        return orjson.Fragment(str(value))
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else sorted(value)

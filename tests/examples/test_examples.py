@@ -1,8 +1,10 @@
 """docs/examples, run as they stand there."""
 
 import asyncio
+import http.client
 import json
 import logging
+import shlex
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ import pytest
 
 from foldb.streams.children.declarations import Declarations
 from foldb.streams.children.folder import Folder
+from tests.cli.consoles import steps
 from tests.examples.conftest import Run
 from tests.examples.running import EXAMPLES, Running
 
@@ -161,7 +164,8 @@ def test_what_expires_is_archived_and_what_is_deleted_is_not(run: Run, tmp_path:
     running.resource.meta.client.update_time_to_live(
         TableName="Sessions", TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires"}
     )
-    sessions.put_item(Item={"id": "mine", "expires": int(time.time()) - 60, "visits": 3})
+    more = {"visits": 3, "share": Decimal("0.1234567890123456789012345"), "tags": {"b", "a"}, "raw": b"\0\1"}
+    sessions.put_item(Item={"id": "mine", "expires": int(time.time()) - 60, **more})
     sessions.put_item(Item={"id": "yours", "expires": int(time.time()) + 3600})
     sessions.delete_item(Key={"id": "yours"})
     until(lambda: not running.items("Sessions"))
@@ -169,8 +173,9 @@ def test_what_expires_is_archived_and_what_is_deleted_is_not(run: Run, tmp_path:
     running.settle()
 
     [file] = archive.iterdir()
-    archived = json.loads(file.read_text())
-    assert (archived["item"]["id"], archived["item"]["visits"]) == ("mine", "3")
+    item = json.loads(file.read_text(), parse_float=Decimal)["item"]
+    del item["expires"]
+    assert item == {"id": "mine", **more, "tags": ["a", "b"], "raw": "AAE="}
 
 
 @pytest.mark.spec("T16")
@@ -236,6 +241,10 @@ def test_a_webhook_is_received_and_its_signature_holds(run: Run, tmp_path: Path)
             for nth in range(3):
                 orders.put_item(Item={"id": f"o-{nth}"})
             running.settle()
+            unsigned = http.client.HTTPConnection("127.0.0.1", int(port))
+            unsigned.request("POST", "/", '{"type": "forged"}')
+            assert 401 == unsigned.getresponse().status
+            unsigned.close()
             received = [receiver.stdout.readline().split(maxsplit=1) for _ in range(3)]
         finally:
             receiver.kill()
@@ -245,9 +254,10 @@ def test_a_webhook_is_received_and_its_signature_holds(run: Run, tmp_path: Path)
     ]
 
 
-def test_a_command_gets_every_change_as_a_line(run: Run, tmp_path: Path) -> None:
-    journal = tmp_path / "journal"
-    running = run("journal.sh", env=f"JOURNAL={journal}")
+@pytest.mark.parametrize("place", ["journal", "triggers/journal.jsonl"], ids=["a file named", "none named"])
+def test_a_command_gets_every_change_as_a_line(run: Run, tmp_path: Path, place: str) -> None:
+    journal = tmp_path / place
+    running = run("journal.sh", env="" if place.startswith("triggers") else f"JOURNAL={journal}")
     orders = running.table("Orders", "id:S")
     running.foldb("trigger", "add", "journal", "--table", "Orders", "--run", "./journal.sh")
     for nth in range(5):
@@ -258,6 +268,17 @@ def test_a_command_gets_every_change_as_a_line(run: Run, tmp_path: Path) -> None
     lines = [json.loads(line) for line in journal.read_text().splitlines()]
     assert [line["new"]["nth"]["N"] for line in lines] == list("01234")
     assert [line["op"] for line in lines] == ["INSERT"] + ["MODIFY"] * 4
+
+
+def test_the_tables_that_examples_need_are_listed_as_commands(run: Run) -> None:
+    running = run()
+
+    for step in steps((EXAMPLES / "README.md").read_text()):
+        running.foldb(*shlex.split(step.line, comments=True)[1:])
+
+    found = asyncio.run(Declarations(Folder(EXAMPLES), running.folder).read("http://127.0.0.1:1"))
+    wanted = {table for each in found.declared.values() for one in each for table in one["TableNames"]}
+    assert wanted <= set(running.resource.meta.client.list_tables()["TableNames"])
 
 
 def test_every_example_is_listed() -> None:
