@@ -413,7 +413,11 @@ class Triggers:
 
     async def _pause(self, name: str, context: Context, drain: bool, reason: str | None) -> dict[str, Any]:
         subscription = self._node.subscription(name)
-        if drain and subscription.status == "ACTIVE":
+        if drain and subscription.status != "ACTIVE":
+            raise ValidationError(
+                f"{name} is {subscription.status} already, and nothing was delivered: resume it, and drain it then"
+            )
+        if drain:
             await self._drain(subscription, _DRAIN_S)
         return await self._changed("Pause", name, {} if reason is None else {"Reason": reason}, context)
 

@@ -108,6 +108,9 @@ def test_a_paused_trigger_goes_on_where_it_was(shop: Shop) -> None:
     assert ["INSERT a False"] == shop.notes()
 
     assert 1 == one(shop, "trigger", "lag", "receipts")["changes"]
+    again = shop.run("trigger", "pause", "receipts", "--drain")
+    check(again, 7, "receipts is PAUSED already, and nothing was delivered: resume it, and drain it then")
+    assert "PAUSED" == one(shop, "trigger", "pause", "receipts")["status"]
     waited = shop.run("wait", "--triggers", "--timeout", "5")
     check(waited, 8, "receipts is PAUSED, 1 change behind. `foldb trigger list` tells more.")
     assert "ACTIVE" == one(shop, "trigger", "resume", "receipts")["status"]
