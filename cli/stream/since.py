@@ -33,8 +33,8 @@ _NUMBER = r"[0-9]{21,40}"
 _NUMBERS = re.compile(rf"{_NUMBER}|[0-9]{{1,3}}:{_NUMBER}(,[0-9]{{1,3}}:{_NUMBER})*")
 _POSITION = re.compile(r"@([0-9]{1,3}:)?[0-9]{1,18}(\.[0-9]{1,5})?(,[0-9]{1,3}:[0-9]{1,18}(\.[0-9]{1,5})?)*")
 _ONLY: Final = "0"
-_PLACES: Final = "-1h, a time such as 2026-11-20T12:00:00Z, @ and a position, or a sequence number"
-_BEGINNINGS: Final = f"start, horizon, end, {_PLACES}"
+_PLACES: Final = "-1h, a time such as 2026-11-20T12:00:00Z, a position such as @2, or a sequence number"
+_BEGINNINGS: Final = f"start, horizon, end, snapshot, {_PLACES}"
 
 
 def read_start(text: str, clock: Callable[[], int], flag: str = "--from") -> Start:

@@ -23,12 +23,16 @@ _COLUMNS = ("TableName", "Status", "StreamViewType", "StreamLabel", "Subscriptio
 
 @app.command("list")
 def list_(ctx: typer.Context) -> None:
-    """Print whose changes are kept: tables with a stream, and those that a trigger watches.
+    """Print whose changes are kept: tables with a stream, and those that only a trigger watches.
 
     Example: foldb stream list
     """
     session: Session = ctx.obj
-    session.output.rows(session.client.admin("Streams")["Streams"], first=_COLUMNS)
+    streams = session.client.admin("Streams")["Streams"]
+    # A stream that is enabled keeps all that a trigger needs, and says who reads.
+    enabled = {each["TableName"] for each in streams if each["Status"] == "ENABLED"}
+    rows = [each for each in streams if each["Status"] != "WATCHED" or each["TableName"] not in enabled]
+    session.output.rows(rows, first=_COLUMNS)
 
 
 @app.command()

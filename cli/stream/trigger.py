@@ -119,6 +119,12 @@ def _replace(session: Session, name: str, settings: Row, begin: str | None) -> N
         raise CommandError(
             f"--from: `foldb trigger reset {name} --from {begin}` sets it to another place", ExitCode.USAGE
         )
+    if "Sink" in settings and "Kind" not in settings["Sink"]:
+        raise CommandError(
+            "--sink alone is not all of what is called, which is replaced as a whole: say it with its Kind, or beside "
+            "--webhook URL or whatever it is",
+            ExitCode.USAGE,
+        )
     if not settings:
         raise CommandError("nothing to change: see `foldb trigger add --help`", ExitCode.USAGE)
     session.client.admin("UpdateSubscription", {"Name": name} | settings)

@@ -135,7 +135,7 @@ def not_public(host: str, addresses: Sequence[str]) -> str:
     """What is told where none of a host's addresses may be called."""
     return (
         f"{host} is at {', '.join(addresses) or 'no address'}, which is not on the public internet; "
-        "`foldb serve --webhooks ADDRESS` allows it"
+        "`--webhooks ADDRESS` of `foldb serve`, or of `foldb trigger test`, allows it"
     )
 
 

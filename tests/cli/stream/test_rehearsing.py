@@ -147,6 +147,8 @@ def test_a_call_neither_writes_files_nor_signs_with_what_a_server_hides(folder: 
         )
         check(cli("trigger", "test", "lake", *called), 2, "--call writes no files: without it, what would be")
 
+    refused = at(folder)("trigger", "test", "signed", *called)
+    check(refused, 2, "`--webhooks ADDRESS` of `foldb serve`, or of `foldb trigger test`, allows it")
     stopped = at(folder)("trigger", "test", "signed", *called, "--webhooks", "127.0.0.1")
     assert "failed" == json.loads(stopped.stdout)["verdict"]  # nobody listens there: it was tried
 

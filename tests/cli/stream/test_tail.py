@@ -324,7 +324,7 @@ def test_a_terminal_gets_a_coloured_line_a_change_and_none_of_what_items_would_h
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        ("--from yesterday", 2, "--from yesterday: write start, horizon, end, -1h, a time such as"),
+        ("--from yesterday", 2, "--from yesterday: write start, horizon, end, snapshot, -1h, a time such as"),
         ("--from -5", 2, "--from -5: write start, horizon, end"),
         ("--from @x", 2, "--from @x: write start"),
         ("--from @7:3", 7, "`7:3` is no position of this log"),

@@ -203,12 +203,15 @@ def test_who_watches_a_table_is_said_of_its_stream(shop: Shop) -> None:
     shop.run("trigger", "add", "receipts", *SEND)
 
     streams = lines(shop.run("stream", "list"))
-    assert [("Orders", "ENABLED", ["receipts"]), ("Orders", "WATCHED", ["receipts"])] == sorted(
+    assert [("Orders", "ENABLED", ["receipts"])] == [
         (each["TableName"], each["Status"], each["Subscriptions"]) for each in streams
-    )
+    ]
     [described] = lines(shop.run("stream", "describe", "Orders"))
     assert [0] == [each["Partition"] for each in described["Partitions"]]
     assert 1 == len(described["Partitions"][0]["Shards"])
+    shop.run("table", "update", "Orders", "--no-stream")
+    statuses = [each["Status"] for each in lines(shop.run("stream", "list"))]
+    assert ["DISABLED", "WATCHED"] == sorted(statuses)
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +274,11 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
             7,
             "MaximumRecordAgeInSeconds must be from 60 to 604,800",
         ),
-        ("add Orders --run ./notify.sh --from whenever", 2, "--from whenever: write start, horizon, end"),
+        (
+            "add Orders --run ./notify.sh --from whenever",
+            2,
+            "--from whenever: write start, horizon, end, snap",
+        ),
         ("add Orders --run ./notify.sh --on CREATE", 2, "an event is one of INSERT, MODIFY, REMOVE, READ"),
         ("add Orders --run ./notify.sh --when (", 2, "--when (: Syntax error"),
         ("add Orders --run ./notify.sh --when Total>100", 2, "write NEW.Total or OLD.Total"),
@@ -290,6 +297,11 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
             2,
             "--from: `foldb trigger reset receipts --from start` sets it to another place",
         ),
+        (
+            'add receipts --replace --sink {"Mode":"binary"}',
+            2,
+            "--sink alone is not all of what is called, which is replaced as a whole: say it with its Kind",
+        ),
         ("add receipts --replace --table Other", 7, "TableNames cannot be changed. Remove it with"),
         ("add nope --replace --batch 1", 3, "`foldb trigger list` names the triggers there are."),
         ("add Orders --webhook ftp://example.com", 7, "Url"),
@@ -303,7 +315,7 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
         ("replay nope --from start", 3, "`foldb trigger list` names the triggers there are."),
         ("replay receipts --from end", 2, "--from end: a replay begins in the past"),
         ("replay receipts --from start --to end", 2, "--to end: write -1h, a time such as"),
-        ("replay receipts --from start --to @x", 2, "@ and a position, or a sequence number"),
+        ("replay receipts --from start --to @x", 2, "a position such as @2, or a sequence number"),
         ("replay receipts --from start --key {", 2, "--key is not JSON"),
         ("test nope", 3, "`foldb trigger list` names the triggers there are."),
         ("test receipts --last 0", 2, "--last"),
