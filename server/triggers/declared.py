@@ -112,6 +112,14 @@ class DeclaredTriggers:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    @property
+    def unknown(self) -> list[str]:
+        """Files that could never be read, and why; of others what they declared before stands."""
+        problems = {} if self._found is None else self._found.problems
+        return [
+            f"{file}: {problem.error}" for file, problem in problems.items() if not self._declared.get(file)
+        ]
+
     def file_of(self, name: str) -> str | None:
         """The file that declares a trigger of that name now."""
         for file, declared in self._declared.items():
@@ -200,8 +208,9 @@ class DeclaredTriggers:
         tables = [self._node.state.table_named(table) for table in wanted.settings["TableNames"]]
         if not all(tables):
             named = zip(wanted.settings["TableNames"], tables, strict=True)
-            self._waited_for.update(name for name, table in named if table is None)
-            self._tell(f"trigger {name} waits for a table that is not there yet")
+            lacking = [each for each, table in named if table is None]
+            self._waited_for.update(lacking)
+            self._tell(f"trigger {name} waits for {', '.join(lacking)}, which is not there yet")
             if there is not None:
                 await self._note_ends(wanted)
             return

@@ -13,10 +13,13 @@ from typing import Any
 from ...log.commands import Checkpoint
 from ...materializer.feed import FeedRequest, OnFed
 from ...materializer.fold.feed.windows import Window
+from ...model.errors import ValidationError
 from ...model.subscriptions import Subscription, milliseconds
 from ...streams import tracing
+from ...streams.children.folder import Folder
 from ...streams.formats.delivery import Delivery, TableView, view_in, view_of
-from ...streams.sinks import module_of
+from ...streams.sinks import RUNNING, module_of
+from ...streams.sinks.crewed import function_of
 from ...streams.sinks.sink import Sink, Surroundings
 from ...streams.subscriptions.choosing import Chooser
 from ...streams.subscriptions.dispatcher import Dispatcher, Progress, World
@@ -139,6 +142,36 @@ def sink_of(
         reports_failures="ReportBatchItemFailures" in given["FunctionResponseTypes"],
     )
     return tracing.traced(module_of(given["Sink"]).make(given["Sink"], surroundings))
+
+
+def check_runnable(node: Host, scratch: Path, name: str, settings: dict[str, Any]) -> None:
+    """Refuse what no dispatcher could be made of.
+
+    Raises:
+        ValidationError: Its sink, its filter, or what does not go together.
+    """
+    sink = settings["Sink"]
+    module_of(sink).check(sink)
+    views.check(node, name, settings)
+    folder = node.settings.triggers
+    if sink["Kind"] in RUNNING and folder is None:
+        raise ValidationError(
+            f"Sink.Kind {sink['Kind']} runs code on the server, which comes from the folder of --triggers alone: "
+            "start the server with one"
+        )
+    if node.settings.runs_triggers:
+        sink_of(node, scratch, name, settings)
+        function = function_of(sink)
+        if folder is not None and function is not None:
+            Folder(folder).module(function)
+    Chooser(settings)
+    if settings["Transactions"] == "together" and settings["ParallelizationFactor"] > 1:
+        raise ValidationError("Transactions together go one after the other: ParallelizationFactor must be 1")
+    if settings["TumblingWindowInSeconds"] not in (0, "0"):
+        if len(settings["TableNames"]) > 1:
+            raise ValidationError("A tumbling window is of one table: TableNames must have one")
+        if settings["Transactions"] == "together":
+            raise ValidationError("A transaction may be in two windows: Transactions must be separate")
 
 
 def endpoint(settings: Settings) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...model.errors import ResourceNotFoundError, ValidationError
+from ...streams.subscriptions.dispatcher import Dispatcher
 from ...streams.subscriptions.terms import MOST_DEPTH
 from . import lags
 from .asking import ends
@@ -28,7 +29,7 @@ async def settle(
     """Wait so long at most, also for what files declare by now.
 
     Raises:
-        ValidationError: Some are not there: they are named.
+        ValidationError: Some are not there, or nobody knows what a file declares: they are named.
     """
     try:
         async with asyncio.timeout(timeout_ms / 1000):
@@ -41,6 +42,8 @@ async def settle(
     except TimeoutError:
         behind = await _behind(node, running, "ACTIVE")
         raise _not_settled(f"not settled within {timeout_ms:,} ms", behind) from None
+    if declared is not None and declared.unknown:
+        raise _not_settled("what cannot be loaded cannot settle", declared.unknown)
     if behind := await _behind(node, running, "PAUSED", "STOPPED"):
         raise _not_settled("what does not run cannot settle", behind)
     return {"Subscriptions": len(node.state.subscriptions)}
@@ -75,11 +78,19 @@ async def _behind(node: Host, running: Mapping[str, Running], *statuses: str) ->
         records = sum(each["Records"] for each in lag.values())
         if records:
             here = running.get(name)
-            reasons = [] if here is None else here.dispatcher.blocked
-            blocked = f" and blocked ({reasons[0].partition(_LINE)[0]})" if reasons else ""
             changes = "1 change" if records == 1 else f"{records:,} changes"
-            found.append(f"{name} is {subscription.status}{blocked}, {changes} behind")
+            blocked, error = _why(None if here is None else here.dispatcher)
+            found.append(f"{name} is {subscription.status}{blocked}, {changes} behind{error}")
     return found
+
+
+def _why(dispatcher: Dispatcher | None) -> tuple[str, str]:
+    """What keeps it from going on, and what it failed with, if that is known here."""
+    if dispatcher is None:
+        return "", ""
+    if dispatcher.blocked:
+        return f" and blocked ({dispatcher.blocked[0].partition(_LINE)[0]})", ""
+    return "", f" (last error: {dispatcher.figures.error})" if dispatcher.figures.error else ""
 
 
 def _not_settled(what: str, behind: list[str]) -> ValidationError:

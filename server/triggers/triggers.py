@@ -30,12 +30,9 @@ from ...model.errors import (
 from ...model.subscriptions import Subscription, check, check_asked
 from ...model.subscriptions.settings import invalid
 from ...streams.children.folder import Folder
-from ...streams.sinks import RUNNING, module_of
-from ...streams.sinks.crewed import function_of
 from ...streams.sinks.settings import shown
-from ...streams.subscriptions.choosing import Chooser
 from ...streams.subscriptions.terms import MOST_DEPTH
-from . import lags, replays, views
+from . import lags, replays
 from .asking import NO_TABLE, Done, answer, ends, submitted
 from .declared import DeclaredTriggers
 from .destinations import is_left
@@ -43,7 +40,7 @@ from .host import Host
 from .letters import LetterTable
 from .moving import Move, start_of
 from .redelivery import MARK, Redelivery, drop
-from .running import Running, sink_of
+from .running import Running, check_runnable
 from .settling import settle
 from .throttling import Throttle
 
@@ -341,7 +338,7 @@ class Triggers:
 
     async def _create(self, name: str, given: Mapping[str, Any], context: Context) -> dict[str, Any]:
         settings = check_asked(name, given)
-        self._check(name, settings)
+        check_runnable(self._node, self.scratch, name, settings)
         for table in settings["TableNames"]:
             self._node.table_in_any_status(table)
         if name in self._node.state.subscriptions:
@@ -358,7 +355,7 @@ class Triggers:
 
     async def _update(self, name: str, some: Mapping[str, Any], context: Context) -> dict[str, Any]:
         settings = check_asked(name, {**self._node.subscription(name).settings, **some})
-        self._check(name, settings)
+        check_runnable(self._node, self.scratch, name, settings)
         await self._make_letters(name, settings, context)
         return await self._changed("Update", name, some, context)
 
@@ -366,7 +363,7 @@ class Triggers:
         self, name: str, given: Mapping[str, Any], move: Move | None, context: Context
     ) -> dict[str, Any]:
         settings = check_asked(name, given)
-        self._check(name, settings)
+        check_runnable(self._node, self.scratch, name, settings)
         await self._make_letters(name, settings, context)
         running = self.running.get(name)
         self._stopping.add(name)
@@ -516,37 +513,6 @@ class Triggers:
             "Changed": subscription.changed_ms,
             "LastError": self._refused.get(subscription.name),
         }
-
-    def _check(self, name: str, settings: dict[str, Any]) -> None:
-        """Refuse what no dispatcher could be made of.
-
-        Raises:
-            ValidationError: Its sink, its filter, or what does not go together.
-        """
-        sink = settings["Sink"]
-        module_of(sink).check(sink)
-        views.check(self._node, name, settings)
-        folder = self._node.settings.triggers
-        if sink["Kind"] in RUNNING and folder is None:
-            raise ValidationError(
-                f"Sink.Kind {sink['Kind']} runs code on the server, which comes from the folder of --triggers alone: "
-                "start the server with one"
-            )
-        if self._node.settings.runs_triggers:
-            sink_of(self._node, self.scratch, name, settings)
-            function = function_of(sink)
-            if folder is not None and function is not None:
-                Folder(folder).module(function)
-        Chooser(settings)
-        if settings["Transactions"] == "together" and settings["ParallelizationFactor"] > 1:
-            raise ValidationError(
-                "Transactions together go one after the other: ParallelizationFactor must be 1"
-            )
-        if settings["TumblingWindowInSeconds"] not in (0, "0"):
-            if len(settings["TableNames"]) > 1:
-                raise ValidationError("A tumbling window is of one table: TableNames must have one")
-            if settings["Transactions"] == "together":
-                raise ValidationError("A transaction may be in two windows: Transactions must be separate")
 
     async def _placed(self, start: dict[str, Any], tables: Sequence[str]) -> dict[str, Any]:
         """A start that goes by where the partitions are now says where that is.

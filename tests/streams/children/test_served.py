@@ -158,6 +158,26 @@ def test_a_file_that_breaks_leaves_its_triggers_as_they_are(
     assert found.status == "ACTIVE"
 
 
+def test_what_cannot_be_loaded_is_not_settled(serving: Serving, folder: Folder) -> None:
+    """A test whose trigger has a slip in it is not to pass for that. What was loaded before goes on, and settles."""
+    folder.write("broken.py", f"{HEAD}@trigger('Orders'\n")
+    with pytest.raises(TimeoutError, match=r"what cannot be loaded cannot settle: broken\.py: SyntaxError"):
+        serving.server.settle(60)
+    folder.write("broken.py", saying("f"))
+    serving.settle()
+    folder.write("broken.py", "from foldb import trigger\n@trigger(")
+    serving.settle()
+
+
+def test_what_does_not_settle_says_what_it_fails_with(serving: Serving, folder: Folder) -> None:
+    serving.create()
+    serving.declare(folder, f"{HEAD}@trigger('Orders')\ndef f(change: Change):\n    change.new['nope']\n")
+    serving.put("a")
+
+    with pytest.raises(TimeoutError, match=r"f is ACTIVE, 1 change behind \(last error: KeyError: 'nope'\)"):
+        serving.server.settle(5)
+
+
 def test_a_read_that_failed_is_done_again_and_nothing_is_missed_meanwhile(
     serving: Serving, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
