@@ -65,18 +65,24 @@ def test_what_is_dropped_while_it_is_delivered_stays_dropped(shop: Shop) -> None
     assert [] == shop.letters("one")
 
 
-def test_what_follows_a_letter_while_it_is_delivered_is_delivered_too(shop: Shop) -> None:
-    """Later changes of a key become letters while one is there: without this a busy key would have some for ever."""
-    dead(shop, "fails_slowly")
-    shop.be("broken", there=False)
+def retried_while_comes(shop: Shop, n: int) -> dict[str, Any]:
+    """What a retry tells during whose first call one more change of the key is written."""
     shop.be("gate", there=True)
     with ThreadPoolExecutor(1) as pool:
         retried = pool.submit(shop.do, "RetryLetters", "one")
         until(lambda: shop.notes() == ["called with 1"] * 2)
-        shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": 2})
+        shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": n})
         shop.settle()
         shop.be("gate", there=False)
-        told = retried.result()
+        told: dict[str, Any] = retried.result()
+    return told
+
+
+def test_what_follows_a_letter_while_it_is_delivered_is_delivered_too(shop: Shop) -> None:
+    """Later changes of a key become letters while one is there: without this a busy key would have some for ever."""
+    dead(shop, "fails_slowly")
+    shop.be("broken", there=False)
+    told = retried_while_comes(shop, 2)
 
     assert {"Delivered": 2, "Failed": 0, "Left": 0} == told
     assert [] == shop.letters("one")
@@ -89,14 +95,7 @@ def test_what_is_left_is_told_as_it_is_at_the_end(shop: Shop) -> None:
     for n in (2, 3):
         shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": n})
     shop.settle()
-    shop.be("gate", there=True)
-    with ThreadPoolExecutor(1) as pool:
-        retried = pool.submit(shop.do, "RetryLetters", "one")
-        until(lambda: shop.notes() == ["called with 1"] * 2)
-        shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": 4})
-        shop.settle()
-        shop.be("gate", there=False)
-        told = retried.result()
+    told = retried_while_comes(shop, 4)
 
     assert {"Delivered": 0, "Failed": 1, "Left": 4} == told
     shop.be("broken", there=False)

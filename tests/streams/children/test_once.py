@@ -97,20 +97,22 @@ def test_all_writes_of_a_block_happen_or_none(dynamodb_with_tables: Any) -> None
     assert resource.Table(mark_table("orders")).scan()["Count"] == 0
 
 
+def add_one(counted: Change, resource: Any) -> None:
+    """What a trigger does that counts changes."""
+    with once(counted, resource=resource) as writes:
+        writes.update(
+            TableName="table-a",
+            Key={"id": "n"},
+            UpdateExpression="ADD n :one",
+            ExpressionAttributeValues={":one": 1},
+        )
+
+
 def test_a_change_counts_once_and_a_later_one_of_the_item_again(dynamodb_with_tables: Any) -> None:
     resource = dynamodb_with_tables.resource
 
-    def add(number: int, key: str = "k") -> None:
-        with once(change(number, key), resource=resource) as writes:
-            writes.update(
-                TableName="table-a",
-                Key={"id": "n"},
-                UpdateExpression="ADD n :one",
-                ExpressionAttributeValues={":one": 1},
-            )
-
     for number, key in ((5, "k"), (5, "k"), (7, "k"), (5, "k"), (7, "k"), (5, "other")):
-        add(number, key)
+        add_one(change(number, key), resource)
 
     assert resource.Table("table-a").get_item(Key={"id": "n"})["Item"]["n"] == 3
 
@@ -120,13 +122,7 @@ def test_a_replay_counts_anew_and_once(dynamodb_with_tables: Any) -> None:
     resource = dynamodb_with_tables.resource
 
     for subscription in ("orders", "orders.replay-1", "orders", "orders.replay-1"):
-        with once(replace(change(5), subscription=subscription), resource=resource) as writes:
-            writes.update(
-                TableName="table-a",
-                Key={"id": "n"},
-                UpdateExpression="ADD n :one",
-                ExpressionAttributeValues={":one": 1},
-            )
+        add_one(replace(change(5), subscription=subscription), resource)
 
     assert resource.Table("table-a").get_item(Key={"id": "n"})["Item"]["n"] == 2
 
@@ -136,13 +132,7 @@ def test_each_partition_has_an_order_of_its_own(dynamodb_with_tables: Any) -> No
     resource = dynamodb_with_tables.resource
 
     for number, position in ((7, "1:7.0"), (5, "2:5.0"), (7, "1:7.0"), (6, "2:6.0"), (5, "2:5.0")):
-        with once(change(number, position=position), resource=resource) as writes:
-            writes.update(
-                TableName="table-a",
-                Key={"id": "n"},
-                UpdateExpression="ADD n :one",
-                ExpressionAttributeValues={":one": 1},
-            )
+        add_one(change(number, position=position), resource)
 
     assert resource.Table("table-a").get_item(Key={"id": "n"})["Item"]["n"] == 3
 

@@ -296,14 +296,6 @@ class Life:
                     entry.number = change.sequence_number
 
 
-def kept_life() -> Life:
-    """A table with so many changes that most are in segments alone, all of them marked."""
-    life = Life(random.Random(1), retention_ms=0)
-    life.fill(life.create("T"), 120)
-    life.mark()
-    return life
-
-
 def _again(outcome: Any) -> Any:
     if isinstance(outcome, Exception):
         raise outcome

@@ -9,17 +9,9 @@ from foldb.materializer.feed import CountChanges, FindNumber, ReadChanges
 from foldb.model.errors import InternalServerError
 from foldb.streams.feed import storing
 from tests.log.fake_disk import FakeDisk
-from tests.streams.feed.life import CHANGES, FOLDER, Life, kept_life, make_small
+from tests.streams.feed.life import CHANGES, FOLDER, Life
 
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_small(monkeypatch)
-
-
-@pytest.fixture
-def life() -> Life:
-    return kept_life()
+pytestmark = pytest.mark.usefixtures("small")
 
 
 def files(disk: FakeDisk) -> list[str]:

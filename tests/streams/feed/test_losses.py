@@ -10,17 +10,9 @@ import pytest
 from foldb.materializer.feed import Changes, FindNumber, ReadChanges
 from foldb.model.errors import InternalServerError
 from foldb.streams.feed import segments, storing
-from tests.streams.feed.life import CHANGES, Life, kept_life, make_small
+from tests.streams.feed.life import CHANGES, Life
 
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_small(monkeypatch)
-
-
-@pytest.fixture
-def life() -> Life:
-    return kept_life()
+pytestmark = pytest.mark.usefixtures("small")
 
 
 def is_change_segment(path: Path) -> bool:

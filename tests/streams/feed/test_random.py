@@ -5,18 +5,13 @@ import random
 
 import pytest
 
-from tests.streams.feed.life import Life, make_small
+from tests.streams.feed.life import Life
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
-pytestmark = [pytest.mark.soak] if SOAK else []
+pytestmark = [pytest.mark.usefixtures("small"), *([pytest.mark.soak] if SOAK else [])]
 
 SEEDS = 3000 if SOAK else 40
 STEPS = 60
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_small(monkeypatch)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
