@@ -10,9 +10,12 @@ tell goes through `deliver`.
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
 
 from ...model.errors import LogError
 from ..commands import Entry, Genesis, Record
@@ -143,7 +146,7 @@ class KafkaLog:
 
     def problems(self) -> list[str]:
         """What is wrong with the topic as it is now, and what should be known of it; it blocks."""
-        with closing(self.clients.admin()) as admin:
+        with _asking(self.clients) as admin:
             found = topic.find(admin, self.clients.address.topic)
         if found is None:
             return [f"the topic {self.clients.address.topic} is gone"]
@@ -187,10 +190,19 @@ def _clients(url: str, security: Security | None) -> Clients:
     return Clients(address, security)
 
 
+@contextmanager
+def _asking(clients: Clients) -> Iterator[KafkaAdminClient]:
+    with closing(clients.admin()) as admin:
+        try:
+            yield admin
+        except KafkaError as error:
+            raise clients.unreachable(error) from None
+
+
 def _fit_topic(clients: Clients, partitions: int | None, allow_unsafe: bool) -> topic.Topic:
     """The topic, if it can hold a log; made with so many partitions, unless that is None."""
     name = clients.address.topic
-    with closing(clients.admin()) as admin:
+    with _asking(clients) as admin:
         found = topic.find(admin, name)
         if found is None and partitions is not None:
             found = topic.create(admin, name, partitions)

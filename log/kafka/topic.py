@@ -6,7 +6,7 @@ A topic that forgets is no log. So what somebody set to make it forget is named 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
@@ -90,26 +90,47 @@ class Topic:
 
 
 def find(admin: KafkaAdminClient, name: str) -> Topic | None:
-    """The topic as it is, if there is one."""
-    [description] = admin.describe_topics([name])
-    if description["error_code"] or not description["partitions"]:
-        return None
-    resources = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)], config_filter="all")
-    configuration: Mapping[str, Any] = next(iter(next(iter(resources.values())).values()))
+    """The topic as it is, if there is one.
+
+    Raises:
+        LogError: There is one, and its settings are not told.
+    """
+    until = time.monotonic() + _KNOWN_S
+    while True:
+        [description] = admin.describe_topics([name])
+        if description["error_code"] or not description["partitions"]:
+            return None
+        settings = _settings(admin, name)
+        if _WHY.keys() <= settings.keys():
+            break
+        # Not every broker knows a new topic at once, and each question may go to another.
+        if time.monotonic() > until:
+            raise LogError(
+                f"Kafka has the topic {name}, and does not tell its settings: whom foldb connects as must be allowed "
+                "DescribeConfigs on it"
+            )
+        time.sleep(_AGAIN_S)
     return Topic(
         name,
         str(description["topic_id"]),
         len(description["partitions"]),
         min(len(partition["replica_nodes"]) for partition in description["partitions"]),
-        {setting: str(configuration[setting]["value"]) for setting in _WHY},
+        {setting: settings[setting] for setting in _WHY},
     )
+
+
+def _settings(admin: KafkaAdminClient, name: str) -> dict[str, str]:
+    """What the broker that is asked tells; nothing where it refuses, as the library (3.0.12) drops its error."""
+    told = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)], config_filter="all")
+    [settings] = [settings for topics in told.values() for settings in topics.values()]
+    return {setting: str(about["value"]) for setting, about in settings.items()}
 
 
 def create(admin: KafkaAdminClient, name: str, partitions: int) -> Topic:
     """Make the topic, with as many replicas as there are brokers and at most three; another may be quicker.
 
     Raises:
-        LogError: The brokers refused.
+        LogError: The brokers refused, or do not come to know it.
     """
     replicas = min(REPLICAS, len(admin.describe_cluster()["brokers"]))
     settings = {
@@ -124,7 +145,7 @@ def create(admin: KafkaAdminClient, name: str, partitions: int) -> Topic:
         pass
     except KafkaError as error:
         raise LogError(f"Kafka did not make the topic {name}: {error}") from None
-    admin.wait_for_topics([name])
+    admin.wait_for_topics([name], timeout_ms=round(_KNOWN_S * 1000))
     until = time.monotonic() + _KNOWN_S
     while (found := find(admin, name)) is None:  # not every broker knows it at once, and any may be asked
         if time.monotonic() > until:

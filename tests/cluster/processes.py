@@ -66,7 +66,7 @@ class Process:
                 self.url = match[1]
                 return
             time.sleep(0.02)  # a file tells nobody that it has grown
-        self._process.kill()
+        self.kill()
         raise AssertionError(f"foldb serve has not begun: {self._said.read_text()}")
 
 
@@ -85,10 +85,14 @@ class Nodes:
         self._folder = folder
         self._options = options
         self._processes = [self._start(number) for number in range(count)]
-        for number in range(count):
-            self._answers(number)
 
     def __enter__(self) -> Self:
+        try:
+            for number in range(len(self)):
+                self._answers(number)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(

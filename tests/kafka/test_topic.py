@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from foldb.log.kafka import Address, Clients, KafkaLog, Security
+from foldb.log.kafka import Address, Clients, KafkaLog, Security, topic
 from foldb.model.errors import CorruptionError, ForeignLogError, LogError
 from tests.contracts.log_contract import Loop, entry
 from tests.contracts.shared_log_contract import Ear
@@ -148,6 +148,56 @@ def test_of_several_nodes_that_find_the_topic_empty_one_begins_the_log(url: str)
     assert all(log.genesis(3).log_id == logs[0].log_id for log in logs)
     for log in logs:
         log.close()
+
+
+class Behind:
+    """Asks about settings somebody who does not know the topic, some times first: a broker's own answer to that."""
+
+    def __init__(self, admin: Any, times: int) -> None:
+        self._admin = admin
+        self._times = times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._admin, name)
+
+    def describe_configs(self, resources: list[Any], **options: Any) -> Any:
+        from kafka.admin import ConfigResource
+
+        self._times -= 1
+        if self._times >= 0:
+            resources = [ConfigResource(one.resource_type, f"{one.name}-of-nobody") for one in resources]
+        return self._admin.describe_configs(resources, **options)
+
+
+def test_a_topic_whose_settings_not_every_broker_knows_yet_is_asked_for_again(url: str, admin: Any) -> None:
+    found = topic.create(Behind(admin, 2), topic_of(url), 1)
+
+    assert [] == found.problems()
+
+
+def test_a_topic_whose_settings_nobody_tells_is_refused_with_what_helps(
+    url: str, admin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(admin, url, FIT)
+    monkeypatch.setattr(topic, "_KNOWN_S", 0)
+
+    with pytest.raises(LogError, match=f"{topic_of(url)}.*must be allowed DescribeConfigs"):
+        topic.find(Behind(admin, 1000), topic_of(url))
+
+
+def test_what_a_broker_refuses_at_the_start_is_told_in_one_sentence(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafka import KafkaAdminClient
+    from kafka.errors import NodeNotReadyError
+
+    def refuse(*_: Any) -> None:
+        raise NodeNotReadyError
+
+    monkeypatch.setattr(KafkaAdminClient, "describe_topics", refuse)
+
+    with pytest.raises(LogError, match=r"cannot reach Kafka at .*NodeNotReadyError"):
+        open_log(url, Loop())
 
 
 def test_a_log_that_is_not_there_is_not_begun_by_who_only_reads(url: str) -> None:
