@@ -49,11 +49,14 @@ def is_finished(subscription: Subscription) -> bool:
 
 async def _begins_after(node: Host, partition: FedPartition, table: int, after: int) -> bool:
     """Whether the feed keeps only what comes later than right behind a number; of a table that is gone, nothing."""
-    if table not in node.state.tables:
-        return False
+    return table in node.state.tables and await kept_after(partition, table) > after
+
+
+async def kept_after(partition: FedPartition, table: int) -> int:
+    """The number behind which the feed keeps all of a table's changes."""
     found = await fed(partition, FindNumber(table, 0))
     assert isinstance(found, Number), "a number was asked for"
-    return found.kept_after > after
+    return found.kept_after
 
 
 async def reach(

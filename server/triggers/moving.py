@@ -60,7 +60,7 @@ async def start_of(node: Host, subscription: Subscription, move: Move) -> dict[s
             return start  # its marks count items: it begins the snapshot anew
         after = stretch.after
         if stretch.kept:
-            after = max(after, min([await _kept_after(partition, table) for table in move.stays]))
+            after = max(after, min([await lags.kept_after(partition, table) for table in move.stays]))
         quiet_until = await _quiet_until(partition, move.stays, after)
         places = [after if quiet_until is None else quiet_until]
         if number in move.before:
@@ -77,7 +77,7 @@ async def _quiet_until(partition: FedPartition, tables: Collection[int], after: 
     ends = []
     for table in tables:
         count = await counted(partition, table, after)
-        if count.changes or await _kept_after(partition, table) > after:
+        if count.changes or await lags.kept_after(partition, table) > after:
             return None
         ends.append(count.end)
     return min(ends)
@@ -89,9 +89,3 @@ async def _before(partition: FedPartition, table: int, time_ms: int) -> int:
     assert isinstance(found, Number), "a number was asked for"
     # Of a table without changes the feed tells where it ends now.
     return found.after if (await counted(partition, table, 0)).changes else found.kept_after
-
-
-async def _kept_after(partition: FedPartition, table: int) -> int:
-    found = await fed(partition, FindNumber(table, 0))
-    assert isinstance(found, Number), "a number was asked for"
-    return found.kept_after

@@ -1,25 +1,32 @@
 """What was delivered is delivered again: by a subscription like the first, with a beginning, an end and `Replay`.
 
-The first goes on beside it, with its own checkpoint. A dry run reads and filters the same and calls nobody.
+The first goes on beside it, with its own checkpoint. A dry run reads and filters the same, loads the function, and
+calls nobody.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from ...materializer.feed import LONGEST_WAIT_MS
 from ...materializer.fold.outcomes import Change
+from ...model.errors import ValidationError
 from ...model.subscriptions import Subscription, check
+from ...streams.children.crew import LoadError
 from ...streams.formats.delivery import Delivery
 from ...streams.subscriptions.choosing import Chooser
 from ...streams.subscriptions.source import Source, Stretch, stretch_of
+from ...streams.subscriptions.terms import Terms
 from .asking import ends
 from .host import Host
-from .running import view_at
+from .running import sink_of, view_at
 
 _OWN: Final = ("Start", "End", "Replay", "DeadLetterTable", "MaximumLag", "DeclaredIn", "Filter")
+_MARK: Final = "~count"
 
 
 async def replay_of(
@@ -72,19 +79,26 @@ def _until_now(stretch: Stretch, end: int) -> Stretch:
 
 
 async def count(
-    node: Host, subscription: Subscription, name: str, settings: dict[str, Any]
+    node: Host, subscription: Subscription, name: str, settings: dict[str, Any], scratch: Path
 ) -> dict[str, Any]:
-    """What a replay would be, read to its end: changes, their keys, and the calls that their batches make at least."""
+    """What a replay would be, read to its end: changes, their keys, and calls.
+
+    Calls are those of a function, or requests, that take one change each. Where they take batches there are at least so
+    many: a batch that waited for long enough need not be full.
+
+    Raises:
+        ValidationError: The function cannot be loaded.
+    """
     subscription = replace(subscription, settings=check(name, settings), marks={})
-    passes = Chooser(subscription.settings).chooses
+    is_single = await _is_single(node, scratch, name, subscription.settings)
+    passes, terms = Chooser(subscription.settings).chooses, Terms.of(subscription.settings)
     keys: set[tuple[int, bytes, bytes]] = set()
-    changes = 0
+    lanes = Counter[tuple[int, int]]()
 
     def take(source: Source, page: Sequence[Change]) -> None:
-        nonlocal changes
         for change in page:
             if passes(Delivery(change, source.partition, view_at(node, change.table, change.stream))):
-                changes += 1
+                lanes[source.partition, terms.lane_of(change.pk)] += 1
                 keys.add((change.table, change.pk, change.sk))
 
     def exists(table: int) -> bool:
@@ -112,5 +126,21 @@ async def count(
         for table in subscription.table_ids
     ]
     await asyncio.gather(*(source.run() for source in sources))
-    batch: int = subscription.settings["BatchSize"]
-    return {"Changes": changes, "Keys": len(keys), "Calls": -(-changes // batch)}
+    batch = 1 if is_single else terms.batch
+    calls = sum(-(-changes // batch) for changes in lanes.values())
+    return {"Changes": lanes.total(), "Keys": len(keys), "Calls": calls}
+
+
+async def _is_single(node: Host, scratch: Path, name: str, settings: Mapping[str, Any]) -> bool:
+    """Whether each change is a call of its own: of a function only its code says that."""
+    kind = settings["Sink"]["Kind"]
+    if not node.settings.runs_triggers or kind not in ("python", "webhook"):
+        return False
+    sink = sink_of(node, scratch, name, settings, f"{name}{_MARK}")
+    try:
+        await sink.start()
+        return bool(getattr(sink, "is_single", False))
+    except LoadError as error:
+        raise ValidationError(str(error)) from None
+    finally:
+        await sink.close()

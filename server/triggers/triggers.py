@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import re
-import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +29,7 @@ from ...model.errors import (
 from ...model.subscriptions import Subscription, check, check_asked
 from ...model.subscriptions.settings import invalid
 from ...streams.children.folder import Folder
+from ...streams.scratch import scratch
 from ...streams.sinks.settings import shown
 from ...streams.subscriptions.terms import MOST_DEPTH
 from . import lags, replays
@@ -81,14 +81,15 @@ class Triggers:
         self._retries: dict[str, Redelivery] = {}
         self._throttle = Throttle(node, self.running)
         self._is_serving = False
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch: tuple[Path, Callable[[], None]] | None = None
 
     @property
     def scratch(self) -> Path:
         """A folder for what need not stay; it goes with the node."""
         if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="foldb-triggers-")
-        return Path(self._scratch.name)
+            self._scratch = scratch()
+        folder, _ = self._scratch
+        return folder
 
     # Running
 
@@ -115,8 +116,9 @@ class Triggers:
         while under_way := [*self._ending, *filter(None, (self._looking,))]:
             await asyncio.wait(under_way)
         if self._scratch is not None:
-            self._scratch.cleanup()
+            _, remove = self._scratch
             self._scratch = None
+            remove()
 
     def look(self) -> None:
         """The catalog has changed, or who leads what: run what is to run here, and nothing else."""
@@ -458,7 +460,7 @@ class Triggers:
     ) -> dict[str, Any]:
         name, settings = await replays.replay_of(self._node, subscription, begin, end, key)
         if dry_run:
-            return await replays.count(self._node, subscription, name, settings)
+            return await replays.count(self._node, subscription, name, settings, self.scratch)
         await self._create(name, settings, context)
         return {"Name": name}
 

@@ -63,6 +63,7 @@ class Work:
 class _Code:
     texts: Texts
     version: str
+    is_single: bool
 
 
 class Crew:
@@ -87,6 +88,11 @@ class Crew:
     def version(self) -> str:
         """Of the code that is called."""
         return "" if self._code is None else self._code.version
+
+    @property
+    def is_single(self) -> bool:
+        """Whether what is called gets one change at a time; known once it has started."""
+        return self._code is not None and self._code.is_single
 
     async def start(self) -> None:
         """Have a first child load the code.
@@ -188,7 +194,7 @@ class Crew:
         if "error" in answer:
             await child.kill()
             raise LoadError(f"{self._work.name} cannot be loaded: {answer['error']}", answer["traceback"])
-        return child, _Code(texts, answer["version"])
+        return child, _Code(texts, answer["version"], answer["single"])
 
     def _question(self, texts: Texts) -> dict[str, Any]:
         return {

@@ -25,10 +25,10 @@ from ...log.local.disk import SystemDisk
 from ...materializer.feed import Changes, OnFed, ReadChanges
 from ...materializer.fold.outcomes import Change
 from ...model.errors import FoldbError, InternalServerError
+from ..scratch import scratch
 from .channel import fill
 from .encoding import Owner
 from .historian import Job, Readable, Task, Told, make
-from .scratch import scratch
 from .segments import Blocks, Segments
 from .work import Deliver, Work
 

@@ -14,9 +14,9 @@ from typing import Final
 
 from ...log.local.disk import Disk, SystemDisk
 from ...materializer.fold.state import PartitionState
+from ..scratch import scratch
 from .encoding import DamagedError, Owner
 from .mark import Mark, read_mark, remove_mark, write_mark
-from .scratch import scratch
 from .segments import SEGMENT_BYTES, Blocks, Extent, Segments, remove_others
 
 FOLDER: Final = "changes"

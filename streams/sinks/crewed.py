@@ -22,6 +22,11 @@ class CrewSink:
         return self._crew.version
 
     @property
+    def is_single(self) -> bool:
+        """Whether each change is a call of its own; known once it has started."""
+        return self._crew.is_single
+
+    @property
     def problem(self) -> str | None:
         """Why the newest code is not used."""
         return self._crew.problem

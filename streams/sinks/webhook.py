@@ -93,6 +93,11 @@ class Webhook:
         self._resolve = resolve
         self._tls = tls
 
+    @property
+    def is_single(self) -> bool:
+        """Whether each change is a request of its own."""
+        return self._settings.mode != "batch"
+
     async def start(self) -> None:
         """Read this machine's certificates, which takes long; a host that is down now may be up when it is called."""
         if self._settings.target.is_tls and self._tls is None:

@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
-from zlib import crc32
 
 from ...materializer.feed import LONGEST_WAIT_MS, Reader
 from ...materializer.fold.outcomes import Change
@@ -321,10 +320,8 @@ class Dispatcher:
 
     def _queue(self, delivery: Delivery) -> None:
         """Put a change into its lane: that of its partition key."""
-        change, lanes = delivery.change, self._terms.lanes
-        number = self._first_lane[delivery.partition]
-        if lanes > 1:
-            number += crc32(change.pk) % lanes
+        change = delivery.change
+        number = self._first_lane[delivery.partition] + self._terms.lane_of(change.pk)
         self._lanes[number].queue.append(delivery)
         self._woken.add(number)
         self._ahead += 1

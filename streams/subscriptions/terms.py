@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
+from zlib import crc32
 
 from ...model.subscriptions import milliseconds
 
@@ -75,6 +76,10 @@ class Terms:
     def ahead(self) -> int:
         """How many changes may wait for their calls before no more are read."""
         return max(_LEAST_AHEAD, 2 * self.batch * self.lanes)
+
+    def lane_of(self, pk: bytes) -> int:
+        """Which of its partition's lanes a change of that partition key goes through."""
+        return crc32(pk) % self.lanes if self.lanes > 1 else 0
 
     def pause(self, tries: int, dice: float) -> float:
         """How long to wait after the `tries`th failure; `dice` is from 0 to 1 and keeps many from coming at once.

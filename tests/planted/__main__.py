@@ -16,6 +16,9 @@ from .workshop import ROOT, Workshop
 
 def main(words: list[str]) -> int:
     """Say of each bug what became of it, and how many were caught."""
+    if {"-h", "--help"} & set(words):
+        say(str(__doc__))
+        return 0
     wanted = [
         bug for bug in BUGS if not words or any(word in place for word in words for place in places(bug))
     ]

@@ -62,8 +62,8 @@ class Session:
     def _load(self, head: Head) -> Head:
         modules = self._importing(head["texts"])
         kind = __import__(_KINDS[head["kind"]], globals(), level=1)
-        self._call = kind.load(modules, head, self.say)
-        return {"version": modules.version()}
+        self._call, is_single = kind.load(modules, head, self.say)
+        return {"version": modules.version(), "single": is_single}
 
     def _declared(self, head: Head) -> Head:
         """What a module declares; one child may be asked for several."""

@@ -18,8 +18,10 @@ from .ending import running
 from .modules import Modules
 
 
-def load(_modules: Modules, head: Head, say: Callable[[Head], None]) -> Callable[[Head, bytes], Head]:
-    """Get ready to run `argv`."""
+def load(
+    _modules: Modules, head: Head, say: Callable[[Head], None]
+) -> tuple[Callable[[Head, bytes], Head], bool]:
+    """Get ready to run `argv`; what calls it, and that it gets batches."""
     argv: list[str] = head["argv"]
 
     def call(_head: Head, body: bytes) -> Head:
@@ -29,7 +31,7 @@ def load(_modules: Modules, head: Head, say: Callable[[Head], None]) -> Callable
         how = f"exit status {status}" if status > 0 else f"killed by {signal.Signals(-status).name}"
         return {"error": f"{head['name']}: {how}", "traceback": None, "tail": True}
 
-    return call
+    return call, False
 
 
 def run(argv: list[str], lines: bytes, say: Callable[[Head], None]) -> int:

@@ -26,23 +26,31 @@ if TYPE_CHECKING:
 _BATCHES: Final = (list, tuple, Sequence, MutableSequence, Iterable, Collection)
 
 
-def load(modules: Modules, head: Head, _say: Callable[[Head], None]) -> Callable[[Head, bytes], Head]:
-    """Import the function that `module:name` names."""
+def load(
+    modules: Modules, head: Head, _say: Callable[[Head], None]
+) -> tuple[Callable[[Head, bytes], Head], bool]:
+    """Import the function that `module:name` names; what calls it, and whether it gets one change at a time."""
     function = modules.find(head["name"])
     if not callable(function):
         raise TypeError(f"{head['name']} is no function")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"{head['name']} has a yield in it, so calling it runs none of its lines")
-    return Function(function, head["subscription"]).call
+    loaded = Function(function, head["subscription"])
+    return loaded.call, loaded.is_single
 
 
 class Function:
-    """A user's function, and the loop that it runs on if it is async."""
+    """A user's function, and the loop that it runs on if it is async.
+
+    Attributes:
+        is_single: Whether it gets one change at a time.
+    """
 
     def __init__(self, function: Callable[..., Any], subscription: str) -> None:
         self._function = function
         self._subscription = subscription
         self._gather = gatherer(function)
+        self.is_single = self._gather is None
         self._takes_window = takes_window(function)
         self._runner: asyncio.Runner | None = None
 

@@ -41,8 +41,10 @@ class LambdaContext:
         return max(0, int((self.ends - time.monotonic()) * 1000))
 
 
-def load(modules: Modules, head: Head, _say: Callable[[Head], None]) -> Callable[[Head, bytes], Head]:
-    """Import the handler that `module:function` names."""
+def load(
+    modules: Modules, head: Head, _say: Callable[[Head], None]
+) -> tuple[Callable[[Head, bytes], Head], bool]:
+    """Import the handler that `module:function` names; what calls it, and that it gets batches."""
     handler = modules.find(head["function"])
     if not callable(handler):
         raise TypeError(f"{head['name']} is no function")
@@ -53,7 +55,7 @@ def load(modules: Modules, head: Head, _say: Callable[[Head], None]) -> Callable
             answer = handler(event, _context(head["timeout_s"]))
         return {"answer": _marshalled(answer)}
 
-    return call
+    return call, False
 
 
 def _context(timeout_s: float) -> LambdaContext:

@@ -14,6 +14,7 @@ import pytest
 import foldb
 from tests.claims import refused
 from tests.raw import send
+from tests.served import foldb as run_foldb
 from tests.spec.feed.database import Database, connected, until_gone
 from tests.subscribed import until
 
@@ -169,7 +170,7 @@ def test_a_replay_says_first_how_many_calls_it_makes_and_marks_them(database: Da
     changes = database.changes(table, 10)
     dry = database.operate("ReplaySubscription", Name=name, From={"At": "HORIZON"}, DryRun=True)
     assert (10, 5) == (dry["Changes"], dry["Keys"])
-    assert 3 == dry["Calls"]
+    assert 10 == dry["Calls"], "the function takes one change at a time"
     assert 10 == len(function.notes()), "a dry run calls nobody"
 
     first = {"At": "NUMBERS", "Numbers": {"0": changes[3]["number"]}}
@@ -193,6 +194,43 @@ def test_a_replay_says_first_how_many_calls_it_makes_and_marks_them(database: Da
     assert not [each for each in tables if ".replay-" in each], "no letter, no table of letters"
 
 
+@pytest.mark.spec("T9")
+def test_a_replay_to_several_workers_has_a_call_for_each_of_them_at_least(
+    database: Database, table: Any
+) -> None:
+    function = database.function(
+        "import os\n"
+        "def handle(changes: list[Change]):\n"
+        "    note(os.environ['AWS_SDK_UA_APP_ID'].rpartition('.')[2])\n"
+    )
+    name = database.subscribe(table, function.sink, BatchSize=100, ParallelizationFactor=4)
+    for n in range(20):
+        table.put_item(Item={"pk": f"{n}"})
+    database.settle()
+    told = database.operate("ReplaySubscription", Name=name, From={"At": "HORIZON"}, DryRun=True)
+
+    workers = {worker for [worker] in function.notes()}
+    assert len(workers) > 1
+    assert len(workers) == told["Calls"]
+
+
+@pytest.mark.spec("T9")
+def test_a_replay_to_a_function_that_cannot_be_loaded_says_so_before_it_begins(
+    open_database: Callable[..., Any],
+) -> None:
+    with open_database() as database:
+        table, function = database.table(), database.function(KEYS)
+        name = database.subscribe(table, function.sink)
+        table.put_item(Item={"pk": "a"})
+        database.settle()
+        function.write("import no_such_module")
+        refusal = run_foldb("--db", database.url, "trigger", "replay", name, "--from", "horizon", "--yes")
+
+        assert 7 == refusal.returncode, refusal.stderr
+        assert "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'" in refusal.stderr
+        assert [name] == [each["Name"] for each in database.operate("ListSubscriptions")["Subscriptions"]]
+
+
 @pytest.mark.spec("F25", "T9")
 def test_a_replay_says_so_on_the_command_line(database: Database, table: Any) -> None:
     function = database.function(KEYS)
@@ -202,7 +240,7 @@ def test_a_replay_says_so_on_the_command_line(database: Database, table: Any) ->
     database.settle()
     said = database.cli("trigger", "replay", name, "--from", "horizon", "--dry-run", "-o", "jsonl")
 
-    assert {"trigger": name, "calls": 1, "changes": 4, "keys": 4} == json.loads(said)
+    assert {"trigger": name, "calls": 4, "changes": 4, "keys": 4} == json.loads(said)
     assert 4 == len(function.notes())
 
 

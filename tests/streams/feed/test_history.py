@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,6 @@ from foldb.server.app import Serving
 from foldb.server.settings import Settings
 from foldb.streams.feed.historian import Task
 from foldb.streams.feed.history import AT_A_TIME, Histories, History, Tell, in_process, in_thread
-from foldb.streams.feed.scratch import scratch
 from foldb.streams.feed.work import AtOnce
 from tests.raw import ask
 from tests.streams.feed.life import Held
@@ -91,34 +89,6 @@ def test_changes_and_items_of_the_past_are_read_from_the_log(place: str, tmp_pat
     asyncio.run(live())
     if folder is not None:
         assert [] == list((folder / "changes" / "past").iterdir())
-
-
-def test_what_a_killed_process_has_left_is_removed_and_what_is_used_is_not(tmp_path: Path) -> None:
-    used, left = tmp_path / "foldb-changes-used", tmp_path / "foldb-changes-left"
-    for folder in (used, left):
-        folder.mkdir()
-        (folder / "1-0.avro").write_bytes(b"x")
-    unlock = SystemDisk().lock(used / "lock", b"")
-    for folder in (used, left):
-        os.utime(folder, (0, 0))
-
-    new, remove = scratch(tmp_path)
-
-    assert {used, new} == set(tmp_path.iterdir())
-    remove()
-    unlock()
-    assert [used] == list(tmp_path.iterdir())
-
-
-def test_what_others_have_left_is_looked_for_once(tmp_path: Path) -> None:
-    scratch(tmp_path)[1]()
-    left = tmp_path / "foldb-changes-left"
-    left.mkdir()
-    os.utime(left, (0, 0))
-
-    scratch(tmp_path)[1]()
-
-    assert [left] == list(tmp_path.iterdir())
 
 
 def answer_of(history: History) -> Any:

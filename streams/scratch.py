@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from ...log.local.disk import SystemDisk
+from ..log.local.disk import SystemDisk
 
-_PREFIX: Final = "foldb-changes-"
+_PREFIX: Final = "foldb-scratch-"
 _LOCK: Final = "lock"
 
 # Between a folder and its lock a process may take a breath.
