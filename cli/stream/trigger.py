@@ -1,7 +1,8 @@
 """`foldb trigger`: what is called when items change, how far each is, and what would be called."""
 
+import time
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -21,6 +22,9 @@ app = typer.Typer(
 )
 
 Row = dict[str, Any]
+
+_BEGUN_S: Final = 3.0
+_LOOK_S: Final = 0.02
 
 
 @app.command()
@@ -111,7 +115,14 @@ def add(
         "Start": read_start(begin or "end", now),
     } | settings
     session.client.admin("CreateSubscription", request)
-    _tell(session, name)
+    begun = _begun(session, name)
+    session.output.row(_summary(begun))
+    if begun["LastError"] is not None and not _is_started(begun):
+        raise CommandError(
+            f"{name} is there, and calls nobody yet: {begun['LastError']}. It is tried again; "
+            f"`foldb trigger show {name}` tells how it is.",
+            ExitCode.PARTLY,
+        )
 
 
 def _replace(session: Session, name: str, settings: Row, begin: str | None) -> None:
@@ -240,6 +251,22 @@ def _names(session: Session) -> list[str]:
 def _described(session: Session, name: str) -> Row:
     described: Row = session.client.admin("DescribeSubscription", {"Name": name})
     return described
+
+
+def _begun(session: Session, name: str) -> Row:
+    """A trigger once what it calls is loaded, or could not be: a slip in a function's name is told where it is made."""
+    until = time.monotonic() + _BEGUN_S
+    while True:
+        described = _described(session, name)
+        here, error = described["RunsHere"], described["LastError"]
+        if not here or _is_started(described) or error is not None or time.monotonic() > until:
+            return described
+        time.sleep(_LOOK_S)
+
+
+def _is_started(described: Row) -> bool:
+    """Whether what it calls is loaded, on the node that was asked."""
+    return bool(described.get("Figures", {}).get("IsStarted"))
 
 
 def _tell(session: Session, name: str) -> None:

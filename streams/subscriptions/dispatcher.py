@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from ...materializer.feed import LONGEST_WAIT_MS, Reader
 from ...materializer.fold.outcomes import Change
-from ...model.errors import RequestError
+from ...model.errors import FoldbError, RequestError
 from ...model.subscriptions import Subscription
 from ..formats.delivery import Delivery, TableView
 from ..sinks.sink import Sink
@@ -259,7 +259,8 @@ class Dispatcher:
                 self._around.open.update(await self._world.letters.keys())
                 break
             except Exception as error:  # whatever a sink needs may be there in a moment
-                trouble = f"it cannot start: {type(error).__name__}: {error}"
+                ours = isinstance(error, FoldbError)  # and a sentence
+                trouble = str(error) if ours else f"it cannot start: {type(error).__name__}: {error}"
                 self._trouble(trouble)
                 if trouble != told:
                     logger.warning("subscription %s: %s", self.subscription.name, trouble)

@@ -33,6 +33,16 @@ def test_a_command_is_called_with_the_changes_on_its_stdin(shop: Shop) -> None:
     assert ("INSERT", {"id": {"S": "a"}}) == (change["op"], change["keys"])
 
 
+def test_a_function_that_is_not_there_is_told_where_it_is_named(shop: Shop) -> None:
+    added = shop.run("trigger", "add", "receipts", "--table", "Orders", "--python", "receipts.py:sent")
+
+    assert 10 == added.exit_code
+    assert "receipts is there, and calls nobody yet: receipts:sent cannot be loaded" in added.stderr
+    assert "`foldb trigger show receipts` tells how it is." in added.stderr
+    row = json.loads(added.stdout)
+    assert ("receipts", "ACTIVE") == (row["trigger"], row["status"])
+
+
 def test_only_chosen_changes_are_delivered_in_batches(shop: Shop) -> None:
     shop.run(
         "trigger", "add", "receipts", *SEND, "--on", "MODIFY", "--when", "NEW.n > 1 AND OLD.n <= 1",
