@@ -49,8 +49,8 @@ class _Append:
     head: bytes
     body: bytes
     done: Done
+    sent: float
     producer: KafkaProducer = None
-    sent: float = 0.0
     failures: int = 0
     passed: bool = False  # its owner went on, and it is not sent again
 
@@ -92,7 +92,9 @@ class Appends:
 
     def append(self, partition: int, entry: Entry, done: Done) -> None:
         """Send the entry; on the owner's loop."""
-        append = _Append(partition, entry.origin, head_of(entry), encode_entry(entry), done)
+        # When it was sent is known before it is pending: or whoever looks in between finds it long overdue.
+        head, body, now = head_of(entry), encode_entry(entry), time.monotonic()
+        append = _Append(partition, entry.origin, head, body, done, now)
         if self._closed:
             self._deliver(lambda: done(LogError("the log is closed")))
             return
@@ -158,11 +160,15 @@ class Appends:
         """In a thread: leave a producer that does not come to an end."""
         while not self._over.wait(WATCH_SECONDS):
             try:
-                late = time.monotonic() - self._patience
-                if any(append.sent < late for append in list(self._pending)):
+                if self._is_late():
                     self._renew()
             except Exception as error:  # whatever it is, the next look may find it gone
                 logger.warning("%s: no producer: %s", self._topic, error)
+
+    def _is_late(self) -> bool:
+        """Whether something was sent so long ago that it should be acknowledged."""
+        late = time.monotonic() - self._patience
+        return any(append.sent < late for append in list(self._pending))
 
     def _renew(self) -> None:
         """Send what is under way by another producer, in whatever state this one is."""

@@ -139,6 +139,7 @@ def test_a_condition_and_its_error_cross_between_nodes(nodes: Nodes) -> None:
 
 
 def test_each_node_says_who_serves_what(nodes: Nodes) -> None:
+    nodes.settle()
     for url in nodes.urls:
         status = foldb("--db", url, "cluster", "status")
         assert 0 == status.returncode, status.stderr

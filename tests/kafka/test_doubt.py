@@ -3,12 +3,16 @@
 import asyncio
 import os
 import random
+import threading
 import uuid
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from foldb.log.kafka import KafkaLog, appends, client
+from foldb.log.kafka.appends import Appends
+from foldb.log.log import Appended
 from tests.contracts.log_contract import Loop, entry
 from tests.kafka.counting import Node, Told, check, copies, count
 from tests.kafka.proxy import led_through, sometimes
@@ -85,3 +89,31 @@ def test_an_append_that_the_client_gives_up_is_repeated_until_it_is_in_the_log(
     assert len(records) > 4
     standing = {record.offset: record.entry.number for record in records}
     assert [0, 1, 2, 3] == [standing[each.offset] for each in told]
+
+
+def test_an_append_that_is_not_sent_yet_is_not_late(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks for late ones sees it as soon as it is to be sent."""
+    looked, is_late, send = threading.Event(), Appends._is_late, Appends._send
+
+    def look(log: Appends) -> bool:
+        late = is_late(log)
+        looked.set()
+        return late
+
+    def send_slowly(log: Appends, append: Any) -> None:
+        for _ in range(2):  # the first look may have begun before
+            looked.clear()
+            assert looked.wait(20)
+        send(log, append)
+
+    monkeypatch.setattr(Appends, "_is_late", look)
+    monkeypatch.setattr(Appends, "_send", send_slowly)
+    monkeypatch.setattr(appends, "WATCH_SECONDS", 0.001)
+    loop, told = Loop(), list[Any]()
+    with closing(
+        KafkaLog(anywhere(kafka), deliver=loop.deliver, random_bytes=os.urandom, repeat=False)
+    ) as log:
+        log.append(0, entry(0), told.append)
+        loop.turn(until=lambda: bool(told))
+
+    assert [Appended] == [type(each) for each in told]
