@@ -17,6 +17,7 @@ from tests.served import foldb
 from tests.tables import table_request
 
 KEYS = 40
+LEAVES_S = 30.0
 SIGNS = {"region_name": "us-east-1", "aws_access_key_id": "key", "aws_secret_access_key": "secret"}
 
 
@@ -197,7 +198,7 @@ def test_a_node_leaves_and_comes_back_and_no_sdk_notices(nodes: Nodes) -> None:
             thread.join(30)
 
     assert [] == errors
-    assert seconds < 10
+    assert seconds < LEAVES_S, "it hands over what it has, and waits for nobody else"
 
 
 def wait_for(holds: Callable[[], bool]) -> None:
