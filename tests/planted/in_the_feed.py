@@ -111,8 +111,8 @@ BUGS = [
         "the changes of a key go to several lanes",
         """
 @ streams/subscriptions/dispatcher.py
--            number += crc32(change.pk) % lanes
-+            number += (change.sequence_number >> 8) * 7919 % 8191 % lanes
+-        number = self._first_lane[delivery.partition] + self._terms.lane_of(change.pk)
++        number = self._first_lane[delivery.partition] + (change.sequence_number >> 8) * 7919 % 8191 % self._terms.lanes
 """,
         DISPATCHER,
     ),
