@@ -17,7 +17,7 @@ from tests.served import foldb
 from tests.tables import table_request
 
 KEYS = 40
-LEAVES_S = 30.0
+LEAVES_S = 10.0
 SIGNS = {"region_name": "us-east-1", "aws_access_key_id": "key", "aws_secret_access_key": "secret"}
 
 
