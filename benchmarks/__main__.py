@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from . import cluster, cpu, feed, flat, kafka, memory, paging, rates, refold, start
+from . import cluster, cpu, feed, flat, kafka, memory, paging, rates, refold, scans, start
 from .load import require_wrk
 from .options import QUICK, Options
 
@@ -27,12 +27,13 @@ PARTS: dict[str, Callable[[Options], None]] = {
     "start": start.measure,
     "flat": flat.measure,
     "paging": paging.measure,
+    "scans": scans.measure,
     "cpu": cpu.measure,
     "feed": feed.measure,
     "kafka": kafka.measure,
     "cluster": cluster.measure,
 }
-_WITH_WRK = ("rates", "batches", "flat", "feed", "cluster")
+_WITH_WRK = ("rates", "batches", "flat", "scans", "feed", "cluster")
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ The broker, all nodes and the clients share this machine's processors: so what i
 what a partition that lives on another node costs. Of N nodes a request meets the right one every Nth time.
 """
 
-import statistics
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -69,10 +68,7 @@ def _nodes(count: int, log: str | None, port: int) -> Iterator[list[str]]:
 
 
 def _median(urls: list[str], operation: str, options: Options, connections: int) -> load.Rate:
-    rates = [_together(urls, operation, options, connections) for _ in range(options.rounds)]
-    return load.Rate(
-        statistics.median(rate.requests for rate in rates), statistics.median(rate.p99 for rate in rates)
-    )
+    return load.median([_together(urls, operation, options, connections) for _ in range(options.rounds)])
 
 
 def _together(urls: list[str], operation: str, options: Options, connections: int) -> load.Rate:
@@ -86,4 +82,6 @@ def _together(urls: list[str], operation: str, options: Options, connections: in
 
     with ThreadPoolExecutor(len(asked)) as threads:
         rates = list(threads.map(one, asked))
-    return load.Rate(sum(rate.requests for rate in rates), max(rate.p99 for rate in rates))
+    return load.Rate(
+        sum(rate.requests for rate in rates), max(rate.p50 for rate in rates), max(rate.p99 for rate in rates)
+    )

@@ -1,12 +1,12 @@
 -- One kind of request against the table `orders` (pk S, sk S), for wrk:
---   wrk -t1 -c32 -d5s -s load.lua URL -- put|fresh|get|update|query|write25|get25 [partition keys]
+--   wrk -t1 -c32 -d5s -s load.lua URL -- put|fresh|get|update|query|write25|get25|scan|filter [partition keys]
 -- A fresh put changes the item each time, the other one leaves it as it is.
--- Prints one line for the program that ran it: RESULT requests a second, p99 in us, answers that were not 200.
+-- Prints one line for the program that ran it: RESULT requests a second, p50 and p99 in us, answers that were not 200.
 local operation, keys = "put", 5000
 failed = 0
 local targets = {
   put = "PutItem", fresh = "PutItem", get = "GetItem", update = "UpdateItem", query = "Query",
-  write25 = "BatchWriteItem", get25 = "BatchGetItem",
+  write25 = "BatchWriteItem", get25 = "BatchGetItem", scan = "Scan", filter = "Scan",
 }
 local rest = '"total":{"N":"123.45"},"status":{"S":"SHIPPED"},"qty":{"N":"3"},"note":{"S":"' ..
   string.rep("x", 100) .. '"}'
@@ -35,6 +35,11 @@ local function batch(before, after)
   return table.concat(parts, ",")
 end
 
+-- The first page of one of sixteen segments.
+local function segment()
+  return '"TotalSegments":16,"Segment":' .. math.random(0, 15)
+end
+
 local bodies = {
   put = function(one) return '{"TableName":"orders","Item":{' .. one .. "," .. rest .. "}}" end,
   fresh = function(one)
@@ -55,6 +60,11 @@ local bodies = {
   end,
   write25 = function()
     return '{"RequestItems":{"orders":[' .. batch('{"PutRequest":{"Item":{', "," .. rest .. "}}}") .. "]}}"
+  end,
+  scan = function() return '{"TableName":"orders",' .. segment() .. "}" end,
+  filter = function()
+    return '{"TableName":"orders","FilterExpression":"sk < :s","ExpressionAttributeValues":{":s":{"S":"order"}},' ..
+      segment() .. "}"
   end,
   get25 = function()
     return '{"RequestItems":{"orders":{"Keys":[' .. batch("{", "}") .. "]}}}"
@@ -80,6 +90,6 @@ function done(summary, latency)
   for _, thread in ipairs(threads) do refused = refused + thread:get("failed") end
   local errors = summary.errors
   refused = refused + errors.connect + errors.read + errors.write + errors.timeout
-  io.write(string.format("RESULT %.1f %.0f %d\n",
-    summary.requests / (summary.duration / 1e6), latency:percentile(99), refused))
+  io.write(string.format("RESULT %.1f %.0f %.0f %d\n",
+    summary.requests / (summary.duration / 1e6), latency:percentile(50), latency:percentile(99), refused))
 end

@@ -1,8 +1,10 @@
 """Load on a server: wrk, its script, and what it found."""
 
 import shutil
+import statistics
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 _SCRIPT = Path(__file__).with_name("load.lua")
@@ -10,10 +12,16 @@ _SCRIPT = Path(__file__).with_name("load.lua")
 
 @dataclass(frozen=True)
 class Rate:
-    """Requests a second, and the latency in milliseconds that one of a hundred exceeds."""
+    """Requests a second, and the median and the 99th percentile of their latency in milliseconds."""
 
     requests: float
+    p50: float
     p99: float
+
+
+def median(rates: Sequence[Rate]) -> Rate:
+    """Return the median of each figure."""
+    return Rate(*(statistics.median(figures) for figures in zip(*map(astuple, rates), strict=True)))
 
 
 def require_wrk() -> None:
@@ -34,7 +42,7 @@ def rate(url: str, operation: str, *, keys: int, seconds: int, connections: int)
         check=True,
     )
     found = next(line.split()[1:] for line in run.stdout.splitlines() if line.startswith("RESULT"))
-    requests, p99, refused = map(float, found)
+    requests, p50, p99, refused = map(float, found)
     if refused:
         raise SystemExit(f"{operation} at {url}: {refused:.0f} answers were not 200")
-    return Rate(requests, p99 / 1000)
+    return Rate(requests, p50 / 1000, p99 / 1000)

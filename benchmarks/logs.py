@@ -22,8 +22,8 @@ from .requests import TABLE, Client, item
 # Of one entry: about what 128 connections and more make.
 _ENTRY_COMMANDS = 128
 _UNDER_WAY = 64
-_FIRST_TABLE = 1
-_CONTEXT = Context("0" * 52, None, "fake")
+FIRST_TABLE = 1
+CONTEXT = Context("0" * 52, None, "fake")
 
 
 def write(folder: Path, commands: Iterable[Command], port: int) -> None:
@@ -57,7 +57,7 @@ def puts(keys: Iterable[tuple[str, str]]) -> Iterator[Put]:
     for pk, sk in keys:
         value = item(pk, sk)
         size = check_item(value, MODERN)
-        yield Put(_FIRST_TABLE, pk.encode(), sk.encode(), dump(value), size, _CONTEXT)
+        yield Put(FIRST_TABLE, pk.encode(), sk.encode(), dump(value), size, CONTEXT)
 
 
 def updates(keys: Iterable[tuple[str, str]]) -> Iterator[Update]:
@@ -69,7 +69,7 @@ def updates(keys: Iterable[tuple[str, str]]) -> Iterator[Update]:
         values={":z": {"N": "0"}, ":o": {"N": "1"}, ":s": {"S": "PAID"}},
     )
     for pk, sk in keys:
-        yield Update(_FIRST_TABLE, pk.encode(), sk.encode(), _CONTEXT, expression)
+        yield Update(FIRST_TABLE, pk.encode(), sk.encode(), CONTEXT, expression)
 
 
 def _groups(commands: Iterable[Command]) -> Iterator[list[Command]]:

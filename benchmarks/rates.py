@@ -5,7 +5,6 @@ compared: on a machine that others use too, ratios of one run hold where rates o
 write when it is on the disk; dynoxide in memory never writes one.
 """
 
-import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -99,12 +98,7 @@ def _medians(
                 server.url, operation, keys=options.keys, seconds=options.seconds, connections=connections
             )
             found[name].append(rate)
-    return {
-        name: load.Rate(
-            statistics.median(rate.requests for rate in rates), statistics.median(rate.p99 for rate in rates)
-        )
-        for name, rates in found.items()
-    }
+    return {name: load.median(rates) for name, rates in found.items()}
 
 
 def _rows(operation: str, rates: dict[str, load.Rate], connections: int) -> Iterator[list[str]]:

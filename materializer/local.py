@@ -11,20 +11,28 @@ from ..log.commands import Command, Cut, Position
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
 from .feed import FeedRequest, OnFed, Reader, no_feed
 from .figures import figures
-from .fold import reads
+from .fold.reads import PORTION_BYTES, PageReader
 from .fold.state import Table
 from .fold.storage import Stored
+from .long_reads import LongReads
 from .partition import Found, Key, Page, Place, QueryRequest, ScanRequest
 from .worker import Done, Worker
 
 
 class LocalPartition:
-    """A `Partition` over a worker, and over who keeps its feed, if anybody does."""
+    """A `Partition` over a worker.
 
-    def __init__(self, worker: Worker, read_feed: Reader = no_feed) -> None:
+    Args:
+        worker: Folds the partition.
+        read_feed: Reads the partition's feed.
+        long_reads: Reads pages that are longer than one portion.
+    """
+
+    def __init__(self, worker: Worker, read_feed: Reader = no_feed, *, long_reads: LongReads) -> None:
         self._worker = worker
         self._state = worker.state
         self._read_feed = read_feed
+        self._long_reads = long_reads
         self.submit: Callable[[Command, int, Done], None] = worker.submit
 
     @property
@@ -72,21 +80,38 @@ class LocalPartition:
 
     def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
         """Read a page of one item collection."""
-        page: Page | RequestError
-        try:
-            page = reads.query_page(self._table(request.table), request, self._state.limits.page_bytes)
-        except RequestError as error:
-            page = error
-        done(page, self._worker.position)
+        self._read_page(request, done)
 
     def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
         """Read a page in hash order."""
-        page: Page | RequestError
+        self._read_page(request, done)
+
+    def _read_page(
+        self, request: QueryRequest | ScanRequest, done: Callable[[Page | RequestError, Position], None]
+    ) -> None:
+        """Read a page that fits into one portion now, and the rest of a longer one in later turns of the loop."""
+        position = self._worker.position
+        page: Page | RequestError | None
         try:
-            page = reads.scan_page(self._table(request.table), request, self._state.limits.page_bytes)
+            reader = PageReader(self._table(request.table), request, self._state.limits.page_bytes)
+            page = reader.read(PORTION_BYTES)
         except RequestError as error:
             page = error
-        done(page, self._worker.position)
+        if page is not None:
+            done(page, position)
+            return
+
+        def go_on() -> bool:
+            if not reader.reads(self._state.tables.get(request.table)):
+                reader.close()
+                self._read_page(request, done)  # from the start: nothing of it was sent yet
+                return True
+            page = reader.read(PORTION_BYTES)
+            if page is not None:
+                done(page, position)
+            return page is not None
+
+        self._long_reads.add(go_on)
 
     def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:
         """See Partition. What has a position is folded, and nobody else has to hear of it."""

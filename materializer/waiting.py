@@ -22,6 +22,7 @@ from .fold.state import Table
 from .fold.storage import Stored
 from .fold.transactions.state import Name
 from .local import LocalPartition
+from .long_reads import LongReads
 from .partition import Conflict, Found, Key, Page, Place, QueryRequest, ScanRequest
 from .recent import RecentChanges
 from .shared import ReadIndex, SharedWorker
@@ -49,6 +50,7 @@ class WaitingPartition(LocalPartition):
     Args:
         worker: Folds it.
         read_feed: Who keeps its feed.
+        long_reads: Reads pages that are longer than one portion.
         clock: Milliseconds since 1970.
         scheduler: The loop.
         strict: Whether to find the end of a log that others append to by an entry of one's own.
@@ -61,13 +63,14 @@ class WaitingPartition(LocalPartition):
         worker: Worker,
         read_feed: Reader = no_feed,
         *,
+        long_reads: LongReads,
         clock: Callable[[], int],
         scheduler: Scheduler,
         strict: bool = False,
         deadline: float = DEADLINE_SECONDS,
         stale_ms: int = STALE_MS,
     ) -> None:
-        super().__init__(worker, read_feed)
+        super().__init__(worker, read_feed, long_reads=long_reads)
         self._scheduler = scheduler
         self._deadline = deadline
         self._read_index: ReadIndex | None = None

@@ -1,16 +1,19 @@
 """One page of a Query or a Scan.
 
     entries in order ──► evaluated, until Limit or 1 MB ──► filtered ──► projected ──► Page
+                         └── portion ──┴── portion ──┘
 
 A page is paid for by what was evaluated, not by what comes back: filter, projection and counting change nothing
 in its cost. Most pages have none of the three and are the stored bytes as they are, never decoded.
+
+A page ends by DynamoDB's rules alone. A long page is read in portions of a fixed amount of work, so other requests
+are served between two portions, and all portions see the state at one position of the log (view.py).
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice
-from operator import itemgetter
-from typing import TypeAlias
+from itertools import chain
+from typing import Any, Final, TypeAlias
 
 from ...expressions import Plan
 from ...model.capacity import read_half_units
@@ -20,12 +23,19 @@ from ...model.values import dump, load
 from .pages import Page, QueryRequest, ScanRequest
 from .state import Index, Table
 from .storage import HASHES, Store, Stored
+from .view import StoreView
 
 Request: TypeAlias = QueryRequest | ScanRequest
 
 # The work of one page, in bytes of JSON that are decoded; a look at a value takes about as long as so many of them.
 WORK_BYTES = 16 * 1024 * 1024
 _LOOK_BYTES = 32
+# The work of one portion, in the same bytes: half a millisecond, the time of about ten gets.
+PORTION_BYTES: Final = 64 * 1024
+_UNBOUNDED: Final = 1 << 62
+# What an entry costs whatever its size, in the same bytes: one that is taken as it is, and one that is decoded.
+_ENTRY_BYTES = 128
+_DECODED_ENTRY_BYTES = 640
 
 
 def get(table: Table, pk: bytes, sk: bytes) -> Stored | None:
@@ -34,52 +44,27 @@ def get(table: Table, pk: bytes, sk: bytes) -> Stored | None:
 
 
 def query_page(table: Table, request: QueryRequest, page_bytes: int = MODERN.page_bytes) -> Page:
-    """Read a page of one item collection.
+    """Read a page of one item collection at once.
 
     Raises:
-        ValidationError: The index is not there or not filled yet.
+        ValidationError: The index does not exist or is being backfilled.
     """
-    index, store = _source(table, request.index)
-    low, high, start = request.low, request.high, request.start
-    if start is not None and request.forward:
-        low = max(low, start + b"\0")  # the first bytes after `start`
-    elif start is not None:
-        high = start if high is None else min(high, start)
-    entries = store.range(request.pk, low, high, reverse=not request.forward)
-    return _page(table, index, request, map(itemgetter(1), entries), page_bytes)
+    return _whole(PageReader(table, request, page_bytes))
 
 
 def scan_page(table: Table, request: ScanRequest, page_bytes: int = MODERN.page_bytes) -> Page:
-    """Read a page in the order of hashes, of the whole or of one segment.
+    """Read a page in the order of hashes, of the whole table or of one segment, at once.
 
     Raises:
-        ValidationError: The index is not there or not filled yet, or `start` belongs to another segment.
+        ValidationError: The index does not exist or is being backfilled, or `start` belongs to another segment.
     """
-    index, store = _source(table, request.index)
-    low, high = segment_bounds(request.segment, request.segments)
-    start = None
-    if request.start is not None:
-        start = (store.hash_of(request.start[0]), *request.start)
-        if not low <= start[0] < high:
-            raise _foreign_start(request)
-    entries = store.scan(start, low, high)
-    found = map(itemgetter(3), entries)
-    if request.room is None:
-        return _page(table, index, request, found, page_bytes)
-    return _rest_of_page(table, index, request, found, page_bytes)
+    return _whole(PageReader(table, request, page_bytes))
 
 
-def _rest_of_page(
-    table: Table, index: Index | None, request: ScanRequest, entries: Iterator[Stored], page_bytes: int
-) -> Page:
-    """Read what of a page stands in this partition, in the room that the partitions before it left."""
-    assert request.room is not None
-    first = next(entries, None)
-    if first is None:
-        return _page(table, index, request, iter(()), page_bytes)
-    if first[1] > request.room < page_bytes:
-        return Page([], 0, 0, None, 0, full=True)
-    return _page(table, index, request, chain((first,), entries), request.room)
+def _whole(reader: "PageReader") -> Page:
+    page = reader.read(_UNBOUNDED)
+    assert page is not None, "a portion without a bound is the whole page"
+    return page
 
 
 def segment_bounds(segment: int, segments: int) -> tuple[int, int]:
@@ -108,113 +93,205 @@ def _foreign_start(request: ScanRequest) -> ValidationError:
     )
 
 
+# (sort key, item) of one partition key, or (hash, partition key, sort key, item).
+_Entry: TypeAlias = tuple[Any, ...]
+
+
 @dataclass(slots=True)
 class _Evaluated:
-    """What a page has been through so far: up to the entry `tail`, which is `end` too if the range goes on there."""
+    """The page so far, up to and including the entry `tail`; `goes_on` if the range has entries behind it."""
 
     items: list[bytes] = field(default_factory=list)
-    count: int = 0
     scanned: int = 0
     size: int = 0
     fetched_half_units: int = 0
     weight: int = 0
-    tail: Stored | None = None
-    end: Stored | None = None
+    work: int = 0
+    tail: _Entry | None = None
+    goes_on: bool = False
 
 
-def _page(
-    table: Table, index: Index | None, request: Request, entries: Iterator[Stored], page_bytes: int
-) -> Page:
-    plan = request.plan
-    fetches = _fetches(index, request)
-    if fetches or (plan is not None and (plan.filter is not None or plan.projection is not None)):
-        done = _evaluate(table, request, entries, page_bytes, fetches)
-    else:
-        done = _collect(request, entries, page_bytes)
-    units = read_half_units(done.size, request.consistent)
-    last = None if done.end is None else _last_key(table, index, done.end)
-    return Page(
-        items=done.items,
-        count=done.count,
-        scanned=done.scanned,
-        last=last,
-        table_half_units=units if index is None else done.fetched_half_units,
-        index_half_units=0 if index is None else units,
-        size=done.size,
-        weight=done.weight,
-        tail=_tail(table, index, request, done) if last is None else last,
-    )
+class PageReader:
+    """A page that is read in portions, all of them at the position of the first.
 
+    The first portion reads the live stores. If the page is longer, views keep the stores as they were then.
+    """
 
-def _tail(table: Table, index: Index | None, request: Request, done: _Evaluated) -> bytes | None:
-    """The key of the last entry of a range that has come to its end, for whoever goes on elsewhere."""
-    goes_on = isinstance(request, ScanRequest) and request.room is not None
-    return _last_key(table, index, done.tail) if goes_on and done.tail is not None else None
+    __slots__ = ("_done", "_index", "_items", "_page_bytes", "_request", "_show", "_store", "_table", "_view")
+
+    def __init__(self, table: Table, request: Request, page_bytes: int = MODERN.page_bytes) -> None:
+        """Prepare to read a page of at most `page_bytes` by DynamoDB's count.
+
+        Raises:
+            ValidationError: The index does not exist or is being backfilled, or `start` belongs to another segment.
+        """
+        self._table = table
+        self._request = request
+        self._page_bytes = page_bytes
+        self._index, self._store = _source(table, request.index)
+        self._done = _Evaluated()
+        self._view: StoreView | None = None
+        # The table's items, where an index entry lacks attributes that the page shows.
+        self._items: Store | StoreView | None = table.items if _fetches(self._index, request) else None
+        plan = request.plan
+        is_plain = plan is None or (plan.filter is None and plan.projection is None)
+        self._show = None if is_plain else _shower(request)
+        if isinstance(request, ScanRequest) and request.start is not None:
+            low, high = segment_bounds(request.segment, request.segments)
+            if not low <= self._store.hash_of(request.start[0]) < high:
+                raise _foreign_start(request)
+
+    def reads(self, table: Table | None) -> bool:
+        """Return whether `table` still has the stores that this page reads: not after a rebuild or a deletion."""
+        if table is not self._table:
+            return False
+        return self._index is None or table.indexes.get(self._index.definition.name) is self._index
+
+    def read(self, work: int) -> Page | None:
+        """Read a portion of `work` bytes; return the page when it has ended."""
+        request, entries = self._request, self._entries()
+        if isinstance(request, ScanRequest) and request.room is not None and not self._done.scanned:
+            # The rest of a page that other partitions have begun.
+            first = next(entries, None)
+            if first is not None and first[-1][1] > request.room < self._page_bytes:
+                return Page([], 0, 0, None, 0, full=True)
+            if first is not None:
+                self._page_bytes = request.room
+                entries = chain((first,), entries)
+        is_plain = self._show is None and self._items is None
+        if self._collect(entries, work) if is_plain else self._evaluate(entries, work):
+            self.close()
+            return self._page()
+        if self._view is None:
+            self._view = StoreView(self._store, request.pk if isinstance(request, QueryRequest) else None)
+            if self._items is not None:
+                self._items = StoreView(self._table.items)
+        return None
+
+    def close(self) -> None:
+        """Release the views of a page that has ended, or that nobody waits for."""
+        for view in (self._view, self._items):
+            if isinstance(view, StoreView):
+                view.close()
+
+    def _entries(self) -> Iterator[_Entry]:
+        """Return the entries behind those that were read."""
+        request, tail = self._request, self._done.tail
+        if isinstance(request, ScanRequest):
+            low, high = segment_bounds(request.segment, request.segments)
+            if self._view is not None:
+                assert tail is not None, "a portion reads at least one entry"
+                return self._view.scan(tail[:3], high)
+            if request.start is None:
+                return self._store.scan(None, low, high)
+            pk, sk = request.start
+            return self._store.scan((self._store.hash_of(pk), pk, sk), low, high)
+        start: bytes | None = request.start if tail is None else tail[-2]
+        below, above = request.low, request.high
+        if start is not None and request.forward:
+            below = max(below, start + b"\0")  # the first bytes after `start`
+        elif start is not None:
+            above = start if above is None else min(above, start)
+        store = self._store if self._view is None else self._view
+        return store.range(request.pk, below, above, not request.forward)
+
+    def _collect(self, entries: Iterator[_Entry], work: int) -> bool:
+        """Take a portion of entries as they are; return whether the page has ended."""
+        done, page_bytes, limit = self._done, self._page_bytes, self._request.limit
+        items, size, tail = done.items, done.size, done.tail
+        most = len(items) + max(1, work // _ENTRY_BYTES)
+        if limit is not None and limit < most:
+            most = limit
+        has_ended = True
+        for entry in entries:
+            stored = entry[-1]
+            if size + stored[1] > page_bytes and items:
+                done.goes_on = True
+                break
+            size += stored[1]
+            items.append(stored[0])
+            tail = entry
+            if len(items) == most:
+                has_ended = done.goes_on = most == limit
+                break
+        done.scanned, done.size, done.weight, done.tail = len(items), size, size, tail
+        return has_ended
+
+    def _evaluate(self, entries: Iterator[_Entry], work: int) -> bool:
+        """Take a portion of entries through fetch, filter and projection; return whether the page has ended.
+
+        What an index fetches counts towards the 1 MB too: a page of small entries must not grow without bound. Nor must
+        the work: a megabyte is 200,000 tiny items, and a filter of 4 KB looks at each hundreds of times.
+        """
+        done, request, show = self._done, self._request, self._show
+        work_each, stop = looks_bytes(request.plan), done.work + work
+        overhead = 0
+        for entry in entries:
+            kept = entry[-1]
+            stored = kept if self._items is None else self._fetch(kept)
+            weight = done.weight + (kept[1] if self._items is None else kept[1] + stored[1])
+            worked = done.work + len(stored[0]) + work_each
+            if (weight > self._page_bytes or worked > WORK_BYTES) and done.scanned:
+                done.goes_on = True
+                return True
+            done.scanned += 1
+            done.weight, done.work = weight, worked
+            done.size += kept[1]
+            if self._items is not None:
+                done.fetched_half_units += read_half_units(stored[1], request.consistent)
+            shown = stored[0] if show is None else show(stored[0])
+            if shown is not None:
+                done.items.append(shown)
+            done.tail = entry
+            if done.scanned == request.limit:
+                done.goes_on = True
+                return True
+            overhead += _DECODED_ENTRY_BYTES
+            if worked + overhead >= stop:
+                return False
+        return True
+
+    def _fetch(self, entry: Stored) -> Stored:
+        """Return the item that an index entry stands for."""
+        assert self._items is not None
+        item = load(entry[0])
+        key = self._table.definition.key
+        pk, sk = key.pk(item), key.sk(item)
+        assert pk is not None
+        assert sk is not None
+        stored = self._items.get(pk, sk)
+        assert stored is not None, "an entry without its item"
+        return stored
+
+    def _page(self) -> Page:
+        done, request, index = self._done, self._request, self._index
+        units = read_half_units(done.size, request.consistent)
+        # A scan over partitions needs the key of the last entry also where the range ends: the next one may be full.
+        is_part = isinstance(request, ScanRequest) and request.room is not None
+        tail = None
+        if done.tail is not None and (done.goes_on or is_part):
+            tail = _last_key(self._table, index, done.tail[-1])
+        return Page(
+            items=[] if request.count_only else done.items,
+            count=len(done.items),
+            scanned=done.scanned,
+            last=tail if done.goes_on else None,
+            table_half_units=units if index is None else done.fetched_half_units,
+            index_half_units=0 if index is None else units,
+            size=done.size,
+            weight=done.weight,
+            tail=tail,
+        )
 
 
 def _fetches(index: Index | None, request: Request) -> bool:
-    """Whether the page needs the table's items besides the entries of a local index."""
+    """Return whether the page needs the table's items in addition to the entries of a local index."""
     return (
         request.all_attributes
         and index is not None
         and index.definition.kind == "LSI"
         and index.definition.projection.kind != "ALL"
     )
-
-
-def _collect(request: Request, entries: Iterator[Stored], page_bytes: int) -> _Evaluated:
-    """Take entries as they are."""
-    items: list[bytes] = []
-    size = 0
-    previous = end = None
-    for stored in islice(entries, request.limit):
-        size += stored[1]
-        if size > page_bytes and items:
-            size -= stored[1]
-            end = previous
-            break
-        items.append(stored[0])
-        previous = stored
-    count = len(items)
-    if count == request.limit:
-        end = previous
-    return _Evaluated([] if request.count_only else items, count, count, size, 0, size, previous, end)
-
-
-def _evaluate(
-    table: Table, request: Request, entries: Iterator[Stored], page_bytes: int, fetches: bool
-) -> _Evaluated:
-    """Take entries through fetch, filter and projection.
-
-    What an index fetches counts towards the 1 MB too: a page of small entries must not grow without bound. Nor must
-    what it takes to read them: a megabyte is 200,000 tiny items, and a filter of 4 KB looks at each hundreds of times.
-    """
-    done, weight, work, previous = _Evaluated(), 0, 0, None
-    show, work_each = _shower(request), looks_bytes(request.plan)
-    for entry in entries:
-        stored = _fetch(table, entry) if fetches else entry
-        weight += entry[1] + stored[1] if fetches else entry[1]
-        work += len(stored[0]) + work_each
-        if (weight > page_bytes or work > WORK_BYTES) and done.scanned:
-            done.end = previous
-            break
-        done.scanned += 1
-        done.weight = weight
-        done.size += entry[1]
-        if fetches:
-            done.fetched_half_units += read_half_units(stored[1], request.consistent)
-        shown = show(stored[0])
-        if shown is not None:
-            done.items.append(shown)
-        previous = entry
-        if done.scanned == request.limit:
-            done.end = entry
-            break
-    done.tail = previous
-    done.count = len(done.items)
-    if request.count_only:
-        done.items = []
-    return done
 
 
 def looks_bytes(plan: Plan | None) -> int:
@@ -238,18 +315,6 @@ def _shower(request: Request) -> Callable[[bytes], bytes | None]:
         return data if projection is None else dump(projection.apply(item))
 
     return show
-
-
-def _fetch(table: Table, entry: Stored) -> Stored:
-    """The item that an index entry stands for."""
-    item = load(entry[0])
-    key = table.definition.key
-    pk, sk = key.pk(item), key.sk(item)
-    assert pk is not None
-    assert sk is not None
-    stored = table.items.get(pk, sk)
-    assert stored is not None, "an entry without its item"
-    return stored
 
 
 def _last_key(table: Table, index: Index | None, stored: Stored) -> bytes:

@@ -16,7 +16,7 @@ same items answer every question the same way, whatever happened to each before.
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias, final
+from typing import Protocol, TypeAlias, final
 
 from sortedcontainers import SortedDict
 
@@ -36,6 +36,14 @@ _ORDERS = 64
 
 # An item alone under its partition key: (bytes, size), with its sort key behind where the store has sort keys.
 _Alone: TypeAlias = tuple[bytes, int] | tuple[bytes, int, bytes]
+
+
+class Keeper(Protocol):
+    """An open view (view.py), as the store sees it."""
+
+    def keep(self, pk: bytes, sk: bytes, old: Stored | None) -> None:
+        """Remember the item that a write has replaced or removed; None where the write added one."""
+        ...
 
 
 @final
@@ -162,6 +170,7 @@ class Store:
     Attributes:
         count: How many items there are.
         size: The sum of their sizes.
+        views: The open views, which receive each item that a write replaces or removes.
     """
 
     __slots__ = (
@@ -175,6 +184,7 @@ class Store:
         "_slots",
         "count",
         "size",
+        "views",
     )
 
     def __init__(self, owner_id: int, has_sort_key: bool) -> None:
@@ -187,6 +197,7 @@ class Store:
         self._last_pk, self._last_number = b"", self._numbers.of(b"")
         self.count = 0
         self.size = 0
+        self.views: list[Keeper] = []
 
     def hash_of(self, pk: bytes) -> int:
         """Where `pk` stands in the order of a scan."""
@@ -230,6 +241,8 @@ class Store:
             self.size += stored[1]
         else:
             self.size += stored[1] - old[1]
+        for view in self.views:
+            view.keep(pk, sk, old)
         return old
 
     def extend(self, pks: Sequence[bytes], sks: Sequence[bytes], items: Sequence[Stored]) -> None:
@@ -237,6 +250,7 @@ class Store:
 
         In that order it takes few hashes to see where the slots begin, and a collection needs no searching.
         """
+        assert not self.views, "a store that is loaded has no readers yet"
         start = 0
         while start < len(pks):
             number = self._number(pks[start])
@@ -273,6 +287,8 @@ class Store:
         if old is not None:
             self.count -= 1
             self.size -= old[1]
+            for view in self.views:
+                view.keep(pk, sk, old)
         return old
 
     def collection(self, pk: bytes) -> Collection | None:
@@ -309,7 +325,9 @@ class Store:
             hash_high: The first hash after it.
         """
         after = (hash_low, b"") if start is None else max((hash_low, b""), start[:2])
-        for number in self._occupied[bisect_left(self._occupied, slot(after[0])) :]:
+        occupied = self._occupied
+        for nth in range(bisect_left(occupied, slot(after[0])), len(occupied)):
+            number = occupied[nth]
             order = self._order(number)
             held_here = self._slots[number]
             for place in range(bisect_left(order, after), len(order)):

@@ -76,7 +76,8 @@ class Listener:
             any_host=guard is not None,
         )
         self.slow = Slow(settings.slow_bytes)
-        self.turns = Turns(loop, settings.queue_bytes)
+        pages = node.partitions.long_reads
+        self.turns = Turns(loop, settings.queue_bytes, is_full=lambda: pages.is_full)
         self.tick = 0
         self.date = _date(node.clock())
         self.address: tuple[str, int] = ("", 0)

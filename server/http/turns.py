@@ -2,8 +2,8 @@
 
 A page of a scan takes as long as five hundred gets. A hundred clients that scan would make every get, and the line
 that says that we are healthy, wait for a hundred pages; and all those pages would be in memory at once. So what may
-be long is begun only while its share of the turn lasts, and otherwise waits for a later turn, in order. What waits is
-bounded in bytes; past the bound clients are told to come back.
+be long is begun only while its share of the turn lasts and few long pages are under way, and otherwise waits for a
+later turn, in order. What waits is bounded in bytes; past the bound clients are throttled.
 """
 
 import time
@@ -32,9 +32,18 @@ class Loop(Protocol):
 class Turns:
     """Does long requests as the turns of a loop allow."""
 
-    def __init__(self, loop: Loop, bound: int, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        bound: int,
+        clock: Callable[[], float] = time.perf_counter,
+        *,
+        is_full: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Keep at most `bound` bytes of requests waiting; begin none while `is_full` returns True."""
         self._loop = loop
         self._clock = clock
+        self._is_full = is_full
         self._bound = bound
         self._bytes = 0  # of what waits
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
@@ -45,7 +54,7 @@ class Turns:
         if not self._end:
             self._end = self._clock() + SHARE_S
             self._loop.call_soon(self._next)
-        if not self._waiting and self._clock() <= self._end:
+        if not self._waiting and self._clock() <= self._end and not self._is_full():
             request()
             return True
         if self._waiting and self._bytes + size > self._bound:
@@ -59,11 +68,10 @@ class Turns:
         if self._waiting:
             self._end = self._clock() + SHARE_S
             self._loop.call_soon(self._next)
-            self._do_next()
-        while self._waiting and self._clock() <= self._end:
-            self._do_next()
-
-    def _do_next(self) -> None:
-        size, request = self._waiting.popleft()
-        self._bytes -= size
-        request()
+        # The first of a turn is done however long the turn has lasted.
+        while self._waiting and not self._is_full():
+            size, request = self._waiting.popleft()
+            self._bytes -= size
+            request()
+            if self._clock() > self._end:
+                break

@@ -17,6 +17,7 @@ from ...log.log import Deliver, Log, SharedLog
 from ...materializer.feed import FedPartition
 from ...materializer.fold.state import PartitionState
 from ...materializer.local import LocalPartition
+from ...materializer.long_reads import LongReads
 from ...materializer.owner import Owner
 from ...materializer.partition import Partition
 from ...materializer.shared import SharedWorker
@@ -113,6 +114,7 @@ class Partitions:
         memory: Whether there is room for more.
         histories: What feeds do not keep.
         pasts: The same, page by page.
+        long_reads: The pages under way that are longer than one portion.
     """
 
     def __init__(
@@ -131,6 +133,7 @@ class Partitions:
         self.count = log.genesis(0).partitions
         self.hosted: dict[int, Hosted] = {}
         self.memory = Memory(settings.memory_bytes, self.states, loop)
+        self.long_reads = LongReads(loop)
         self._log = log
         self._is_shared = settings.log is not None
         self._settings = settings
@@ -239,9 +242,16 @@ class Partitions:
     def _reading(self, worker: Worker, feed: Feed) -> FedPartition:
         """Where there is one partition that nobody else writes to, no read has to wait."""
         if self.count == 1 and not self._is_shared:
-            return LocalPartition(worker, feed.ask)
+            return LocalPartition(worker, feed.ask, long_reads=self.long_reads)
         strict = self._settings.strict_reads
-        return WaitingPartition(worker, feed.ask, clock=self._clock, scheduler=self._loop, strict=strict)
+        return WaitingPartition(
+            worker,
+            feed.ask,
+            long_reads=self.long_reads,
+            clock=self._clock,
+            scheduler=self._loop,
+            strict=strict,
+        )
 
     def _past_of(self, deliver: Deliver, path: Path | None) -> Maker:
         """Who reads the log once more, beside those who are served."""

@@ -21,6 +21,7 @@ QUICK = {
     "rates": ["32 connections"],
     "batches": ["batches, 32 connections", "a batch beside single requests"],
     "paging": ["a collection of 2,000 items"],
+    "scans": ["gets beside scans of 2,000 small items"],
     "cpu": ["processor time in a node, without sockets and disk"],
     "feed": [
         "feed: changes a second",

@@ -86,5 +86,18 @@ def test_what_waits_is_bounded_in_bytes_but_one_of_any_size_may() -> None:
     assert [True, False, False, True, False] == taken
 
 
+def test_none_begins_while_enough_long_pages_are_under_way() -> None:
+    loop, is_full = Loop(), True
+    long = Turns(loop, 1000, loop.clock, is_full=lambda: is_full)
+    for name in "ab":
+        assert long.do(1, loop.request(name, 0))
+    loop.turn()
+    done = [*loop.done]
+    is_full = False
+    loop.turn()
+
+    assert ([], ["a", "b"]) == (done, loop.done)
+
+
 def test_the_long_operations_are_operations() -> None:
     assert {name.decode().partition(".")[2] for name in LONG} <= set(OPERATIONS | STREAMS)

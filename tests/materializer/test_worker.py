@@ -11,6 +11,7 @@ from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.outcomes import Applied, Failed, Outcome, Refused
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.local import LocalPartition
+from foldb.materializer.long_reads import LongReads
 from foldb.materializer.partition import Page, QueryRequest, ScanRequest
 from foldb.materializer.refold import FoldError
 from foldb.materializer.worker import ENTRY_BYTES, ENTRY_COMMANDS, Worker
@@ -383,6 +384,10 @@ def test_timers_are_told_of_an_entry_after_its_senders(bench: Bench) -> None:
     assert ["sender", "timers"] == order_of_calls
 
 
+def local(bench: Bench) -> LocalPartition:
+    return LocalPartition(bench.worker, long_reads=LongReads(bench.loop))
+
+
 class TestLocalPartition:
     """Reads are answered before the call returns, at the position of the last entry."""
 
@@ -390,7 +395,7 @@ class TestLocalPartition:
         table = bench.table()
         bench.submit(put(table, order(1)))
         bench.run()
-        partition, seen = LocalPartition(bench.worker), []
+        partition, seen = local(bench), []
         known = table.definition.id
 
         for key in [(known, b"o-1", b""), (known, b"o-2", b""), (known + 1, b"o-1", b"")]:
@@ -403,7 +408,7 @@ class TestLocalPartition:
         table = bench.table()
         bench.submit(put(table, order(1)))
         bench.run()
-        partition, seen = LocalPartition(bench.worker), []
+        partition, seen = local(bench), []
         known = table.definition.id
 
         keys = [(known, b"o-2", b""), (known, b"o-1", b""), (known + 1, b"o-1", b"")]
@@ -419,7 +424,12 @@ class TestLocalPartition:
         pages: list[tuple[Page | RequestError, Position]] = []
 
         for table_id in (table.definition.id, table.definition.id + 1):
-            _read(LocalPartition(bench.worker), read, table_id, lambda *answer: pages.append(answer))
+            _read(
+                local(bench),
+                read,
+                table_id,
+                lambda *answer: pages.append(answer),
+            )
 
         assert isinstance(pages[0][0], Page)
         assert [b'{"pk":{"S":"o-1"}}'] == pages[0][0].items
@@ -431,7 +441,7 @@ class TestLocalPartition:
         seen: list[tuple[Outcome, Position | Cut]] = []
 
         command = put(table, order(1), when="attribute_exists(pk)")
-        LocalPartition(bench.worker).submit(command, 10, lambda *answer: seen.append(answer))
+        local(bench).submit(command, 10, lambda *answer: seen.append(answer))
         bench.run()
 
         assert isinstance(seen[0][0], Refused)

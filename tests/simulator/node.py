@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.long_reads import LongReads
 from foldb.materializer.owner import Owner
 from foldb.materializer.partition import Partition
 from foldb.materializer.shared import SharedWorker
@@ -127,7 +128,12 @@ class Node:
         feed = Feed(worker.state, lambda: worker.position, process)
         worker.capture = feed
         partition = WaitingPartition(
-            worker, feed.ask, clock=process.clock, scheduler=process, strict=world.strict_reads
+            worker,
+            feed.ask,
+            long_reads=LongReads(process),
+            clock=process.clock,
+            scheduler=process,
+            strict=world.strict_reads,
         )
         hosted = self.hosted[number] = Hosted(number, worker, partition, feed, self._owner)
         hosted.catch_up(_nothing)

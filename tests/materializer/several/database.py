@@ -7,6 +7,7 @@ from foldb.log.commands import Action, Command, Transact
 from foldb.log.memory import MemoryLog
 from foldb.materializer.fold.outcomes import Failed, Outcome
 from foldb.materializer.fold.state import PartitionState, Table
+from foldb.materializer.long_reads import LongReads
 from foldb.materializer.owner import Owner
 from foldb.materializer.partition import Place
 from foldb.materializer.waiting import WaitingPartition
@@ -37,7 +38,10 @@ class Database:
         self.owner_settings = {"sweep_interval": None, **owner}
         self.workers = [self._worker(number) for number in range(data + 1)]
         self.partitions: list[Any] = [
-            WaitingPartition(worker, clock=self.loop.clock, scheduler=self.loop) for worker in self.workers
+            WaitingPartition(
+                worker, long_reads=LongReads(self.loop), clock=self.loop.clock, scheduler=self.loop
+            )
+            for worker in self.workers
         ]
         self.owners = [self.owner(number) for number in range(data + 1)]
         for owner_of in self.owners:

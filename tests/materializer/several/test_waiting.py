@@ -10,6 +10,7 @@ from foldb.log.memory import MemoryLog
 from foldb.materializer.fold.outcomes import Transacted, TransactionRefused
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.local import LocalPartition
+from foldb.materializer.long_reads import LongReads
 from foldb.materializer.partition import Conflict, Page, QueryRequest, ScanRequest
 from foldb.materializer.shared import SharedWorker
 from foldb.materializer.waiting import WaitingPartition
@@ -246,7 +247,7 @@ class TestReach:
 
     def test_where_there_is_one_partition_every_position_is_reached(self) -> None:
         node = Shared()
-        alone = LocalPartition(node.worker)
+        alone = LocalPartition(node.worker, long_reads=LongReads(node.loop))
         answers: list[RequestError | None] = []
 
         alone.reach(node.worker.position, answers.append)
@@ -268,7 +269,11 @@ class Shared:
         self.connection.ask_end = self._count  # type: ignore[method-assign]
         self.worker = self._worker(self.connection)
         self.partition = WaitingPartition(
-            self.worker, clock=self.loop.clock, scheduler=self.loop, strict=strict
+            self.worker,
+            long_reads=LongReads(self.loop),
+            clock=self.loop.clock,
+            scheduler=self.loop,
+            strict=strict,
         )
         self.other = self._worker(self.log.connect(self.loop.call_soon))
         self.write(define("CreateTable", 0, table_request("Orders")))

@@ -8,6 +8,7 @@ from foldb.materializer.feed import Changes, FeedRequest, ReadChanges
 from foldb.materializer.fold.outcomes import Outcome
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.local import LocalPartition
+from foldb.materializer.long_reads import LongReads
 from foldb.materializer.worker import Worker
 from foldb.model.errors import RequestError
 from foldb.streams.feed import Feed
@@ -37,7 +38,7 @@ class Bench:
         )
         self.feed = Feed(self.worker.state, lambda: self.worker.position, self.loop)
         self.worker.capture = self.feed
-        self.partition = LocalPartition(self.worker, self.feed.ask)
+        self.partition = LocalPartition(self.worker, self.feed.ask, long_reads=LongReads(self.loop))
         self.worker.open()
 
     def submit(self, *commands: Command) -> list[Outcome]:

@@ -17,6 +17,7 @@ from foldb.log.local import LocalLog
 from foldb.log.local.reader import LogReader
 from foldb.materializer.feed import Changes, FeedRequest, ReadChanges
 from foldb.materializer.local import LocalPartition
+from foldb.materializer.long_reads import LongReads
 from foldb.materializer.snapshots import Snapshots
 from foldb.materializer.worker import Worker
 from foldb.model.errors import RequestError
@@ -143,7 +144,7 @@ class Life:
         self.worker.open()
         self.writing, self.reading = Held(), Held()
         self.feed.serve(self.writing, self.reading)
-        self.partition = LocalPartition(self.worker, self.feed.ask)
+        self.partition = LocalPartition(self.worker, self.feed.ask, long_reads=LongReads(self.loop))
 
     def stop(self) -> None:
         """Stop in order."""
