@@ -1,7 +1,7 @@
 """What went wrong, as one sentence, the next step and an exit code.
 
-    0  done; for `verify`: no difference        6  throttled, retries included
-    1  a difference was found                   7  the server calls the request invalid
+    0  done; `verify`: a start takes the log    6  throttled, retries included
+    1  a difference, or nothing to compare      7  the server calls the request invalid
     2  wrong usage                              8  not reachable, not started, not to be read or written
     3  no such table, index or item             9  the log or a table is not what it was: integrity
     4  the condition did not hold              10  partly done

@@ -8,16 +8,17 @@ import typer
 
 from ...log.commands import Digest, Position
 from ...log.local.disk import SystemDisk
+from ...log.local.reader import LogReader, Tail
 from ...materializer.fold.dump import digest
 from ...materializer.fold.record import Void, voids
 from ...materializer.fold.state import PartitionState
 from ...materializer.refold import fold_record
-from ...materializer.snapshots import Snapshots
+from ...materializer.snapshots import Snapshots, of_each
 from ..failures import CommandError, ExitCode
 from ..logs.places import KAFKA, Readable, log_of
 from ..output import counted
 from ..progress import Advance, progress
-from ..session import Session
+from ..session import Session, is_address
 
 
 def verify(
@@ -31,27 +32,44 @@ def verify(
 ) -> None:
     """Read the whole log, check its chain of hashes, refold it from zero and compare digests.
 
-    Compared are the digest of a running server, those that the log itself records, and every snapshot with the
-    state at its position. Exit code 9 and the position, if anything is not what it was. Reads only.
+    Digests are compared with those of a running server, those that the log records, and every snapshot. Exit code 0 of
+    a folder: `foldb serve` starts on its log, and no acknowledged write is missing as far as the file `mark` and the
+    chain of hashes show. An unfinished write at the end, which a start cuts into a side file, is reported. Exit code 9
+    and the position: the log or a snapshot is damaged, or acknowledged writes are missing.
+
+    A log in Kafka has no chain of hashes. Name a node with --db to compare its digests as well. Exit code 1: there was
+    no digest to compare for some partition. Reads only.
 
     Example: foldb verify --db ./data
     """
     session: Session = ctx.obj
-    expected = _live_digests(session) if path is None else {}
+    is_shared = path is not None and path.startswith(KAFKA)
+    node_given = session.settings.is_db_given and is_address(session.settings.db)
+    asks_server = path is None or (is_shared and node_given)
+    expected = _live_digests(session) if asks_server else {}
     log = log_of(session, path)
-    folder = None if path is not None and path.startswith(KAFKA) else Path(path or session.folder)
+    if expected:
+        _check_same_log(session, log)
+    # List snapshots before the log's end is read: none of them may be ahead of it.
+    folder = None if is_shared else Path(path or session.folder)
+    snapshots = [] if folder is None else of_each(folder, SystemDisk(), log.partitions)
+    offsets = [each.offsets() for each in snapshots]
+    tail = log.hold() if isinstance(log, LogReader) else None
+    if tail is not None and tail.missing:
+        raise _missing(tail, folder)
     ends = [log.end(partition) for partition in range(log.partitions)]
     unusable: list[str] = []
-    compared = 0
+    compared: list[int] = []
     digests = []
     with progress(session.settings, session.output.stderr, "verify", 2 * sum(ends)) as advance:
         for partition in range(log.partitions):
             live = expected.get(partition, {})
-            snapshots, faults = _snapshots(session, folder, log, partition)
-            state, met = _refold(log, partition, live, snapshots, advance)
-            compared += met + len(snapshots)
-            compared += _met(session, state, live, log.partitions)
-            unusable += faults
+            usable: dict[int, list[str]] = {}
+            if snapshots:
+                usable, faults = _examined(snapshots[partition], offsets[partition], log, ends[partition])
+                unusable += faults
+            state, met = _refold(log, partition, live, usable, advance)
+            compared.append(met + len(usable) + _met(session, state, live, folder, log.partitions))
             digests.append((_place(state, log.partitions), digest(state)))
     for place, made in digests:
         session.output.row(
@@ -59,12 +77,16 @@ def verify(
                 "log_id": log.log_id.hex(),
                 "position": place,
                 "digest": made,
-                "compared": compared,
+                "compared": sum(compared),
                 "differences": 0,
             }
         )
+    _report_tail(session, tail)
+    if is_shared and not all(compared):
+        raise _not_compared(sum(ends), [number for number, met in enumerate(compared) if not met])
+    result = "no difference" if any(compared) else "the chain of hashes is whole"
     session.output.say(
-        f"{counted(sum(ends), 'record')} · {counted(compared, 'digest')} compared · no difference"
+        f"{counted(sum(ends), 'record')} · {counted(sum(compared), 'digest')} compared · {result}"
     )
     if unusable:
         raise CommandError(
@@ -72,6 +94,45 @@ def verify(
             "and `foldb snapshot make` makes another.",
             ExitCode.INTEGRITY,
         )
+
+
+def _check_same_log(session: Session, log: Readable) -> None:
+    """Refuse to compare digests with those of another database's server."""
+    assert session.server is not None, "its digests were asked for"
+    theirs = session.server.admin("Status")["LogId"]
+    if theirs != log.log_id.hex():
+        raise CommandError(
+            f"{session.url} serves the log {theirs}, and this is {log.log_id.hex()}: name a server of this log.",
+            ExitCode.USAGE,
+        )
+
+
+def _missing(tail: Tail, folder: Path | None) -> CommandError:
+    return CommandError(
+        f"{folder}: the log's last {counted(tail.missing, 'byte')} are missing: its file `mark` says that they were "
+        "acknowledged, and not that they were synced. A power cut takes such writes with --fsync interval or never. "
+        "`foldb serve` starts without them.",
+        ExitCode.INTEGRITY,
+    )
+
+
+def _not_compared(records: int, partitions: list[int]) -> CommandError:
+    which = ", ".join(map(str, partitions))
+    return CommandError(
+        f"{counted(records, 'record')} can be read and folded, but nothing was compared for partition {which}: the log "
+        "records no digest of it. Name a node that serves it: `foldb verify kafka://... --db http://NODE:PORT`.",
+        ExitCode.DIFFERENT,
+    )
+
+
+def _report_tail(session: Session, tail: Tail | None) -> None:
+    if tail is None or not tail.torn:
+        return
+    unsure = "" if tail.is_marked else " The file `mark` does not say whether it was acknowledged."
+    session.output.say(
+        f"{counted(tail.torn, 'byte')} behind the last record are an unfinished write: a server is writing it, or a "
+        f"crash tore it, and the next start cuts it into a side file.{unsure}"
+    )
 
 
 def _refold(
@@ -93,13 +154,24 @@ def _refold(
     return state, sum(map(len, recorded.values()))
 
 
-def _met(session: Session, state: PartitionState, live: dict[int, list[str]], partitions: int) -> int:
-    """How many of the server's digests the log reaches; of the others the operator is told."""
+def _met(
+    session: Session, state: PartitionState, live: dict[int, list[str]], folder: Path | None, partitions: int
+) -> int:
+    """Return how many of the server's digests were compared.
+
+    Raises:
+        CommandError: The folder's log ends before the position of the server that writes it.
+    """
     met = [offset for offset in live if offset < state.next_offset]
     for offset in live.keys() - set(met):
-        session.output.warn(
-            f"the server is at @{offset}, the log can be read to @{_place(state, partitions)} only"
-        )
+        sentence = f"the server is at @{offset}, the log can be read to @{_place(state, partitions)} only"
+        if folder is not None:
+            raise CommandError(
+                f"{sentence}: acknowledged writes are not in {folder}. Was the folder replaced, or a file of it "
+                "removed? Look before the server stops: it may still have the files open.",
+                ExitCode.INTEGRITY,
+            )
+        session.output.warn(sentence)
     return len(met)
 
 
@@ -108,23 +180,29 @@ def _place(state: PartitionState, partitions: int) -> str:
     return Position(state.genesis.partition, state.next_offset - 1).text(partitions)
 
 
-def _snapshots(
-    session: Session, folder: Path | None, log: Readable, partition: int
+def _examined(
+    snapshots: Snapshots, offsets: Sequence[int], log: Readable, end: int
 ) -> tuple[dict[int, list[str]], list[str]]:
-    """The digests of the snapshots that a start would believe, by their offset, and what is wrong with the others."""
-    if folder is None:
-        return {}, []
-    snapshots, end = Snapshots(folder, SystemDisk(), partition, log.partitions), log.end(partition)
+    """Return the digests of the snapshots that a start would use, by offset, and the faults of the others.
+
+    Raises:
+        CommandError: A snapshot of this log was made of records that the log does not hold.
+    """
     digests: dict[int, list[str]] = {}
     unusable = []
-    for offset in snapshots.offsets():
+    for offset in offsets:
         snapshot = snapshots.examine(offset, log)
-        if offset >= end:
-            session.output.warn(f"there is a snapshot @{offset}, the log can be read to @{end - 1} only")
-        elif snapshot.fault is None and snapshot.digest is not None:
+        path = snapshots.path(offset)
+        if snapshot.fault is None and snapshot.digest is not None:
             digests[offset] = [snapshot.digest]
-        else:
-            unusable.append(f"{snapshots.path(offset)}: {snapshot.fault}")
+        elif offset >= end and snapshot.head is not None and snapshot.head.log_id == log.log_id:
+            raise CommandError(
+                f"{path}: the snapshot was made @{offset} of this log, which ends at @{end - 1}: records are "
+                "missing, or an older copy took the log's place. Delete the snapshot if the log is to go on as it is.",
+                ExitCode.INTEGRITY,
+            )
+        elif path.exists():  # else its maker has removed it since, because newer ones are there
+            unusable.append(f"{path}: {snapshot.fault}")
     return digests, unusable
 
 

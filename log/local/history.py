@@ -39,6 +39,20 @@ class Mark(NamedTuple):
     chain: Chain
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The records of a folder up to a limit; `chain` includes them all."""
+
+    history: "History"
+    limit: Limit
+    chain: Chain
+
+    @property
+    def headers(self) -> list[Header]:
+        """The heads of its segments, in order."""
+        return [header for header in self.history.headers if header.chain.sequence <= self.limit.sequence]
+
+
 class History:
     """The segments of one folder."""
 
@@ -47,6 +61,7 @@ class History:
         self.folder = folder
         self.headers: list[Header] = []
         self._marks: dict[int, Mark] = {}  # by partition
+        self._held: tuple[Header, bytes] | None = None
 
     @property
     def last(self) -> Header:
@@ -75,6 +90,10 @@ class History:
             self.headers[-1] = header
         else:
             self.headers.append(header)
+
+    def hold(self, header: Header, data: bytes) -> None:
+        """Read these bytes from now on in place of the segment's file, to which a writer may be appending."""
+        self._held = (header, data)
 
     def path(self, header: Header) -> Path:
         """Where a segment is."""
@@ -178,6 +197,8 @@ class History:
 
     def data(self, header: Header, size: int | None = None) -> bytes:
         """A segment's bytes, its head checked."""
+        if self._held is not None and self._held[0] == header:
+            return self._held[1][:size]
         data = read_all(self._disk, self.path(header), size)
         if size is not None and len(data) < size:
             raise CorruptionError(

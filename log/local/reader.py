@@ -7,12 +7,14 @@ as far as the writer's mark says that it was acknowledged, or as far as a later 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ...model.errors import CorruptionError, LogError
 from ..commands import Genesis, Record
 from . import segment
-from .disk import Disk
-from .history import History, Limit, place
+from .disk import Disk, read_all
+from .history import History, Limit, Part, place
+from .judgement import judge_end, known_end, torn_write
 from .mark import Mark, read_mark
 from .segment import Scan
 
@@ -27,6 +29,23 @@ class LogStatistics:
     records: int
     ends: tuple[int, ...]
     time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The end of a log that a start of the server would find.
+
+    Attributes:
+        records: Whole records at the end that nothing proves to have been acknowledged. A start keeps them.
+        torn: Bytes behind them that are not a whole record. A start cuts them into a side file.
+        missing: Acknowledged bytes that are not there. A start goes on without them, because they were never synced.
+        is_marked: Whether the log's mark says how many bytes of the last segment were acknowledged.
+    """
+
+    records: int
+    torn: int
+    missing: int
+    is_marked: bool
 
 
 class LogReader:
@@ -46,6 +65,7 @@ class LogReader:
         self._header = self._history.headers[-1]
         self._chain = self._header.chain.copy()
         self._position = self._header.size
+        self._is_held = False
 
     @property
     def log_id(self) -> bytes:
@@ -59,18 +79,18 @@ class LogReader:
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
         """The durable records from offset `start` to the end as it is at the call."""
-        self._follow()
+        self._look()
         return self._history.read(partition, start, Limit(self._header.chain.sequence, self._position))
 
     def hash_of(self, partition: int, offset: int) -> bytes:
         """What tells the history up to and including a record from any other."""
-        self._follow()
+        self._look()
         limit = Limit(self._header.chain.sequence, self._position)
         return self._history.hash_of(partition, offset, limit)
 
     def end(self, partition: int) -> int:
         """The offset of the next record, as far as one may know."""
-        self._follow()
+        self._look()
         return self._chain.ends[partition]
 
     def genesis(self, partition: int) -> Genesis:
@@ -83,7 +103,7 @@ class LogReader:
 
     def statistics(self) -> LogStatistics:
         """How the log is now."""
-        self._follow()
+        self._look()
         older = self._history.headers[: self._history.headers.index(self._header)]
         return LogStatistics(
             log_id=self.log_id,
@@ -97,7 +117,36 @@ class LogReader:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _follow(self) -> None:
+    def part(self) -> Part:
+        """The log as far as it may be read now, for a copy of its bytes."""
+        self._look()
+        return Part(self._history, Limit(self._start, self._position), self._chain.copy())
+
+    def hold(self) -> Tail:
+        """Stay at the log's present end, and show every record that a start of the server would keep.
+
+        The last segment is read from memory from now on: a writer beside this reader may take back records that it has
+        not acknowledged.
+        """
+        ending = self._follow()
+        kept = Tail(
+            records=ending.scan.chain.sequence - self._chain.sequence,
+            torn=len(torn_write(ending.data, ending.scan)),
+            missing=max(0, ending.acknowledged - ending.base - ending.scan.end),
+            is_marked=ending.acknowledged > 0,
+        )
+        before = read_all(self._disk, self._history.path(self._header), ending.base)
+        self._history.hold(self._header, before + ending.data[: ending.scan.end])
+        self._chain, self._position = ending.scan.chain, ending.base + ending.scan.end
+        self._is_held = True
+        return kept
+
+    def _look(self) -> None:
+        """Look for records that came since, unless the reader is held."""
+        if not self._is_held:
+            self._follow()
+
+    def _follow(self) -> "_Ending":
         """Go on to where the log may be read by now.
 
         The order matters: what the mark speaks of is there when the names are listed, and a segment that has a
@@ -105,6 +154,7 @@ class LogReader:
         """
         mark = read_mark(self._disk, self._folder)
         self._history.load()
+        known = known_end(self._history, mark)
         later = [header for header in self._history.headers if header.chain.sequence > self._start]
         for header in later:
             self._advance()
@@ -113,7 +163,7 @@ class LogReader:
                     place(header, 0, header.chain), "the segment does not continue the one before"
                 )
             self._header, self._chain, self._position = header, header.chain.copy(), header.size
-        self._advance_to_durable(mark if mark and mark.sequence == self._start else None)
+        return self._advance_to_durable(known)
 
     @property
     def _start(self) -> int:
@@ -123,21 +173,19 @@ class LogReader:
         """Go on to the end of the current segment, which has a follower and must be whole."""
         scan = segment.scan(self._unread(), 0, self._header.marker, self._chain)
         if scan.damage:
-            raise self._damaged(scan, scan.damage.what)
+            raise CorruptionError(
+                place(self._header, self._position + scan.end, scan.chain), scan.damage.what
+            )
         self._take(scan)
 
-    def _advance_to_durable(self, mark: Mark | None) -> None:
-        """Go on in the last segment to what was acknowledged, or what is known to be durable."""
-        data = self._unread()
-        scan = segment.scan(data, 0, self._header.marker, self._chain)
-        synced = mark.synced - self._position if mark else 0
-        if scan.end < synced:
-            raise self._damaged(scan, scan.damage.what if scan.damage else "the segment ends here")
-        if scan.damage and not segment.is_torn(data, scan.end, self._header.marker, scan.chain):
-            raise self._damaged(scan, scan.damage.what)
-        acknowledged = mark.acknowledged - self._position if mark else 0
-        durable = max(scan.synced, min(scan.end, acknowledged))
+    def _advance_to_durable(self, known: Mark | None) -> "_Ending":
+        """Go on in the last segment to the last record that was acknowledged, or that is known to be durable."""
+        data, base = self._unread(), self._position
+        scan = judge_end(self._history, data, 0, self._chain, known, base)
+        acknowledged = known.acknowledged if known else 0
+        durable = max(scan.synced, min(scan.end, acknowledged - base))
         self._take(segment.scan(data[:durable], 0, self._header.marker, self._chain))
+        return _Ending(base, data, scan, acknowledged)
 
     def _unread(self) -> bytes:
         file = self._disk.open(self._history.path(self._header), write=False)
@@ -150,5 +198,11 @@ class LogReader:
         self._chain = scan.chain
         self._position += scan.end
 
-    def _damaged(self, scan: Scan, what: str) -> CorruptionError:
-        return CorruptionError(place(self._header, self._position + scan.end, scan.chain), what)
+
+class _Ending(NamedTuple):
+    """The last segment from byte `base` on, its whole blocks, and the acknowledged byte of the mark."""
+
+    base: int
+    data: bytes
+    scan: Scan
+    acknowledged: int

@@ -21,12 +21,12 @@ from ..codec import CURRENT, encode_entry
 from ..commands import Entry, Genesis
 from . import mark, segment
 from .disk import Disk, read_all, write_all
-from .history import History, place, segments_in
+from .history import History, segments_in
+from .judgement import judge_end, known_end, torn_write
 from .segment import Chain, Scan
 from .writer import NO_SPACE, UNFINISHED, create_segment
 
 LOCK_NAME: Final = "lock"
-SECTOR: Final = 512
 # Other parts of a data folder that may be there before its log is. Anything else in it, and no log: it is not ours.
 NEIGHBOURS: Final = (LOCK_NAME, "server.json", "lost+found", ".gitignore")
 
@@ -123,7 +123,7 @@ def recover(disk: Disk, folder: Path) -> Recovered:
     history.load()
     genesis = history.genesis()
     data, scan, synced = _judge(disk, history)
-    torn = _torn(data, scan)
+    torn = torn_write(data, scan)
     if torn:
         history.check_older()  # who refuses the log for what stands there must not have cut anything
     for name in disk.names(folder):
@@ -137,29 +137,10 @@ def recover(disk: Disk, folder: Path) -> Recovered:
 def _judge(disk: Disk, history: History) -> tuple[bytes, Scan, int]:
     """The last segment's bytes, how far they are whole, and how far they are known to be synced."""
     last = history.last
-    known = mark.read_mark(disk, history.folder)
-    if known and known.sequence > last.chain.sequence:
-        raise CorruptionError(
-            segment.name(known.sequence), "the segment is missing, though the log's mark names it"
-        )
+    known = known_end(history, mark.read_mark(disk, history.folder))
     data = history.data(last)
-    scan = segment.scan(data, last.size, last.marker, last.chain)
-    synced = known.synced if known and known.sequence == last.chain.sequence else last.size
-    if scan.end < synced:
-        what = scan.damage.what if scan.damage else "the segment ends here"
-        raise CorruptionError(
-            place(last, scan.end, scan.chain),
-            f"{what}, but the log was synced up to byte {synced} (says its file `{mark.NAME}`)",
-        )
-    if scan.damage and _torn(data, scan) and not segment.is_torn(data, scan.end, last.marker, scan.chain):
-        raise CorruptionError(place(last, scan.end, scan.chain), scan.damage.what)
-    return data, scan, synced
-
-
-def _torn(data: bytes, scan: Scan) -> bytes:
-    """The sectors of a torn write behind the last whole block. Zeros alone are none: the writer fills ahead."""
-    end = len(data.rstrip(b"\0"))
-    return data[scan.end : -(-end // SECTOR) * SECTOR] if end > scan.end else b""
+    scan = judge_end(history, data, last.size, last.chain, known)
+    return data, scan, known.synced if known else last.size
 
 
 def _save(disk: Disk, history: History, torn: bytes, position: int) -> Cut:

@@ -65,14 +65,14 @@ def entries(groups: int, seed: int = 0) -> list[Entry]:
     return [record.entry for record in ledger.records[1:]]
 
 
-def sample(groups: int, *, segment_bytes: int, in_flight: int = 0) -> Sample:
+def sample(groups: int, *, segment_bytes: int, in_flight: int = 0, fsync: str = "always") -> Sample:
     """A log of some segments, its entries written two at a time.
 
     With `in_flight` it crashed when so many more had been written as one group, of which nobody was told.
     """
     disk = FakeDisk()
     held = Held()
-    log = open_log(disk, background=held, segment_bytes=segment_bytes)
+    log = open_log(disk, background=held, segment_bytes=segment_bytes, fsync=fsync)
     told = entries(groups)
     told, late = told[: len(told) - in_flight], told[len(told) - in_flight :]
     for first in range(0, len(told), 2):
