@@ -1,8 +1,8 @@
 """The parameters that expressions replaced, as the same trees.
 
 Expected, QueryFilter and ScanFilter become conditions, AttributeUpdates an update, KeyConditions a key
-condition, AttributesToGet a projection. The values they carry get placeholders of their own (`:0`,
-`:1`, ...), which no client can have chosen for the same request: the two dialects do not mix.
+condition, AttributesToGet a projection. Their values get placeholders without a colon (`0`, `1`, ...). A
+client's placeholders begin with a colon, so KeyConditions can be used together with a FilterExpression.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ class _Values:
         self.named: dict[str, Value] = {}
 
     def add(self, value: Value) -> Reference:
-        name = f":{len(self.named)}"
+        name = str(len(self.named))
         self.named[name] = value
         return Reference(name)
 

@@ -1,7 +1,7 @@
 """The request's parameters beside each other, before any expression is read.
 
-Expressions and the legacy parameters do not mix, placeholders need an expression to be used in, and they have
-a form of their own.
+Expressions and the legacy parameters cannot be used together, except KeyConditions with a FilterExpression or a
+ProjectionExpression. Placeholders need an expression that uses them, and they have a form of their own.
 """
 
 import re
@@ -43,11 +43,16 @@ _REFERENCE: Final = re.compile(r":[0-9A-Za-z_]+")
 
 
 def check_mixing(body: Mapping[str, Any], operation: str | None = None) -> None:
-    """Refuse a request that mixes both dialects, or that has placeholders and nothing to use them in.
+    """Refuse a request that mixes both dialects, or that has placeholders and no expression to use them.
+
+    DynamoDB takes KeyConditions together with the expressions of a Query other than KeyConditionExpression.
 
     Args:
         body: The request; of a BatchGetItem, the part for one table.
         operation: Its name; without it, values that no expression could use pass.
+
+    Raises:
+        ValidationError: Two parameters cannot be used together.
     """
     expressions = [name for name in _EXPRESSIONS if body.get(name) is not None]
     if expressions:

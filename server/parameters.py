@@ -6,6 +6,7 @@
 DynamoDB judges the values of an item between the two, so they are two calls.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import orjson
@@ -32,9 +33,8 @@ _LEGACY_WRITES = frozenset(("Expected", "ConditionalOperator", "AttributeUpdates
 _LEGACY_READS = frozenset(
     ("KeyConditions", "QueryFilter", "ScanFilter", "AttributesToGet", "ConditionalOperator")
 )
-
-
 _LEGACY = _LEGACY_WRITES | _LEGACY_READS
+_READ_EXPRESSIONS = frozenset(("KeyConditionExpression", "FilterExpression", "ProjectionExpression"))
 _EXPRESSIONS_WITH_VALUES = frozenset(
     ("ConditionExpression", "UpdateExpression", "KeyConditionExpression", "FilterExpression")
 )
@@ -106,17 +106,11 @@ def _canonical(value: Any) -> str:
 
 
 def read(body: dict[str, Any], limits: Limits) -> Read:
-    """Compile the key condition, the filter and the projection of a read."""
-    if not _LEGACY_READS.isdisjoint(body):
-        legacy = expressions.compile_legacy(
-            conditional_operator=body.get("ConditionalOperator"),
-            key_conditions=body.get("KeyConditions"),
-            query_filter=body.get("QueryFilter"),
-            scan_filter=body.get("ScanFilter"),
-            attributes_to_get=body.get("AttributesToGet"),
-            limits=limits,
-        )
-        return Read(legacy.plan, legacy.values)
+    """Compile the key condition, the filter and the projection of a read.
+
+    Raises:
+        ValidationError: An expression or a legacy parameter is wrong.
+    """
     values = body.get("ExpressionAttributeValues")
     plan = expressions.compile(
         filter=body.get("FilterExpression"),
@@ -126,7 +120,20 @@ def read(body: dict[str, Any], limits: Limits) -> Read:
         values=values,
         limits=limits,
     )
-    return Read(plan, values)
+    if _LEGACY_READS.isdisjoint(body):
+        return Read(plan, values)
+    legacy = expressions.compile_legacy(
+        conditional_operator=body.get("ConditionalOperator"),
+        key_conditions=body.get("KeyConditions"),
+        query_filter=body.get("QueryFilter"),
+        scan_filter=body.get("ScanFilter"),
+        attributes_to_get=body.get("AttributesToGet"),
+        limits=limits,
+    )
+    if _READ_EXPRESSIONS.isdisjoint(body):
+        return Read(legacy.plan, legacy.values)
+    # `check` lets only KeyConditions pass beside expressions.
+    return Read(replace(plan, key_condition=legacy.plan.key_condition), {**(values or {}), **legacy.values})
 
 
 def check_key_paths(plan: Plan | None, definition: TableDefinition) -> None:

@@ -1,5 +1,6 @@
 """Query, through boto3."""
 
+import re
 from typing import Any
 
 import pytest
@@ -192,6 +193,108 @@ def test_the_legacy_parameters_do_the_same(client: Any, name: str) -> None:
     )
 
     assert [{"sk": {"N": "3"}}, {"sk": {"N": "5"}}] == answer["Items"]
+
+
+EQUALS_CAR = {"pk": {"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "car"}]}}
+
+
+def test_key_conditions_go_with_filter_and_projection(client: Any, name: str) -> None:
+    """KeyConditions is the one legacy parameter that DynamoDB takes together with expressions."""
+    answer = client.query(
+        TableName=name,
+        KeyConditions=EQUALS_CAR,
+        FilterExpression="#colour = :0",  # `:0` and `:1` once were names of KeyConditions' own values
+        ProjectionExpression="sk",
+        ExpressionAttributeNames={"#colour": "colour"},
+        ExpressionAttributeValues={":0": {"S": "red"}},
+    )
+
+    assert [1, 3, 5, 7, 9] == keys(answer)
+    assert [["sk"]] * 5 == [list(item) for item in answer["Items"]]
+    assert (5, 10) == (answer["Count"], answer["ScannedCount"])
+
+
+def test_key_conditions_go_with_a_projection_alone(client: Any, name: str) -> None:
+    answer = client.query(TableName=name, KeyConditions=EQUALS_CAR, ProjectionExpression="sk")
+
+    assert [{"sk": {"N": str(n)}} for n in range(10)] == answer["Items"]
+
+
+MALFORMED = [
+    ({"FilterExpression": "colour ="}, "Invalid FilterExpression: Syntax error"),
+    ({"ProjectionExpression": "sk,,"}, "Invalid ProjectionExpression: Syntax error"),
+    (
+        {"FilterExpression": "sk = :n", "ExpressionAttributeValues": {":n": {"N": "1"}}},
+        "Primary key attribute: sk",
+    ),
+    ({"FilterExpression": "colour = :lost"}, "attribute value used in expression is not defined"),
+    (
+        {"ProjectionExpression": "sk", "ExpressionAttributeNames": {"#unused": "colour"}},
+        "unused in expressions: keys: {#unused}",
+    ),
+    (
+        {"ProjectionExpression": "sk", "KeyConditions": {}},
+        "Conditions can be of length 1 or 2 only",
+    ),
+]
+
+
+@pytest.mark.parametrize(("parameters", "text"), MALFORMED)
+def test_an_invalid_expression_beside_key_conditions_is_refused(
+    client: Any, name: str, parameters: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ClientError, match=re.escape(text)):
+        client.query(**{"TableName": name, "KeyConditions": EQUALS_CAR, **parameters})
+
+
+FILTER = {"FilterExpression": "colour = :red", "ExpressionAttributeValues": {":red": {"S": "red"}}}
+LEGACY_FILTER = {"colour": {"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "red"}]}}
+MIXTURES = [
+    ("query", {**OF_CAR, "KeyConditions": EQUALS_CAR}, "KeyConditions", "KeyConditionExpression"),
+    ("query", {**OF_CAR, "QueryFilter": LEGACY_FILTER}, "QueryFilter", "KeyConditionExpression"),
+    ("query", {**OF_CAR, "AttributesToGet": ["sk"]}, "AttributesToGet", "KeyConditionExpression"),
+    ("query", {**OF_CAR, "ConditionalOperator": "OR"}, "ConditionalOperator", "KeyConditionExpression"),
+    (
+        "query",
+        {**FILTER, "KeyConditions": EQUALS_CAR, "QueryFilter": LEGACY_FILTER},
+        "QueryFilter",
+        "FilterExpression",
+    ),
+    (
+        "query",
+        {**FILTER, "KeyConditions": EQUALS_CAR, "AttributesToGet": ["sk"], "ConditionalOperator": "AND"},
+        "AttributesToGet, ConditionalOperator",
+        "FilterExpression",
+    ),
+    (
+        "query",
+        {"ProjectionExpression": "sk", "KeyConditions": EQUALS_CAR, "QueryFilter": LEGACY_FILTER},
+        "QueryFilter",
+        "ProjectionExpression",
+    ),
+    ("scan", {**FILTER, "ScanFilter": LEGACY_FILTER}, "ScanFilter", "FilterExpression"),
+    ("scan", {**FILTER, "AttributesToGet": ["sk"]}, "AttributesToGet", "FilterExpression"),
+    ("scan", {**FILTER, "ConditionalOperator": "OR"}, "ConditionalOperator", "FilterExpression"),
+    (
+        "scan",
+        {"ProjectionExpression": "sk", "ScanFilter": LEGACY_FILTER},
+        "ScanFilter",
+        "ProjectionExpression",
+    ),
+]
+
+
+@pytest.mark.parametrize(("operation", "parameters", "legacy", "expressions"), MIXTURES)
+def test_other_legacy_parameters_do_not_go_with_expressions(
+    client: Any, name: str, operation: str, parameters: dict[str, Any], legacy: str, expressions: str
+) -> None:
+    with pytest.raises(ClientError) as caught:
+        getattr(client, operation)(TableName=name, **parameters)
+
+    assert caught.value.response["Error"]["Message"] == (
+        "Can not use both expression and non-expression parameters in the same request: "
+        f"Non-expression parameters: {{{legacy}}} Expression parameters: {{{expressions}}}"
+    )
 
 
 STARTS = [
