@@ -15,7 +15,7 @@ written and never compared.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
 
 from . import avro
 
@@ -33,12 +33,17 @@ SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 _SOURCES_ENCODED: Final = {source: avro.long(place) for place, source in enumerate(SOURCES)}
 
 
-class Position(NamedTuple):
-    """Where a command stands; `index` None means "after the whole entry"."""
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """Where a command stands; `index` None means "after the whole entry".
+
+    `time_ms` is log time there, in milliseconds, where it is known; two positions are equal without it.
+    """
 
     partition: int
     offset: int
-    index: int | None = None  # type: ignore[assignment]  # hides tuple.index, which no one asks of a position
+    index: int | None = None
+    time_ms: int | None = field(default=None, compare=False, repr=False)
 
     def text(self, partitions: int = 1) -> str:
         """Write it the way the command line and the header `x-foldb-position` do.
@@ -52,10 +57,15 @@ class Position(NamedTuple):
         return place if partitions == 1 else f"{self.partition}:{place}"
 
 
-class Cut(NamedTuple):
-    """Several positions, one a partition, by partition: what an answer of several partitions is true of."""
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Several positions, one a partition, by partition: what an answer of several partitions is true of.
+
+    `time_ms` is the latest log time of them all, in milliseconds, where it is known; two cuts are equal without it.
+    """
 
     positions: tuple[Position, ...]
+    time_ms: int | None = field(default=None, compare=False, repr=False)
 
     def text(self, partitions: int = 1) -> str:
         """The positions, joined by commas.

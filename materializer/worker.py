@@ -162,7 +162,8 @@ class Worker:
     def position(self) -> Position:
         """The last entry that was folded; between two entries the same object, which every read is answered with."""
         if self._position.offset != self.state.next_offset - 1:
-            self._position = Position(self._partition, self.state.next_offset - 1)
+            last = self.state.next_offset - 1
+            self._position = Position(self._partition, last, time_ms=self.state.log_time)
         return self._position
 
     def open(self, progress: Callable[[int], None] | None = None) -> None:
@@ -309,21 +310,27 @@ class Worker:
             self._drained()
 
     def _answer(self, offset: int, outcomes: list[Outcome]) -> None:
+        time_ms = self.state.log_time
         for index, (one, outcome) in enumerate(zip(self._settle(), outcomes, strict=True)):
             if type(outcome) is Begun:
                 self._begun[outcome.number] = one.done
             else:
-                self._reply(one.done, outcome, Position(self._partition, offset, index))
+                self._reply(one.done, outcome, Position(self._partition, offset, index, time_ms))
 
     def _resolve(self, offset: int, outcomes: list[Outcome]) -> None:
-        """Answer the transactions that have come to their end."""
+        """Answer the transactions that have ended.
+
+        Log time of the record that ends one is above all that the record tells of, so it is that of the whole cut.
+        """
+        time_ms = self.state.log_time
         for index, taken in enumerate(outcomes):
             if type(taken) is Taken:
                 for number, outcome, places in taken.resolved:
                     done = self._begun.pop(number, None)
                     if done is not None:
-                        own = Position(self._partition, offset, index)
-                        self._reply(done, outcome, Cut(tuple(sorted((own, *places)))) if places else own)
+                        own = Position(self._partition, offset, index, time_ms)
+                        cut = Cut(tuple(sorted((own, *places))), time_ms)
+                        self._reply(done, outcome, cut if places else own)
 
     def _answer_failed(self, senders: list[_Waiting], error: RequestError) -> None:
         for one in senders:

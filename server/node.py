@@ -7,12 +7,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from ..log.commands import Cut, Position
+from ..log.commands import Position
 from ..log.log import Log
 from ..materializer.feed import FedPartition
 from ..materializer.fold.state import PartitionState, Table
 from ..materializer.maker import SnapshotMaker
-from ..materializer.partition import Partition, Place
+from ..materializer.partition import Partition
 from ..model.errors import ResourceNotFoundError
 from ..model.limits import Limits
 from ..model.slots import data_partitions
@@ -145,18 +145,6 @@ class Node:
     def position(self) -> Position:
         """What the catalog is as of."""
         return self._catalog.worker.position
-
-    def log_time(self, position: Place) -> int | None:
-        """Log time there, if it is where our partitions stand; of another node's they alone know."""
-        if self.router is None:
-            return self.state.log_time
-        numbers = [
-            each.partition for each in (position.positions if isinstance(position, Cut) else (position,))
-        ]
-        hosted = self.partitions.hosted
-        if not all(number in hosted for number in numbers):
-            return None
-        return max(hosted[number].state.log_time for number in numbers)
 
     def catch_up(self, done: Callable[[], None]) -> None:
         """Call back when the catalog is as its log is now."""

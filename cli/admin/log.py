@@ -3,6 +3,7 @@
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import takewhile
 from typing import Annotated, Any
 
@@ -170,7 +171,7 @@ def _between(
     """The rows from one position to another, of one partition."""
     for row in told:
         place = read_position(row["position"], partitions)
-        if first is not None and place < (place.partition, first.offset, first.index or 0):
+        if first is not None and place < replace(first, partition=place.partition, index=first.index or 0):
             continue
         if last is None or last.index is None or place <= last:
             yield row

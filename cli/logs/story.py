@@ -151,7 +151,7 @@ class Story:
             for index, (command, outcome) in enumerate(self._fold(record)):
                 place = {
                     "position": Position(record.partition, record.offset, index).text(self.partitions),
-                    "time": time_text(_time(record)),
+                    "time": time_text(self.states[record.partition].log_time),
                 }
                 yield from (place | told for told in self._told(command, outcome))
 

@@ -20,7 +20,7 @@ from ...model.errors import FoldbError
 from .frames import Frames
 from .plain import Plain, read_place
 from .proof import NONCE_BYTES, Identity, ProofError, check_proof, hello, proof, read_hello
-from .wire import ANSWERED, NOT_HERE, Method, WireError, reading
+from .wire import ANSWERED, NOT_HERE, REVISION, Method, WireError, reading
 
 logger = logging.getLogger(__name__)
 
@@ -185,7 +185,7 @@ class _Connection(Frames):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.send(hello(self._identity, self._nonce))
+        self.send([*hello(self._identity, self._nonce), REVISION])
 
     def received(self, value: Plain) -> None:
         self._heard = self._loop.time()
@@ -215,7 +215,9 @@ class _Connection(Frames):
         until = self._loop.time() + self._link.patience.call
         self._calls[self._number] = _Call(method, arguments, done, size, until)
 
-    def _answered(self, number: int, fate: int, result: Plain, place: Plain) -> None:
+    def _answered(
+        self, number: int, fate: int, result: Plain, place: Plain, time_ms: int | None = None
+    ) -> None:
         call = self._calls.pop(number, None)
         if call is None:
             return  # it had been given up
@@ -227,7 +229,7 @@ class _Connection(Frames):
         else:
             try:
                 value = reading(call.method.read_result, result, call.arguments)
-                where = None if place is None else reading(read_place, place)
+                where = None if place is None else reading(read_place, place, time_ms)
             except WireError:
                 call.done(Lost())
                 raise

@@ -99,6 +99,7 @@ class _Caller(Frames):
         self._listener = listener
         self._nonces: tuple[bytes, bytes] | None = None
         self._is_proven = False
+        self._reads_time = False  # a caller of an earlier release reads no log time in answers
         self._late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -123,7 +124,8 @@ class _Caller(Frames):
         listener = self._listener
         identity = listener.identity
         if self._nonces is None:
-            theirs, _ = read_hello(value, identity)
+            theirs, revision = read_hello(value, identity)
+            self._reads_time = bool(revision) and reading(int, revision[0]) >= 1
             ours = listener.random_bytes(NONCE_BYTES)
             self._nonces = theirs, ours
             self.send([*hello(identity, ours), proof(identity, "listener", theirs, ours)])
@@ -162,7 +164,8 @@ class _Caller(Frames):
             return
         try:
             where = None if place is None else plain.position(place)
-            self.send([number, ANSWERED, method.result(result), where])
+            answer = [number, ANSWERED, method.result(result), where]
+            self.send([*answer, place.time_ms] if self._reads_time and place is not None else answer)
         except WireError as error:
             logger.error("an answer cannot be sent: %s", error)
             self.send([number, FAILED, None, None])

@@ -6,6 +6,7 @@ ValueError, by whoever reads the whole (wire.py).
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from ...log.codec import decode_message, encode_message
@@ -75,8 +76,10 @@ def read_error(plain: Plain) -> RequestError:
 
 
 def position(value: Place) -> Plain:
-    """A position, or those of a cut."""
-    return [list(one) for one in value.positions] if isinstance(value, Cut) else list(value)
+    """A position, or those of a cut; log time there is for the caller to add."""
+    return [position(one) for one in value.positions] if isinstance(value, Cut) else [
+        value.partition, value.offset, value.index,
+    ]  # fmt: skip
 
 
 def read_position(plain: Plain) -> Position:
@@ -84,10 +87,10 @@ def read_position(plain: Plain) -> Position:
     return Position(int(partition), int(offset), index)
 
 
-def read_place(plain: Plain) -> Place:
+def read_place(plain: Plain, time_ms: int | None = None) -> Place:
     if plain and isinstance(plain[0], int):
-        return read_position(plain)
-    return Cut(tuple(map(read_position, plain)))
+        return replace(read_position(plain), time_ms=time_ms)
+    return Cut(tuple(map(read_position, plain)), time_ms)
 
 
 def stored(value: Stored | None) -> Plain:

@@ -1,6 +1,6 @@
 """Both ends of a connection between nodes prove that they know the cluster's secret, and have the same log.
 
-    caller ──► hello: version, log, nonce
+    caller ──► hello: version, log, nonce, revision
            ◄── version, log, nonce, HMAC(secret, "listener" + nonces + log)
     caller ──► HMAC(secret, "caller" + nonces + log)
 
@@ -36,7 +36,7 @@ class Identity(NamedTuple):
 
 
 def hello(identity: Identity, nonce: bytes) -> Plain:
-    """What the caller begins with, and the listener answers with its proof at the end."""
+    """Return the first frame of either end: a caller adds its revision, a listener its proof."""
     return [MAGIC, VERSION, identity.log_id, nonce]
 
 

@@ -8,6 +8,7 @@ again if it only reads; a write is answered with an InternalServerError, which m
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -143,7 +144,7 @@ class RemotePartition:
             asked.done(result)
             return
         if isinstance(place, Position) and place.offset > self._seen.offset:
-            self._seen = Position(self._number, place.offset)
+            self._seen = replace(place, index=None)
         asked.done(result, place)
 
     def _refuse(self, asked: _Asked, error: RequestError) -> None:

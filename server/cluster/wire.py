@@ -2,7 +2,7 @@
 
     frame   ::= length(4 bytes) msgpack
     call    ::= [id, method, partition, arguments]
-    answer  ::= [id, fate, result, position]
+    answer  ::= [id, fate, result, position] | [id, fate, result, position, log time there]
 
 A call is a method of the seam (materializer/partition.py) for one partition. Lengths are bounded before anything is
 read, and what does not have its shape is a WireError: the connection is closed, because its two ends disagree.
@@ -22,6 +22,12 @@ from .plain import Plain
 
 VERSION: Final = 1
 """Of this protocol; the two ends of a connection have the same."""
+
+REVISION: Final = 1
+"""Of the answers that a caller reads, named in its hello: from 1 on they may end with log time at their position.
+
+A caller of an earlier release names none, and is sent answers of four members.
+"""
 
 FRAME_BYTES: Final = 48 * 1024 * 1024
 """The longest frame: a request of 16 MiB whose answer repeats items, with room to spare."""

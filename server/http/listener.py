@@ -166,8 +166,7 @@ class Listener:
         if position is not self._position:
             self._position = position
             place = position.text(self.node.partitions.count).encode()
-            # An answer is given in the turn in which its entry was folded, so the time is that of its position.
-            self._position_fields = answers.as_of(place, self.node.log_time(position))
+            self._position_fields = answers.as_of(place, position.time_ms)
         return self._position_fields
 
     def _make_room(self) -> bool:

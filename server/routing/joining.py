@@ -33,16 +33,23 @@ def first_error(results: Sequence[Any]) -> RequestError | None:
 
 
 def joined(places: Iterable[Place]) -> Place:
-    """The latest position of each partition; one alone where all are of one partition."""
+    """Return the latest position of each partition; one alone where all are of one partition.
+
+    Its log time is the latest of all, where each is known: an earlier position of a partition has no later one.
+    """
     latest: dict[int, Position] = {}
+    times: list[int | None] = []
     for place in places:
+        times.append(place.time_ms)
         for each in place.positions if isinstance(place, Cut) else (place,):
             known = latest.get(each.partition)
             if known is None or _order(each) > _order(known):
                 latest[each.partition] = each
     if len(latest) == 1:
         return next(iter(latest.values()))
-    return Cut(tuple(latest[number] for number in sorted(latest)))
+    known_times = [time for time in times if time is not None]
+    time_ms = max(known_times) if known_times and len(known_times) == len(times) else None
+    return Cut(tuple(latest[number] for number in sorted(latest)), time_ms)
 
 
 def _order(position: Position) -> tuple[int, bool, int]:

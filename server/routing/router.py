@@ -248,7 +248,9 @@ class Router:
             if found is not None:
                 then(found)
             else:
-                done(ResourceNotFoundError(), Position(CATALOG, self._catalog.next_offset - 1))
+                catalog = self._catalog
+                last = Position(CATALOG, catalog.next_offset - 1, time_ms=catalog.log_time)
+                done(ResourceNotFoundError(), last)
 
         # This node may not have heard of it yet; to guess where it is would be to find nothing there.
         self._catch_up(caught_up)

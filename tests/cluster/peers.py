@@ -28,8 +28,9 @@ QUICK = Patience(
 class Told:
     """A partition that remembers what it was asked, and answers when told."""
 
-    def __init__(self, answer: Any = None) -> None:
+    def __init__(self, answer: Any = None, at: Position = AT) -> None:
         self.answer = answer
+        self.at = at
         self.asked: list[tuple[Any, ...]] = []
         self.waiting: list[Callable[..., None]] = []
         self.holds = False
@@ -46,7 +47,7 @@ class Told:
             elif name in ("reach", "status"):
                 done(self.answer)
             else:
-                done(self.answer, AT)
+                done(self.answer, self.at)
 
         return call
 

@@ -75,9 +75,8 @@ def test_reads_that_need_not_be_consistent_are_answered_at_home_by_a_standby() -
             assert (b"one", number) == await one.ask(number, consistent=False)
             assert (b"two", number) == await one.ask(number, consistent=True)
 
-            two.folds.hosted[number].worker.position = two.folds.hosted[number].worker.position._replace(
-                offset=11
-            )
+            worker = two.folds.hosted[number].worker
+            worker.position = replace(worker.position, offset=11)
             await until(lambda: link.positions.get(number) == 12)
             assert (b"two", number) == await one.ask(number, consistent=False), "it has seen more by now"
 

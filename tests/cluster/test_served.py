@@ -12,6 +12,7 @@ import pytest
 from botocore.config import Config
 
 from tests.cluster.processes import PARTITIONS, Nodes
+from tests.logtimes import LogTimes, told
 from tests.raw import ask
 from tests.served import foldb
 from tests.tables import table_request
@@ -123,6 +124,27 @@ def test_whoever_waits_for_its_write_finds_it_in_the_index_at_the_other_node(nod
     read = ask(two, "Query", query, x_foldb_position=written.headers["x-foldb-position"])
 
     assert [item("blue one", "blue")] == read.body["Items"]
+
+
+def test_an_answer_of_the_other_node_names_log_time_there(nodes: Nodes) -> None:
+    """A node that stands by for a partition has folded another part of its log than the owner has."""
+    answers = []
+    for n in range(KEYS * 3):
+        key = {"pk": {"S": f"timed {n}"}}
+        bodies = {
+            "PutItem": {"TableName": "Cars", "Item": key},
+            "GetItem": {"TableName": "Cars", "Key": key, "ConsistentRead": True},
+            "TransactWriteItems": {
+                "TransactItems": [
+                    {"Put": {"TableName": "Cars", "Item": item(f"timed {n} {nth}")}} for nth in range(3)
+                ]
+            },
+        }
+        for url in nodes.urls:
+            answers += [ask(url, operation, body) for operation, body in bodies.items()]
+
+    times = LogTimes(str(nodes.address))
+    assert [times.of(answer) for answer in answers] == [told(answer) for answer in answers]
 
 
 def test_a_condition_and_its_error_cross_between_nodes(nodes: Nodes) -> None:

@@ -84,7 +84,7 @@ Judge = Callable[[History], None]
 WRONG: dict[str, tuple[str, str, tuple[Judge, ...]]] = {
     "acknowledges what it does not do": (
         "PutItem",
-        "return reply.ok(b'{}', node.position._replace(index=1023))",
+        "import dataclasses; return reply.ok(b'{}', dataclasses.replace(node.position, index=1023))",
         (witness, linearizable),
     ),
     "does not look at a condition": (

@@ -75,7 +75,7 @@ def test_an_unknown_operation_is_refused(endpoint: str, target: str) -> None:
 
 
 @pytest.mark.spec("S23")
-def test_every_answer_says_its_position_and_log_time_there(make_table: MakeTable, endpoint: str) -> None:
+def test_every_answer_names_a_position_and_a_log_time_that_rise(make_table: MakeTable, endpoint: str) -> None:
     """A write's position has its index in the entry; a read saw everything up to the entry it names."""
     table = make_table("pk:S")
     key = {"pk": {"S": "a"}}
