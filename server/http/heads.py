@@ -7,6 +7,7 @@ field twice where only one can count, transfer codings piled up, a whole URL tha
 does. After any refusal the connection is closed.
 """
 
+import re
 from collections import Counter
 
 import httptools
@@ -15,6 +16,7 @@ HEAD_BYTES = 16 * 1024
 FIELDS = 64
 
 _USUAL = b"POST / HTTP/1.1\r\n"
+_CONNECTION = re.compile(rb"^connection:([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 
 _ONCE = frozenset(
     (
@@ -44,6 +46,7 @@ class Head:
     """A request's first line and fields, names in lower case.
 
     Attributes:
+        keep_alive: Whether the client may send another request on the connection.
         length: Bytes of the body; None if it comes in chunks.
         more: Fields that the answer has because of who asks; see gate.py.
         repeated: Names of fields that came more than once; of these `fields` has the last.
@@ -100,19 +103,25 @@ def read_head(data: bytes) -> Head:
 
     fields = {name.lower(): value for name, value in collector.raw.items()}
     if data.startswith(_USUAL):
-        method, path = b"POST", b"/"
+        method, path, keep_alive = b"POST", b"/", True
     else:
-        method, path = _first_line(data, fields)
+        method, path, keep_alive = _first_line(data, fields)
+    if b"connection" in fields:
+        keep_alive = keep_alive and not _says_close(data)
     lines = data.count(b"\n") - 2
     repeated: frozenset[bytes] = frozenset()
     if lines != len(fields) or lines > FIELDS:
         repeated = _repeated(data)
     if b"host" not in fields:
         raise BadRequestError(400, "no Host")
-    return Head(method, path, fields, parser.should_keep_alive(), _length(fields), repeated)
+    return Head(method, path, fields, keep_alive, _length(fields), repeated)
 
 
-def _first_line(data: bytes, fields: dict[bytes, bytes]) -> tuple[bytes, bytes]:
+def _first_line(data: bytes, fields: dict[bytes, bytes]) -> tuple[bytes, bytes, bool]:
+    """Return method, path, and whether the version keeps connections open.
+
+    HTTP/1.0 closes after each answer: its keep-alive is an extension that a server need not offer (RFC 9112, C.2.2).
+    """
     line = data.lstrip(b"\r\n").partition(b"\r\n")[0]
     parts = line.split(b" ")
     if len(parts) != 3 or parts[2] not in (b"HTTP/1.1", b"HTTP/1.0"):
@@ -122,7 +131,19 @@ def _first_line(data: bytes, fields: dict[bytes, bytes]) -> tuple[bytes, bytes]:
         raise BadRequestError(400, "HTTP/1.0 has no chunks")
     if not path.startswith(b"/") and path != b"*":
         raise BadRequestError(400, "not a path")
-    return method, path
+    return method, path, version == b"HTTP/1.1"
+
+
+def _says_close(data: bytes) -> bool:
+    """Return whether a Connection field has the option `close`.
+
+    The parser's own answer is right only while a body is due: it resets its flags at the end of a message.
+    """
+    return any(
+        option.strip(b" \t").lower() == b"close"
+        for value in _CONNECTION.findall(data)
+        for option in value.split(b",")
+    )
 
 
 def _length(fields: dict[bytes, bytes]) -> int | None:

@@ -52,6 +52,10 @@ class Wire:
         except ConnectionResetError:
             return True
 
+    def rest(self) -> bytes:
+        """Return all that comes until the server closes."""
+        return self._file.read()
+
     def statuses(self) -> list[int]:
         """Of all answers until the server closes; it is told that no request follows."""
         self.socket.shutdown(socket.SHUT_WR)

@@ -220,6 +220,52 @@ def test_a_connection_closes_when_the_client_is_done(wire: Wire, version: str) -
     assert wire.is_closed()
 
 
+@pytest.mark.parametrize(
+    "first",
+    ["GET / HTTP/1.1", "GET /none HTTP/1.1", "HEAD / HTTP/1.1", "OPTIONS / HTTP/1.1", "POST / HTTP/1.1"],
+)
+@pytest.mark.parametrize(
+    "fields", ["Connection: close", "Connection: TE, Close", "Connection: close\r\nConnection: TE"]
+)
+def test_a_request_without_a_body_may_close_too(wire: Wire, first: str, fields: str) -> None:
+    wire.send(f"{first}\r\nHost: localhost\r\n{fields}\r\n\r\n".encode())
+    answer = wire.rest()
+
+    assert b"\r\nConnection: close\r\n" in answer
+
+
+def test_a_parse_error_of_the_api_closes_too(wire: Wire) -> None:
+    wire.send(request("ListTables", b"{", "Connection: close"))
+    status, fields, _ = wire.answer()
+
+    assert (400, "close") == (status, fields["connection"])
+    assert wire.is_closed()
+
+
+@pytest.mark.parametrize(
+    "fields", ["Connection: keep-alive", "Connection: TE", "Connection: closed", "X: close"]
+)
+def test_http_1_1_stays_open_unless_told_to_close(wire: Wire, fields: str) -> None:
+    for _ in range(2):
+        wire.send(f"GET / HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n\r\n".encode())
+
+        assert 200 == wire.answer()[0]
+
+
+@pytest.mark.parametrize("fields", ["X: 1", "Connection: keep-alive"])
+@pytest.mark.parametrize("body", [None, {}])
+def test_http_1_0_closes_after_one_answer(wire: Wire, fields: str, body: object) -> None:
+    """Its keep-alive is an extension; a server that does not offer it says so by `Connection: close`."""
+    whole = f"GET / HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n\r\n".encode()
+    if body is not None:
+        whole = request("ListTables", body, fields)
+    wire.send(whole.replace(b"HTTP/1.1", b"HTTP/1.0"))
+    status, answered, _ = wire.answer()
+
+    assert (200, "close") == (status, answered["connection"])
+    assert wire.is_closed()
+
+
 def test_the_answer_has_the_content_type_of_the_request(wire: Wire) -> None:
     for kind in ("application/json", "application/x-amz-json-1.0", "Application/JSON; charset=utf-8"):
         wire.send(request("ListTables", {}, f"Content-Type: {kind}"))
