@@ -59,6 +59,7 @@ _BASIC = b'\r\nWWW-Authenticate: Basic realm="foldb"'
 _ALLOW = b"\r\nAllow: POST, GET, HEAD, OPTIONS"
 # DynamoDB's whole answer to a body that does not say that it is JSON.
 _NO_JSON = b"<UnknownOperationException/>\n"
+_NO_PATH = b"The API is at the path '/' and takes no query.\n"
 
 
 class Shared(Protocol):
@@ -304,6 +305,9 @@ class Connection(asyncio.Protocol):
             self._show(head)
 
     def _post(self, head: Head, body: bytes) -> None:
+        if head.path != b"/":
+            self._tell(head, 404, _NO_PATH)
+            return
         fields = head.fields
         content_type = fields.get(b"content-type", b"")
         if content_type not in answers.ECHOED and body and not _is_json(content_type):

@@ -210,6 +210,15 @@ def test_head_tells_the_length_of_what_it_leaves_out(wire: Wire) -> None:
     assert b"" == lines[4]
 
 
+@pytest.mark.parametrize("path", ["//", "/../x", "/..", "/?q", "/?", "/#", "/%2F", "/.", "/x/", "*"])
+def test_the_api_is_at_one_path_alone(wire: Wire, path: str) -> None:
+    """A proxy in front may guard `/`, and reads other paths in its own way."""
+    wire.send(request().replace(b"POST / ", f"POST {path} ".encode()))
+    wire.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+
+    assert [404, 404] == [wire.answer()[0], wire.answer()[0]]
+
+
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_a_connection_closes_when_the_client_is_done(wire: Wire, version: str) -> None:
     closing = request("ListTables", {}, "Connection: close").replace(b"HTTP/1.1", f"HTTP/{version}".encode())
