@@ -144,10 +144,21 @@ def read_json(text: str | bytes, what: str) -> Any:
 
 def read_item(text: str | bytes, what: str, *, is_typed: bool) -> Item:
     """Parse one item, plain or in DynamoDB JSON."""
-    item = read_json(text, what)
-    if not isinstance(item, dict):
+    return item_of(read_json(text, what), what, is_typed=is_typed)
+
+
+def item_of(value: Any, what: str, *, is_typed: bool) -> Item:
+    """Return the item that parsed JSON holds, plain or in DynamoDB JSON; `what` names it for the error.
+
+    Raises:
+        CommandError: `value` is no object, or holds a set or a binary that there cannot be.
+    """
+    if not isinstance(value, dict):
         _refuse(f"{what} is not an item: write a JSON object such as '{{\"id\": 1}}'")
-    return item if is_typed else typed_item(item)
+    try:
+        return value if is_typed else typed_item(value)
+    except CommandError as error:
+        _refuse(f"{what}: {error.sentence}")
 
 
 def read_text(path: str, step: str = "") -> str:
@@ -192,16 +203,21 @@ def read_lines(source: str) -> Iterator[str]:
         # Bytes, because how stdin decodes them is up to the locale.
         with nullcontext(sys.stdin.buffer) if source == "-" else Path(source).open("rb") as lines:
             for number, line in enumerate(lines, start=1):
-                yield _utf8(line, number)
+                yield _utf8(line, line_name(source, number))
     except OSError as error:
         _refuse(f"cannot read {source}: {error.strerror}")
 
 
-def _utf8(line: bytes, number: int) -> str:
+def line_name(source: str, number: int) -> str:
+    """Name a line of a file, or of stdin where `source` is `-`, for an error."""
+    return f"{'stdin' if source == '-' else source} line {number}"
+
+
+def _utf8(line: bytes, name: str) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError:
-        _refuse(f"line {number} is not UTF-8")
+        _refuse(f"{name} is not UTF-8")
 
 
 def write_json(value: Any, *, indent: bool = False) -> str:

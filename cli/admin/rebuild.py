@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from hashlib import blake2b
-from itertools import islice
 from typing import Annotated, NamedTuple
 
 import typer
@@ -96,10 +95,8 @@ def _into(session: Session, name: str, to: str | None, new: str) -> None:
     loader = Loader(session.client, session.shape(new))
     with progress(session.settings, session.output.stderr, new, past.items) as advance:
         items = (load(stored[0]) for part in past.parts for _, _, _, stored in part.items.scan())
-        while batch := list(islice(items, loader.BATCH)):
-            loader.put(batch)
-            advance(len(batch))
-    loader.check()
+        placed = ((f"{new} item {number}", item) for number, item in enumerate(items, start=1))
+        loader.load(placed, advance)
     _compare(session, past, session.shape(new))
     arn = session.shape(new).description["TableArn"]
     session.client.call("UntagResource", {"ResourceArn": arn, "TagKeys": [TAG]})

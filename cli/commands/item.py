@@ -1,19 +1,17 @@
 """`foldb item`: one item at a time, or a stream of them in JSON Lines."""
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
-from ...model.values import Item
 from ..failures import CommandError, ExitCode, ServerError
 from ..literals import Lifted
-from ..loading import Loader
+from ..loading import Loader, Placed
 from ..output import counted
 from ..progress import progress
 from ..session import Session, consumed
-from ..values import read_item, read_lines
+from ..values import item_of, line_name, read_item, read_json, read_lines
 from .options import (
     Add,
     Condition,
@@ -179,31 +177,24 @@ def _write(
 
 
 def _put_lines(session: Session, table: str, source: str) -> None:
-    """Write a stream of items in batches; a line that is wrong stops it there and says which."""
-    loader = Loader(session.client, session.shape(table))
-    items = _items(read_lines(source.removeprefix("@")), session.settings.typed)
+    """Write the items of a file or of stdin in batches; the first bad line ends it."""
+    loader = Loader(session.client, session.shape(table), is_typed=session.settings.typed)
+    items = _items(source.removeprefix("@"), loader, session.settings.typed)
     try:
         with progress(session.settings, session.output.stderr, table, None) as advance:
-            while batch := list(islice(items, loader.BATCH)):
-                loader.put(batch)
-                advance(len(batch))
+            loader.load(items, advance)
     except KeyboardInterrupt as error:
         raise CommandError(
             f"interrupted after {counted(loader.written, 'item')}; putting them again is harmless",
             ExitCode.INTERRUPTED,
         ) from error
-    except CommandError as error:
-        if not loader.written:
-            raise
-        raise CommandError(
-            f"{error.sentence}; put before it: {counted(loader.written, 'item')}; putting them again is harmless",
-            ExitCode.PARTLY,
-        ) from error
     session.write_footer(loader.written, loader.units)
-    loader.check()
 
 
-def _items(lines: Iterable[str], is_typed: bool) -> Iterator[Item]:
-    for number, line in enumerate(lines, start=1):
+def _items(source: str, loader: Loader, is_typed: bool) -> Iterator[Placed]:
+    for number, line in enumerate(read_lines(source), start=1):
         if line.strip():
-            yield read_item(line, f"line {number}", is_typed=is_typed)
+            place = line_name(source, number)
+            value = read_json(line, place)
+            key = loader.key_text(value) if isinstance(value, dict) else ""
+            yield place, item_of(value, f"{place}{key}", is_typed=is_typed)

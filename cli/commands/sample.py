@@ -4,7 +4,6 @@ import json
 import random
 import shlex
 from collections.abc import Iterator
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -184,10 +183,7 @@ def _integers(request: dict[str, Any]) -> dict[str, Any]:
 
 def _put(session: Session, table: str, items: list[Item]) -> None:
     loader = Loader(session.client, session.shape(table))
+    placed = ((f"{table} item {number}", item) for number, item in enumerate(items, start=1))
     with progress(session.settings, session.output.stderr, table, len(items)) as advance:
-        rest = iter(items)
-        while batch := list(islice(rest, loader.BATCH)):
-            loader.put(batch)
-            advance(len(batch))
-    loader.check()
+        loader.load(placed, advance)
     session.output.say(f"{table}: {counted(loader.written, 'item')}")

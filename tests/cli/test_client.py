@@ -118,18 +118,16 @@ def test_an_address_that_is_none_is_wrong_usage(url: str) -> None:
 @pytest.mark.spec("S84")
 def test_what_a_batch_did_not_take_is_sent_again_and_then_counted() -> None:
     left = {"UnprocessedItems": {"Notes": [{"PutRequest": {"Item": {"id": {"N": "2"}}}}]}}
-    items = [{"id": {"N": "1"}}, {"id": {"N": "2"}}]
+    items = [(f"item {n}", {"id": {"N": str(n)}}) for n in (1, 2)]
     with answering((200, left), (200, {})) as url, closing(Client(url)) as client:
         loader = Loader(client, SHAPE, sleep=lambda _: None)
-        loader.put(items)
-        loader.check()
+        loader.load(items)
         assert 2 == loader.written
 
     with answering(*[(200, left)] * 7) as url, closing(Client(url)) as client:
         loader = Loader(client, SHAPE, sleep=lambda _: None)
-        loader.put(items)
         with pytest.raises(CommandError, match="1 item not taken") as caught:
-            loader.check()
+            loader.load(items)
         assert (1, ExitCode.PARTLY) == (loader.written, caught.value.code)
 
 

@@ -87,14 +87,69 @@ def test_a_stream_of_items_is_written_in_batches_and_the_last_of_one_key_stays(m
     assert [60 + n if n < 10 else n for n in range(60)] == [song["n"] for song in songs]
 
 
-def test_a_wrong_line_of_a_stream_is_named(music: Foldb, tmp_path: Path) -> None:
+def songs(*wrong: str, before: int) -> str:
+    """So many good lines, then these."""
+    good = [json.dumps({"Artist": "A", "Song": f"{n:03}"}) for n in range(before)]
+    return "\n".join([*good, *wrong, '{"Artist": "A", "Song": "last"}'])
+
+
+def written(cli: Foldb) -> int:
+    [row] = lines(cli("scan", "Music", "--select", "count"))
+    return int(row["count"])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"Artist": }', " is not JSON: Expecting value"),
+        ("[1]", " is not an item: write a JSON object"),
+        ('{"Artist": "A"}', ": ValidationException: The provided key element does not match the schema"),
+        (
+            '{"Artist": "A", "Song": 7}',
+            ' (key {"Artist":"A","Song":7}): ValidationException: The provided key element does not match the schema',
+        ),
+        (
+            '{"Artist": "A", "Song": "x", "tags": {"$set": []}}',
+            ' (key {"Artist":"A","Song":"x"}): a set holds strings, numbers or binaries of one type',
+        ),
+        ('{"Artist": "A", "Song": "\\ud800"}', ": this cannot be sent, str is not valid UTF-8"),
+    ],
+    ids=["not-json", "no-object", "no-key", "wrong-key", "empty-set", "lone-surrogate"],
+)
+def test_a_bad_line_is_named_with_its_file_and_key(
+    music: Foldb, tmp_path: Path, line: str, said: str
+) -> None:
+    """The items before it are written and counted, and none behind it."""
     file = tmp_path / "songs.jsonl"
-    file.write_text('{"Artist": "A", "Song": "B"}\n\n{"Artist": }\n')
+    file.write_text(songs(line, before=31))
 
     result = music("item", "put", "Music", f"@{file}")
 
-    assert 2 == result.exit_code
-    assert result.stderr.startswith("foldb: line 3 is not JSON")
+    assert 10 == result.exit_code
+    assert result.stderr.startswith(f"foldb: {file} line 32{said}")
+    assert result.stderr.endswith("; 31 items were written before it; putting them again is harmless\n")
+    assert 31 == written(music)
+
+
+@pytest.mark.parametrize(("line", "code"), [('{"Artist": }', 2), ('{"Artist": "A"}', 7)])
+def test_a_bad_first_line_keeps_its_own_exit_code(music: Foldb, line: str, code: int) -> None:
+    result = music("item", "put", "Music", "-", stdin=f"\n{line}\n")
+
+    assert code == result.exit_code
+    assert result.stderr.startswith("foldb: stdin line 2")
+    assert "written" not in result.stderr
+    assert 0 == written(music)
+
+
+def test_typed_lines_are_named_too(music: Foldb) -> None:
+    """Of a value whose type is wrong as well: what the server does not parse is found as what it refuses is."""
+    item = '{"Artist": {"S": "A"}, "Song": {"S": "%s"}}'
+    for wrong in ('{"Artist": {"S": "A"}, "Song": {"N": 7}}', '{"Artist": "A", "Song": "B"}'):
+        result = music("item", "put", "Music", "-", "--typed", stdin="\n".join((item % "a", wrong)))
+
+        assert 10 == result.exit_code
+        assert result.stderr.startswith("foldb: stdin line 2 (key ")
+        assert "; 1 item was written before it;" in result.stderr
 
 
 @pytest.mark.spec("S74")

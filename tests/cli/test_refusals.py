@@ -240,7 +240,7 @@ def test_a_bad_line_among_good_ones_says_how_many_were_put(folder: Path, cli: Fo
 
     assert 10 == result.exit_code
     assert "line 61 is not JSON" in result.stderr
-    assert "; put before it: 50 items; putting them again is harmless\n" in result.stderr
+    assert "; 60 items were written before it; putting them again is harmless\n" in result.stderr
 
 
 READERS = (
