@@ -23,7 +23,7 @@ from .values import number_text, plain_item, write_json
 
 # Rich takes as long to load as most commands run, so it is loaded where something is drawn.
 if TYPE_CHECKING:
-    from rich.console import Console
+    from .terminal import Terminal
 
 Row: TypeAlias = Mapping[str, Any]  # what JSON can say, and Decimals
 
@@ -33,18 +33,19 @@ class Output:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        is_terminal = settings.color is Color.ALWAYS or (sys.stdout is not None and sys.stdout.isatty())
+        self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
+        is_terminal = settings.color is Color.ALWAYS or self._is_terminal
         self._format = settings.format or (Format.TABLE if is_terminal else Format.JSONL)
         self.draws = is_terminal and settings.format is None
         """Whether nobody chose how data is written, and a person reads it: then lines may have colours."""
 
     @cached_property
-    def stderr(self) -> "Console":
+    def stderr(self) -> "Terminal":
         """Where progress is drawn."""
         return _console(self._settings.color, stderr=True)
 
     @cached_property
-    def _stdout(self) -> "Console":
+    def _stdout(self) -> "Terminal":
         return _console(self._settings.color, stderr=False)
 
     def items(self, items: Iterable[Item], *, first: Sequence[str] = ()) -> int:
@@ -58,13 +59,17 @@ class Output:
         self.row(item if self._settings.typed else plain_item(item))
 
     def rows(self, rows: Iterable[Row], *, first: Sequence[str] = ()) -> int:
-        """Write rows that may have different members; JSON Lines as they come, the rest at the end."""
+        """Write rows that may have different members; JSON Lines as they come, the rest at the end.
+
+        A CSV without rows has a header of the columns in `first`.
+        """
         match self._format:
             case Format.JSONL:
-                return _lines(write_json(row) for row in rows)
+                return self._lines(write_json(row) for row in rows)
             case Format.RAW:
-                return _lines("\t".join(map(cell, row.values())) for row in rows)
+                return self._lines("\t".join(map(cell, row.values())) for row in rows)
         everything = list(rows)
+        self._begin()
         match self._format:
             case Format.JSON:
                 echo(write_json(everything, indent=True))
@@ -78,14 +83,17 @@ class Output:
         """Write one thing: in a table one line a member, in JSON an object and not a list."""
         match self._format:
             case Format.JSON:
+                self._begin()
                 echo(write_json(row, indent=True))
             case Format.TABLE:
+                self._begin()
                 self._block(row)
             case _:
                 self.rows([row])
 
     def line(self, text: str) -> None:
         """Write a line of data as it is; its colours go where there is no terminal to show them."""
+        self._begin()
         colours = {Color.ALWAYS: True, Color.NEVER: False}.get(self._settings.color)
         echo(text, color=colours)
 
@@ -97,6 +105,19 @@ class Output:
     def warn(self, text: str) -> None:
         """Tell the user what must be heard, also with -q."""
         echo(text, err=True)
+
+    def _begin(self) -> None:
+        """Erase a progress bar before data is written to the terminal that it is drawn on."""
+        if self._is_terminal and "stderr" in self.__dict__:  # else nothing was ever drawn
+            self.stderr.clear_bar()
+
+    def _lines(self, lines: Iterable[str]) -> int:
+        count = 0
+        for line in lines:
+            self._begin()
+            echo(line)
+            count += 1
+        return count
 
     def _table(self, rows: Sequence[Row], names: Sequence[str]) -> None:
         """A line a row where that can be read, else a block a row."""
@@ -111,9 +132,9 @@ class Output:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for name in names:
             numeric = all(_is_number(row[name]) for row in rows if name in row)
-            table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+            table.add_column(Text(visible(name)), justify="right" if numeric else "left", overflow="fold")
         for row in rows:
-            table.add_row(*(Text(cell(row[name]) if name in row else "") for name in names))
+            table.add_row(*(Text(visible(cell(row[name])) if name in row else "") for name in names))
         if rows:
             self._stdout.print(table)
 
@@ -123,7 +144,7 @@ class Output:
 
         table = Table.grid(padding=(0, 2))
         for name, value in row.items():
-            table.add_row(Text(name, style="bold"), Text(cell(value), overflow="fold"))
+            table.add_row(Text(visible(name), style="bold"), Text(visible(cell(value)), overflow="fold"))
         self._stdout.print(table)
         self._stdout.print()
 
@@ -138,7 +159,16 @@ def _width(name: str, rows: Sequence[Row]) -> int:
 
 def columns(rows: Sequence[Row], first: Sequence[str]) -> list[str]:
     """The names of all members, `first` in front, the others as they appear."""
-    return list(dict.fromkeys(itertools.chain(first if rows else (), *rows)))
+    return list(dict.fromkeys(itertools.chain(first, *rows)))
+
+
+# Codes that a terminal obeys and does not show; a tab and a line feed are harmless.
+_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (9, 10)}
+
+
+def visible(text: str) -> str:
+    """Escape the codes that a terminal would obey: anybody may have written them into an item."""
+    return text.translate(_CONTROLS)
 
 
 def cell(value: Any) -> str:
@@ -150,7 +180,7 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if _is_number(value):
-        return str(value) if isinstance(value, int) else number_text(value)
+        return number_text(value) if isinstance(value, Decimal) else str(value)
     return write_json(value)
 
 
@@ -182,36 +212,25 @@ def time_text(time_ms: int) -> str:
     )
 
 
-def _console(color: Color, *, stderr: bool) -> "Console":
-    from rich.console import Console
-
-    class Passing(Console):
-        def on_broken_pipe(self) -> None:
-            """Leave it to the top of the program, which knows that it is no error. Rich would leave with 1."""
-            raise BrokenPipeError
+def _console(color: Color, *, stderr: bool) -> "Terminal":
+    from .terminal import Terminal
 
     match color:
         case Color.ALWAYS:
-            return Passing(stderr=stderr, force_terminal=True, highlight=False)
+            return Terminal(stderr=stderr, force_terminal=True, highlight=False)
         case Color.NEVER:
-            return Passing(stderr=stderr, no_color=True, highlight=False)
-    return Passing(stderr=stderr, highlight=False)
+            return Terminal(stderr=stderr, no_color=True, highlight=False)
+    return Terminal(stderr=stderr, highlight=False)
 
 
 def _is_number(value: Any) -> bool:
     return not isinstance(value, (bool, str, list, dict)) and value is not None
 
 
-def _lines(lines: Iterable[str]) -> int:
-    count = 0
-    for line in lines:
-        echo(line)
-        count += 1
-    return count
-
-
 def _csv(rows: Sequence[Row], names: Sequence[str]) -> str:
     text = io.StringIO()
+    if not names:
+        return ""  # the csv module would write an empty line
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
     writer.writerows([cell(row[name]) if name in row else "" for name in names] for row in rows)

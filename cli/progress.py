@@ -1,17 +1,17 @@
-"""Long work shows how far it is: a bar on a terminal, a line every five seconds elsewhere.
+"""Long work shows its progress: a bar on a terminal, a line every five seconds elsewhere.
 
-Both go to stderr, so data in a pipe stays data.
+Both go to stderr, so data in a pipe stays data. Where data goes to the same terminal, its first line ends the bar.
 """
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from .settings import Settings
+from .terminal import Terminal
 
 _LINE_EVERY_S = 5.0
 
@@ -21,7 +21,7 @@ Advance = Callable[[int], None]
 @contextmanager
 def progress(
     settings: Settings,
-    console: Console,
+    console: Terminal,
     title: str,
     total: int | None,
     clock: Callable[[], float] = time.monotonic,
@@ -31,7 +31,8 @@ def progress(
         yield lambda _: None
     elif console.is_terminal:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Bar(*columns, console=console, transient=True) as bar:
+        with Bar(*columns, console=console, transient=True, redirect_stdout=False) as bar:
+            console.bar = bar  # ended by the first data that goes to the same terminal
             task = bar.add_task(title, total=total)
             yield lambda more: bar.advance(task, more)
     else:
@@ -39,7 +40,7 @@ def progress(
 
 
 class _Lines:
-    def __init__(self, console: Console, title: str, total: int | None, clock: Callable[[], float]) -> None:
+    def __init__(self, console: Terminal, title: str, total: int | None, clock: Callable[[], float]) -> None:
         self._console = console
         self._title = title
         self._total = total

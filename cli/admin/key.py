@@ -71,7 +71,7 @@ def show(ctx: typer.Context, keys: KeyFile = _FILE) -> None:
     session: Session = ctx.obj
     now = datetime.now(UTC)
     found = read_keys(keys).by_id.values()
-    session.output.rows(_row(key, now) for key in found)
+    session.output.rows((_row(key, now) for key in found), first=("id", "created"))
     session.output.say(counted(len(found), "key"))
 
 

@@ -1,5 +1,6 @@
 """`foldb query`: the items of one collection."""
 
+import re
 from typing import Annotated
 
 import typer
@@ -8,6 +9,7 @@ from ..failures import ExitCode
 from ..literals import Lifted
 from ..reading import Reading, key_condition, read_request
 from ..session import Session
+from ..shapes import Shape
 from .options import All, Consistent, FailEmpty, Index, Limit, Names, Select, Start, TableName, Values, Where
 
 
@@ -51,17 +53,24 @@ def query(
     body["KeyConditionExpression"] = key_condition(shape, index, partition, sort, lifted)
     body["ScanIndexForward"] = not descending
     reading = Reading(session.client, "Query", body | lifted.body(), limit, everything)
-    show(session, reading, shape.columns(index), fail_empty)
+    show(session, reading, columns(shape, index, select), fail_empty)
 
 
-def show(session: Session, reading: Reading, columns: list[str], fail_empty: bool) -> None:
+def columns(shape: Shape, index: str | None, select: str | None) -> list[str]:
+    """Return the columns to begin with: the selected attributes, else the keys of the index and of the table."""
+    if select is None:
+        return shape.columns(index)
+    return list(dict.fromkeys(re.split(r"[.\[]", path.strip())[0] for path in select.split(",")))
+
+
+def show(session: Session, reading: Reading, first: list[str], fail_empty: bool) -> None:
     """Print what is read and the footer; of a count, the number alone."""
     if reading.body.get("Select") == "COUNT":
         for _ in reading.answers():
             pass
         session.output.row({"count": reading.count})
     else:
-        session.output.items(reading.items(), first=columns)
+        session.output.items(reading.items(), first=first)
     session.read_footer(reading.count, reading.units, more=reading.more(session.settings))
     if fail_empty and not reading.count:
         raise typer.Exit(ExitCode.DIFFERENT)

@@ -9,7 +9,7 @@ from ..progress import progress
 from ..reading import ParallelScan, Reading, read_request
 from ..session import Session
 from .options import All, Consistent, FailEmpty, Index, Limit, Names, Select, Start, TableName, Values, Where
-from .query import show
+from .query import columns, show
 
 
 def scan(
@@ -53,4 +53,4 @@ def scan(
             reading = Reading(session.client, "Scan", body, limit, everything, advance=advance)
         else:
             reading = ParallelScan(session.client, "Scan", body, advance=advance, segments=segments)
-        show(session, reading, shape.columns(index), fail_empty)
+        show(session, reading, columns(shape, index, select), fail_empty)

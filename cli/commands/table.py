@@ -74,7 +74,7 @@ def list_(ctx: typer.Context) -> None:
     Example: foldb table list -o raw
     """
     session: Session = ctx.obj
-    session.output.rows([{"table": name} for name in names(session)])
+    session.output.rows([{"table": name} for name in names(session)], first=("table",))
 
 
 @app.command()

@@ -18,7 +18,7 @@ from typing import Any, Final
 import typer
 
 from ..failures import CommandError, ExitCode
-from ..output import cell
+from ..output import cell, visible
 from ..values import plain_item, write_json
 
 Row = dict[str, Any]
@@ -28,22 +28,12 @@ _COLOURS: Final = {"INSERT": "green", "MODIFY": "yellow", "REMOVE": "red", "READ
 _ESCAPES: Final = {r"\t": "\t", r"\n": "\n", r"\\": "\\"}
 _ABSENT: Final = "-"
 
-# What a terminal would act on instead of showing it.
-_CONTROLS: Final = {
-    code: f"\\u{code:04x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (9, 10)
-}
-
 
 def shown(row: Row, *, typed: bool) -> Row:
     """A change as it was told, items in DynamoDB JSON, as rows show it."""
     if typed:
         return row
     return row | {name: row[name] and plain_item(row[name]) for name in _ITEMS}
-
-
-def visible(text: str) -> str:
-    """The text without what a terminal would obey: items are written by anybody."""
-    return text.translate(_CONTROLS)
 
 
 def line_of(format_: str) -> Callable[[Row], str]:

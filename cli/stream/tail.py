@@ -7,12 +7,12 @@ from typing import Annotated, Final
 import typer
 
 from ..failures import CommandError, ExitCode
-from ..output import counted
+from ..output import counted, visible
 from ..session import Session
 from ..settings import Format
 from .chosen import FROM, Events, Names, Pattern, TableNames, Tables, Values, When, choice
 from .reading import Row, reading_of
-from .shown import coloured, line_of, shown, visible
+from .shown import coloured, line_of, shown
 from .since import now, read_start
 
 _COLUMNS: Final = ("time", "op", "table", "keys", "old", "new", "number")

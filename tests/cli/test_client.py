@@ -9,7 +9,6 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from foldb.cli.client import Client
 from foldb.cli.failures import CommandError, ExitCode, exit_code
@@ -18,6 +17,7 @@ from foldb.cli.output import Output
 from foldb.cli.progress import progress
 from foldb.cli.settings import Format, Settings
 from foldb.cli.shapes import Shape
+from foldb.cli.terminal import Terminal
 
 THROTTLED = {
     "__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException",
@@ -185,7 +185,7 @@ def test_json_is_one_list_and_one_thing_is_an_object(capsys: pytest.CaptureFixtu
 def test_in_a_pipe_progress_is_a_line_every_five_seconds() -> None:
     written = StringIO()
     now = iter([0.0, 1.0, 5.0, 6.0, 10.0])
-    console = Console(file=written, width=80)
+    console = Terminal(file=written, width=80)
     with progress(Settings(db=""), console, "Music", 100, clock=lambda: next(now)) as advance:
         for _ in range(4):
             advance(10)
@@ -196,7 +196,7 @@ def test_in_a_pipe_progress_is_a_line_every_five_seconds() -> None:
 @pytest.mark.parametrize("settings", [Settings(db="", quiet=True), Settings(db="", progress=False)])
 def test_progress_can_be_silenced(settings: Settings) -> None:
     written = StringIO()
-    with progress(settings, Console(file=written), "Music", 100) as advance:
+    with progress(settings, Terminal(file=written), "Music", 100) as advance:
         advance(10)
 
     assert "" == written.getvalue()

@@ -1,10 +1,7 @@
 """The program as a process: terminals, pipes, signals, and what is left of a server that was killed."""
 
 import json
-import os
-import pty
 import re
-import select
 import signal
 import socket
 import subprocess
@@ -15,34 +12,9 @@ import pytest
 
 import foldb
 from tests.cli.conftest import at
+from tests.cli.terminals import on_a_terminal
 from tests.served import FOLDB, served
 from tests.served import foldb as command
-
-
-def on_a_terminal(*arguments: str | Path) -> str:
-    """What a command writes when stdout is a terminal of 80 columns."""
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
-    process = subprocess.Popen(
-        [FOLDB, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-    )
-    os.close(theirs)
-    written = b""
-    while select.select([ours], [], [], 30)[0]:
-        try:
-            data = os.read(ours, 65536)
-        except OSError:  # Linux says so when the last writer has gone
-            break
-        if not data:
-            break
-        written += data
-    os.close(ours)
-    assert process.wait(timeout=30) == 0
-    return written.decode()
 
 
 def test_a_terminal_gets_a_table_and_a_pipe_gets_json_lines(folder: Path) -> None:
@@ -52,7 +24,7 @@ def test_a_terminal_gets_a_table_and_a_pipe_gets_json_lines(folder: Path) -> Non
         arguments = ("query", "Customers", "cust1", "--select", "Transaction_Id,Price", "--db", url)
 
         piped = command(*arguments)
-        shown = on_a_terminal(*arguments)
+        shown = on_a_terminal(*arguments).stdout
 
     assert '{"Price":200,"Transaction_Id":"XXX1"}\n{"Price":1000,"Transaction_Id":"XXX4"}\n' == piped.stdout
     assert piped.stderr.startswith("2 items · 0.5 RCU · as of @2 (2")

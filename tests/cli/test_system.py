@@ -17,7 +17,8 @@ import pytest
 
 import foldb
 from tests.cli.conftest import at
-from tests.cli.test_processes import heeding_interrupts, on_a_terminal
+from tests.cli.terminals import on_a_terminal
+from tests.cli.test_processes import heeding_interrupts
 from tests.cli.test_refusals import check, contents
 from tests.served import FOLDB
 
@@ -289,4 +290,4 @@ def test_an_interrupt_ends_a_command_in_a_sentence(where: str, music: Path) -> N
 
 
 def test_a_terminal_is_shown_no_more_than_a_pipe(music: Path) -> None:
-    assert "Kyuss" in on_a_terminal("scan", "Music", "--db", music)
+    assert "Kyuss" in on_a_terminal("scan", "Music", "--db", music).stdout

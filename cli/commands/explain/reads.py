@@ -1,5 +1,6 @@
 """Explaining reads: they are carried out, all their pages, and what was read is counted and rounded again here."""
 
+from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
@@ -134,5 +135,5 @@ def _size(session: Session, item: Item) -> int:
     return item_size(item, limits_named(session.limits))
 
 
-def _half(half_units: int) -> float | int:
-    return half_units // 2 if half_units % 2 == 0 else half_units / 2
+def _half(half_units: int) -> Decimal | int:
+    return half_units // 2 if half_units % 2 == 0 else Decimal(half_units) / 2

@@ -9,7 +9,8 @@ import pytest
 
 import foldb
 from tests.cli.conftest import Foldb, at, lines
-from tests.cli.test_processes import heeding_interrupts, on_a_terminal
+from tests.cli.terminals import on_a_terminal
+from tests.cli.test_processes import heeding_interrupts
 from tests.cli.test_refusals import check
 from tests.served import FOLDB, served
 
@@ -312,7 +313,7 @@ def test_a_terminal_gets_a_coloured_line_a_change_and_none_of_what_items_would_h
         cli("item", "put", "Orders", '{"id": "a", "price": 1, "note": "\\u001b[31m\\u009b31m"}')
         cli("item", "update", "Orders", "a", "--set", "price = 2")
 
-        shown = on_a_terminal("stream", "tail", "--db", server.endpoint_url)
+        shown = on_a_terminal("stream", "tail", "--db", server.endpoint_url).stdout
 
     inserted, modified = shown.replace("\r", "").splitlines()
     assert "\x1b[32mINSERT" in inserted
