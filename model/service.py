@@ -25,6 +25,8 @@ Shape: TypeAlias = dict[str, Any]
 
 _MODEL = orjson.loads(pkgutil.get_data(__package__, "service.json") or b"")
 _INPUTS: dict[str, str] = _MODEL["inputs"]
+ABSENT: frozenset[str] = frozenset(_MODEL["absent"])
+"""The operations of DynamoDB and DynamoDB Streams that foldb does not have."""
 _SHAPES: dict[str, Shape] = _MODEL["shapes"]
 
 _PACKAGE = "com.amazonaws.dynamodb.v20120810"

@@ -34,7 +34,7 @@ def dispatch(node: Node, target: bytes, data: bytes, reply: Reply) -> None:
     try:
         route = _ROUTES.get(target)
         if route is None:
-            raise UnknownOperationError
+            raise _unknown(target)
         name, handler, demands = route
         body = parse(data)
         if name is not None:
@@ -74,6 +74,14 @@ def _refuse(node: Node, error: ResourceNotFoundError, again: Callable[[], None] 
         reply.error(error)
     else:
         node.catch_up(again)
+
+
+def _unknown(target: bytes) -> UnknownOperationError:
+    """Return DynamoDB's error, which has no message, with one where DynamoDB has the operation and foldb has not."""
+    name = target.decode("latin-1").partition(".")[2]
+    if name not in service.ABSENT:
+        return UnknownOperationError()
+    return UnknownOperationError(f"foldb does not have the operation {name}: see docs/limitations.md")
 
 
 def _report(what: bytes, reply: Reply) -> None:

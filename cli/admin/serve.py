@@ -1,4 +1,4 @@
-"""`foldb serve` and `foldb aws-config`: start a server, and point clients at one."""
+"""`foldb serve`: start a server."""
 
 import logging
 import os
@@ -16,12 +16,10 @@ from ...server.settings import Settings as ServerSettings
 from ..durations import flag_duration
 from ..failures import CommandError, ExitCode
 from ..session import Session, is_address
-from ..settings import DEFAULT_URL, Settings, cluster_secret
+from ..settings import Settings, cluster_secret
 from ..values import read_folder
+from .aws_config import greeting
 
-# Any key will do; this one says to a reader that it is nobody's.
-_KEY = "foldb"
-_REGION = "us-east-1"
 _LAST_PORT = 65535
 
 
@@ -320,49 +318,7 @@ def _check_names(hosts: Sequence[str], origins: Sequence[str]) -> None:
             )
 
 
-def aws_config(ctx: typer.Context) -> None:
-    """Print settings that point boto3, the AWS CLI and Terraform at the database.
-
-    Example: foldb aws-config --db http://127.0.0.1:8000
-    """
-    session: Session = ctx.obj
-    typer.echo(snippets(session.url or DEFAULT_URL))
-
-
-def snippets(url: str) -> str:
-    """How three clients are told where foldb is."""
-    return f"""\
-# A shell: the AWS CLI and every SDK read these.
-export AWS_ENDPOINT_URL_DYNAMODB={url}
-export AWS_ACCESS_KEY_ID={_KEY} AWS_SECRET_ACCESS_KEY={_KEY} AWS_REGION={_REGION} AWS_DEFAULT_REGION={_REGION}
-
-{_boto3(url)}
-
-# Terraform
-provider "aws" {{
-  region                      = "{_REGION}"
-  access_key                  = "{_KEY}"
-  secret_key                  = "{_KEY}"
-  skip_credentials_validation = true
-  skip_requesting_account_id  = true
-  skip_metadata_api_check     = true
-  endpoints {{
-    dynamodb = "{url}"
-  }}
-}}"""
-
-
-def _boto3(url: str, key: str = _KEY, secret: str = _KEY) -> str:
-    return f"""\
-# boto3
-boto3.resource(
-    "dynamodb", endpoint_url="{url}", region_name="{_REGION}",
-    aws_access_key_id="{key}", aws_secret_access_key="{secret}",
-)"""
-
-
 def _greeting(url: str, settings: ServerSettings) -> str:
     where = "in memory: nothing is kept" if settings.path is None else f"in {settings.path.resolve()}"
     where = where if settings.log is None else f"in {settings.log}"
-    boto3 = _boto3(url) if settings.keys is None else _boto3(url, "a key of `foldb key create`", "its secret")
-    return f"foldb serves {url}, {where}\n\n{boto3}\n\n# AWS CLI\naws dynamodb list-tables --endpoint-url {url}\n"
+    return greeting(url, where, has_keys=settings.keys is not None)

@@ -70,7 +70,7 @@ COMMANDS = {
         "Bring the log to the level of this release, once every node that shares it is of this release.",
     ),
     "aws-config": Place(
-        "admin.serve:aws_config",
+        "admin.aws_config:aws_config",
         "Print settings that point boto3, the AWS CLI and Terraform at the database.",
     ),
 }

@@ -171,5 +171,5 @@ def test_status_and_settings_for_other_clients_name_the_endpoint(cli: Foldb, url
     [status] = lines(cli("status"))
 
     assert (url, str(folder), "modern") == (status["Endpoint"], status["Path"], status["Limits"])
-    assert f'endpoint_url="{url}"' in cli("aws-config").stdout
+    assert f'"endpoint_url": "{url}"' in cli("aws-config").stdout
     assert json.dumps(url) in cli("aws-config").stdout

@@ -2,9 +2,9 @@
 
     .venv/bin/python tests/model/generate_service.py
 
-What is kept is what a request can break: the shapes that the operations' inputs reach, with their members,
-lengths, ranges, patterns and enums. Attribute values are left out: `model/values.py` checks them by hand.
-Run it after an update of botocore; `test_service.py` compares.
+The names of all operations are kept, and what a request can break: the shapes that the operations' inputs reach, with
+their members, lengths, ranges, patterns and enums. Attribute values are left out: `model/values.py` checks them by
+hand. Run it after an update of botocore; `test_service.py` compares.
 """
 
 import json
@@ -62,8 +62,10 @@ def generate() -> str:
     """Return the text of model/service.json."""
     inputs: dict[str, str] = {}
     shapes: dict[str, Any] = {}
+    absent: list[str] = []
     for service, operations in OPERATIONS.items():
         model = Session().get_service_model(service)
+        absent += sorted(set(model.operation_names) - set(operations))
         inputs |= {name: model.operation_model(name).input_shape.name for name in operations}
         for name, shape in _reached(model, [inputs[name] for name in operations]).items():
             assert shapes.setdefault(name, shape) == shape, f"the services do not mean the same by {name}"
@@ -71,6 +73,7 @@ def generate() -> str:
     text = {name: json.dumps(shapes[name]) for name in sorted(shapes)}
     lines = ",\n".join(f'    "{name}": {line}' for name, line in text.items())
     head = f'  "source": "botocore {botocore.__version__}",\n  "inputs": {json.dumps(inputs)},\n'
+    head += f'  "absent": {json.dumps(absent)},\n'
     return f'{{\n{head}  "shapes": {{\n{lines}\n  }}\n}}\n'
 
 

@@ -6,6 +6,7 @@ import zlib
 
 import pytest
 
+from foldb.model.service import ABSENT
 from tests.raw import ask, send
 from tests.tables import MakeTable
 
@@ -71,7 +72,18 @@ def test_an_unknown_operation_is_refused(endpoint: str, target: str) -> None:
     answer = ask(endpoint, target, {})
 
     assert 400 == answer.status
+    assert {"__type"} == set(answer.body)
     assert answer.body["__type"].endswith("#UnknownOperationException")
+
+
+@pytest.mark.spec("X9")
+@pytest.mark.parametrize("name", sorted(ABSENT))
+def test_an_operation_that_foldb_lacks_names_the_page(endpoint: str, name: str) -> None:
+    answer = ask(endpoint, f"DynamoDB_20120810.{name}", {})
+
+    assert 400 == answer.status
+    assert answer.body["__type"].endswith("#UnknownOperationException")
+    assert f"foldb does not have the operation {name}: see docs/limitations.md" == answer.body["message"]
 
 
 @pytest.mark.spec("S23")
