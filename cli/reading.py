@@ -1,5 +1,6 @@
 """Pages of Query and Scan, one after the other."""
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -134,13 +135,18 @@ class ParallelScan(Reading):
                 deliver(answer)
 
 
-_OPERATORS = ("<=", ">=", "=", "<", ">")
+_OPERATORS = ("=", "<", "<=", ">", ">=")
+_OPERATOR = re.compile(r"[<=>]+|!=+")
+_AND = re.compile(r"\s+and\s+", re.IGNORECASE)
 
 
 def key_condition(shape: Shape, index: str | None, words: list[str], sort: str | None, lifted: Lifted) -> str:
     """A KeyConditionExpression from the partition key's words and the text of --sk.
 
     --sk is `= X`, `< X`, `<= X`, `> X`, `>= X`, `begins_with X` or `between X and Y`; a bare X means `= X`.
+
+    Raises:
+        CommandError: `words` are not the partition key, there is no sort key, or `sort` has no operator of these.
     """
     names = shape.key_names(index, "HASH")
     if len(words) != len(names):
@@ -162,16 +168,21 @@ def _sort_condition(shape: Shape, name: str, text: str, lifted: Lifted) -> str:
         return lifted.add(shape.plain(name, _unquoted(word.strip())))
 
     alias = lifted.alias(name)
-    for operator in _OPERATORS:
-        if text.startswith(operator):
-            return f"{alias} {operator} {value(text.removeprefix(operator))}"
+    if operator := _OPERATOR.match(text):
+        if operator[0] not in _OPERATORS:
+            raise CommandError(
+                f"--sk '{text}': there is no operator {operator[0]}; there are {', '.join(_OPERATORS)}, begins_with "
+                f"and between. Quote a value that begins so: \"= '{text}'\".",
+                ExitCode.USAGE,
+            )
+        return f"{alias} {operator[0]} {value(text[operator.end() :])}"
     word, _, rest = text.partition(" ")
-    low, found, high = rest.partition(" and ")
+    bounds = _AND.split(rest, maxsplit=1)
     match word.lower():
         case "begins_with" if rest:
             return f"begins_with({alias}, {value(rest)})"
-        case "between" if found:
-            return f"{alias} BETWEEN {value(low)} AND {value(high)}"
+        case "between" if len(bounds) > 1:
+            return f"{alias} BETWEEN {value(bounds[0])} AND {value(bounds[1])}"
         case "begins_with" | "between":
             raise CommandError(
                 f"--sk '{text}': write 'begins_with X', 'between X and Y', or '= {text}' for the word itself",

@@ -164,6 +164,7 @@ def test_typed_lines_are_named_too(music: Foldb) -> None:
         (">='d'", ["d", "da"]),
         ("begins_with d", ["d", "da"]),
         ("between b and d", ["b", "c", "d"]),
+        ("BETWEEN b AND d", ["b", "c", "d"]),
     ],
 )
 def test_a_sort_key_condition_is_one_word_away(music: Foldb, sort: str, found: list[str]) -> None:
@@ -171,6 +172,27 @@ def test_a_sort_key_condition_is_one_word_away(music: Foldb, sort: str, found: l
         music("item", "put", "Music", json.dumps({"Artist": "A", "Song": song}))
 
     assert found == [row["Song"] for row in lines(music("query", "Music", "A", "--sk", sort))]
+
+
+@pytest.mark.parametrize("sort", ["=> c", "=< c", "== c", "<> c", "!= c", "=>c", ">>c", "><"])
+def test_an_unknown_operator_of_a_sort_key_is_refused(music: Foldb, sort: str) -> None:
+    """It was taken for a part of the value, and found nothing without a word."""
+    operator = sort.removesuffix("c").strip()
+
+    result = music("query", "Music", "A", "--sk", sort)
+
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert result.stderr == (
+        f"foldb: --sk '{sort}': there is no operator {operator}; there are =, <, <=, >, >=, begins_with and between. "
+        f"Quote a value that begins so: \"= '{sort}'\".\n"
+    )
+
+
+def test_a_quoted_sort_key_may_begin_like_an_operator(music: Foldb) -> None:
+    music("item", "put", "Music", '{"Artist": "A", "Song": "=> c"}')
+
+    assert ["=> c"] == [row["Song"] for row in lines(music("query", "Music", "A", "--sk", "= '=> c'"))]
+    assert ["=> c"] == [row["Song"] for row in lines(music("query", "Music", "A", "--sk", "'=> c'"))]
 
 
 def test_an_index_is_queried_by_its_own_keys(music: Foldb) -> None:
