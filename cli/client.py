@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from ..server.auth.signature import sign
-from .failures import CommandError, ExitCode, ServerError, is_throttling
+from .failures import CommandError, ExitCode, NoAnswerError, ServerError, is_throttling
 from .settings import Credentials
 
 DYNAMODB = "DynamoDB_20120810"
@@ -69,13 +69,13 @@ class Client:
         self._ca = ca
         self._connection = _connection(self.url, host, port, ca, timeout_s)
 
-    def copy(self) -> "Client":
-        """Another client of the same server."""
+    def copy(self, timeout_s: float | None = None) -> "Client":
+        """Return another client of the same server, whose answers may take `timeout_s` if that is given."""
         return Client(
             self.url,
             credentials=self._credentials,
             ca=self._ca,
-            timeout_s=self._timeout_s,
+            timeout_s=timeout_s or self._timeout_s,
             sleep=self._sleep,
         )
 
@@ -87,6 +87,7 @@ class Client:
 
         Raises:
             ServerError: The server refused, after retries where these can help.
+            NoAnswerError: The server did not answer in time.
             CommandError: Nobody answers.
         """
         return self._retrying(f"{DYNAMODB}.{operation}", body)
@@ -112,9 +113,12 @@ class Client:
             self.log_time_ms = _milliseconds(headers.get("x-foldb-log-time"))
         content = _parsed(status, headers, answer, self.url)
         if status != 200:
-            raise ServerError(
+            failure = ServerError(
                 str(content.get("__type", "")).rpartition("#")[2] or f"HTTP {status}", status, content
             )
+            if failure.code is ExitCode.NOT_FOUND:
+                failure.table = _table_of(body)
+            raise failure
         return content
 
     def _send(self, target: str, body: bytes) -> tuple[int, HTTPMessage, bytes]:
@@ -131,7 +135,7 @@ class Client:
             return response.status, response.headers, response.read()
         except TimeoutError as error:
             self._connection.close()
-            raise CommandError(
+            raise NoAnswerError(
                 f"{self.url} did not answer within {self._timeout_s:g} s; whether the request was done is unknown.",
                 ExitCode.UNREACHABLE,
             ) from error
@@ -147,6 +151,12 @@ class Client:
         except http.client.HTTPException as error:
             self._connection.close()
             raise _is_another(self.url, "what is not HTTP") from error
+
+
+def _table_of(body: Mapping[str, Any]) -> str | None:
+    """The only table that a request names."""
+    names = [body["TableName"]] if "TableName" in body else body.get("TableNames", [])
+    return names[0] if len(names) == 1 else None
 
 
 def address(url: str) -> tuple[str, str, int]:

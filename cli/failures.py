@@ -50,14 +50,28 @@ class CommandError(Exception):
         self.code = code
 
 
+class NoAnswerError(CommandError):
+    """The server was reached and did not answer in time."""
+
+
 class ServerError(CommandError):
-    """The server answered with an error. `name` is DynamoDB's, `body` the whole answer."""
+    """The server answered with an error. `name` is DynamoDB's, `body` the whole answer.
+
+    Attributes:
+        table: The table that the request named, where it named one and that is not found.
+    """
 
     def __init__(self, name: str, status: int, body: Mapping[str, Any]) -> None:
         message = body.get("message") or body.get("Message") or "no reason given"
         super().__init__(_sentence(name, str(message)), exit_code(name, status))
         self.name = name
         self.body = body
+        self.table: str | None = None
+        self._message = str(message)
+
+    def suggest(self, table: str) -> None:
+        """Name a table that the request may have meant as the next step."""
+        self.sentence = f"{self.name}: {self._message.rstrip('.')}. Did you mean {table}?"
 
 
 _NOT_FOUND = {"ResourceNotFoundException", "TableNotFoundException"}

@@ -23,7 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 from ..model.errors import FoldbError
 from ..version import __version__
 from .commands import COMMANDS
-from .failures import CommandError, ExitCode, of_foldb, of_system
+from .failures import CommandError, ExitCode, ServerError, of_foldb, of_system
 from .settings import DEFAULT_URL, Color, Format, Settings, credentials, default_ca, default_database
 
 _SWITCHES = frozenset(("--typed", "-q", "--quiet", "--no-progress", "--yes", "-y", "--no-input", "--version"))
@@ -64,7 +64,15 @@ class Program(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         with _ending_in_a_sentence():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except ServerError as failure:
+                if (
+                    failure.table is not None
+                    and (closest := ctx.obj.closest_table(failure.table)) is not None
+                ):
+                    failure.suggest(closest)
+                raise
 
 
 @contextmanager
@@ -223,6 +231,7 @@ def main(
         Settings(
             db=given or DEFAULT_URL,
             is_db_given=given is not None,
+            is_db_flag=db is not None,
             format=output,
             typed=typed,
             quiet=quiet,

@@ -6,7 +6,7 @@ server; any other is served by this process for as long as the command runs.
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -53,6 +53,14 @@ class Session:
         if table not in self._shapes:
             self._shapes[table] = Shape(self.client.call("DescribeTable", {"TableName": table})["Table"])
         return self._shapes[table]
+
+    def closest_table(self, name: str) -> str | None:
+        """Return the table whose name is closest to `name`, if one is close, of the first page of ListTables."""
+        try:
+            names = self.client.call("ListTables", {})["TableNames"]
+        except CommandError:
+            return None  # perhaps the key may not list tables: the failure at hand is reported without a suggestion
+        return closest(name, names)
 
     @cached_property
     def folder(self) -> Path:
@@ -129,6 +137,18 @@ class Session:
                 raise
             return url
         return server.endpoint_url
+
+
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of `names` that is closest to another name, whatever the case, if one is close.
+
+    >>> closest("countres", ["Counters", "Orders"])
+    'Counters'
+    """
+    from difflib import get_close_matches  # loaded after a failure alone
+
+    by_lower = {each.lower(): each for each in names if each != name}
+    return next((by_lower[each] for each in get_close_matches(name.lower(), by_lower, 1)), None)
 
 
 def is_address(db: str) -> bool:

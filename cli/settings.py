@@ -44,7 +44,8 @@ class Settings:
     """The global flags as given.
 
     Attributes:
-        is_db_given: Whether somebody said which database, by --db or FOLDB_DB.
+        is_db_given: Whether --db or FOLDB_DB names the database.
+        is_db_flag: Whether --db names it.
     """
 
     db: str
@@ -58,6 +59,7 @@ class Settings:
     credentials: Credentials = Credentials()
     ca: Path | None = None
     is_db_given: bool = True
+    is_db_flag: bool = False
 
 
 def editor() -> str:

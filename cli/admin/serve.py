@@ -280,6 +280,11 @@ def serve(
 def _folder(settings: Settings, *, memory: bool, shared: bool) -> Path | None:
     """Where this process keeps what it keeps, if anything."""
     db = settings.db
+    if memory and settings.is_db_flag:
+        raise CommandError(
+            f"--memory and --db {db}: --memory keeps nothing in a folder. Leave one of them out.",
+            ExitCode.USAGE,
+        )
     if memory and shared:
         raise CommandError("--memory and --log: the log is either in memory or in Kafka.", ExitCode.USAGE)
     if memory or (shared and is_address(db)):

@@ -1,17 +1,19 @@
 """`foldb wait`: until a write can be read everywhere, or until triggers have handled all that was written."""
 
 import time
+from contextlib import closing
 from typing import Annotated
 
 import typer
 
-from ..failures import CommandError, ExitCode, ServerError
+from ..client import Client
+from ..failures import CommandError, ExitCode, NoAnswerError, ServerError
 from ..session import Session
 
 # What the server says when it has waited as long as it lets a request wait.
 _NOT_YET = "InternalServerError"
 _AT_ONCE_S = 20.0
-# To look takes a moment too, also of who does not want to wait.
+# The least time that a request may take, also with --timeout 0.
 _LOOK_S = 1.0
 
 
@@ -26,7 +28,9 @@ def wait(
     triggers: Annotated[
         bool, typer.Option("--triggers", help="Until every trigger has handled what was written so far.")
     ] = False,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Give up after so long.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0, help="Fail after this time. Default: never.")
+    ] = None,
 ) -> None:
     """Wait until a position is folded and the global indexes have it, or until triggers are done.
 
@@ -41,15 +45,16 @@ def wait(
         raise CommandError("wait for a position, or for --triggers", ExitCode.USAGE)
     end = None if timeout is None else time.monotonic() + timeout
     if position is None:
-        _settle(session, end)
+        _settle(session, end, timeout)
         return
-    while not _is_reached(session, position.removeprefix("@")):
+    place = position.removeprefix("@")
+    while not _is_reached(session, place, end):
         if end is not None and time.monotonic() >= end:
-            raise CommandError(f"@{position.removeprefix('@')} is not reached", ExitCode.UNREACHABLE)
-    session.output.say(f"reached @{position.removeprefix('@')}")
+            raise CommandError(f"@{place} is not reached after {timeout:g} s", ExitCode.UNREACHABLE)
+    session.output.say(f"reached @{place}")
 
 
-def _settle(session: Session, end: float | None) -> None:
+def _settle(session: Session, end: float | None, timeout: float | None) -> None:
     """Ask again for as long as the server only lacked time; what does not run keeps it from settling at all."""
     from ..stream.reading import check_called  # who waits for a position does without all that
 
@@ -64,13 +69,28 @@ def _settle(session: Session, end: float | None) -> None:
             session.output.say("every trigger has handled what was written")
             return
         now = time.monotonic()
-        if now - begun < left or (end is not None and now >= end):
-            raise CommandError(f"{answer['Why']}. `foldb trigger list` tells more.", ExitCode.UNREACHABLE)
+        cannot_settle = now - begun < left
+        if cannot_settle or (end is not None and now >= end):
+            after = "" if cannot_settle else f" after {timeout:g} s"
+            raise CommandError(
+                f"{answer['Why']}{after}. `foldb trigger list` tells more.", ExitCode.UNREACHABLE
+            )
 
 
-def _is_reached(session: Session, position: str) -> bool:
+def _is_reached(session: Session, position: str, end: float | None) -> bool:
+    """Ask once. The server lets a request wait for some seconds, which may be longer than until `end`."""
+    if end is None:
+        return _has(session.client, position)
+    with closing(session.client.copy(max(_LOOK_S, end - time.monotonic()))) as client:
+        try:
+            return _has(client, position)
+        except NoAnswerError:
+            return False
+
+
+def _has(client: Client, position: str) -> bool:
     try:
-        session.client.admin("Wait", {"Position": position})
+        client.admin("Wait", {"Position": position})
     except ServerError as failure:
         if failure.name != _NOT_YET:
             raise

@@ -17,7 +17,7 @@ from ..failures import CommandError, ExitCode, ServerError
 from ..logs.places import Readable, open_log
 from ..output import counted
 from ..progress import progress
-from ..session import Session, is_address
+from ..session import Session, closest, is_address
 from .chosen import chooser
 from .past import Past, since
 from .since import Start
@@ -157,9 +157,10 @@ class Folded:
             yield from filter(self._chooses, self._first(past))
         unknown = sorted({*self._tables} - past.names)
         if unknown:
+            close = closest(unknown[0], past.names)
+            step = "`foldb log stats` names the tables" if close is None else f"did you mean {close}?"
             raise CommandError(
-                f"there was never a table {unknown[0]} in this log; `foldb log stats` names those that there are",
-                ExitCode.NOT_FOUND,
+                f"there was never a table {unknown[0]} in this log; {step}", ExitCode.NOT_FOUND
             )
         if follow:
             yield from filter(self._chooses, past.follow())

@@ -18,6 +18,7 @@ from foldb.cli.progress import progress
 from foldb.cli.settings import Format, Settings
 from foldb.cli.shapes import Shape
 from foldb.cli.terminal import Terminal
+from tests.cli.conftest import at
 
 THROTTLED = {
     "__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException",
@@ -200,3 +201,17 @@ def test_progress_can_be_silenced(settings: Settings) -> None:
         advance(10)
 
     assert "" == written.getvalue()
+
+
+def test_a_key_that_may_not_list_tables_gets_no_suggestion() -> None:
+    """The failure at hand is reported, and not that of the listing."""
+    missing = {
+        "__type": "x#ResourceNotFoundException",
+        "message": "Requested resource not found: Table: Ordrs not found",
+    }
+    denied = {"__type": "x#AccessDeniedException", "message": "no"}
+    with answering((400, missing), (400, denied)) as url:
+        result = at(url)("scan", "Ordrs")
+
+    assert 3 == result.exit_code
+    assert result.stderr.endswith("not found. `foldb table list` names the tables there are.\n")

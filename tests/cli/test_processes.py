@@ -1,6 +1,7 @@
 """The program as a process: terminals, pipes, signals, and what is left of a server that was killed."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -122,6 +123,37 @@ def test_a_server_that_cannot_begin_says_why(tmp_path: Path) -> None:
     assert second.stderr.count("\n") == 1
 
 
+def test_memory_and_a_folder_contradict_each_other(tmp_path: Path) -> None:
+    result = command("serve", "--memory", "--db", tmp_path / "data", "--port", "0")
+
+    assert (
+        2,
+        f"foldb: --memory and --db {tmp_path}/data: --memory keeps nothing in a folder. Leave one of them out.\n",
+    ) == (
+        result.returncode,
+        result.stderr,
+    )
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_memory_goes_before_the_database_of_the_environment(tmp_path: Path) -> None:
+    """FOLDB_DB is a default for all commands, and no contradiction."""
+    environment = {**os.environ, "FOLDB_DB": str(tmp_path / "data")}
+    with subprocess.Popen(
+        [str(FOLDB), "serve", "--memory", "--port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+
+    assert first.endswith("in memory: nothing is kept\n")
+    assert [] == list(tmp_path.iterdir())
+
+
 def test_serve_says_how_to_connect(tmp_path: Path) -> None:
     with subprocess.Popen(
         [str(FOLDB), "serve", "--db", str(tmp_path), "--port", "0"],
@@ -138,6 +170,21 @@ def test_serve_says_how_to_connect(tmp_path: Path) -> None:
     assert re.fullmatch(rf"foldb serves http://127\.0\.0\.1:\d+, in {tmp_path}\n", first)
     assert "boto3.resource(" in rest
     assert ("", 0) == (output, process.returncode)
+
+
+def test_a_wait_that_ends_reports_the_given_duration(tmp_path: Path) -> None:
+    """It ends then too: the server lets one request wait for longer than that."""
+    with served(tmp_path, "--partitions", "2", "--index-lag", "60000") as url:
+        cli = at(url)
+        cli("table", "create", "Things", "id:S", "--gsi", "kinds=kind:S", "--no-wait")
+        assert 0 == command("table", "wait", "Things", "--db", url).returncode
+        for name in ("a", "b"):
+            put = cli("item", "put", "Things", f'{{"id": "{name}", "kind": "x"}}')
+        match = re.search(r"as of @(\S+)", put.stderr)
+        assert match is not None
+        waited = command("wait", match[1], "--timeout", "1.5", "--db", url)
+
+    assert (8, f"foldb: @{match[1]} is not reached after 1.5 s\n") == (waited.returncode, waited.stderr)
 
 
 HEED = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"

@@ -173,3 +173,32 @@ def test_status_and_settings_for_other_clients_name_the_endpoint(cli: Foldb, url
     assert (url, str(folder), "modern") == (status["Endpoint"], status["Path"], status["Limits"])
     assert f'"endpoint_url": "{url}"' in cli("aws-config").stdout
     assert json.dumps(url) in cli("aws-config").stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        (("scan", "Countres"), "Counters"),
+        (("item", "get", "counters", "x"), "Counters"),
+        (("item", "put", "ORDERS", '{"id": "x"}'), "Orders"),
+        (("table", "describe", "Order"), "Orders"),
+        (("table", "delete", "Oders", "--yes"), "Orders"),
+        (("rebuild", "Ordres"), "Orders"),
+        (("stream", "tail", "--table", "Ordrs"), "Orders"),
+    ],
+    ids=lambda words: " ".join(words[:2]) if isinstance(words, tuple) else words,
+)
+def test_a_mistyped_table_gets_a_suggestion(cli: Foldb, command: tuple[str, ...], meant: str) -> None:
+    cli("table", "create", "Counters", "id:S")
+    cli("table", "create", "Orders", "id:S")
+
+    result = cli(*command)
+
+    assert (3, "") == (result.exit_code, result.stdout)
+    assert result.stderr.lower().endswith(f"did you mean {meant.lower()}?\n")
+
+
+def test_a_name_that_is_close_to_no_table_gets_no_suggestion(cli: Foldb) -> None:
+    cli("table", "create", "Counters", "id:S")
+
+    assert cli("scan", "Music").stderr.endswith("not found. `foldb table list` names the tables there are.\n")
