@@ -147,7 +147,11 @@ def update_of(lifted: Lifted, *clauses: Iterable[str] | None) -> str:
 def update_expression(lifted: Lifted, *clauses: Iterable[str] | None) -> str:
     """SET, REMOVE, ADD and DELETE clauses, in this order, as one UpdateExpression."""
     words = zip(("SET", "REMOVE", "ADD", "DELETE"), clauses, strict=True)
-    return " ".join(f"{word} {', '.join(map(lifted.lift, parts))}" for word, parts in words if parts)
+    return " ".join(
+        f"{word} {', '.join(lifted.lift(part, is_update=True) for part in parts)}"
+        for word, parts in words
+        if parts
+    )
 
 
 def _write(
