@@ -1,4 +1,4 @@
-"""One child as the server sees it: a group of processes that is asked one thing at a time, and killed as a whole.
+"""One child as the server sees it: processes that are asked one thing at a time, and killed as a whole.
 
     start ──► ask ──► answer, ask ──► answer ...        EndedError: it has ended, or took too long and was ended
 
@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from ...model.errors import FoldbError
 from .frames import LENGTH, Head, decode, encode
+from .inside.supervisor import END, STACKS
 
 _READ_AT_ONCE: Final = 64 * 1024
 _READS_MOST: Final = 16
@@ -29,6 +30,7 @@ _LOGGED_MOST: Final = 64 * 1024
 _TAIL: Final = 8 * 1024
 _ANSWER_MOST: Final = 16 << 20
 _STACKS_S: Final = 0.25
+_END_S: Final = 10.0  # a supervisor ends in milliseconds, unless users' code has stopped it
 
 # Frames of a stack that are the child's own.
 _OURS = re.compile(r'^  File "([^"]*/streams/children/inside/\w+\.py|<frozen runpy>)", line \d+ in ')
@@ -127,12 +129,13 @@ class Child:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         output: Output,
+        lifeline: int,
     ) -> None:
         self._process = process
         self._reader = reader
         self._writer = writer
         self._output = output
-        self._group: int | None = None
+        self._lifeline = lifeline
         self._reaped: asyncio.Future[int] | None = None
 
     @staticmethod
@@ -150,21 +153,25 @@ class Child:
         """
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
+        below, lifeline = os.pipe()
         try:
             reader, writer = await asyncio.open_unix_connection(sock=ours)
         except BaseException:
             ours.close()
             theirs.close()
+            os.close(below)
+            os.close(lifeline)
             raise
-        spawning = loop.run_in_executor(None, _spawn, theirs, environment, folder, memory_mb)
+        spawning = loop.run_in_executor(None, _spawn, theirs, below, environment, folder, memory_mb)
         is_called_off = await _until_done(spawning)
         try:
             process = spawning.result()
         except BaseException:
+            os.close(lifeline)
             writer.close()
             raise
         assert process.stdout is not None
-        child = Child(process, reader, writer, Output(process.stdout.fileno(), name, loop))
+        child = Child(process, reader, writer, Output(process.stdout.fileno(), name, loop), lifeline)
         if is_called_off:
             await _until_done(child._end())
             raise asyncio.CancelledError
@@ -216,14 +223,24 @@ class Child:
 
     def _end(self) -> "asyncio.Future[int]":
         if self._reaped is None:
-            for group in (self._process.pid, self._group):
-                if group is not None:
-                    with suppress(ProcessLookupError, PermissionError):
-                        os.killpg(group, signal.SIGKILL)
+            with suppress(BrokenPipeError):  # it has ended
+                os.write(self._lifeline, END)
+            os.close(self._lifeline)
             self._writer.close()
-            self._reaped = asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+            self._reaped = asyncio.get_running_loop().run_in_executor(None, self._wait)
             self._reaped.add_done_callback(self._let_go)
         return self._reaped
+
+    def _wait(self) -> int:
+        """Wait until the supervisor has ended all that users' code has started, and itself."""
+        try:
+            return self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            logger.error(
+                "the supervisor %d does not end and is killed; processes may be left", self._process.pid
+            )
+            self._process.kill()
+            return self._process.wait()
 
     def _let_go(self, _: object) -> None:
         self._output.close()
@@ -231,14 +248,6 @@ class Child:
         self._process.stdout.close()
 
     async def _answer(self) -> Head:
-        while True:
-            head = await self._receive()
-            if "group" not in head:
-                self._group = None
-                return head
-            self._group = head["group"]
-
-    async def _receive(self) -> Head:
         (length,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
         if length > _ANSWER_MOST:
             raise ConnectionError(f"an answer of {length} bytes")
@@ -248,31 +257,35 @@ class Child:
     async def _stacks(self) -> str:
         """The last of what it printed and, unless a command runs there, where it is in the user's code."""
         self._output.quiet()
-        with suppress(ProcessLookupError):
-            os.kill(self._process.pid, signal.SIGUSR1)
+        with suppress(BrokenPipeError):
+            os.write(self._lifeline, STACKS)
         await asyncio.sleep(_STACKS_S)
         lines = self._output.tail().splitlines(keepends=True)
         return "".join(line for line in lines if not _OURS.search(line))
 
 
 def _spawn(
-    channel: socket.socket, environment: Mapping[str, str], folder: Path, memory_mb: int
+    channel: socket.socket, lifeline: int, environment: Mapping[str, str], folder: Path, memory_mb: int
 ) -> subprocess.Popen[bytes]:
     """Start the process, and close what is its alone."""
     limits: dict[str, Any] = {"memory_mb": memory_mb}
+    files = (channel.fileno(), lifeline)
     # -P: Python must not look for modules in the folder that it runs in.
-    command = [sys.executable, "-P", "-m", "foldb.streams.children.inside.child", str(channel.fileno())]
-    with channel:
+    command = [sys.executable, "-P", "-m", "foldb.streams.children.inside.child", *map(str, files)]
+    try:
         return subprocess.Popen(  # noqa: S603  our own command
             [*command, json.dumps(limits)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            pass_fds=(channel.fileno(),),
+            pass_fds=files,
             env=dict(environment),
             cwd=folder,
             start_new_session=True,
         )
+    finally:
+        channel.close()
+        os.close(lifeline)
 
 
 async def _until_done(future: "asyncio.Future[Any]") -> bool:

@@ -1,8 +1,10 @@
-"""The process itself. It reads a question, answers it, and ends with whoever asks.
+"""The process itself. It reads a question, answers it, and ends with the server.
 
-    limits ──► load: import the user's module ──► call, call, call ...      load may be `declare` instead
+    fork ──► supervisor.py
+      └► limits ──► load: import the user's module ──► call, call, call ...      load may be `declare` instead
 
-python -m foldb.streams.children.inside.child FD LIMITS: FD is its end of a socket to the server.
+python -m foldb.streams.children.inside.child CHANNEL LIFELINE LIMITS: the worker's end of a socket to the server, and
+the supervisor's end of a pipe from it.
 """
 
 import faulthandler
@@ -14,12 +16,13 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from ....materializer.os_process import end_with_parent
 from ..frames import Head, encode, receive
 from . import limits
-from .ending import end, end_with
 from .errors import told
 from .forks import alone, keep_from_forks
 from .modules import Modules
+from .supervisor import fork_worker
 
 Answer: TypeAlias = Callable[[Head, bytes], Head]
 
@@ -30,8 +33,7 @@ _KINDS: Final = {"python": "functions", "lambda": "handlers", "command": "comman
 class Session:
     """What has been loaded, and what answers calls."""
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
+    def __init__(self) -> None:
         self._call: Answer | None = None
         self._modules: Modules | None = None
 
@@ -62,7 +64,7 @@ class Session:
     def _load(self, head: Head) -> Head:
         modules = self._importing(head["texts"])
         kind = __import__(_KINDS[head["kind"]], globals(), level=1)
-        self._call, is_single = kind.load(modules, head, self.say)
+        self._call, is_single = kind.load(modules, head)
         return {"version": modules.version(), "single": is_single}
 
     def _declared(self, head: Head) -> Head:
@@ -78,26 +80,24 @@ class Session:
             self._modules.install()
         return self._modules
 
-    def say(self, head: Head) -> None:
-        """Tell something before the answer."""
-        self._channel.sendall(encode(head))
-
 
 def main(arguments: list[str]) -> None:
-    """Answer until the server is gone."""
+    """Answer until the server closes the channel."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C on a terminal is for the server, which then ends us
+    supervisor = fork_worker(lifeline=int(arguments[1]), channel=int(arguments[0]))
+    end_with_parent(supervisor)
     channel = socket.socket(fileno=int(arguments[0]))
+    channel.set_inheritable(False)
     # Asked for when a call takes too long: where it is, told by C code, which no loop of Python's keeps away.
     faulthandler.register(signal.SIGUSR1, all_threads=False, chain=False)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C on a terminal is for the server, which then ends us
-    end_with(channel)
     keep_from_forks(channel)
-    limits.set_limits(**orjson.loads(arguments[1]))
-    session = Session(channel)
+    limits.set_limits(**orjson.loads(arguments[2]))
+    session = Session()
     while True:
         try:
             head, body = receive(channel)
         except (EOFError, OSError):
-            end()
+            return
         channel.sendall(session.answer(head, body))
 
 

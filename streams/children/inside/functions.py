@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 _BATCHES: Final = (list, tuple, Sequence, MutableSequence, Iterable, Collection)
 
 
-def load(
-    modules: Modules, head: Head, _say: Callable[[Head], None]
-) -> tuple[Callable[[Head, bytes], Head], bool]:
+def load(modules: Modules, head: Head) -> tuple[Callable[[Head, bytes], Head], bool]:
     """Import the function that `module:name` names; what calls it, and whether it gets one change at a time."""
     function = modules.find(head["name"])
     if not callable(function):

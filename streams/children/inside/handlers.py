@@ -41,9 +41,7 @@ class LambdaContext:
         return max(0, int((self.ends - time.monotonic()) * 1000))
 
 
-def load(
-    modules: Modules, head: Head, _say: Callable[[Head], None]
-) -> tuple[Callable[[Head, bytes], Head], bool]:
+def load(modules: Modules, head: Head) -> tuple[Callable[[Head, bytes], Head], bool]:
     """Import the handler that `module:function` names; what calls it, and that it gets batches."""
     handler = modules.find(head["function"])
     if not callable(handler):
