@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from .os_process import helper_environment
 from .worker import Cancellable, Scheduler
 
 _EVERY_SECONDS: Final = 1.0
@@ -77,7 +78,11 @@ class SnapshotMaker:
         try:
             # In a session of its own: Ctrl-C on a terminal is for the server, which then ends it.
             self._process = subprocess.Popen(  # noqa: S603  our own command
-                self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=helper_environment(),
+                start_new_session=True,
             )
         except OSError as error:
             logger.warning("no snapshot was made: %s", error)

@@ -22,6 +22,7 @@ from pathlib import Path
 import orjson
 
 from ..materializer.collector import short_pauses
+from ..materializer.os_process import hide
 from ..model.errors import CertificateError, FoldbError
 from .auth.guard import Guard
 from .cluster import Cluster
@@ -31,6 +32,9 @@ from .node import Node
 from .settings import Settings, check
 
 ADDRESS_FILE = "server.json"
+
+# Variables that can hold secrets; whoever made the settings has read them.
+_SECRETS = ("FOLDB_", "AWS_")
 
 logger = logging.getLogger(__name__)
 
@@ -169,6 +173,7 @@ def run(
     Raises:
         FoldbError, OSError: It could not begin, or the log or the fold could not go on.
     """
+    _keep_secrets()
     os.umask(0o077)  # whatever this process makes is its owner's alone
     _allow_connections()
     with short_pauses(), asyncio.Runner(loop_factory=new_loop) as runner:
@@ -214,6 +219,13 @@ def _refuse_link(path: Path) -> None:
             raise FolderRefusedError(
                 f"{path} is a link that another user made: name the folder itself, or make the link anew."
             )
+
+
+def _keep_secrets() -> None:
+    """Keep what this process knows from the code of triggers, which may run as the same user."""
+    for name in [name for name in os.environ if name.startswith(_SECRETS)]:
+        del os.environ[name]
+    hide()
 
 
 def _allow_connections() -> None:

@@ -1,6 +1,8 @@
 """What can be set about a node. The command line and `foldb.serve` make one of these; nothing else reads options."""
 
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +11,10 @@ from ..model.errors import FoldbError, LogError
 
 class SettingError(FoldbError, ValueError):
     """A setting with which a server would start, and fail later at what it is for."""
+
+
+def _kafka_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("FOLDB_KAFKA_")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,7 @@ class Settings:
         transaction_conflicts: The share of writes and transactions, from 0 to 1, that meet a conflict by chance.
         log: `kafka://HOST:PORT/NAMESPACE`; None is the local log in `path`.
         kafka: The file that says how brokers are spoken to (log/kafka/settings.py).
+        kafka_variables: Variables FOLDB_KAFKA_<NAME>, which say so too, and win; those of this process.
         allow_unsafe_kafka: Serve a topic that may lose records too; a new one is made as it should be.
         node_address: Where other nodes reach this one.
         node_ca: The authority of all nodes' certificates, in PEM: nodes then call each other by TLS, and each shows its
@@ -85,6 +92,7 @@ class Settings:
     transaction_conflicts: float = 0.0
     log: str | None = None
     kafka: Path | None = None
+    kafka_variables: Mapping[str, str] = field(default_factory=_kafka_variables, repr=False, compare=False)
     allow_unsafe_kafka: bool = False
     node_address: tuple[str, int] | None = None
     node_ca: Path | None = None

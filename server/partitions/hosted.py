@@ -258,7 +258,12 @@ class Partitions:
         if path is not None:
             return in_process(deliver, database=path)
         if self._is_shared:
-            return in_process(deliver, kafka=self._settings.log, security=self._settings.kafka)
+            return in_process(
+                deliver,
+                kafka=self._settings.log,
+                security=self._settings.kafka,
+                variables=self._settings.kafka_variables,
+            )
         return in_thread(self._log, deliver)
 
     def _keeping(self, number: int) -> Keeping:

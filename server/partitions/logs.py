@@ -1,7 +1,6 @@
 """The log that a node serves: in a folder, in memory, or shared with other nodes."""
 
 import asyncio
-import os
 from collections.abc import Callable
 
 from ...log.local import LocalLog
@@ -70,7 +69,7 @@ def _open_in_kafka(
         settings.log,
         deliver=deliver,
         random_bytes=random_bytes,
-        security=Security.read(settings.kafka, os.environ),
+        security=Security.read(settings.kafka, settings.kafka_variables),
         partitions=partitions,
         limits=settings.limits,
         memory=settings.path,

@@ -136,6 +136,7 @@ def sink_of(
         webhooks=settings.webhooks,
         destinations=settings.destinations or settings.log,
         kafka=settings.kafka,
+        kafka_variables=settings.kafka_variables,
         scratch=scratch,
         data=settings.path,
         outdated=outdated,

@@ -6,11 +6,10 @@ It runs in a process of its own (`python -m foldb.streams.feed.historian`, its t
 whole state; for a log in memory, which no other process has, in a thread. Each line on stdout says how far it is.
 """
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -22,6 +21,7 @@ from ...log.local.reader import LogReader
 from ...materializer.fold.outcomes import Change, Outcome, place_of
 from ...materializer.fold.record import LateSkipError, Void
 from ...materializer.fold.state import PartitionState
+from ...materializer.os_process import hide
 from ...materializer.refold import Capture, FoldError, fold_record, more_void, refold
 from ...materializer.snapshots import Chained, Snapshots
 from ..changes import changes
@@ -214,6 +214,7 @@ class Job:
     database: str | None = None
     kafka: str | None = None
     security: str | None = None
+    variables: dict[str, str] = field(default_factory=dict, repr=False)
 
     def encode(self) -> bytes:
         """The line."""
@@ -231,6 +232,7 @@ class Job:
 
 def main() -> None:
     """Do the job on stdin. A parent that is gone reads no lines, and the next one ends this."""
+    hide()  # before there is a password to be read
     job = Job.decode(sys.stdin.buffer.readline())
 
     def tell(told: Told) -> None:
@@ -248,7 +250,7 @@ def main() -> None:
 
         assert job.kafka is not None, "a log is in a folder or in Kafka"
         file = None if job.security is None else Path(job.security)
-        log = KafkaLog.open_reader(job.kafka, Security.read(file, os.environ))
+        log = KafkaLog.open_reader(job.kafka, Security.read(file, job.variables))
     try:
         make(log, job.task, Path(job.folder), tell, snapshots)
     finally:

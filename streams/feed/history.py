@@ -12,10 +12,11 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -24,6 +25,7 @@ from ...log.commands import Position
 from ...log.local.disk import SystemDisk
 from ...materializer.feed import Changes, OnFed, ReadChanges
 from ...materializer.fold.outcomes import Change
+from ...materializer.os_process import helper_environment
 from ...model.errors import FoldbError, InternalServerError
 from ..scratch import scratch
 from .channel import fill
@@ -291,18 +293,27 @@ def in_thread(log: Readable, deliver: Deliver) -> Maker:
 
 
 def in_process(
-    deliver: Deliver, *, database: Path | None = None, kafka: str | None = None, security: Path | None = None
+    deliver: Deliver,
+    *,
+    database: Path | None = None,
+    kafka: str | None = None,
+    security: Path | None = None,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> Maker:
-    """Makes them in processes of their own, from a log in a folder or in Kafka."""
+    """Makes them in processes of their own, from a log in a folder or in Kafka.
+
+    `security` and `variables` are the arguments of `Security.read`; they reach the process through its stdin.
+    """
 
     def begin(task: Task, folder: Path, tell: Tell) -> Callable[[], None]:
-        job = Job(task, str(folder), _text(database), kafka, _text(security))
+        job = Job(task, str(folder), _text(database), kafka, _text(security), dict(variables))
         line = _Line(deliver, tell)
         # -P: Python must not look for modules in whatever folder the server happens to run in.
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "foldb.streams.feed.historian"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env=helper_environment(),
             start_new_session=True,
         )
         with suppress(OSError):

@@ -11,7 +11,6 @@ The brokers and the prefix are the operator's (`foldb serve --destinations`), ne
 once, or again after a failure; it has the same id and number each time.
 """
 
-import os
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -80,7 +79,7 @@ class TopicSink:
             )
         self.version = version_of(settings)
         address = Address.of(surroundings.destinations)
-        security = Security.read(surroundings.kafka, os.environ)
+        security = Security.read(surroundings.kafka, surroundings.kafka_variables)
         self._prefix = address.namespace
         self._topics = Topics(address, security, partitions)
         self._message = message

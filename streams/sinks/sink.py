@@ -7,8 +7,8 @@ alone, so a sink keeps no count of attempts, waits for nothing but its own answe
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -148,6 +148,7 @@ class Surroundings:
         webhooks: Addresses and networks that may be called although they are private or of this machine.
         destinations: `kafka://HOST:PORT/PREFIX` for topics; None where there is no Kafka.
         kafka: The file that says how brokers are spoken to.
+        kafka_variables: Variables that say so too, and win.
         scratch: A folder for what need not stay.
         data: The folder of the database, for what is to stay; None where it is in memory.
         outdated: Tables of which all that there is will be delivered: what was kept of them before counts no more.
@@ -164,6 +165,7 @@ class Surroundings:
     destinations: str | None
     kafka: Path | None
     scratch: Path
+    kafka_variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     reports_failures: bool = False
     data: Path | None = None
     outdated: tuple[str, ...] = ()
