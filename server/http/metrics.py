@@ -7,6 +7,7 @@ They are not hidden in it, so over the network that takes TLS.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
@@ -64,7 +65,8 @@ async def _ask(node: Node) -> Asked:
     for number, hosted in list(node.partitions.hosted.items()):
         for table, windows in list(hosted.state.streams.items()):
             if table in node.state.tables:
-                asked.feeds[number, windows[-1].name] = await counted(hosted.partition, table, 0)
+                with suppress(RequestError):  # a segment is damaged; foldb_feed_damaged_segments says so
+                    asked.feeds[number, windows[-1].name] = await counted(hosted.partition, table, 0)
     for name, subscription in _own(node).items():
         try:
             asked.lags[name] = await lag(node, node.triggers.running, subscription)
@@ -98,6 +100,7 @@ class _Collector:
         if limit := node.settings.memory_bytes:
             yield _metric("memory_limit_bytes", "How much they may take.", [({}, limit)])
         yield from _of_feeds(self._asked.feeds)
+        yield from _of_repairs(node)
         yield _statuses(_own(node))
         yield _letters(node)
         yield from _of_subscriptions(node.triggers.figures())
@@ -146,6 +149,20 @@ def _of_feeds(feeds: Mapping[tuple[int, str], Count]) -> Iterator["Metric"]:
     )
     oldest = [(each, count.oldest_ms / 1000) for each, count in labelled if count.oldest_ms is not None]
     yield _metric("feed_oldest_seconds", "The log time of the oldest, in seconds since 1970.", oldest)
+
+
+def _of_repairs(node: Node) -> Iterator["Metric"]:
+    repairs = [({"partition": number}, each.feed.repairs) for number, each in node.partitions.hosted.items()]
+    yield _metric(
+        "feed_damaged_segments",
+        "Change segments that are damaged and not yet made again from the log.",
+        [(labels, each.damaged) for labels, each in repairs],
+    )
+    yield _metric(
+        "feed_repaired_segments_total",
+        "Change segments that were damaged and made again from the log.",
+        [(labels, each.repaired) for labels, each in repairs],
+    )
 
 
 def _own(node: Node) -> dict[str, Subscription]:

@@ -8,6 +8,7 @@ and proposes what time brings (materializer/owner.py). Two that lead one partiti
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -174,6 +175,7 @@ class Partitions:
             keeping,
             retention_ms=self._settings.stream_retention_ms,
             recent_bytes=_RECENT_BYTES // self.count,
+            remake=partial(self.histories.segment, number),
         )
         worker.capture = feed
         if not self._is_shared:

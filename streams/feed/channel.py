@@ -15,7 +15,7 @@ from ...materializer.feed import ReadChanges
 from ...materializer.fold.feed.windows import WATCHED, Window
 from ...materializer.fold.outcomes import Change
 from .segments import Batch, Segments
-from .shards import Beginning, nth_of
+from .shards import Beginning, nth_in
 
 CHANGE_BYTES: Final = 600
 """About what a change takes in memory besides its images."""
@@ -71,9 +71,8 @@ class Channel:
 
     def _begin_shard(self, change: Change, window: Window) -> None:
         self._stream = window.label
-        nth, self._roll_ms = 0, _NEVER
+        nth, self._roll_ms = nth_in(window, change.time), _NEVER
         if window.label != WATCHED:
-            nth = nth_of(change.time, window.label, window.shard_ms)
             self._roll_ms = window.label + (nth + 1) * window.shard_ms
         last = self.beginnings[-1] if self.beginnings else None
         if last is None or (last.stream, last.nth) != (

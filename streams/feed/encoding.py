@@ -34,6 +34,7 @@ _PLACES: Final = 10**8
 _NO_TX: Final = b"\0"
 _CHANGED, _READ = b"\0\0", b"\1\0"  # is_read, and no check
 _CHECKED: Final = b"\x02"
+_CHECK_BYTES: Final = 6  # at most: the branch of the union, and 32 bits as a long
 
 
 class DamagedError(Exception):
@@ -193,6 +194,39 @@ def read_block(data: bytes, marker: bytes, table: int) -> list[Change]:
     if data[end : end + 1] != _CHECKED or at != begin + size or check != crc32(data[begin:end]):
         raise DamagedError("a block's check does not match")
     return changes
+
+
+def check(data: bytes, owner: Owner, after: int) -> None:
+    """Check the header of a segment and the checksum of each of its blocks; `data` is all of it.
+
+    Raises:
+        DamagedError: A byte of it is not what was written.
+    """
+    head = header(owner, after)
+    if data[: len(head)] != head:
+        raise DamagedError("the header is not what was written")
+    at, marker = len(head), head[-MARKER_BYTES:]
+    while at < len(data):
+        try:
+            size = read_head(data[at : at + HEAD_BYTES], at).size
+            _check_block(data[at : at + size], size, marker)
+        except DamagedError as error:
+            raise DamagedError(f"at byte {at}: {error}") from None
+        at += size
+
+
+def _check_block(data: bytes, size: int, marker: bytes) -> None:
+    """Check a block without decoding its changes: its check is the last long before the marker."""
+    if len(data) != size or not data.endswith(marker):
+        raise DamagedError("a block does not end where it says")
+    _, begin = read_long(data, 0)
+    _, begin = read_long(data, begin)
+    body = memoryview(data)[begin : size - MARKER_BYTES]
+    for length in range(2, _CHECK_BYTES + 1):
+        check = body[-length:]
+        if check == _CHECKED + long(crc32(body[:-length])):
+            return
+    raise DamagedError("a block's check does not match")
 
 
 def _read_changes(data: bytes, at: int, count: int, table: int) -> tuple[list[Change], int]:

@@ -35,8 +35,9 @@ from ..changes import changes
 from . import shards
 from .channel import Channel, fill
 from .keeping import Keeping
+from .repairs import Remake
 from .segments import Segments
-from .storing import Storing
+from .storing import REPAIRS, Storing
 from .waits import Wait, Waits
 from .work import Work
 
@@ -55,6 +56,10 @@ class Feed:
         keeping: Where changes are kept.
         retention_ms: For how much log time they are; 0 for ever.
         recent_bytes: About how much memory the newest may take.
+        remake: Makes a damaged segment again from the log.
+
+    Attributes:
+        repairs: Damaged segments on their way to be replaced.
     """
 
     def __init__(
@@ -66,6 +71,7 @@ class Feed:
         *,
         retention_ms: int = 0,
         recent_bytes: int = 64 << 20,
+        remake: Remake | None = None,
     ) -> None:
         self._state = state
         self._position = position
@@ -76,7 +82,9 @@ class Feed:
             state,
             retention_ms=retention_ms,
             recent_bytes=recent_bytes,
+            remake=remake,
         )
+        self.repairs = self._storing.repairs
         self._channels = self._storing.channels
         self._next_offset = state.next_offset
         # By table: its windows, as they were when all that began or ended with them was past, and the one of today.
@@ -90,6 +98,13 @@ class Feed:
     def let_go(self) -> None:
         """Answer who waits: the partition is about to be closed."""
         self._waits.close()
+        self.repairs.close()
+
+    def check(self, table: int, after: int) -> None:
+        """Read the segment of a table that goes on from `after`, and have it made again if it is damaged."""
+        channel = self._channels.get(table)
+        if channel is not None:
+            self._storing.read(channel, lambda segments: segments.check(after), lambda _: None)
 
     def close(self) -> None:
         """Leave on the disk what is to be found by the next start."""
@@ -247,7 +262,9 @@ class Feed:
             count, oldest_ms = stored
             self._tell(done, Count(count + recent, recent_ms if oldest_ms is None else oldest_ms, self._end))
 
-        self._stored(channel, lambda segments: segments.count(after, min(until, through)), answer, done)
+        # A count is for figures, which do not wait until a segment is made again.
+        until = min(until, through)
+        self._stored(channel, lambda segments: segments.count(after, until), answer, done, repairs=0)
 
     def _shards(self, request: ListShards) -> Shards:
         channel = self._channels.get(request.table)
@@ -265,7 +282,13 @@ class Feed:
         return Shards(found, self._state.log_time)
 
     def _stored(
-        self, channel: Channel, read: Callable[[Segments], T], answer: Callable[[T], None], done: OnFed
+        self,
+        channel: Channel,
+        read: Callable[[Segments], T],
+        answer: Callable[[T], None],
+        done: OnFed,
+        *,
+        repairs: int = REPAIRS,
     ) -> None:
         """Do what has to do with files, and answer."""
 
@@ -275,7 +298,7 @@ class Feed:
             else:
                 answer(found)
 
-        self._storing.read(channel, read, answered)
+        self._storing.read(channel, read, answered, repairs=repairs)
 
     def _tell(self, done: OnFed, answer: FeedAnswer) -> None:
         done(answer, self._position())

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import orjson
 
 from ...log.commands import Context, Genesis, Record
-from ...log.local.disk import SystemDisk
+from ...log.local.disk import Disk, SystemDisk
 from ...log.local.reader import LogReader
 from ...materializer.fold.outcomes import Change, Outcome, place_of
 from ...materializer.fold.record import LateSkipError, Void
@@ -27,9 +27,11 @@ from ...materializer.snapshots import Chained, Snapshots
 from ..changes import changes
 from .channel import CHANGE_BYTES, images_of
 from .encoding import Owner
-from .segments import Batch, Blocks, Extent, Segments
+from .segments import SEGMENT_BYTES, Batch, Blocks, Extent, Segments
+from .shards import nth_in
 
 WRITE_BYTES: Final = 256 << 10
+_ONE_SEGMENT: Final = 1 << 62  # bytes: all is in one, however large
 _NOBODY: Final = Context(request_id="")
 
 # A reader may hear a little later of what a writer has acknowledged.
@@ -50,7 +52,7 @@ class Readable(Protocol):
 @dataclass(frozen=True, slots=True)
 class Task:
     """What is asked for: the changes of a table with after < number <= until; or with `items`, not they but the items
-    as they were at `until`, which count from 1.
+    as they were at `until`, which count from 1. With `kept`, the changes that a feed keeps, as one segment of it.
     """
 
     partition: int
@@ -58,6 +60,7 @@ class Task:
     after: int
     until: int
     items: bool = False
+    kept: bool = False
 
 
 class Told(NamedTuple):
@@ -82,7 +85,14 @@ class Told(NamedTuple):
 Tell = Callable[[Told], None]
 
 
-def make(log: Readable, task: Task, folder: Path, tell: Tell, snapshots: Snapshots | None = None) -> None:
+def make(
+    log: Readable,
+    task: Task,
+    folder: Path,
+    tell: Tell,
+    snapshots: Snapshots | None = None,
+    disk: Disk | None = None,
+) -> None:
     """Do it: write segments into `folder`, and tell now and then how far they go."""
     genesis = log.genesis(task.partition)
     last = place_of(task.until)[0] - genesis.base
@@ -92,7 +102,14 @@ def make(log: Readable, task: Task, folder: Path, tell: Tell, snapshots: Snapsho
     if snapshots is not None:
         state = snapshots.load_newest(_chained(log), lambda found, _: found.next_offset <= first).state
     owner = Owner(genesis.log_id, task.partition, task.table)
-    segments = Segments(SystemDisk(), lambda: folder, owner, Blocks(), after=task.after)
+    segments = Segments(
+        disk or SystemDisk(),
+        lambda: folder,
+        owner,
+        Blocks(),
+        after=task.after,
+        segment_bytes=_ONE_SEGMENT if task.kept else SEGMENT_BYTES,
+    )
     writer = _Writer(task, state, segments, tell)
     if task.items:
         _fold_through(writer, log, last - 1, None)
@@ -114,6 +131,7 @@ class _Writer:
         self._waiting: list[Change] = []
         self._size = 0
         self._told_at = 0
+        self._shard = 0, 0
         self.partition, self.until = task.partition, task.until
 
     def folded(self, outcomes: list[Outcome]) -> None:
@@ -122,9 +140,14 @@ class _Writer:
         for change in changes(outcomes, (task.table,), state.partition, state.partitions):
             number = change.sequence_number
             if task.after < number <= task.until and number > self._segments.last:
-                windows = state.streams.get(task.table, ())
-                change.stream = max((each.label for each in windows if each.holds(number)), default=0)
-                self.take(change)
+                held = [each for each in state.streams.get(task.table, ()) if each.holds(number)]
+                window = max(held, key=lambda each: each.label, default=None)
+                change.stream = 0 if window is None else window.label
+                if not task.kept:
+                    self.take(change)
+                elif window is not None:
+                    self._begin_shard(window.label, nth_in(window, change.time))
+                    self.take(change)
         if state.next_offset - self._told_at >= 10_000:
             self._told_at = state.next_offset
             self._tell(Told(self._segments.extent, state.log_time, False))
@@ -157,9 +180,15 @@ class _Writer:
         self._write()
         self._tell(Told(self._segments.extent, self.state.log_time, True))
 
+    def _begin_shard(self, stream: int, nth: int) -> None:
+        """Write what waits, if what follows is of another shard: a block is of one."""
+        if self._shard != (stream, nth):
+            self._write()
+            self._shard = stream, nth
+
     def _write(self) -> None:
         if self._waiting:
-            self._segments.append(self._segments.last, [Batch(0, self._waiting)])
+            self._segments.append(self._segments.last, [Batch(self._shard[1], self._waiting)])
             self._waiting, self._size = [], 0
 
 

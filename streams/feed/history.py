@@ -31,7 +31,7 @@ from ..scratch import scratch
 from .channel import fill
 from .encoding import Owner
 from .historian import Job, Readable, Task, Told, make
-from .segments import Blocks, Segments
+from .segments import Blocks, Segments, file_name
 from .work import Deliver, Work
 
 AT_A_TIME: Final = 2
@@ -42,6 +42,7 @@ _FAR: Final = 10**30  # above every number
 logger = logging.getLogger(__name__)
 
 Tell: TypeAlias = Callable[[Told | Exception], None]
+Made: TypeAlias = Callable[[Path | Exception, Callable[[], None]], None]
 Maker: TypeAlias = Callable[[Task, Path, Tell], Callable[[], None]]
 """Begins to make what a task asks for in a folder, tells on the loop how far it is, and returns what ends it.
 
@@ -83,22 +84,38 @@ class Histories:
         """
         return self._begin(Task(partition, table, 0, number, items=True))
 
+    def segment(self, partition: int, table: int, after: int, until: int, done: Made) -> None:
+        """Make the segment of a feed that holds the changes of a table with after < number <= until.
+
+        Readers wait for it, so it takes its turn before all that waits, beside those that are being made. `done` gets
+        the file, or why there is none, and what is to be called when the file is moved or of no use.
+        """
+
+        def ended(history: History) -> None:
+            path = history.folder / file_name(table, after)
+            done(history.error or path, history.close)
+
+        self._begin(Task(partition, table, after, until, kept=True), ended)
+
     def close(self) -> None:
         """Make no more."""
         self._waiting.clear()
         for history in list(self._open):
             history.close()
 
-    def _begin(self, task: Task) -> "History":
+    def _begin(self, task: Task, made: Callable[["History"], None] = lambda _: None) -> "History":
         owner = Owner(self._log_id, task.partition, task.table)
-        history = History(task, owner, self._reading, self._ended)
+        history = History(task, owner, self._reading, self._ended, made)
         self._open.add(history)
-        self._waiting.append(history)
+        if task.kept:
+            self._waiting.appendleft(history)
+        else:
+            self._waiting.append(history)
         self._next()
         return history
 
     def _next(self) -> None:
-        while self._waiting and len(self._made) < AT_A_TIME:
+        while self._waiting and len(self._made) < AT_A_TIME + self._waiting[0].is_segment:
             history = self._waiting.popleft()
             self._made.add(history)
             history.begin(self._maker, self._folder)
@@ -117,6 +134,8 @@ class History:
     """One stretch of the past, read as a feed is; it answers when there is something, or all was read.
 
     Attributes:
+        folder: Where it is made.
+        error: Why it cannot be read; another one perhaps can.
         is_closed: Whether nobody reads it any more.
     """
 
@@ -126,26 +145,31 @@ class History:
         owner: Owner,
         reading: Work,
         ended: Callable[["History"], None],
+        made: Callable[["History"], None] = lambda _: None,
     ) -> None:
+        self.folder = Path()  # there is one when it begins
+        self.error: Exception | None = None
         self._task = task
+        self._made = made
         self._reading = reading
         self._ended = ended
-        self._folder = Path()  # there is one when it begins
-        self._segments = Segments(
-            SystemDisk(), lambda: self._folder, owner, Blocks(1 << 20), after=task.after
-        )
+        self._segments = Segments(SystemDisk(), lambda: self.folder, owner, Blocks(1 << 20), after=task.after)
         self._remove: Callable[[], None] = lambda: None
         self._stop: Callable[[], None] = lambda: None
         self._told = Told(None, 0, False)
         self._last = task.after  # the highest number that can be read
-        self._error: Exception | None = None
         self._waits: list[tuple[ReadChanges, OnFed]] = []
         self.is_closed = False
 
     @property
     def has_failed(self) -> bool:
         """Whether it cannot be read; another one perhaps can."""
-        return self._error is not None
+        return self.error is not None
+
+    @property
+    def is_segment(self) -> bool:
+        """Whether it takes the place of a segment of a feed."""
+        return self._task.kept
 
     @property
     def is_awaited(self) -> bool:
@@ -162,9 +186,9 @@ class History:
                 _, remove = place
                 remove()
             else:
-                self._folder, self._remove = place
+                self.folder, self._remove = place
                 try:
-                    self._stop = maker(self._task, self._folder, self._tell)
+                    self._stop = maker(self._task, self.folder, self._tell)
                 except (OSError, HistoryError) as error:
                     self._tell(error)
 
@@ -175,7 +199,7 @@ class History:
 
         Whatever `wait_ms` says, it is waited until there is something.
         """
-        if self._error is not None or self.is_closed:
+        if self.error is not None or self.is_closed:
             done(InternalServerError(), self._place)
         elif request.after < self._last:
             self._reading.do(lambda: self._page(request), lambda page: self._answer(request, page, done))
@@ -223,9 +247,10 @@ class History:
             return
         if isinstance(told, Exception):
             logger.error("the past of table %d could not be read: %s", self._task.table, told)
-            self._error = told
+            self.error = told
             self._ended(self)
             self._look_again()
+            self._made(self)
             return
 
         def followed(error: Any) -> None:
@@ -237,6 +262,8 @@ class History:
             if told.is_over:
                 self._ended(self)
             self._look_again()
+            if told.is_over:
+                self._made(self)
 
         extent = told.extent
         self._reading.do(lambda: None if extent is None else self._segments.follow(extent), followed)

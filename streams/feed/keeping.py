@@ -70,24 +70,23 @@ class Keeping:
 
     def open(self, end: int) -> None:
         """Find what the last start has left; `end` is where the log ends."""
-        if self._folder is None:
-            return
-        mark = read_mark(self._disk, self._folder)
-        if mark is not None:
-            self._find(mark, end)
-        self._remove_others()
+        if self._folder is not None:
+            self._find(self._folder, end)
+            self._remove_others()
 
-    def _find(self, mark: Mark, end: int) -> None:
-        assert self._folder is not None, "it has a mark"
+    def _find(self, folder: Path, end: int) -> None:
         try:
+            mark = read_mark(self._disk, folder)
+            if mark is None:
+                return
             if mark.log_id != self._log_id or mark.through > end:
                 raise DamagedError("it is not of this log, or the log was restored from a backup")
             for table, extent in mark.tables.items():
                 self.found[table] = Segments.open(
-                    self._disk, self._folder, self._owner(table), self._blocks, extent, self._segment_bytes
+                    self._disk, folder, self._owner(table), self._blocks, extent, self._segment_bytes
                 )
         except (DamagedError, OSError) as error:
-            logger.warning("changes in %s are made anew from the log: %s", self._folder, error)
+            logger.warning("changes in %s are made again from the log: %s", folder, error)
             self.forget()
         else:
             self.through = mark.through

@@ -14,6 +14,7 @@ from typing import Final
 import orjson
 
 from ...log.local.disk import Disk, read_all, write_all
+from .encoding import DamagedError
 from .segments import Extent
 
 NAME: Final = "mark"
@@ -36,13 +37,17 @@ class Mark:
 
 
 def read_mark(disk: Disk, folder: Path) -> Mark | None:
-    """The mark in a folder; None if there is none, or none that is whole."""
+    """Return the mark in a folder; None if there is none.
+
+    Raises:
+        DamagedError: It is not what was written.
+    """
     try:
         body, _, check = read_all(disk, folder / NAME).rpartition(b"\n")
     except FileNotFoundError:
         return None
     if check != _check(body):
-        return None
+        raise DamagedError("the mark is not what was written")
     data = orjson.loads(body)
     tables = {int(table): Extent(*map(int, extent)) for table, extent in data["tables"].items()}
     return Mark(bytes.fromhex(data["log"]), data["through"], tables)

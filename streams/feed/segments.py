@@ -3,8 +3,8 @@
     <table>-<after>.avro      changes with numbers above `after`, up to where the next one goes on
 
 One thread writes, at the end of the last; another may read whatever is there at the same time, because what is there
-does not change, and lists only grow at their ends. Nothing here is the truth: where a block is not what was written,
-the table's segments are given up, and the next start folds the log again.
+does not change, and lists only grow at their ends. Nothing here is the truth: a segment with a block that is not what
+was written is made again from the log, and replaced as a whole (repairs.py).
 """
 
 import errno
@@ -18,7 +18,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...log.local.disk import Disk, File, write_all
+from ...log.local.disk import Disk, File, read_all, write_all
 from ...materializer.fold.outcomes import Change
 from . import encoding
 from .encoding import HEAD_BYTES, MARKER_BYTES, DamagedError, Head, Owner
@@ -64,7 +64,8 @@ class Extent(NamedTuple):
 class Segment:
     """One file, and no other that has its name later: each is equal to itself alone.
 
-    `heads` are those of its blocks, `size` is where the next block goes.
+    `heads` are those of its blocks, `size` is where the next block goes. `unread` has the places of blocks whose heads
+    were read from the file and whose checks were not compared yet.
     """
 
     path: Path
@@ -72,6 +73,15 @@ class Segment:
     marker: bytes
     size: int
     heads: list[Head] = field(default_factory=list)
+    unread: set[int] = field(default_factory=set)
+
+
+class SegmentDamagedError(DamagedError):
+    """A segment is not what was written. Its changes can be made again from the log."""
+
+    def __init__(self, segment: Segment, what: str) -> None:
+        super().__init__(f"{segment.path}: {what}")
+        self.segment = segment
 
 
 class Blocks:
@@ -195,7 +205,10 @@ class Segments:
             block = encoding.read_head(data[MARKER_BYTES:], segment.size)
             if block.at + block.size > until:
                 return
+            if not _continues(segment, block):
+                raise DamagedError("a block does not continue the one before")
             segment.heads.append(block)
+            segment.unread.add(block.at)
             segment.size += block.size
 
     def follow(self, extent: Extent) -> None:
@@ -225,11 +238,16 @@ class Segments:
         self._unsynced.append(self._file)
 
     def _check_order(self, extent: Extent) -> None:
-        """Each must go on from what the one before ends with; the last ends with what was said."""
+        """Each must go on from what the one before ends with; the last ends with what was said.
+
+        The first block of each is read too: what is over is decided by its time.
+        """
         ends = [segment.after for segment in self._segments[1:]] + [extent.last]
         for segment, end in zip(self._segments, ends, strict=True):
             if self._last_of(segment) != end:
                 raise DamagedError("a segment is gone, or damaged at its end")
+            for head in segment.heads[:1]:
+                _read_block(self._disk, segment, head, self._owner.table)
 
     def _last_of(self, segment: Segment) -> int:
         if not segment.heads:
@@ -284,7 +302,7 @@ class Segments:
             for _, path in _files(self._disk, self._folder(), self._owner.table):
                 self._disk.remove(path)  # of which nothing is known
         head = encoding.header(self._owner, self.last)
-        path = self._folder() / f"{self._owner.table}-{self.last:027d}.avro"
+        path = self._folder() / file_name(self._owner.table, self.last)
         file = self._disk.open(path, create=True)
         try:
             file.truncate(0)
@@ -360,6 +378,41 @@ class Segments:
         self.close()
         self.remove(len(self._segments))
 
+    def seal(self, damaged: Segment) -> int | None:
+        """Write no more to a segment that is to be replaced; the number of its last change, None if it was removed."""
+        if damaged not in self._segments:
+            return None
+        place = self._segments.index(damaged)
+        if place + 1 < len(self._segments):
+            return self._segments[place + 1].after
+        if self._file is not None and self._file not in self._unsynced:
+            self._file.close()
+        self._file = None
+        return self.last
+
+    def replace(self, damaged: Segment, made: Path, last: int) -> None:
+        """Put the file `made`, which holds the same changes up to number `last`, in the place of a damaged segment.
+
+        Raises:
+            DamagedError: The file does not hold them.
+            OSError: The disk refuses it.
+        """
+        if damaged not in self._segments:
+            return  # its time was over meanwhile
+        segment = self._load(made, damaged.after)
+        self._check(segment)
+        if self._last_of(segment) != last:
+            raise DamagedError(f"{made} does not end with the last change of {damaged.path}")
+        file = self._disk.open(made)
+        try:
+            file.sync()
+        finally:
+            file.close()
+        self._disk.rename(made, damaged.path)
+        segment.path = damaged.path
+        self._segments[self._segments.index(damaged)] = segment
+        self._disk.sync_folder(self._folder())
+
     def close(self) -> None:
         """Let files go; what was not synced may be lost."""
         for file in {*self._unsynced, *([] if self._file is None else [self._file])}:
@@ -379,6 +432,8 @@ class Segments:
         """Changes with numbers above `after` and up to `until`, block by block."""
         for segment, head in self._heads(after):
             if head.number > until:
+                if head.at in segment.unread:
+                    self._changes(segment, head)  # a head that is damaged must not end the read too early
                 return
             changes = self._changes(segment, head)
             low = bisect_right(changes, after, key=_sequence_number)
@@ -397,14 +452,43 @@ class Segments:
         """The changes of a block.
 
         Raises:
-            DamagedError: They are not there any more.
+            SegmentDamagedError: They are not there any more.
             OSError: They cannot be read now, or their time was over meanwhile.
         """
         try:
-            return self._blocks.get(self._disk, segment, head, self._owner.table)
+            changes = self._blocks.get(self._disk, segment, head, self._owner.table)
+        except DamagedError as error:
+            raise SegmentDamagedError(segment, f"at byte {head.at}: {error}") from error
         except OSError as error:
             if error.errno in _LOST and segment in self._segments:
-                raise DamagedError(str(error)) from error
+                raise SegmentDamagedError(segment, str(error)) from error
+            raise
+        segment.unread.discard(head.at)
+        return changes
+
+    def check(self, after: int) -> None:
+        """Read the segment that goes on from `after` to its end, if there is one.
+
+        Raises:
+            SegmentDamagedError: It is not what was written.
+            OSError: It cannot be read now.
+        """
+        for segment in list(self._segments):
+            if segment.after == after and segment.heads:
+                self._check(segment)
+
+    def _check(self, segment: Segment) -> None:
+        size = segment.size
+        try:
+            data = read_all(self._disk, segment.path, size)
+            if len(data) < size:
+                raise DamagedError("the file is cut short")
+            encoding.check(data, self._owner, segment.after)
+        except DamagedError as error:
+            raise SegmentDamagedError(segment, str(error)) from error
+        except OSError as error:
+            if error.errno in _LOST and segment in self._segments:
+                raise SegmentDamagedError(segment, str(error)) from error
             raise
 
     def find(self, time_ms: int) -> int:
@@ -461,6 +545,15 @@ def _read_block(disk: Disk, segment: Segment, head: Head, table: int) -> list[Ch
     return encoding.read_block(data, segment.marker, table)
 
 
+def _continues(segment: Segment, block: Head) -> bool:
+    """Whether the numbers, times and shards of a block are not before those of the block before it."""
+    if not segment.heads:
+        return block.number > segment.after
+    before = segment.heads[-1]
+    is_later = before.number < block.number and before.time <= block.time
+    return is_later and (before.stream != block.stream or before.shard <= block.shard)
+
+
 def _parts(changes: Sequence[Change]) -> list[Sequence[Change]]:
     """Stretches that make about a block each."""
     parts, begin, size = [], 0, 0
@@ -472,6 +565,11 @@ def _parts(changes: Sequence[Change]) -> list[Sequence[Change]]:
     if begin < len(changes):
         parts.append(changes[begin:])
     return parts
+
+
+def file_name(table: int, after: int) -> str:
+    """The name of the segment of a table that goes on from `after`."""
+    return f"{table}-{after:027d}.avro"
 
 
 def _files(disk: Disk, folder: Path, table: int) -> list[tuple[int, Path]]:

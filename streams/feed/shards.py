@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...materializer.feed import Shard
+from ...materializer.fold.feed.windows import WATCHED, Window
 
 _SHARD_ID = re.compile(r"shardId-([0-9]{20})-([0-9a-f]{4})([0-9a-f]{4,12})")
 
@@ -44,6 +45,11 @@ def nth_of(time_ms: int, stream: int, shard_ms: int) -> int:
     2
     """
     return max(0, time_ms - stream) // shard_ms
+
+
+def nth_in(window: Window, time_ms: int) -> int:
+    """Which of a window's periods a moment is in; one that only watches has no periods."""
+    return 0 if window.label == WATCHED else nth_of(time_ms, window.label, window.shard_ms)
 
 
 def begun_ms(stream: int, shard_ms: int, nth: int) -> int:

@@ -18,7 +18,8 @@ from ...model.errors import FoldbError
 from .channel import Channel
 from .encoding import DamagedError
 from .keeping import Keeping, NotThereError, Whole
-from .segments import Segments
+from .repairs import Remake, Repairs
+from .segments import SegmentDamagedError, Segments
 from .work import AtOnce, Work
 
 # So much at a time: while a thread encodes, the loop waits for the interpreter.
@@ -26,6 +27,8 @@ SEND_BYTES: Final = 128 << 10
 CHANNEL_BYTES: Final = 4 << 20
 LEAST_BYTES: Final = 512 << 10
 MARK_S: Final = 10.0
+# A page seldom touches more than two segments: a read that meets more damage gets an error and is repeated.
+REPAIRS: Final = 4
 
 # What a disk refuses may be so many times what else would be in memory; what it only has not taken yet, so much.
 _LOSE_TIMES: Final = 16
@@ -43,6 +46,7 @@ class Storing:
         channels: By table.
         through: Changes of records before this offset are known: there is nothing to take from them.
         floor: What has this number or a lower one was not taken, of no table.
+        repairs: Damaged segments on their way to be replaced.
     """
 
     def __init__(
@@ -53,8 +57,10 @@ class Storing:
         *,
         retention_ms: int,
         recent_bytes: int,
+        remake: Remake | None = None,
     ) -> None:
         self.floor = 0
+        self.repairs = Repairs(remake, scheduler)
         self._writing: Work = AtOnce()
         self._reading: Work = AtOnce()
         self._keeping = keeping
@@ -84,6 +90,7 @@ class Storing:
         """Leave on the disk what is to be found by the next start: all that has been folded."""
         if self._timer is not None:
             self._timer.cancel()
+        self.repairs.close()
         self._next_offset, self._is_serving = next_offset, False
         if self._keeping.is_lasting and (self.channels or self._is_wanted):
             self._mark()
@@ -257,24 +264,39 @@ class Storing:
                 channel.trim(number)
             then()
 
-        self.read(channel, lambda segments: segments.find(horizon), found)
+        self.read(channel, lambda segments: segments.find(horizon), found, repairs=0)
 
     # Reading
 
     def read(
-        self, channel: Channel, read: Callable[[Segments], T], found: Callable[[T | None], None]
+        self,
+        channel: Channel,
+        read: Callable[[Segments], T],
+        found: Callable[[T | None], None],
+        *,
+        repairs: int = REPAIRS,
     ) -> None:
-        """Read what is in segments; None is found where they cannot be read now. What is damaged is given up."""
+        """Read what is in segments; None is found where they cannot be read now.
+
+        A read that meets a damaged segment has it made again, and is repeated then, after at most so many `repairs`.
+        """
         segments = channel.segments
 
         def done(outcome: T | Exception) -> None:
             if not isinstance(outcome, Exception):
                 found(outcome)
-                return
-            self._report(outcome)
-            if isinstance(outcome, DamagedError) and channel.segments is segments:
-                self._give_up(channel)
-            found(None)
+            elif isinstance(outcome, SegmentDamagedError) and repairs and channel.segments is segments:
+                self.repairs.repair(channel.table, segments, outcome, self._writing, repaired)
+            else:
+                self._report(outcome)
+                found(None)
+
+        def repaired(is_made: bool) -> None:
+            if is_made:
+                self.come_again(self._next_offset)  # the mark has the size of the newest segment
+                self.read(channel, read, found, repairs=repairs - 1)
+            else:
+                found(None)
 
         self._reading.do(lambda: read(segments), done)
 

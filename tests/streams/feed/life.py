@@ -23,6 +23,7 @@ from foldb.materializer.worker import Worker
 from foldb.model.errors import RequestError
 from foldb.model.values import dump
 from foldb.streams.feed import Feed, Keeping, segments, storing
+from foldb.streams.feed.historian import Task, make
 from foldb.streams.feed.work import outcome_of
 from tests.log.fake_disk import FakeDisk
 from tests.log.local_logs import Inline
@@ -103,6 +104,7 @@ class Life:
         self.now = 1_700_000_000_000
         self.starts = 0
         self.retention_ms = retention_ms
+        self.remade: list[tuple[int, int, int]] = []
         self.start()
 
     def start(self) -> None:
@@ -139,6 +141,7 @@ class Life:
             keeping,
             retention_ms=self.retention_ms,
             recent_bytes=6000,
+            remake=self.remake,
         )
         self.worker.capture = self.feed
         self.worker.open()
@@ -162,6 +165,16 @@ class Life:
         """The power is gone."""
         self.disk.power_cut(self.dice)
         self.start()
+
+    def remake(self, table: int, after: int, until: int, done: Any) -> None:
+        """Make a segment again from the log, as another process would."""
+        self.remade.append((table, after, until))
+        task = Task(0, table, after, until, kept=True)
+        folder = CHANGES / "past"
+        snapshots = Snapshots(FOLDER, self.disk)
+        reader = LogReader(FOLDER, self.disk)
+        made = outcome_of(lambda: make(reader, task, folder, lambda _: None, snapshots, self.disk))
+        done(made or folder / segments.file_name(table, after), lambda: None)
 
     def snapshot(self) -> None:
         """Make one."""

@@ -2,14 +2,16 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from foldb.materializer.feed import CountChanges, FindNumber, ReadChanges
-from foldb.model.errors import InternalServerError
-from foldb.streams.feed import storing
+from foldb.model.errors import InternalServerError, LogError
+from foldb.streams.feed import repairs, storing
+from foldb.streams.feed.encoding import Head
 from tests.log.fake_disk import FakeDisk
-from tests.streams.feed.life import CHANGES, FOLDER, Life
+from tests.streams.feed.life import CHANGES, FOLDER, Held, Life
 
 pytestmark = pytest.mark.usefixtures("small")
 
@@ -81,6 +83,15 @@ def test_a_segment_that_somebody_removed_is_made_anew(place: int, life: Life) ->
     life.check()
 
 
+def test_a_damaged_mark_is_reported(life: Life, caplog: pytest.LogCaptureFixture) -> None:
+    flip(life, CHANGES / "mark", 5)
+    life.kill()
+
+    assert 0 == life.folded_from
+    assert "made again from the log: the mark is not what was written" in caplog.text
+    life.check()
+
+
 def test_the_changes_of_another_log_are_not_believed(life: Life) -> None:
     mark = CHANGES / "mark"
     data = bytes(life.disk.names_cached[mark].cached)
@@ -101,23 +112,204 @@ def test_a_log_that_ends_before_the_mark_was_restored_and_is_the_truth(life: Lif
     other.check()
 
 
-def test_damage_in_the_middle_is_an_error_and_never_a_change(life: Life) -> None:
-    path = CHANGES / files(life.disk)[1]
+def block_of(life: Life, path: Path) -> Head:
+    """The last block of a segment."""
+    [channel] = life.feed._channels.values()
+    [segment] = [each for each in channel.segments._segments if each.path == path]
+    return segment.heads[-1]
+
+
+def after_of(path: Path) -> int:
+    return int(path.stem.partition("-")[2])
+
+
+REGIONS = {
+    "count": lambda head: head.at,
+    "number of its first change": lambda head: head.at + 4,
+    "body": lambda head: head.at + head.size // 2,
+    "check": lambda head: head.at + head.size - 18,
+    "marker": lambda head: head.at + head.size - 1,
+}
+
+
+def flip(life: Life, path: Path, at: int) -> None:
     data = bytearray(life.disk.names_cached[path].cached)
-    data[-200] ^= 1
+    data[at] ^= 1
     life.disk.replace(path, bytes(data))
-    answers: list[object] = []
 
-    after = 0
-    while not answers or not isinstance(answers[-1], InternalServerError):
-        request = ReadChanges(life.table, after, limit=3)
-        life.partition.feed(request, lambda answer, _: answers.append(answer))
+
+@pytest.mark.parametrize("place", [0, 2, -1], ids=["oldest", "middle", "newest"])
+@pytest.mark.parametrize("region", REGIONS)
+def test_a_damaged_segment_is_made_again_from_the_log(
+    region: str, place: int, life: Life, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its readers get every change once, and so do those of the next start."""
+    life.snapshot()
+    path = CHANGES / files(life.disk)[place]
+    flip(life, path, REGIONS[region](block_of(life, path)))
+
+    if place < 0:  # memory has its changes too: only a check reads it
+        life.feed.check(life.table, after_of(path))
         life.reading.run()
-        after = getattr(answers[-1], "next", 0)
-
-    life.disk.remove(path)
-    life.kill()
+        life.writing.run()
     life.check()
+    assert (1, 0) == (life.feed.repairs.repaired, life.feed.repairs.damaged)
+    assert f"{path} was made again from the log" in caplog.text
+
+    life.fill(life.table, 20)
+    life.mark()
+    folded = life.log.end(0)
+    life.snapshot()
+    life.kill()
+    assert folded == life.folded_from
+    life.check()
+
+
+def test_a_segment_is_made_again_as_it_was() -> None:
+    """Without the changes that no window holds, and with the shards that there were."""
+    life = Life(random.Random(1), retention_ms=0)
+    table = life.create("T")
+    life.fill(table, 30)
+    life.disable(table)
+    life.fill(table, 10)
+    life.enable(table)
+    for _ in range(3):
+        life.now += 5 * 3600 * 1000
+        life.fill(table, 20)
+    life.mark()
+    [channel] = life.feed._channels.values()
+    shards, segments = list(channel.beginnings), channel.segments
+    changes = [each for page in segments.read(0, 10**30) for each in page]
+    assert 4 == len(shards)
+
+    for name in files(life.disk):
+        flip(life, CHANGES / name, -1)
+        life.feed.check(table, after_of(CHANGES / name))
+        life.reading.run()
+        life.writing.run()
+
+    assert len(files(life.disk)) == len(life.remade) == life.feed.repairs.repaired
+    assert shards == segments.beginnings()
+    assert changes == [each for page in segments.read(0, 10**30) for each in page]
+    life.check()
+
+
+def test_readers_of_a_damaged_segment_wait_and_then_fail(life: Life) -> None:
+    """For 20 seconds at most; then the error is one that a client repeats, and never an empty page."""
+    path = CHANGES / files(life.disk)[1]
+    flip(life, path, -1)
+    held = Held()
+    life.feed.repairs._remake = lambda *task: held.do(lambda: life.remake(*task), lambda _: None)
+    answers: list[object] = []
+    for _ in range(2):
+        life.partition.feed(ReadChanges(life.table, 0), lambda answer, _: answers.append(answer))
+    life.reading.run()
+    life.writing.run()
+    life.reading.run()
+    assert [] == answers
+    assert 1 == life.feed.repairs.damaged
+
+    life.loop.advance(20.0)
+    assert [True, True] == [isinstance(answer, InternalServerError) for answer in answers]
+    held.run()
+    life.writing.run()
+    life.check()
+    assert 1 == len(life.remade)
+
+
+def test_a_segment_that_cannot_be_made_again_stays_an_error(
+    life: Life, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each read of it fails, the log is asked once in ten seconds, and the rest can be read."""
+    path = CHANGES / files(life.disk)[1]
+    flip(life, path, -1)
+    asked = []
+
+    def refuse(*task: Any) -> None:
+        asked.append(task)
+        task[-1](LogError("the log is damaged too"), lambda: None)
+
+    life.feed.repairs._remake = refuse
+    answers: list[object] = []
+    for _ in range(3):
+        life.partition.feed(ReadChanges(life.table, 0), lambda answer, _: answers.append(answer))
+        for _ in range(3):
+            life.reading.run()
+            life.writing.run()
+    assert [True] * 3 == [isinstance(answer, InternalServerError) for answer in answers]
+    assert 1 == len(asked)
+    assert 1 == life.feed.repairs.damaged
+    assert "cannot be made again from the log: the log is damaged too" in caplog.text
+
+    life.loop.advance(repairs.AGAIN_S)
+    life.feed.repairs._remake = life.remake
+    life.check()
+    assert 0 == life.feed.repairs.damaged
+
+
+def test_a_segment_removed_while_it_is_made_again_stays_so() -> None:
+    """Its time was over meanwhile."""
+    life = Life(random.Random(1), retention_ms=100_000)
+    table = life.create("T")
+    life.fill(table, 120)
+    life.mark()
+    path = CHANGES / files(life.disk)[0]
+    flip(life, path, -1)
+    held = Held()
+    life.feed.repairs._remake = lambda *task: held.do(lambda: life.remake(*task), lambda _: None)
+    answers: list[Any] = []
+    life.partition.feed(ReadChanges(table, 0), lambda answer, _: answers.append(answer))
+    life.reading.run()
+    life.writing.run()
+    life.now += 200_000
+    life.write(table, ("late", {}))
+    life.mark()
+    held.run()
+    life.writing.run()
+    life.reading.run()
+
+    assert path.name not in files(life.disk)
+    assert ["late"] == [each.pk.decode() for each in life.ask(ReadChanges(table, 0)).changes[-1:]]
+    life.check()
+
+
+@pytest.mark.parametrize("at", [200, -1], ids=["header", "marker"])
+def test_a_segment_that_is_checked_is_made_again(at: int, life: Life) -> None:
+    """No reader looks at a header."""
+    path = CHANGES / files(life.disk)[1]
+    life.feed.check(life.table, after_of(path))
+    life.reading.run()
+    assert [] == life.remade
+
+    good = bytes(life.disk.names_cached[path].cached)
+    flip(life, path, at)
+    life.feed.check(life.table, after_of(path))
+    life.reading.run()
+    life.writing.run()
+
+    assert good[:200] == bytes(life.disk.names_cached[path].cached)[:200]
+    assert 1 == life.feed.repairs.repaired
+    life.check()
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_a_start_believes_no_damaged_head_of_a_block(bit: int, life: Life) -> None:
+    """The place of a change is looked up in these: a wrong one must not hide any."""
+    path = CHANGES / files(life.disk)[1]
+    head = block_of(life, path)
+    good = bytes(life.disk.names_cached[path].cached)
+    found, _ = life.read_all(life.table, life.books.labels[life.table])
+    for at in range(head.at, head.at + 24):
+        data = bytearray(good)
+        data[at] ^= 1 << bit
+        life.disk.replace(path, bytes(data))
+        life.kill()
+        for low, high in [(0, 29), (30, 50), (10, 110)]:
+            after, until = found[low].sequence_number, found[high].sequence_number
+            page = life.ask(ReadChanges(life.table, after, until=until, limit=1000))
+            assert found[low + 1 : high + 1] == page.changes
+        life.mark()
+        good = bytes(life.disk.names_cached[path].cached)
 
 
 def test_numbers_are_found_and_changes_counted_in_segments_too(life: Life) -> None:
