@@ -91,8 +91,11 @@ def compile_legacy(
     scan_filter: Mapping[str, Any] | None = None,
     attributes_to_get: Sequence[str] | None = None,
     limits: Limits = MODERN,
+    absent_contains_nothing: bool = False,
 ) -> LegacyPlan:
     """Make the plan of a request's legacy parameters. Their values are checked and made canonical in place.
+
+    With `absent_contains_nothing`, NOT_CONTAINS in `expected` holds for an attribute that does not exist.
 
     Raises:
         ValidationError: A parameter is wrong in itself.
@@ -100,7 +103,7 @@ def compile_legacy(
     values = _Values(limits)
     _check_operator(conditional_operator, expected, query_filter, scan_filter)
     update = None if attribute_updates is None else _update(attribute_updates, values)
-    condition = _expected(expected or {}, conditional_operator, values)
+    condition = _expected(expected or {}, conditional_operator, values, absent_contains_nothing)
     filter_ = _filter("QueryFilter", query_filter or {}, conditional_operator, values) or _filter(
         "ScanFilter", scan_filter or {}, conditional_operator, values
     )
@@ -129,8 +132,13 @@ def _joined(parameter: str, terms: Mapping[str, ConditionNode], operator: str | 
     return Condition(parameter, joined, tuple(terms))
 
 
-def _expected(expected: Mapping[str, Any], operator: str | None, values: _Values) -> Condition | None:
+def _expected(
+    expected: Mapping[str, Any], operator: str | None, values: _Values, absent_contains_nothing: bool
+) -> Condition | None:
     terms = {name: _expectation(name, clause, values) for name, clause in expected.items()}
+    for name, clause in expected.items():
+        if clause.get("ComparisonOperator") == "NOT_CONTAINS" and not absent_contains_nothing:
+            terms[name] = And((Call("attribute_exists", (Path((name,)),)), terms[name]))
     return _joined("Expected", terms, operator)
 
 

@@ -93,16 +93,16 @@ class Update:
             isinstance(action, RemoveAction | DeleteAction) for action in self.actions
         )
 
-    def apply(self, item: Item | None, values: Bound, limits: Limits) -> Updated:
-        """Return the item after the update; None for an item that is not there yet.
+    def apply(self, item: Item | None, values: Bound, limits: Limits, new_item: Item = _NO_ITEM) -> Updated:
+        """Return the item after the update, which starts from `new_item` (its key) where `item` is None.
 
-        The key of such an item is for the caller to add, the size of the result for the caller to check. An update
-        whose parts alone are larger than an item may be is refused before they take up memory.
+        The size of the result is for the caller to check. An update whose parts alone are larger than an item may be
+        is refused before they take up memory.
 
         Raises:
             ValidationError: The item does not fit the update; nothing was changed.
         """
-        before = _NO_ITEM if item is None else item
+        before = new_item if item is None else item
         if self._flat is None:
             return Updated(
                 _Rebuild(self._writers, before, values, limits).item(self.targets, item), self.targets

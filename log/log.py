@@ -21,7 +21,7 @@ from .commands import Entry, Genesis, Record
 
 HASH: Final = "blake2b-64"
 """How a partition key finds its slot (model/keys.py)."""
-LEVEL: Final = 3
+LEVEL: Final = 4
 """The meaning of commands that a new log begins with."""
 
 

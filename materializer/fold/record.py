@@ -51,7 +51,7 @@ from .transactions.transact import transact
 from .writes import apply, decide, removal, replace, store
 
 # What a command means is part of the format (see `Level`). This release knows no other.
-LEVEL = 3
+LEVEL = 4
 _VOID = "an operator declared it void"
 
 Void: TypeAlias = tuple[int, int | None]
@@ -172,7 +172,7 @@ def _write(state: PartitionState, command: Put | Update | Delete, sequence_numbe
             return Refused(TransactionConflictError())
     if type(command) is Put and command.expression is None and not table.indexes:
         return replace(table, command, sequence_number, state.log_time)
-    decision = decide(table, command, state.limits)
+    decision = decide(table, command, state.limits, state.level)
     if isinstance(decision, Refused):
         return decision
     return apply(state, table, command, decision, sequence_number)

@@ -30,6 +30,8 @@ from .transactions.state import Transactions
 ORIGINS_KEPT = 1024
 FEED_LEVEL: Final = 3
 """From this level on changes are captured, subscriptions are kept, and commits tell what they change."""
+EXPRESSION_LEVEL: Final = 4
+"""From this level on an update that creates an item reads its key, and NOT_CONTAINS in Expected needs its attribute."""
 
 
 class Index:

@@ -28,7 +28,7 @@ from ...model.values import UPDATE_TOO_LARGE, Item, Value, dump, item_size, load
 from .entries import Move, apply_moves, moves, size_with_local_entries
 from .indexes import spread_moves
 from .outcomes import Applied, Refused, Units, cost
-from .state import PartitionState, Table
+from .state import EXPRESSION_LEVEL, PartitionState, Table
 from .storage import Stored
 
 
@@ -42,19 +42,19 @@ class Decision:
     attributes: bytes | None = None
 
 
-def decide(table: Table, action: Action, limits: Limits) -> Decision | Refused:
-    """Judge one action on the table as it is. Changes nothing."""
+def decide(table: Table, action: Action, limits: Limits, level: int) -> Decision | Refused:
+    """Judge one action on the table as it is, by what commands mean at `level`. Changes nothing."""
     old = table.items.get(action.pk, action.sk)
     try:
         match action:
             case Put():
-                return _decide_put(table, action, old, limits)
+                return _decide_put(table, action, old, limits, level)
             case Update():
-                return _decide_update(table, action, old, limits)
+                return _decide_update(table, action, old, limits, level)
             case Delete():
-                return _decide_delete(table, action, old, limits)
+                return _decide_delete(table, action, old, limits, level)
             case Check():
-                _require(action.expression, old, None, action.show_refused, limits)
+                _require(action.expression, old, None, action.show_refused, limits, level)
                 return Decision(old, old, [])
     except RequestError as error:
         return Refused(error, _cost(old))
@@ -106,7 +106,7 @@ def store(
             spread_moves(state, table, decision.moves, sequence_number)
 
 
-def _decide_put(table: Table, put: Put, old: Stored | None, limits: Limits) -> Decision | Refused:
+def _decide_put(table: Table, put: Put, old: Stored | None, limits: Limits, level: int) -> Decision | Refused:
     new: Stored = (put.item, put.size)
     attributes = old[0] if put.returns == "ALL_OLD" and old is not None else None
     if not table.indexes and put.expression is None:
@@ -117,13 +117,15 @@ def _decide_put(table: Table, put: Put, old: Stored | None, limits: Limits) -> D
     if error is not None:
         return Refused(error)
     before = None if old is None else load(old[0])
-    _require(put.expression, old, before, put.show_refused, limits)
+    _require(put.expression, old, before, put.show_refused, limits, level)
     return Decision(old, new, _moves(table, put, before, old, item, new, limits), attributes)
 
 
-def _decide_update(table: Table, update: Update, old: Stored | None, limits: Limits) -> Decision | Refused:
+def _decide_update(
+    table: Table, update: Update, old: Stored | None, limits: Limits, level: int
+) -> Decision | Refused:
     before = None if old is None else load(old[0])
-    plan, values = compiled(update.expression, limits)
+    plan, values = compiled(update.expression, limits, level)
     if plan is not None and plan.condition is not None and not plan.condition.holds(before, values):
         raise ConditionalCheckFailedError(old[0] if update.show_refused and old is not None else None)
 
@@ -136,7 +138,8 @@ def _decide_update(table: Table, update: Update, old: Stored | None, limits: Lim
         # Removing from an item that is not there makes no item.
         return Decision(None, None, [])
     else:
-        updated = plan.update.apply(before, values, limits)
+        new_item = key if level >= EXPRESSION_LEVEL else {}
+        updated = plan.update.apply(before, values, limits, new_item)
         if before is None or old is None:
             item = {**key, **updated.item}
             size = item_size(item, limits)
@@ -161,10 +164,10 @@ def _decide_update(table: Table, update: Update, old: Stored | None, limits: Lim
     return Decision(old, new, _moves(table, update, before, old, item, new, limits), attributes)
 
 
-def _decide_delete(table: Table, delete: Delete, old: Stored | None, limits: Limits) -> Decision:
+def _decide_delete(table: Table, delete: Delete, old: Stored | None, limits: Limits, level: int) -> Decision:
     needed = old is not None and (bool(table.indexes) or delete.expression is not None)
     before = load(old[0]) if needed and old is not None else None
-    _require(delete.expression, old, before, delete.show_refused, limits)
+    _require(delete.expression, old, before, delete.show_refused, limits, level)
     attributes = old[0] if delete.returns == "ALL_OLD" and old is not None else None
     return Decision(old, None, _moves(table, delete, before, old, None, None, limits), attributes)
 
@@ -175,8 +178,10 @@ def removal(table: Table, pk: bytes, sk: bytes, old: Stored, limits: Limits) -> 
     return Decision(old, None, changes)
 
 
-def compiled(expression: Expression | None, limits: Limits) -> tuple[Plan | None, dict[str, Value]]:
-    """The trees of a command's expressions and the values that they name.
+def compiled(
+    expression: Expression | None, limits: Limits, level: int
+) -> tuple[Plan | None, dict[str, Value]]:
+    """Return the trees of a command's expressions, as they are meant at `level`, and the values that they name.
 
     Where this process wrote the command, the server has compiled it already; else the bounded cache of
     `expressions` has probably seen the text.
@@ -189,6 +194,7 @@ def compiled(expression: Expression | None, limits: Limits) -> tuple[Plan | None
             expected=condition.get("Expected"),
             conditional_operator=condition.get("ConditionalOperator"),
             attribute_updates=None if expression.update is None else orjson.loads(expression.update),
+            absent_contains_nothing=level < EXPRESSION_LEVEL,
         )
         return legacy.plan, legacy.values
     plan = expression.plan
@@ -209,11 +215,12 @@ def _require(
     before: Item | None,
     show_refused: bool,
     limits: Limits,
+    level: int,
 ) -> None:
     """Raise ConditionalCheckFailedError if the condition does not hold for the item."""
     if expression is None:
         return
-    plan, values = compiled(expression, limits)
+    plan, values = compiled(expression, limits, level)
     if plan is None or plan.condition is None:
         return
     if before is None and old is not None:

@@ -82,6 +82,8 @@ def test_conditions_are_joined_by_and_unless_or_is_asked_for() -> None:
         ({"n": {"Value": {"N": "10"}}}, True),
         ({"n": {"Exists": True, "Value": {"N": "1e1"}}}, True),
         ({"n": {"Value": {"N": "9"}}}, False),
+        ({"word": clause("NOT_CONTAINS", {"S": "zebra"})}, True),
+        ({"lost": clause("NOT_CONTAINS", {"S": "zebra"})}, False),
         ({"n": {"ComparisonOperator": "GT", "Value": {"N": "9"}}}, True),
         ({"n": clause("NOT_NULL"), "lost": {"ComparisonOperator": "NULL"}}, True),
     ],

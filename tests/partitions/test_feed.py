@@ -24,7 +24,7 @@ Labels = dict[int, set[int]]
 @cache
 def life_of(seed: int) -> Life:
     """A life, at its end; every other one began at an older level."""
-    life = Life(seed, level=LEVEL - seed % 2)
+    life = Life(seed, level=2 if seed % 2 else LEVEL)
     life.live(steps=250)
     life.rest()
     return life

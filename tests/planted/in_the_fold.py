@@ -130,7 +130,7 @@ BUGS = [
         "a condition that does not hold stops no put",
         """
 @ materializer/fold/writes.py
--    _require(put.expression, old, before, put.show_refused, limits)
+-    _require(put.expression, old, before, put.show_refused, limits, level)
 """,
         FOLDED,
     ),
@@ -367,6 +367,15 @@ BUGS = [
 +        del table_id
 """,
         WINDOWS,
+    ),
+    bug(
+        "an update reads the key of a new item at every level",
+        """
+@ materializer/fold/writes.py
+-        new_item = key if level >= EXPRESSION_LEVEL else {}
++        new_item = key
+""",
+        "tests/materializer/test_levels.py",
     ),
     bug(
         "an older log is given what a later level brought",

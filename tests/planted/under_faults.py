@@ -56,7 +56,7 @@ BUGS = [
 +            from .fold.outcomes import Refused
 +            from .fold.writes import decide
 +
-+            if not isinstance(decide(table, command, self.state.limits), Refused):
++            if not isinstance(decide(table, command, self.state.limits, self.state.level), Refused):
 +                command = replace(command, expression=None)
 +        self._waiting.append(_Waiting(command, size, done))
 """,

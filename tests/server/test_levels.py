@@ -10,11 +10,14 @@ import foldb
 from foldb.cli.client import Client
 from foldb.materializer.fold import LEVEL
 from tests.materializer.generate_golden import GOLDEN as ONE
+from tests.materializer.test_levels import WRITTEN
 from tests.partitions.generate_golden import GOLDEN as SEVERAL
 from tests.served import foldb as run
 
 
-@pytest.mark.parametrize("golden", [ONE / "002", SEVERAL / "002"], ids=["one partition", "several"])
+@pytest.mark.parametrize(
+    "golden", [ONE / "002", SEVERAL / "002", WRITTEN], ids=["one partition", "several", "level 3"]
+)
 def test_a_folder_of_an_older_release_is_served_at_the_level_of_this_one(
     golden: Path, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from ....log.commands import Context, Delete, Expression, Put, Update
+from ....materializer.fold import LEVEL
 from ....materializer.fold.entries import Move, entry_of
 from ....materializer.fold.outcomes import Refused
 from ....materializer.fold.state import Table
@@ -114,7 +115,7 @@ def _explain(
         table = _table_like(session.shape(name), limits)
         write = command(table.definition, body | lifted.body(), limits)
         _fetch(session, table, write, limits)
-        decision = decide(table, write, limits)
+        decision = decide(table, write, limits, LEVEL)
         if isinstance(decision, Refused):
             rows = [_refused(table, write, decision)]
         else:

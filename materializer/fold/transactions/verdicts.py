@@ -55,7 +55,7 @@ def judge(state: PartitionState, action: Action) -> Decision | Refused:
     held = state.transactions.held
     if held and key_of(action) in held:
         return Refused(TransactionConflictError())
-    return decide(table, action, state.limits)
+    return decide(table, action, state.limits, state.level)
 
 
 def verdict(judged: Decision | Refused, collection_size: int | None = None) -> Verdict:

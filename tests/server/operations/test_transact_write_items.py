@@ -175,3 +175,15 @@ def test_more_than_4_mb_is_refused(client: Any, name: str) -> None:
     actions = [{"Put": {"TableName": name, "Item": {**key(n), "text": text}}} for n in range(11)]
     with pytest.raises(ClientError, match="ValidationException"):
         client.transact_write_items(TransactItems=actions)
+
+
+def test_updates_that_create_items_read_their_keys(client: Any, name: str) -> None:
+    """Several keys, so that partitions take part."""
+    client.transact_write_items(
+        TransactItems=[
+            {"Update": {"TableName": name, "Key": key(n), "UpdateExpression": "SET x = pk"}} for n in range(5)
+        ]
+    )
+
+    made = [client.get_item(TableName=name, Key=key(n))["Item"]["x"] for n in range(5)]
+    assert [{"S": str(n)} for n in range(5)] == made

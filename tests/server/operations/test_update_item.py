@@ -25,6 +25,67 @@ def test_an_update_makes_the_item_where_there_is_none(client: Any, name: str) ->
     assert {**KEY, "doors": {"N": "1"}} == client.get_item(TableName=name, Key=KEY)["Item"]
 
 
+@pytest.mark.parametrize(
+    ("expression", "values", "made"),
+    [
+        ("SET x = pk, y = sk", {}, {"x": {"S": "car"}, "y": {"N": "1.5"}}),
+        ("SET x = if_not_exists(pk, :v)", {":v": {"S": "none"}}, {"x": {"S": "car"}}),
+        ("SET x = if_not_exists(absent, sk)", {}, {"x": {"N": "1.5"}}),
+        ("SET x = sk + :v", {":v": {"N": "1"}}, {"x": {"N": "2.5"}}),
+        ("SET x = pk REMOVE y ADD n :v", {":v": {"N": "1"}}, {"x": {"S": "car"}, "n": {"N": "1"}}),
+    ],
+)
+def test_an_update_that_creates_an_item_reads_its_key(
+    client: Any, make_table: MakeTable, expression: str, values: dict[str, Any], made: dict[str, Any]
+) -> None:
+    """So SET means the same where the item exists; the condition is about the item as it is, which does not."""
+    name = make_table("pk:S", "sk:N").name
+    key = {"pk": {"S": "car"}, "sk": {"N": "1.50"}}
+    answer = client.update_item(
+        TableName=name,
+        Key=key,
+        UpdateExpression=expression,
+        ConditionExpression="attribute_not_exists(pk)",
+        ReturnValues="UPDATED_NEW",
+        **({"ExpressionAttributeValues": values} if values else {}),
+    )
+
+    assert made == answer["Attributes"]
+    assert {"pk": {"S": "car"}, "sk": {"N": "1.5"}, **made} == client.get_item(TableName=name, Key=key)[
+        "Item"
+    ]
+
+
+def test_an_update_that_creates_an_item_can_set_an_index_key_to_its_key(
+    client: Any, make_table: MakeTable
+) -> None:
+    name = make_table("pk:S", gsi={"by-g": "g:S"}).name
+    client.update_item(TableName=name, Key=KEY, UpdateExpression="SET g = pk")
+
+    found = client.query(
+        TableName=name,
+        IndexName="by-g",
+        KeyConditionExpression="g = :g",
+        ExpressionAttributeValues={":g": KEY["pk"]},
+    )
+    assert [{**KEY, "g": KEY["pk"]}] == found["Items"]
+
+
+def test_not_contains_in_expected_needs_the_attribute(client: Any, name: str) -> None:
+    """CONTAINS and NOT_CONTAINS both fail where there is none, unlike NE."""
+    expected = {"absent": {"ComparisonOperator": "NOT_CONTAINS", "AttributeValueList": [{"S": "a"}]}}
+    client.put_item(TableName=name, Item=KEY)
+
+    with pytest.raises(client.exceptions.ConditionalCheckFailedException):
+        client.update_item(
+            TableName=name, Key=KEY, AttributeUpdates={"n": {"Value": ONE[":one"]}}, Expected=expected
+        )
+    client.put_item(TableName=name, Item={**KEY, "absent": {"S": "other"}}, Expected={})
+    client.update_item(
+        TableName=name, Key=KEY, AttributeUpdates={"n": {"Value": ONE[":one"]}}, Expected=expected
+    )
+
+
 def test_an_update_that_says_nothing_makes_the_bare_key(client: Any, name: str) -> None:
     client.update_item(TableName=name, Key=KEY)
 
