@@ -21,7 +21,7 @@ from typing import Final, Protocol, TypeAlias
 
 from ..log.commands import Position
 from ..log.local.disk import Disk, File, read_all
-from ..log.local.recovery import LOCK_NAME
+from ..log.local.writer import LOCK_NAME
 from ..model.errors import LogLockedError
 from .fold.state import PartitionState
 from .refold import Recorded, no_collections, refold_log
@@ -133,7 +133,7 @@ class Snapshots:
             LogLockedError: Another process is making one.
             OSError: The disk would not have it. The older snapshots are as they were.
         """
-        unlock = self._lock()
+        lock = self._lock()
         try:
             self._remove_unfinished()
             start = self.load_newest(log)
@@ -147,7 +147,7 @@ class Snapshots:
             with self._opened(head.offset) as file:
                 return Made(head, file.size(), judge(file).digest, is_new)
         finally:
-            unlock()
+            lock.close()
 
     def examine(self, offset: int, log: Chained) -> Examined:
         """Read a snapshot to its end and say how it is."""
@@ -198,7 +198,7 @@ class Snapshots:
             if name.endswith(_UNFINISHED):
                 self._disk.remove(self.folder / name)
 
-    def _lock(self) -> Callable[[], None]:
+    def _lock(self) -> File:
         if not self._names():
             self._disk.make_folder(self.folder)
         try:

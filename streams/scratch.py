@@ -32,14 +32,14 @@ def scratch(within: Path | None = None) -> tuple[Path, Callable[[], None]]:
     _sweep(parent)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     try:
-        unlock = SystemDisk().lock(folder / _LOCK, b"")
+        lock = SystemDisk().lock(folder / _LOCK, b"")
     except OSError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
     def remove() -> None:
         shutil.rmtree(folder, ignore_errors=True)
-        unlock()
+        lock.close()
 
     return folder, remove
 
@@ -50,6 +50,6 @@ def _sweep(parent: Path) -> None:
     for folder in parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             if time.time() - folder.stat().st_mtime > _NEW_S:
-                unlock = SystemDisk().lock(folder / _LOCK, b"")
+                lock = SystemDisk().lock(folder / _LOCK, b"")
                 shutil.rmtree(folder, ignore_errors=True)
-                unlock()
+                lock.close()

@@ -1,17 +1,34 @@
 """All that the local log asks of an operating system, in one small object.
 
-Tests put a disk in its place whose writes tear, whose syncs fail and whose space runs out; a simulator can put one
-that lives in memory and loses power. A method raises OSError as the system does.
+Tests replace it by a disk whose writes tear, whose syncs fail and whose space runs out; a simulator can use one that
+lives in memory and loses power. A method raises OSError as the system does.
+
+A database's folder is *held*: opened once, and every path below it is resolved relative to that descriptor. So a
+process whose folder is renamed, or covered by a mount, goes on in the same folder and reaches no other.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 READ_WRITE = os.O_RDWR | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+UNFINISHED: Final = ".new"
+
+# A file system without hard links (FAT, some of FUSE and SMB).
+_NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+# A file system that locks what is open for writing only (NFS), or nothing: a folder is not.
+_NO_FOLDER_LOCKS: Final = (
+    errno.EBADF,
+    errno.ENOTSUP,
+    errno.EOPNOTSUPP,
+    errno.ENOSYS,
+    errno.ENOLCK,
+    errno.EINVAL,
+)
 
 
 class File(Protocol):
@@ -37,6 +54,10 @@ class File(Protocol):
         """Return when its bytes and its size would survive a power cut. After an error nothing is known of either."""
         ...
 
+    def is_at(self, name: str) -> bool:
+        """Return whether `name`, a path in the held folder, still names this file and no other."""
+        ...
+
     def close(self) -> None:
         """Let it go."""
         ...
@@ -44,6 +65,14 @@ class File(Protocol):
 
 class Disk(Protocol):
     """Files in folders."""
+
+    def hold(self, path: Path) -> "HeldDisk":
+        """Open the folder and return a disk whose paths below `path` are those of this folder, wherever it is moved.
+
+        Raises:
+            FileNotFoundError, NotADirectoryError: `path` is not a folder.
+        """
+        ...
 
     def make_folder(self, path: Path) -> None:
         """Make the folder and those above it where they are missing, durably; nobody else may look into it."""
@@ -57,8 +86,16 @@ class Disk(Protocol):
         """Open a file. One that is there already is opened as it is."""
         ...
 
+    def name(self, old: Path, new: Path) -> None:
+        """Give a file another name that is not taken. After a crash it may have both names.
+
+        Raises:
+            FileExistsError: The name is taken; nothing was changed.
+        """
+        ...
+
     def rename(self, old: Path, new: Path) -> None:
-        """Give a file another name, in place of whatever had it."""
+        """Give a file another name; a file that has it is replaced."""
         ...
 
     def remove(self, path: Path) -> None:
@@ -69,12 +106,36 @@ class Disk(Protocol):
         """Return when the folder's names would survive a power cut."""
         ...
 
-    def lock(self, path: Path, note: bytes) -> Callable[[], None]:
-        """Lock a file against every other process, leave `note` in it, and return what unlocks it.
+    def lock(self, path: Path, note: bytes) -> File:
+        """Lock a file against every other process and write `note` into it. Closing the file unlocks it.
 
         Raises:
-            BlockingIOError: Another holds it. The process that dies lets go of its locks.
+            BlockingIOError: Another process has locked the file. The system unlocks the files of a process that dies.
         """
+        ...
+
+
+class HeldDisk(Disk, Protocol):
+    """A disk of which one folder is held."""
+
+    def lock_folder(self) -> bool:
+        """Lock the folder itself until `close`; False where the file system cannot lock a folder.
+
+        Raises:
+            BlockingIOError: Another process has locked the folder.
+        """
+        ...
+
+    def is_in_place(self) -> bool:
+        """Return whether the path by which the folder was opened still leads to it."""
+        ...
+
+    def reopen(self) -> int:
+        """Open the held folder once more, without its lock, for a process that is started; the caller closes it."""
+        ...
+
+    def close(self) -> None:
+        """Let the folder go, and its lock."""
         ...
 
 
@@ -95,20 +156,55 @@ def read_all(disk: Disk, path: Path, size: int | None = None) -> bytes:
         file.close()
 
 
+def create_file(disk: Disk, path: Path, data: bytes, *, replaces: bool = False) -> File:
+    """Create a file that holds `data`, and return it open: after a crash it has all of `data`, or no name.
+
+    A file that has the name is never replaced, unless `replaces`.
+
+    Raises:
+        FileExistsError: There is a file of that name.
+        OSError: The file was not created; or, if its name may be durable, EIO.
+    """
+    unfinished = path.with_name(path.name + UNFINISHED)
+    with contextlib.suppress(FileNotFoundError):
+        disk.remove(unfinished)  # it may be a second name of a file that is there
+    file = disk.open(unfinished, create=True)
+    try:
+        write_all(file, 0, data)
+        file.sync()
+        if replaces:
+            disk.rename(unfinished, path)
+        else:
+            disk.name(unfinished, path)
+    except OSError:
+        file.close()
+        with contextlib.suppress(OSError):
+            disk.remove(unfinished)
+        raise
+    try:
+        disk.sync_folder(path.parent)
+    except OSError as error:
+        raise OSError(errno.EIO, f"{path} may or may not be there after a crash") from error
+    return file
+
+
 class SystemFile:
     """A file of this machine."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, descriptor: int, folder: int | None = None) -> None:
+        """Take an open file, and the descriptor of the held folder that names are relative to."""
+        self.descriptor = descriptor
+        self._folder = folder
+        self._identity = _identity(os.fstat(descriptor))
 
     def size(self) -> int:
         """See File."""
-        return os.fstat(self._descriptor).st_size
+        return os.fstat(self.descriptor).st_size
 
     def read(self, position: int, size: int) -> bytes:
         """See File."""
         parts = []
-        while size > 0 and (part := os.pread(self._descriptor, size, position)):
+        while size > 0 and (part := os.pread(self.descriptor, size, position)):
             parts.append(part)
             position += len(part)
             size -= len(part)
@@ -116,70 +212,166 @@ class SystemFile:
 
     def write(self, position: int, data: bytes) -> int:
         """See File."""
-        return os.pwrite(self._descriptor, data, position)
+        return os.pwrite(self.descriptor, data, position)
 
     def truncate(self, size: int) -> None:
         """See File."""
-        os.ftruncate(self._descriptor, size)
+        os.ftruncate(self.descriptor, size)
 
     def sync(self) -> None:
         """See File."""
-        _fdatasync(self._descriptor)
+        _fdatasync(self.descriptor)
+
+    def is_at(self, name: str) -> bool:
+        """See File. An open file keeps its inode number, also when it has lost its last name."""
+        try:
+            found = os.stat(name, dir_fd=self._folder, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return _identity(found) == self._identity
 
     def close(self) -> None:
         """See File."""
-        os.close(self._descriptor)
+        os.close(self.descriptor)
 
 
 class SystemDisk:
-    """The file systems of this machine."""
+    """The file systems of this machine, with or without a held folder."""
+
+    def __init__(self, held: tuple[Path, int] | None = None) -> None:
+        """Resolve paths below the held folder, given with its descriptor, relative to it, and others as they are."""
+        self._root = None if held is None else held[0]
+        self._place = None if self._root is None else self._root.absolute()
+        self._descriptor = None if held is None else held[1]
+
+    def hold(self, path: Path) -> "SystemDisk":
+        """See Disk."""
+        return SystemDisk((path, os.open(path, FOLDER)))
 
     def make_folder(self, path: Path) -> None:
         """See Disk."""
-        if not path.parent.exists():
+        if not self._has(path.parent):
             self.make_folder(path.parent)
-        path.mkdir(mode=0o700, exist_ok=True)
-        path.chmod(0o700)
+        try:
+            os.mkdir(self._at(path), 0o700, dir_fd=self._descriptor)
+        except FileExistsError:
+            os.close(self._open_folder(path))  # which a file does not permit
+        os.chmod(self._at(path), 0o700, dir_fd=self._descriptor)
         self.sync_folder(path.parent)
 
     def names(self, path: Path) -> list[str]:
         """See Disk."""
-        return sorted(os.listdir(path))
+        descriptor = self._open_folder(path)
+        try:
+            return sorted(os.listdir(descriptor))
+        finally:
+            os.close(descriptor)
 
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> SystemFile:
         """See Disk."""
         flags = READ_WRITE if write else os.O_RDONLY | os.O_CLOEXEC
-        return SystemFile(os.open(path, flags | (os.O_CREAT if create else 0), 0o600))
+        return self._open(path, flags | (os.O_CREAT if create else 0))
+
+    def name(self, old: Path, new: Path) -> None:
+        """See Disk. Without hard links the name is looked up first, which the folder's lock makes good enough."""
+        here = self._descriptor
+        try:
+            os.link(self._at(old), self._at(new), src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if self._has(new):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(new)) from error
+            self.rename(old, new)
+        else:
+            with contextlib.suppress(OSError):  # a second name does no harm
+                self.remove(old)
 
     def rename(self, old: Path, new: Path) -> None:
         """See Disk."""
-        os.rename(old, new)
+        here = self._descriptor
+        os.rename(self._at(old), self._at(new), src_dir_fd=here, dst_dir_fd=here)
 
     def remove(self, path: Path) -> None:
         """See Disk."""
-        os.remove(path)
+        os.remove(self._at(path), dir_fd=self._descriptor)
 
     def sync_folder(self, path: Path) -> None:
         """See Disk."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = self._open_folder(path)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
-    def lock(self, path: Path, note: bytes) -> Callable[[], None]:
+    def lock(self, path: Path, note: bytes) -> SystemFile:
         """See Disk."""
-        descriptor = os.open(path, READ_WRITE | os.O_CREAT, 0o600)
+        file = self._open(path, READ_WRITE | os.O_CREAT)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            os.close(descriptor)
+            file.close()
             raise
-        # The note is for whoever is refused. A full disk has no room for it and must not keep us from starting.
+        # The note is for the process that is refused. A full disk has no room for it and must not prevent a start.
         with contextlib.suppress(OSError):
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, note, 0)
-        return lambda: os.close(descriptor)
+            file.truncate(0)
+            file.write(0, note)
+        return file
+
+    def lock_folder(self) -> bool:
+        """See HeldDisk."""
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in _NO_FOLDER_LOCKS:
+                return False
+            raise
+        return True
+
+    def is_in_place(self) -> bool:
+        """See HeldDisk."""
+        assert self._place is not None, "no folder is held"
+        try:
+            return _identity(os.stat(self._place)) == _identity(os.fstat(self._held))
+        except OSError:
+            return False
+
+    def reopen(self) -> int:
+        """See HeldDisk."""
+        return os.open(".", FOLDER, dir_fd=self._held)
+
+    def close(self) -> None:
+        """See HeldDisk."""
+        held, self._descriptor = self._held, -1  # a later call fails, and reaches no other file
+        os.close(held)
+
+    @property
+    def _held(self) -> int:
+        assert self._descriptor is not None, "no folder is held"
+        return self._descriptor
+
+    def _at(self, path: Path) -> Path:
+        """The path, relative to the held folder if it is below that."""
+        if self._root is None or not path.is_relative_to(self._root):
+            return path if self._root is None else path.absolute()
+        return path.relative_to(self._root)
+
+    def _has(self, path: Path) -> bool:
+        try:
+            os.stat(self._at(path), dir_fd=self._descriptor)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _open(self, path: Path, flags: int) -> SystemFile:
+        return SystemFile(os.open(self._at(path), flags, 0o600, dir_fd=self._descriptor), self._descriptor)
+
+    def _open_folder(self, path: Path) -> int:
+        return os.open(self._at(path), FOLDER, dir_fd=self._descriptor)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 # macOS has no fdatasync, and its fsync does not reach the disk's own platters: F_FULLFSYNC does.

@@ -68,15 +68,15 @@ class History:
         """The newest segment's head."""
         return self.headers[-1]
 
-    def load(self) -> None:
-        """Look for segments that were not there before.
+    def load(self, until: int | None = None) -> None:
+        """Look for segments that were not there before; only for those before record `until`, if it is given.
 
         Raises:
             CorruptionError, ForeignLogError, NewerVersionError: One of them is not ours to read.
         """
         known = {header.chain.sequence for header in self.headers}
         for sequence in segments_in(self._disk, self.folder):
-            if sequence not in known:
+            if sequence not in known and (until is None or sequence < until):
                 self.add(self._head(sequence))
 
     def add(self, header: Header) -> None:

@@ -24,12 +24,15 @@ from ..commands import Entry, Genesis, Record
 from ..log import LEVEL, Appended, Clock, Deliver, Done, genesis_entries
 from . import recovery
 from .disk import Disk, SystemDisk
+from .displaced import DisplacedError, take_back
 from .reader import LogReader
 from .recovery import Cut
 from .writer import Append, Fsync, Writer
 
 SEGMENT_BYTES: Final = 32 << 20
 INTERVAL_SECONDS: Final = 0.1
+# How long an acknowledged write may stand in a segment that was removed while nothing is written.
+LOOK_SECONDS: Final = 1.0
 LOG_ID_BYTES: Final = 16
 
 logger = logging.getLogger(__name__)
@@ -92,9 +95,14 @@ class LocalLog:
         self._failure: Exception | None = None
         self._closed = False
         self._is_full = False
-        disk = disk or SystemDisk()
-        self._unlock = recovery.lock(disk, self._folder, b"pid %d\n" % os.getpid())
+        self._is_moved = False
+        self._displaced: DisplacedError | None = None
+        self._stuck: list[Append] = []  # those of a displaced segment that is not saved yet
+        note = b"pid %d\n" % os.getpid()
+        self.disk, self._lock = recovery.lock(disk or SystemDisk(), self._folder, note)
+        disk = self.disk
         try:
+            take_back(disk, self._folder)
             if not recovery.has_log(disk, self._folder):
                 if not create:
                     raise LogError(
@@ -111,6 +119,7 @@ class LocalLog:
             self.cut: Cut | None = recovered.cut
             self._writer = Writer(
                 disk,
+                self._lock,
                 self._history,
                 recovered.chain,
                 recovered.position,
@@ -120,8 +129,9 @@ class LocalLog:
         except BaseException:
             self._unlock()
             raise
-        tick = self._sync if fsync == "interval" else None
-        self._background = background or WriterThread(tick, INTERVAL_SECONDS)
+        self._syncs = fsync == "interval"
+        seconds = INTERVAL_SECONDS if self._syncs else LOOK_SECONDS
+        self._background = background or WriterThread(self.look, seconds)
 
     @staticmethod
     def open_reader(path: Path | str, disk: Disk | None = None) -> LogReader:
@@ -178,13 +188,21 @@ class LocalLog:
         self._closed = True
         self._background.close()
         try:
+            if self._displaced is not None:
+                raise self._displaced
             if self._failure is None:
                 self._writer.finish()
+        except DisplacedError as error:
+            raise self._rescued_at_last(error) from error
         except OSError as error:
             raise LogError(f"the log in {self._folder} could not be synced: {error}") from error
         finally:
             self._writer.close()
             self._unlock()
+
+    def _unlock(self) -> None:
+        self._lock.close()
+        self.disk.close()
 
     # What follows runs in the background.
 
@@ -207,6 +225,8 @@ class LocalLog:
 
     def _write(self, group: list[Append]) -> Sequence[Appended | LogError]:
         """Write the group, or refuse it for lack of space; the operator hears once of either, clients each time."""
+        if self._displaced is not None:
+            raise self._displaced
         if self._failure is not None:
             raise self._failure
         try:
@@ -221,33 +241,123 @@ class LocalLog:
         self._is_full = False
         return results
 
-    def _sync(self) -> None:
+    def look(self) -> None:
+        """Sync where an acknowledgement does not wait for it, and check that the log's files are where they were."""
+        if self._displaced is not None:
+            self._rescue(self._displaced)
+            return
+        if self._failure is not None:
+            return
         try:
-            if self._failure is None:
+            if self._syncs:
                 self._writer.sync()
-        except OSError as error:
+            self._writer.check()
+        except (OSError, DisplacedError) as error:
             self._fail(error, [])
+        else:
+            self._look_for_folder()
+
+    def _look_for_folder(self) -> None:
+        is_moved = not self.disk.is_in_place()
+        if is_moved and not self._is_moved:
+            logger.warning(
+                "%s no longer leads to the folder that this process writes to, which was renamed or covered: "
+                "writes go on to that folder. To serve it under its new name, stop this process first.",
+                self._folder,
+            )
+        self._is_moved = is_moved
 
     def _fail(self, error: Exception, group: list[Append]) -> None:
-        """After a failed write or sync nothing is known and nothing more is tried; what waits is told the same."""
-        unknown = AppendUnknownError(
-            f"the log in {self._folder} could not be written: {error}. Look at the disk, then start again."
-        )
-        unknown.__cause__ = error
+        """After a failed write or sync nothing is known and nothing more is tried; every append is answered so."""
+        if self._failure is None:
+            error = self._displaced_or(error)
+        if isinstance(error, DisplacedError):
+            self._displaced = error
+            self._stuck += group
+            self._rescue(error)
+        else:
+            unknown = AppendUnknownError(
+                f"the log in {self._folder} could not be written: {error}. Look at the disk, then start again."
+            )
+            unknown.__cause__ = error
+            self._stop_with(unknown, group)
+
+    def _stop_with(self, unknown: AppendUnknownError, group: list[Append]) -> None:
         for append in group:
             self._answer(append.done, unknown)
         if self._failure is None:
-            self._failure = error
+            self._failure = unknown
             self._deliver(lambda: self._on_fatal(unknown))
+
+    def _displaced_or(self, error: Exception) -> Exception:
+        """Return why a write failed: in a folder that is being removed, a segment that was displaced."""
+        try:
+            self._writer.check()
+        except DisplacedError as displaced:
+            return displaced
+        except OSError:
+            pass
+        return error
+
+    def _rescue(self, error: DisplacedError) -> None:
+        """Save the records that are in no file with a name, and have the process stopped.
+
+        Until that succeeds they are in this process alone. So it goes on, and answers nothing, because an answer of
+        this kind ends it.
+        """
+        try:
+            unknown = self._rescued(error)
+        except OSError as failure:
+            logger.critical(
+                "%s, and its records cannot be saved: %s. They are in this process alone. Make room for a side file in "
+                "%s; it is tried again every second, and this process ends when it is written.",
+                error,
+                failure,
+                self._folder,
+            )
+            return
+        self._displaced, group, self._stuck = None, self._stuck, []
+        self._stop_with(unknown, group)
+
+    def _rescued(self, error: DisplacedError) -> AppendUnknownError:
+        """Return the error to stop with, when all acknowledged records are in a file that has a name.
+
+        Raises:
+            OSError: There is none for the records of the segment.
+        """
+        if not error.is_segment:
+            return AppendUnknownError(
+                f"the file `{error.name}` in {self._folder} was removed or replaced while this process held it. "
+                "Nothing is lost: start again, and leave that file alone."
+            )
+        side_file = self._writer.save()
+        step = "start again"
+        if side_file.parent != self._folder:
+            step = "put that file into the log's folder, then start"
+        elif not self.disk.is_in_place():
+            step = "that folder was renamed; start with its new name"
+        return AppendUnknownError(
+            f"the segment {error.name} in {self._folder} was removed or replaced while this process wrote to it. "
+            f"{step.capitalize()}: the next start takes the records back from the side file {side_file}"
+        )
+
+    def _rescued_at_last(self, error: DisplacedError) -> AppendUnknownError:
+        """The same, where the process ends in any case."""
+        try:
+            return self._rescued(error)
+        except OSError as failure:
+            return AppendUnknownError(
+                f"{error}, and no side file could be written ({failure}): the records of that segment are lost"
+            )
 
     def _answer(self, done: Done, result: Appended | LogError) -> None:
         self._deliver(lambda: done(result))
 
 
 class WriterThread:
-    """A thread that does jobs in their order, and `tick` about every so many seconds."""
+    """A thread that does jobs in their order, and calls `tick` about every `seconds`."""
 
-    def __init__(self, tick: Callable[[], None] | None = None, seconds: float = INTERVAL_SECONDS) -> None:
+    def __init__(self, tick: Callable[[], None], seconds: float) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._tick = tick
         self._seconds = seconds
@@ -264,13 +374,6 @@ class WriterThread:
         self._thread.join()
 
     def _work(self) -> None:
-        if self._tick is None:
-            for job in iter(self._jobs.get, None):
-                job()
-        else:
-            self._work_and_tick(self._tick)
-
-    def _work_and_tick(self, tick: Callable[[], None]) -> None:
         due = time.monotonic() + self._seconds
         while True:
             try:
@@ -282,5 +385,5 @@ class WriterThread:
                     return
                 job()
             if time.monotonic() >= due:
-                tick()
+                self._tick()
                 due = time.monotonic() + self._seconds

@@ -13,6 +13,7 @@ from ...model.errors import CorruptionError, LogError
 from ..commands import Genesis, Record
 from . import segment
 from .disk import Disk, read_all
+from .displaced import refuse_side_files
 from .history import History, Limit, Part, place
 from .judgement import judge_end, known_end, torn_write
 from .mark import Mark, read_mark
@@ -56,6 +57,7 @@ class LogReader:
         self._folder = folder
         self._history = History(disk, folder)
         try:
+            refuse_side_files(disk, folder)
             self._history.load()
         except (FileNotFoundError, NotADirectoryError):
             raise LogError(f"there is no folder {folder}") from None

@@ -9,8 +9,9 @@ after a failed sync the system may show pages that the disk does not have: readi
 writing and syncing them does.
 """
 
+import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +21,16 @@ from ...model.errors import CorruptionError, LogError, LogFullError, LogLockedEr
 from ..codec import CURRENT, encode_entry
 from ..commands import Entry, Genesis
 from . import mark, segment
-from .disk import Disk, read_all, write_all
+from .disk import UNFINISHED, Disk, File, HeldDisk, create_file, read_all, write_all
+from .displaced import segment_of
 from .history import History, segments_in
 from .judgement import judge_end, known_end, torn_write
 from .segment import Chain, Scan
-from .writer import NO_SPACE, UNFINISHED, create_segment
+from .writer import LOCK_NAME, NO_SPACE
 
-LOCK_NAME: Final = "lock"
+ADDRESS_NAME: Final = "server.json"
 # Other parts of a data folder that may be there before its log is. Anything else in it, and no log: it is not ours.
-NEIGHBOURS: Final = (LOCK_NAME, "server.json", "lost+found", ".gitignore")
+NEIGHBOURS: Final = (LOCK_NAME, ADDRESS_NAME, "lost+found", ".gitignore")
 
 logger = logging.getLogger(__name__)
 
@@ -54,35 +56,60 @@ class Recovered:
     cut: Cut | None
 
 
-def lock(disk: Disk, folder: Path, note: bytes) -> Callable[[], None]:
-    """Become the folder's only writer, making the folder if there is none.
+def lock(disk: Disk, folder: Path, note: bytes) -> tuple[HeldDisk, File]:
+    """Become the folder's only writer, and make the folder if there is none.
+
+    Returns:
+        The disk that holds the folder, and the folder's file `lock`: both are locked until they are closed.
 
     Raises:
-        LogLockedError: Somebody else is.
+        LogLockedError: Another process writes to the folder.
         LogError: The folder holds something, but no log.
     """
+    held = _hold(disk, folder)
     try:
-        names = disk.names(folder)
+        names = held.names(folder)
+        check_is_log(folder, names)
+        if not names:
+            disk.make_folder(folder)  # makes it durable, and closes it to other users
+        # The folder itself first: whoever removes the file `lock` lets no second writer in.
+        held.lock_folder()
+        return held, held.lock(folder / LOCK_NAME, note)
+    except BlockingIOError:
+        error = LogLockedError(
+            f"{folder} is being written by another process ({_holder(held, folder)}). "
+            "Stop it first, or use the commands that only read: they work beside it."
+        )
+        held.close()
+        raise error from None
+    except BaseException:
+        held.close()
+        raise
+
+
+def _hold(disk: Disk, folder: Path) -> HeldDisk:
+    try:
+        return disk.hold(folder)
     except FileNotFoundError:
-        names = []
+        disk.make_folder(folder)
+        return disk.hold(folder)
     except NotADirectoryError:
         raise LogError(f"{folder} is a file, not a folder: name another place for the data") from None
-    check_is_log(folder, names)
-    if not names:
-        disk.make_folder(folder)
-    try:
-        return disk.lock(folder / LOCK_NAME, note)
-    except BlockingIOError:
-        holder = read_all(disk, folder / LOCK_NAME).decode(errors="replace").strip()
-        raise LogLockedError(
-            f"{folder} is being written by another process ({holder or 'unknown'}). "
-            "Stop it first, or use the commands that only read: they work beside it."
-        ) from None
+
+
+def _holder(disk: Disk, folder: Path) -> str:
+    """Return the process that writes to the folder: from `lock`, or else from the file that says where it serves."""
+    with suppress(OSError):
+        if note := read_all(disk, folder / LOCK_NAME).decode(errors="replace").strip():
+            return note
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return f"pid {int(json.loads(read_all(disk, folder / ADDRESS_NAME))['pid'])}"
+    return "unknown"
 
 
 def check_is_log(folder: Path, names: list[str]) -> None:
     """Refuse a folder in which others keep things."""
-    if any(segment.sequence_in(name) is not None for name in names):
+    if any(segment.sequence_in(segment_of(name) or name) is not None for name in names):
         return
     strange = [name for name in names if not (name in NEIGHBOURS or name.endswith(UNFINISHED))]
     if mark.NAME in strange:
@@ -106,7 +133,7 @@ def create(disk: Disk, folder: Path, first: Sequence[Entry], time_ms: int) -> No
     for partition, entry in enumerate(first):
         data += segment.block(chain, marker, partition, time_ms, len(data) - size, encode_entry(entry))
     try:
-        create_segment(disk, folder, 0, data).close()
+        create_file(disk, folder / segment.name(0), data).close()
     except OSError as error:
         if error.errno in NO_SPACE:
             raise LogFullError(f"no space left for a log in {folder}: make room, then start again") from error

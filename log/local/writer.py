@@ -7,6 +7,9 @@ recovery knows what it may cut. A failed sync leaves nothing that could be trust
 system may have dropped the pages and forgotten the error): it goes up to the caller, whose process must stop.
 Only running out of space is told before anything was promised, and can be undone.
 
+After each sync, and before the group is acknowledged, the segment and the file `lock` must still have their names: what
+is written to a file that was removed or replaced would be gone with this process (displaced.py).
+
 Behind the end the segment is filled with zeros, in steps, between one group and the next: then a sync need not make a
 new size of the file durable, which takes as long again. The chained hash tells where records end. Before a segment gets
 a follower, and when the log is closed, the zeros are cut off.
@@ -14,7 +17,6 @@ a follower, and when the log is closed, the zeros are cut off.
 
 import errno
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -23,7 +25,8 @@ from ...model.errors import LogFullError
 from ..codec import CURRENT
 from ..log import Appended, Done
 from . import segment
-from .disk import Disk, File, write_all
+from .disk import Disk, File, create_file, write_all
+from .displaced import DisplacedError, save
 from .history import History, Limit
 from .mark import Mark, open_mark, write_mark
 from .segment import Chain
@@ -33,7 +36,7 @@ NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # As much is filled ahead as the segment has, so that a small log stays small, within these bounds.
 FILL_LEAST: Final = 64 << 10
 FILL_MOST: Final = 4 << 20
-UNFINISHED: Final = ".new"
+LOCK_NAME: Final = "lock"
 
 Fsync: TypeAlias = Literal["always", "interval", "never"]
 
@@ -60,9 +63,19 @@ class Writer:
     """Continues a segment that recovery has left whole and synced."""
 
     def __init__(
-        self, disk: Disk, history: History, chain: Chain, position: int, *, fsync: Fsync, segment_bytes: int
+        self,
+        disk: Disk,
+        lock: File,
+        history: History,
+        chain: Chain,
+        position: int,
+        *,
+        fsync: Fsync,
+        segment_bytes: int,
     ) -> None:
+        """Continue at `position` of the last segment. `lock` is the folder's file of that name, locked."""
         self._disk = disk
+        self._lock = lock
         self._history = history
         self._folder = history.folder
         self._header = history.last
@@ -80,6 +93,7 @@ class Writer:
 
         Raises:
             LogFullError: There is no space; nothing of the group is in the log, not even after a crash.
+            DisplacedError: The segment or the lock is not in its place. See `check`.
             OSError: Nobody knows what is in the log. Nothing more may be written to it by this process.
         """
         try:
@@ -101,8 +115,29 @@ class Writer:
         self._filled = max(self._filled, self._position)
         if self._fsync == "always":
             self._synced = self._position
+        self.check()
         self._publish()
         return appended
+
+    def check(self) -> None:
+        """Check that the segment and the file `lock` still have their names in the folder.
+
+        Raises:
+            DisplacedError: One of them was removed or replaced. Nothing may be written or acknowledged any longer.
+        """
+        name = segment.name(self._header.chain.sequence)
+        for file, its in (self._file, name), (self._lock, LOCK_NAME):
+            if not file.is_at(its):
+                raise DisplacedError(its, is_segment=file is self._file)
+
+    def save(self) -> Path:
+        """Write the records of a segment that was displaced to a side file, and return its path.
+
+        Raises:
+            OSError: They are in no other file; this process alone can still read them.
+        """
+        name = segment.name(self._header.chain.sequence)
+        return save(self._disk, self._folder, name, self._file.read(0, self._position))
 
     def fill_ahead(self) -> None:
         """Write zeros behind the end if few are left there. What hinders that hinders nothing else."""
@@ -121,9 +156,11 @@ class Writer:
         """Make everything durable, and leave the segment without zeros at its end.
 
         Raises:
+            DisplacedError: See `check`.
             OSError: What was acknowledged may be lost.
         """
         self.sync()
+        self.check()
         if self._file.size() > self._position:
             self._file.truncate(self._position)
             self._file.sync()
@@ -176,7 +213,12 @@ class Writer:
         # A segment that is not the last is durable in every mode, and whole: so damage in it is never a torn write.
         self.finish()
         data = segment.header(self._header.log_id, CURRENT, self._chain)
-        file = create_segment(self._disk, self._folder, self._chain.sequence, data)
+        # The one segment that is replaced: ours, of an earlier schema, which never had a record.
+        replaces = self._header.chain.sequence == self._chain.sequence
+        path = self._folder / segment.name(self._chain.sequence)
+        file = create_file(self._disk, path, data, replaces=replaces)
+        if not replaces:
+            self.check()  # once more before the full segment is let go
         self._file.close()
         self._file = file
         self._header = segment.read_header(data)
@@ -196,29 +238,3 @@ class Writer:
         if self._mark:
             write_mark(self._mark, Mark(sequence, self._position, self._synced))
         self.durable = Durable(Limit(sequence, self._position), tuple(self._chain.ends))
-
-
-def create_segment(disk: Disk, folder: Path, sequence: int, data: bytes) -> File:
-    """A new segment that begins with `data`, open: after a crash it is there with all of it, or not at all.
-
-    Raises:
-        OSError: It is not there; or, if there may be a durable name for it, with an errno other than NO_SPACE.
-    """
-    path = folder / segment.name(sequence)
-    unfinished = path.with_name(path.name + UNFINISHED)
-    file = disk.open(unfinished, create=True)
-    try:
-        file.truncate(0)
-        write_all(file, 0, data)
-        file.sync()
-        disk.rename(unfinished, path)
-    except OSError:
-        file.close()
-        with suppress(OSError):
-            disk.remove(unfinished)
-        raise
-    try:
-        disk.sync_folder(folder)
-    except OSError as error:
-        raise OSError(errno.EIO, f"{path} may or may not be there after a crash") from error
-    return file

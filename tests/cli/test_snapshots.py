@@ -204,9 +204,9 @@ def test_a_server_that_shall_make_none_makes_none(folder: Path) -> None:
 def test_two_makers_at_once_are_one_too_many(folder: Path) -> None:
     with served(folder) as url:
         at(url)("snapshot", "make")
-    unlock = SystemDisk().lock(folder / "snapshots" / "lock", b"pid 7\n")
+    lock = SystemDisk().lock(folder / "snapshots" / "lock", b"pid 7\n")
     result = at(folder)("snapshot", "make")
-    unlock()
+    lock.close()
 
     assert 8 == result.exit_code
     assert "another process (pid 7) is making a snapshot" in result.stderr

@@ -17,7 +17,7 @@ from tests.served import FOLDB
 PATIENCE_S = 30
 
 # What foldb asks of a disk that changes something on it.
-DISK_CALLS = ("open", "pwrite", "ftruncate", "fdatasync", "fsync", "rename", "remove")
+DISK_CALLS = ("open", "pwrite", "ftruncate", "fdatasync", "fsync", "link", "rename", "remove")
 
 
 class Process:

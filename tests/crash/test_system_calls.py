@@ -28,7 +28,18 @@ from tests.reliability import record
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 # Of each call's occurrences; all of them in a long run.
 POINTS = 1000 if SOAK else 2
-CALLS = ("openat", "pwrite64", "ftruncate", "fdatasync", "fsync", "rename", "unlink")
+CALLS = (
+    "openat",
+    "pwrite64",
+    "ftruncate",
+    "fdatasync",
+    "fsync",
+    "linkat",
+    "rename",
+    "renameat",
+    "unlink",
+    "unlinkat",
+)
 FAULTS = {
     "killed": "signal=KILL:when={}",
     "EIO": "error=EIO:when={}",

@@ -9,6 +9,7 @@ import errno
 import os
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -79,6 +80,11 @@ class FakeDisk:
 
     # The disk's own interface
 
+    def hold(self, path: Path) -> "FakeHeld":
+        if path not in self.folders:
+            raise FileNotFoundError(errno.ENOENT, "no such folder", str(path))
+        return FakeHeld(self, path)
+
     def make_folder(self, path: Path) -> None:
         self.touch("make_folder", path)
         self.folders.add(path)
@@ -96,6 +102,14 @@ class FakeDisk:
             self.names_cached[path] = Node()
         return FakeFile(self, path, self.names_cached[path])
 
+    def name(self, old: Path, new: Path) -> None:
+        self.touch("name", new)
+        if new in self.names_cached:
+            raise FileExistsError(errno.EEXIST, "file exists", str(new))
+        self.names_cached[new] = self.names_cached[old]
+        with suppress(OSError):
+            self.remove(old)
+
     def rename(self, old: Path, new: Path) -> None:
         self.touch("rename", new)
         self.names_cached[new] = self.names_cached.pop(old)
@@ -111,17 +125,13 @@ class FakeDisk:
         self.names_durable = {p: n for p, n in self.names_durable.items() if p.parent != path}
         self.names_durable |= {p: n for p, n in self.names_cached.items() if p.parent == path}
 
-    def lock(self, path: Path, note: bytes) -> Callable[[], None]:
-        self.open(path, create=True)
+    def lock(self, path: Path, note: bytes) -> "FakeFile":
+        file = self.open(path, create=True)
         if path in self.locks:
             raise BlockingIOError(errno.EWOULDBLOCK, "locked", str(path))
         self.locks[path] = note
         self.names_cached[path].cached[:] = note
-
-        def unlock() -> None:
-            self.locks.pop(path, None)
-
-        return unlock
+        return FakeFile(self, path, file.node, unlocks=True)
 
     # What can happen to it
 
@@ -174,25 +184,55 @@ class FakeDisk:
             del self.names_durable[path]
 
 
+class FakeHeld:
+    """A FakeDisk of which one folder is held; nothing here moves a folder."""
+
+    def __init__(self, disk: FakeDisk, folder: Path) -> None:
+        self.hold, self.make_folder, self.names = disk.hold, disk.make_folder, disk.names
+        self.open, self.name, self.rename, self.remove = disk.open, disk.name, disk.rename, disk.remove
+        self.sync_folder, self.lock = disk.sync_folder, disk.lock
+        self._locks = disk.locks
+        self._folder = folder
+        self._has_locked = False
+
+    def lock_folder(self) -> bool:
+        if self._folder in self._locks:
+            raise BlockingIOError(errno.EWOULDBLOCK, "locked", str(self._folder))
+        self._locks[self._folder] = b""
+        self._has_locked = True
+        return True
+
+    def is_in_place(self) -> bool:
+        return True
+
+    def reopen(self) -> int:
+        raise AssertionError("no process is started")
+
+    def close(self) -> None:
+        if self._has_locked:
+            self._locks.pop(self._folder, None)
+
+
 class FakeFile:
     """An open file of a FakeDisk."""
 
-    def __init__(self, disk: FakeDisk, path: Path, node: Node) -> None:
+    def __init__(self, disk: FakeDisk, path: Path, node: Node, *, unlocks: bool = False) -> None:
         self._disk = disk
         self._path = path
-        self._node = node
+        self._unlocks = unlocks
+        self.node = node
 
     def size(self) -> int:
-        return len(self._node.cached)
+        return len(self.node.cached)
 
     def read(self, position: int, size: int) -> bytes:
-        return bytes(self._node.cached[position : position + size])
+        return bytes(self.node.cached[position : position + size])
 
     def write(self, position: int, data: bytes) -> int:
         self._disk.touch("write", self._path)
         if self._disk.short and len(data) > 1:
             data = data[:-1]
-        node = self._node
+        node = self.node
         room = self._disk.free(max(0, position + len(data) - len(node.cached)))
         data = data[: len(node.cached) + room - position]
         if not data:
@@ -205,7 +245,7 @@ class FakeFile:
 
     def truncate(self, size: int) -> None:
         self._disk.touch("truncate", self._path)
-        node = self._node
+        node = self.node
         node.size_dirty |= size != len(node.cached)
         del node.cached[size:]
         node.cached += bytes(size - len(node.cached))
@@ -214,10 +254,14 @@ class FakeFile:
         try:
             self._disk.touch("sync", self._path)
         except OSError:
-            self._node.forget()
+            self.node.forget()
             raise
         if self._disk.syncs:
-            self._node.sync()
+            self.node.sync()
+
+    def is_at(self, name: str) -> bool:
+        return self._disk.names_cached.get(self._path.parent / name) is self.node
 
     def close(self) -> None:
-        pass
+        if self._unlocks:
+            self._disk.locks.pop(self._path, None)

@@ -7,6 +7,7 @@ from typing import Any
 
 from foldb.log.commands import Entry, Put
 from foldb.log.local import LocalLog
+from foldb.log.local.disk import Disk
 from foldb.log.local.reader import LogReader
 from foldb.log.log import Appended, Log
 from foldb.model.errors import LogError
@@ -42,12 +43,12 @@ class Held:
             self._jobs.pop(0)()
 
 
-def open_log(disk: FakeDisk, **options: Any) -> LocalLog:
-    """The log in FOLDER."""
+def open_log(disk: Disk, *, path: Path = FOLDER, **options: Any) -> LocalLog:
+    """The log in a folder, FOLDER unless another is given."""
     options.setdefault("background", Inline())
     options.setdefault("on_fatal", lambda error: None)
     return LocalLog(
-        FOLDER,
+        path,
         clock=itertools.count(1000).__next__,
         deliver=lambda callback: callback(),
         random_bytes=lambda size: b"l" * size,

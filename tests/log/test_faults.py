@@ -89,7 +89,7 @@ def workload(disk: FakeDisk, ledger: Ledger) -> None:
 def calls_of_workload() -> int:
     disk = FakeDisk()
     workload(disk, Ledger())
-    assert set(disk.calls) >= {"create", "write", "sync", "rename", "sync_folder", "make_folder"}
+    assert set(disk.calls) >= {"create", "write", "sync", "name", "remove", "sync_folder", "make_folder"}
     return len(disk.calls)
 
 
@@ -141,11 +141,11 @@ def test_the_power_may_go_at_any_call_and_again_while_recovering(seed: int) -> N
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_segment_whose_name_was_not_synced_is_so_before_it_is_served(seed: int) -> None:
-    """Killed between the rename and the sync of the folder: the next start sees a name that the disk does not have."""
+    """Killed between the naming and the sync of the folder: the next start sees a name that the disk does not have."""
     disk = FakeDisk()
 
     def hook(call: str, path: Path) -> None:
-        if "rename" in disk.calls and call == "sync_folder":
+        if "name" in disk.calls and call == "sync_folder":
             raise PowerCut
 
     disk.hook = hook

@@ -242,11 +242,11 @@ def test_the_disk_writes_reads_and_locks(tmp_path: Path) -> None:
 
     assert (4, b"bcd") == (file.size(), file.read(1, 100))
     assert ["new"] == disk.names(tmp_path)
-    unlock = disk.lock(tmp_path / "lock", b"us")
+    lock = disk.lock(tmp_path / "lock", b"us")
     with pytest.raises(BlockingIOError):
         disk.lock(tmp_path / "lock", b"them")
-    unlock()
-    disk.lock(tmp_path / "lock", b"them")()
+    lock.close()
+    disk.lock(tmp_path / "lock", b"them").close()
     assert b"them" == (tmp_path / "lock").read_bytes()
     file.close()
 

@@ -10,9 +10,9 @@ import pytest
 from foldb.log import codec
 from foldb.log.codec import CURRENT
 from foldb.log.local import segment
+from foldb.log.local.disk import create_file
 from foldb.log.local.mark import Mark, read_mark
 from foldb.log.local.reader import LogReader
-from foldb.log.local.writer import create_segment
 from foldb.model.errors import CorruptionError, ForeignLogError, LogError, LogLockedError, NewerVersionError
 
 from .fake_disk import FakeDisk
@@ -317,7 +317,7 @@ def test_a_new_schema_begins_a_new_segment(
     if empty_segment:
         head = segment.read_header(data_of(disk))
         chain = segment.scan(data_of(disk), head.size, head.marker, head.chain).chain
-        create_segment(disk, FOLDER, 2, segment.header(head.log_id, known, chain))
+        create_file(disk, FOLDER / segment.name(2), segment.header(head.log_id, known, chain))
 
     log = open_log(disk)
     append(log, put_entry(1), put_entry(2))

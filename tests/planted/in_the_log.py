@@ -4,6 +4,7 @@ from .bug import bug
 
 FAULTS, RECOVERED = "tests/log/test_faults.py", "tests/log/test_recovery.py"
 ON_DISK = "tests/log/test_local.py"
+DISPLACED = "tests/log/test_displaced.py"
 
 
 BUGS = [
@@ -70,8 +71,8 @@ BUGS = [
     bug(
         "the folder is not synced after a segment begins",
         """
-@ log/local/writer.py
--        disk.sync_folder(folder)
+@ log/local/disk.py
+-        disk.sync_folder(path.parent)
 +        pass
 """,
         FAULTS,
@@ -96,9 +97,9 @@ BUGS = [
     bug(
         "a segment gets its name before it is synced",
         """
-@ log/local/writer.py
+@ log/local/disk.py
 -        file.sync()
-         disk.rename(unfinished, path)
+         if replaces:
 """,
         FAULTS,
     ),
@@ -202,6 +203,108 @@ BUGS = [
 +            chain = self._chain
 """,
         FAULTS,
+    ),
+    # What others do to the folder
+    bug(
+        "a segment replaces another of its name",
+        """
+@ log/local/disk.py
+-            disk.name(unfinished, path)
++            disk.rename(unfinished, path)
+""",
+        DISPLACED,
+    ),
+    bug(
+        "files are reached by the folder's path and not by its descriptor",
+        """
+@ log/local/disk.py
+-        return path.relative_to(self._root)
++        return path.absolute()
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a segment that was removed is written and acknowledged",
+        """
+@ log/local/writer.py
+-        self.check()
+         self._publish()
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a lock that was removed is not missed",
+        """
+@ log/local/writer.py
+-        for file, its in (self._file, name), (self._lock, LOCK_NAME):
++        for file, its in ((self._file, name),):
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a segment that was replaced by a copy is taken for the one that is written",
+        """
+@ log/local/disk.py
+-        return _identity(found) == self._identity
++        return True
+""",
+        "tests/crash/test_displaced.py::test_a_lost_segment_stops_the_server_and_comes_back",
+    ),
+    bug(
+        "an idle log does not notice that its segment was removed",
+        """
+@ log/local/log.py
+-            self._writer.check()
+         except (OSError, DisplacedError) as error:
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a log that is closed does not notice that its segment was removed",
+        """
+@ log/local/writer.py
+         self.sync()
+-        self.check()
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a full segment is let go without a last look",
+        """
+@ log/local/writer.py
+-            self.check()  # once more before the full segment is let go
++            pass
+""",
+        DISPLACED,
+    ),
+    bug(
+        "the process ends though its records are in no file",
+        """
+@ log/local/log.py
+-        except OSError as failure:
+-            logger.critical(
++        except OSError as failure:
++            self._stop_with(AppendUnknownError(str(failure)), self._stuck)
++            logger.critical(
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a side file takes the name of any segment",
+        """
+@ log/local/displaced.py
+-    elif not held.startswith(there.rstrip(b"\\0")):
++    elif False:
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a side file is taken back though it does not continue the log",
+        """
+@ log/local/displaced.py
+-        _check_continues(disk, folder, side_name, held, sequence)
+""",
+        DISPLACED,
     ),
     # What a start makes of what it finds
     bug(
@@ -414,18 +517,27 @@ BUGS = [
         "a second process may write",
         """
 @ log/local/disk.py
--            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+-            fcntl.flock(file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 +            pass
 """,
         ON_DISK,
     ),
     bug(
+        "the folder itself is not locked",
+        """
+@ log/local/recovery.py
+-        held.lock_folder()
+""",
+        DISPLACED,
+    ),
+    bug(
         "everybody may look into the data folder",
         """
 @ log/local/disk.py
--        path.mkdir(mode=0o700, exist_ok=True)
-+        path.mkdir(exist_ok=True)
--        path.chmod(0o700)
+-            os.mkdir(self._at(path), 0o700, dir_fd=self._descriptor)
++            os.mkdir(self._at(path), dir_fd=self._descriptor)
+@ log/local/disk.py
+-        os.chmod(self._at(path), 0o700, dir_fd=self._descriptor)
 """,
         ON_DISK,
     ),

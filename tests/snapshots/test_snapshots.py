@@ -125,12 +125,12 @@ def test_a_log_that_nobody_has_snapshots_of_starts_from_its_beginning() -> None:
 def test_two_makers_at_once_do_each_other_no_harm() -> None:
     disk = disk_of()
     make(disk)
-    unlock = disk.lock(KEPT_IN / "lock", b"pid 7\n")
+    lock = disk.lock(KEPT_IN / "lock", b"pid 7\n")
 
     with pytest.raises(LogLockedError, match="pid 7"):
         make(disk)
 
-    unlock()
+    lock.close()
     assert [None] == faults(disk)
 
 

@@ -12,7 +12,7 @@ def test_what_a_killed_process_has_left_is_removed_and_what_is_used_is_not(tmp_p
     for folder in (used, left):
         folder.mkdir()
         (folder / "1-0.avro").write_bytes(b"x")
-    unlock = SystemDisk().lock(used / "lock", b"")
+    lock = SystemDisk().lock(used / "lock", b"")
     for folder in (used, left):
         os.utime(folder, (0, 0))
 
@@ -20,7 +20,7 @@ def test_what_a_killed_process_has_left_is_removed_and_what_is_used_is_not(tmp_p
 
     assert {used, new} == set(tmp_path.iterdir())
     remove()
-    unlock()
+    lock.close()
     assert [used] == list(tmp_path.iterdir())
 
 
