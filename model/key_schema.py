@@ -36,6 +36,10 @@ class KeyAttribute:
     name: str
     type: str
 
+    def is_empty_in(self, item: Item) -> bool:
+        """Whether `item` has this attribute, of its type, without content."""
+        return item.get(self.name, {}).get(self.type) == ""
+
 
 def empty_key_error(attribute: KeyAttribute) -> ValidationError:
     """What is said of a key attribute without content."""
@@ -106,6 +110,10 @@ class KeySchema:
             raise self._length_error(item, pk, limits)
         return pk, sk
 
+    def emptiness_error(self, item: Item) -> ValidationError | None:
+        """Return the error about the first key attribute of `item` without content; None if there is none."""
+        return next((empty_key_error(each) for each in self.attributes if each.is_empty_in(item)), None)
+
     def of(self, item: Item) -> Item:
         """Pick the key attributes out of an item that has them."""
         return {name: item[name] for name in self.names}
@@ -127,9 +135,9 @@ class KeySchema:
         raise AssertionError("every key attribute is there")
 
     def _length_error(self, item: Item, pk: bytes, limits: Limits) -> ValidationError:
-        for attribute in self.attributes:
-            if not keys.encode(item[attribute.name]):
-                return empty_key_error(attribute)
+        empty = self.emptiness_error(item)
+        if empty is not None:
+            return empty
         # DynamoDB writes the first of these without the space.
         if len(pk) > limits.partition_key_bytes:
             return ValidationError(

@@ -328,9 +328,21 @@ def key_error_of_index(
                 f"One or more parameter values were invalid: Type mismatch for Index Key {attribute.name} "
                 f"Expected: {attribute.type} Actual: {next(iter(value))} IndexName: {index.name}"
             )
-        if not encode(value):
+        if attribute.is_empty_in(item):
             return _empty_index_key_error(index, attribute, updated=updated)
     return _index_key_length_error(index, item, limits)
+
+
+def empty_key_of_item_error(definition: TableDefinition, item: Item) -> ValidationError | None:
+    """Return the error about the first key attribute of `item`, of the table or an index, without content."""
+    empty = definition.key.emptiness_error(item)
+    if empty is not None:
+        return empty
+    for index in definition.indexes:
+        for attribute in index.key.attributes:
+            if attribute.is_empty_in(item):
+                return _empty_index_key_error(index, attribute, updated=False)
+    return None
 
 
 def _empty_index_key_error(

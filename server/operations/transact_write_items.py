@@ -1,7 +1,8 @@
 """TransactWriteItems: up to a hundred writes and checks, all or none.
 
-What is wrong with the request as such is an error of its own. What is wrong with one action at its table cancels
-the transaction, with a reason at the action's place; such a transaction never reaches the log.
+What is wrong with the request as such is an error of its own, and so is an empty key value. What else is wrong with
+one action at its table (a key of another type, a missing key) cancels the transaction, with a reason at the action's
+place; such a transaction never reaches the log.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from ...materializer.fold.storage import Stored
 from ...materializer.partition import Place
 from ...model.errors import Reason, RequestError, TransactionCanceledError, ValidationError
 from ...model.limits import Limits
-from ...model.tables import TableDefinition, index_key_error
+from ...model.tables import TableDefinition, empty_key_of_item_error, index_key_error
 from ...model.values import check_item, dump
 from .. import parameters, writes
 from ..reply import Reply
@@ -76,6 +77,8 @@ def _asked(item: dict[str, Any], limits: Limits) -> _Asked:
 def _actions(
     asked: list[_Asked], definitions: list[TableDefinition], context: Context, limits: Limits
 ) -> list[Action]:
+    for one, definition in zip(asked, definitions, strict=True):
+        _refuse_empty_key(one, definition)
     actions: list[Action] = []
     reasons = []
     for one, definition in zip(asked, definitions, strict=True):
@@ -89,6 +92,20 @@ def _actions(
     if len(actions) < len(asked):
         raise TransactionCanceledError(reasons)
     return actions
+
+
+def _refuse_empty_key(one: _Asked, definition: TableDefinition) -> None:
+    """Refuse the whole request for an empty key value, before any reason to cancel is looked for.
+
+    Raises:
+        ValidationError: A key attribute of the action, of the table or in a put of an index, is empty.
+    """
+    if one.kind == "Put":
+        error = empty_key_of_item_error(definition, one.request["Item"])
+    else:
+        error = definition.key.emptiness_error(one.request["Key"])
+    if error is not None:
+        raise error
 
 
 def _look_at_little(node: "Node", actions: list[Action], reply: Reply, go_on: Callable[[], None]) -> None:

@@ -69,6 +69,8 @@ def test_what_does_not_fit_in_16_mb_comes_back_as_unprocessed_keys(
     [
         ([key(1), key(1)], "Provided list of item keys contains duplicates"),
         ([{"sk": {"S": "1"}}], "The provided key element does not match the schema"),
+        ([{"pk": {"N": "1"}}], "The provided key element does not match the schema"),
+        ([{"pk": {"S": ""}}], "cannot contain an empty string value. Key: pk"),
         ([key(n) for n in range(101)], "Member must have length less than or equal to 100"),
     ],
 )

@@ -62,6 +62,8 @@ def test_one_bad_request_keeps_all_from_being_done(client: Any, name: str, item:
 @pytest.mark.parametrize(
     ("requests", "text"),
     [
+        ([put("a"), put("")], "cannot contain an empty string value. Key: pk"),
+        ([put("a"), delete("")], "cannot contain an empty string value. Key: pk"),
         ([put("a"), put("a")], "Provided list of item keys contains duplicates"),
         ([put("a"), delete("a")], "Provided list of item keys contains duplicates"),
         ([delete("a"), delete("a")], "Provided list of item keys contains duplicates"),

@@ -37,14 +37,30 @@ def test_answers_stand_at_the_places_of_their_requests_at_twice_the_units(client
     assert [{"TableName": name, "CapacityUnits": 6.0, "ReadCapacityUnits": 6.0}] == answer["ConsumedCapacity"]
 
 
-def test_a_key_that_does_not_fit_is_a_reason_at_its_place(client: Any, name: str) -> None:
-    wrong = {"Get": {"TableName": name, "Key": {"x": {"S": "1"}}}}
+EMPTY = (
+    "One or more parameter values are not valid. The AttributeValue for a key attribute "
+    "cannot contain an empty string value. Key: pk"
+)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"x": {"S": "1"}}, "The provided key element does not match the schema"),
+        ({"pk": {"N": "1"}}, "The provided key element does not match the schema"),
+        (key(""), EMPTY),
+    ],
+)
+def test_a_key_that_does_not_fit_is_a_reason_at_its_place(
+    client: Any, name: str, wrong: dict[str, Any], text: str
+) -> None:
+    """An empty key too, unlike in TransactWriteItems: a transactional read names all that is wrong as reasons."""
     with pytest.raises(ClientError, match="Transaction cancelled") as caught:
-        client.transact_get_items(TransactItems=[get(name, 1), wrong])
+        client.transact_get_items(TransactItems=[get(name, 1), {"Get": {"TableName": name, "Key": wrong}}])
 
     assert [
         {"Code": "None"},
-        {"Code": "ValidationError", "Message": "The provided key element does not match the schema"},
+        {"Code": "ValidationError", "Message": text},
     ] == caught.value.response["CancellationReasons"]
 
 

@@ -118,7 +118,9 @@ def test_a_token_stands_for_one_request_only(client: Any, four: list[dict[str, A
     ("action", "text"),
     [
         ({"Put": {"Item": {"x": {"S": "1"}}}}, "Missing the key pk in the item"),
+        ({"Put": {"Item": {"pk": {"N": "1"}}}}, "Type mismatch for key pk expected: S actual: N"),
         ({"Delete": {"Key": {}}}, "The provided key element does not match the schema"),
+        ({"Delete": {"Key": {"pk": {"N": "1"}}}}, "The provided key element does not match the schema"),
         (
             {"Update": {"Key": key("a"), "UpdateExpression": "REMOVE pk"}},
             "Cannot update attribute pk. This attribute is part of the key",
@@ -148,6 +150,41 @@ def test_what_is_wrong_with_one_action_is_a_reason_at_its_place(
     assert ["None", "ValidationError"] == reasons(caught)
     assert text in caught.value.response["CancellationReasons"][1]["Message"]
     assert {} == contents(client, name)
+
+
+@pytest.mark.parametrize("kind", ["Update", "Delete", "ConditionCheck", "Put"])
+def test_an_empty_key_is_an_error_of_the_request(client: Any, name: str, kind: str) -> None:
+    """It comes before what would cancel the transaction, such as a missing key in an earlier action."""
+    request: dict[str, Any] = {"TableName": name, "Item" if kind == "Put" else "Key": key("")}
+    request |= {
+        "ConditionCheck": {"ConditionExpression": ABSENT},
+        "Update": {"UpdateExpression": "REMOVE x"},
+    }.get(kind, {})
+    with pytest.raises(ClientError) as caught:
+        client.transact_write_items(
+            TransactItems=[{"Put": {"TableName": name, "Item": {"x": {"S": "1"}}}}, {kind: request}]
+        )
+
+    assert {
+        "Code": "ValidationException",
+        "Message": "One or more parameter values are not valid. The AttributeValue for a key attribute "
+        "cannot contain an empty string value. Key: pk",
+    } == caught.value.response["Error"]
+
+
+def test_an_empty_index_key_in_a_put_is_an_error_of_the_request(client: Any, make_table: MakeTable) -> None:
+    indexed = make_table("pk:S", gsi={"by-g": "g:S"}).name
+    with pytest.raises(ClientError) as caught:
+        client.transact_write_items(
+            TransactItems=[{"Put": {"TableName": indexed, "Item": {**key("a"), "g": {"S": ""}}}}]
+        )
+
+    assert {
+        "Code": "ValidationException",
+        "Message": "One or more parameter values are not valid. A value specified for a secondary index key "
+        "is not supported. The AttributeValue for a key attribute cannot contain an empty string value. "
+        "IndexName: by-g, IndexKey: g",
+    } == caught.value.response["Error"]
 
 
 @pytest.mark.spec("X11")
