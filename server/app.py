@@ -13,7 +13,6 @@ import logging
 import os
 import resource
 import signal
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -25,6 +24,7 @@ from ..materializer.collector import short_pauses
 from ..materializer.os_process import hide
 from ..model.errors import CertificateError, FoldbError
 from .auth.guard import Guard
+from .clock import clock_of
 from .cluster import Cluster
 from .http.listener import Listener, bind
 from .http.tls import Certificate
@@ -43,11 +43,6 @@ class FolderRefusedError(FoldbError):
     """The folder is named by a link that is not ours: whoever made it chooses what we write to."""
 
 
-def wall_clock() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
-
-
 class Serving:
     """A served node. `stopped` is set when it should stop, with the error that wants it in `error` if there is one."""
 
@@ -56,11 +51,13 @@ class Serving:
         settings: Settings,
         loop: asyncio.AbstractEventLoop,
         *,
-        clock: Callable[[], int] = wall_clock,
+        clock: Callable[[], int] | None = None,
         random_bytes: Callable[[int], bytes] = os.urandom,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """Take the address, then open the log and refold it: who cannot serve makes no folder.
+
+        `clock` tells milliseconds since 1970; without it, this machine's does, and its steps are checked.
 
         Raises:
             SettingError: A setting is nothing that it could go by.
@@ -75,6 +72,7 @@ class Serving:
         check(settings)
         if settings.path is not None:
             _refuse_link(settings.path)
+        clock = clock or clock_of(settings)
         guard = None if settings.keys is None else Guard(settings.keys, clock)
         self._certificate: Certificate | None = None
         if settings.tls_cert is not None:

@@ -4,6 +4,7 @@ open ──► log ──► newest snapshots ──► their tails ──► se
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -18,6 +19,7 @@ from ..model.limits import Limits
 from ..model.slots import data_partitions
 from ..model.subscriptions import Subscription
 from ..model.tables import name_of
+from .clock import span
 from .cluster import Cluster
 from .counts import Counter
 from .partitions import Partitions
@@ -29,6 +31,11 @@ from .reply import Reply
 from .routing import Nowhere, Router
 from .settings import Settings
 from .triggers import Triggers
+
+logger = logging.getLogger(__name__)
+
+# Nodes and brokers have clocks of their own, which agree within seconds.
+_LEAD_MS = 10_000
 
 _USABLE = frozenset(("ACTIVE", "UPDATING"))
 
@@ -127,6 +134,7 @@ class Node:
         if settings.log is None:  # else it is settled with the other nodes who leads
             for hosted in self.partitions.hosted.values():
                 hosted.lead()
+        self._report_lead()
         self._maker: SnapshotMaker | None = None
         if settings.path is not None and settings.log is None and settings.snapshot_every:
             self._maker = SnapshotMaker(
@@ -145,6 +153,25 @@ class Node:
     def position(self) -> Position:
         """What the catalog is as of."""
         return self._catalog.worker.position
+
+    @property
+    def log_time_lead_ms(self) -> dict[int, int]:
+        """How far log time is ahead of the clock, by partition; 0 where it is not."""
+        now = self.clock()
+        return {
+            number: max(0, hosted.state.log_time - now) for number, hosted in self.partitions.hosted.items()
+        }
+
+    def _report_lead(self) -> None:
+        """Warn of a log that was written by a clock which was ahead of the present one."""
+        lead = max(self.log_time_lead_ms.values(), default=0)
+        if lead > _LEAD_MS:
+            logger.warning(
+                "log time is %s ahead of this machine's clock. New entries keep that log time until the clock "
+                "reaches it; until then items do not expire, and streams are trimmed that much too early. Correct the "
+                "clock if it is behind; if it is right, see `Clocks` in docs/operations.md.",
+                span(lead),
+            )
 
     def catch_up(self, done: Callable[[], None]) -> None:
         """Call back when the catalog is as its log is now."""

@@ -65,6 +65,8 @@ class Settings:
         runs_triggers: Whether subscriptions are served; a command that opens a folder for a moment does not.
         triggers: The folder that Python functions and commands of triggers come from; None lets none run.
         webhooks: Addresses and networks of this machine or of private networks that triggers may call all the same.
+        clock_step_ms: A step of this machine's clock by more than this is not taken at once; 0 takes every step.
+        clock_confirm_ms: A step is taken when it has lasted for so long.
         destinations: `kafka://HOST:PORT/PREFIX` of triggers that write to topics; None is where the log is.
     """
 
@@ -109,6 +111,8 @@ class Settings:
     triggers: Path | None = None
     webhooks: tuple[str, ...] = ()
     destinations: str | None = None
+    clock_step_ms: int = 10_000
+    clock_confirm_ms: int = 5 * 60 * 1000
 
 
 def check(settings: Settings) -> None:

@@ -185,6 +185,16 @@ def serve(
         str,
         typer.Option(metavar="TIME", help="After how long a shard of a new stream is followed by another."),
     ] = "4h",
+    clock_step: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Refuse a step of this machine's clock by more than this until it has lasted; `off` takes each.",
+        ),
+    ] = "10s",
+    clock_confirm: Annotated[
+        str, typer.Option(metavar="TIME", help="Take a refused step of the clock when it has lasted so long.")
+    ] = "5m",
     triggers: Annotated[
         Path | None,
         typer.Option(
@@ -259,6 +269,8 @@ def serve(
         if stream_retention == "all"
         else flag_duration("--stream-retention", stream_retention),
         shard_age_ms=flag_duration("--shard-age", shard_age),
+        clock_step_ms=0 if clock_step == "off" else flag_duration("--clock-step", clock_step),
+        clock_confirm_ms=flag_duration("--clock-confirm", clock_confirm),
         triggers=triggers,
         webhooks=tuple(webhooks or ()),
         destinations=destinations,

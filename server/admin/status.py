@@ -12,6 +12,7 @@ from ...log.commands import Position
 from ...log.local.disk import SystemDisk
 from ...materializer.snapshots import newest
 from ...model.errors import RequestError, ServiceUnavailableError
+from ..clock import refused_ms
 from ..reply import Reply
 from ..routing import joined
 
@@ -40,6 +41,8 @@ def _answer(node: "Node", reply: Reply, figures: dict[str, Any] | RequestError) 
     answer = {
         "Position": position.text(count),
         "LogTime": max(each["log_time"] for each in known.values()),
+        "LogTimeLeadMs": max(node.log_time_lead_ms.values(), default=0),
+        "ClockRefusedMs": refused_ms(node.clock),
         "LogId": genesis.log_id.hex(),
         "Level": node.state.level,
         "Limits": node.limits.name,

@@ -15,6 +15,7 @@ from ...materializer.feed import Count
 from ...materializer.figures import figures
 from ...model.errors import RequestError
 from ...model.subscriptions.subscription import Status, Subscription
+from ..clock import refused_ms
 from ..node import Node
 from ..triggers.asking import counted
 from ..triggers.lags import lag
@@ -96,6 +97,8 @@ class _Collector:
         """One metric after another."""
         node = self._node
         yield from _of_partitions(node)
+        refused_s = refused_ms(node.clock) / 1000
+        yield _metric("clock_refused_seconds", "The step of the clock that is not taken.", [({}, refused_s)])
         yield _metric("memory_bytes", "About how much memory items take.", [({}, node.partitions.bytes())])
         if limit := node.settings.memory_bytes:
             yield _metric("memory_limit_bytes", "How much they may take.", [({}, limit)])
@@ -128,6 +131,8 @@ def _of_partitions(node: Node) -> Iterator["Metric"]:
     yield _metric("leading", "Whether this node acts for the partition.", leading)
     times = [({"partition": number}, each["log_time"] / 1000) for number, each in own.items()]
     yield _metric("log_time_seconds", "Log time, in seconds since 1970.", times)
+    leads = [({"partition": number}, lead / 1000) for number, lead in node.log_time_lead_ms.items()]
+    yield _metric("log_time_lead_seconds", "How far log time is ahead of this node's clock.", leads)
     for figure, (name, text) in _OF_PARTITION.items():
         yield _metric(name, text, [({"partition": number}, each[figure]) for number, each in own.items()])
     unacknowledged = [

@@ -5,6 +5,7 @@ so a clock that is wrong can only make that late, or as early as the clock says.
 """
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 
 from foldb.log.local import LocalLog
@@ -22,7 +24,9 @@ from tests.crash.digests import Digests
 from tests.crash.ledger import TABLE, Ledger, Writers, addition, create, scan
 from tests.crash.process import Process
 from tests.raw import ask
-from tests.served import FOLDB
+from tests.served import FOLDB, foldb
+from tests.server.test_metrics import read
+from tests.tables import table_request
 
 HOUR_MS = 3600 * 1000
 TEN_YEARS_MS = 10 * 365 * 24 * HOUR_MS
@@ -153,26 +157,40 @@ def test_an_item_expires_by_log_time(tmp_path: Path) -> None:
         _wait_until_expired(url, "item")
 
 
-def test_a_process_lives_through_whatever_its_system_says_the_time_is(tmp_path: Path) -> None:
-    """libfaketime tells it: not only our own clock, but every one that it may look at."""
-    library = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
-    if library is None:
-        pytest.skip("another system time for a process takes libfaketime")
-    says, ledger, digests = tmp_path / "says", Ledger(), Digests()
-    says.write_text("+0")
-    environment = [
-        f"LD_PRELOAD={library}",
-        f"FAKETIME_TIMESTAMP_FILE={says}",
-        "FAKETIME_NO_CACHE=1",
-        "FAKETIME_DONT_FAKE_MONOTONIC=1",
-        "TZ=Europe/Berlin",
-    ]
-    with Process(tmp_path / "data", program=["env", *environment, FOLDB]) as server:
+class SystemTime:
+    """What a process that is started with `program` believes its system's time to be; libfaketime says it."""
+
+    def __init__(self, folder: Path) -> None:
+        library = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
+        if library is None:
+            pytest.skip("another system time for a process takes libfaketime")
+        self._says = folder / "says"
+        self.program: list[str | Path] = [
+            "env",
+            f"LD_PRELOAD={library}",
+            f"FAKETIME_TIMESTAMP_FILE={self._says}",
+            "FAKETIME_NO_CACHE=1",
+            "FAKETIME_DONT_FAKE_MONOTONIC=1",
+            "TZ=Europe/Berlin",
+            FOLDB,
+        ]
+        self.be(0)
+
+    def be(self, ahead_s: int) -> None:
+        """Be so far ahead of this machine's."""
+        self._says.with_suffix(".new").write_text(f"{ahead_s:+}")
+        self._says.with_suffix(".new").replace(self._says)
+
+
+@pytest.mark.parametrize("step", ["off", "10s"])
+def test_a_process_lives_through_whatever_its_system_says_the_time_is(step: str, tmp_path: Path) -> None:
+    """Not only our own clock is wrong, but every one that it may look at."""
+    system, ledger, digests = SystemTime(tmp_path), Ledger(), Digests()
+    with Process(tmp_path / "data", "--clock-step", step, program=system.program) as server:
         create(server.url)
         with Writers(ledger, server.url) as writers:
-            for offset in ("+3600", "+0", "-3600", "-315360000", "+315360000", "-1", "-2", "-3", "+0"):
-                says.with_suffix(".new").write_text(offset)
-                says.with_suffix(".new").replace(says)
+            for ahead_s in (3600, 0, -3600, -315360000, 315360000, -1, -2, -3, 0):
+                system.be(ahead_s)
                 writers.wait_for(40)
         assert {"acknowledged"} == ledger.answers.keys()
         digests.note(server.url)
@@ -181,8 +199,69 @@ def test_a_process_lives_through_whatever_its_system_says_the_time_is(tmp_path: 
         ledger.check(server.url)
 
     times = _check_log_time(tmp_path / "data")
-    assert times[-1] - times[0] > TEN_YEARS_MS * 0.9
+    assert (times[-1] - times[0] > TEN_YEARS_MS * 0.9) == (step == "off")
     digests.check(tmp_path / "data")
+
+
+def test_a_jump_trims_nothing_and_expires_nothing(tmp_path: Path) -> None:
+    """A clock that is ten days ahead for a moment: log time goes on at the pace of the monotonic clock."""
+    system = SystemTime(tmp_path)
+    with Process(tmp_path / "data", "--ttl-interval", "10", program=system.program) as server:
+        url = server.url
+        stream = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
+        made = table_request(TABLE, "pk:S", StreamSpecification=stream)
+        assert ask(url, "CreateTable", made).status == 200
+        ttl = {"TableName": TABLE, "TimeToLiveSpecification": {"Enabled": True, "AttributeName": "until"}}
+        assert ask(url, "UpdateTimeToLive", ttl).status == 200
+        now = time.time_ns() // 1_000_000_000
+        _put(url, "item", now + 24 * 3600)
+        for ahead_s in (10 * 24 * 3600, 0):
+            system.be(ahead_s)
+            _put(url, f"passes at {ahead_s}", now - 60)
+            _wait_until_expired(
+                url, f"passes at {ahead_s}"
+            )  # the sweep that takes this one has seen the other
+            refused = read(url)["foldb_clock_refused_seconds{}"]
+            assert abs(refused - ahead_s) < 60
+
+        assert "Item" in _get(url, "item")
+        assert ["item", "passes at 864000", "passes at 864000", "passes at 0", "passes at 0"] == _keys(url)
+        assert 0 == read(url)["foldb_log_time_lead_seconds{partition=0}"]
+        server.terminate()
+
+    times = _check_log_time(tmp_path / "data")
+    assert times[-1] - times[0] < HOUR_MS
+    assert "the system clock has made a step of 240 h 0 min ahead" in server.said
+    assert "the system clock has taken back its step" in server.said
+
+
+def test_a_start_reports_a_log_time_ahead_of_the_clock(tmp_path: Path) -> None:
+    system = SystemTime(tmp_path)
+    system.be(3 * 3600 + 1800)
+    with Process(tmp_path / "data", program=system.program) as server:
+        create(server.url)
+        server.terminate()
+    with Process(tmp_path / "data") as server:
+        lead_s = read(server.url)["foldb_log_time_lead_seconds{partition=0}"]
+        told = json.loads(foldb("--db", server.url, "status", "-o", "json").stdout)
+        server.terminate()
+
+    assert 3 * 3600 < lead_s <= 3 * 3600 + 1800
+    assert 3 * HOUR_MS < told["LogTimeLeadMs"] <= lead_s * 1000
+    assert "log time is 3 h 2" in server.said
+    assert "ahead of this machine's clock" in server.said
+
+
+def _keys(url: str) -> list[str]:
+    """The keys of all records that the stream keeps."""
+    streams = boto3.client("dynamodbstreams", endpoint_url=url)
+    [stream] = streams.list_streams(TableName=TABLE)["Streams"]
+    arn = stream["StreamArn"]
+    [shard] = streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]
+    at = streams.get_shard_iterator(
+        StreamArn=arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
+    )["ShardIterator"]
+    return [each["dynamodb"]["Keys"]["pk"]["S"] for each in streams.get_records(ShardIterator=at)["Records"]]
 
 
 def _check_log_time(folder: Path) -> list[int]:

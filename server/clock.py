@@ -1,0 +1,138 @@
+"""The clock of a node: the system's time, without its jumps.
+
+    system time ──► within `limit_ms` of the monotonic clock ──► taken
+                    beyond it ──► not taken, until it has lasted for `confirm_ms`
+
+Log time never goes back, so a clock that is wrong for two seconds would advance it permanently: streams would be
+trimmed and items would expire too early. Everything in a node that asks for the time asks here.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
+
+
+@dataclass(slots=True)
+class _Step:
+    """A step that is not taken yet: the difference between the clocks since then, and when it was first seen."""
+
+    offset: int
+    since: int
+
+
+class GuardedClock:
+    """Milliseconds since 1970, from `system`, checked against `monotonic`.
+
+    Args:
+        system: Milliseconds since 1970. A clock that may be set.
+        monotonic: Milliseconds since any moment. A clock that cannot be set.
+        limit_ms: A step of more than this, ahead or back, is not taken at once.
+        confirm_ms: A step is taken when it has lasted for so long.
+    """
+
+    def __init__(
+        self,
+        system: Callable[[], int],
+        monotonic: Callable[[], int],
+        *,
+        limit_ms: int,
+        confirm_ms: int,
+    ) -> None:
+        self._system = system
+        self._monotonic = monotonic
+        self._limit_ms = limit_ms
+        self._confirm_ms = confirm_ms
+        self._offset = system() - monotonic()
+        self._step: _Step | None = None
+
+    def __call__(self) -> int:
+        """Return the time."""
+        now = self._monotonic()
+        offset = self._system() - now
+        if abs(offset - self._offset) <= self._limit_ms:
+            if self._step is not None:
+                logger.warning(
+                    "the system clock has taken back its step of %s", self._size(self._step.offset)
+                )
+                self._step = None
+            self._offset = offset
+        else:
+            self._judge(offset, now)
+        return now + self._offset
+
+    @property
+    def refused_ms(self) -> int:
+        """How far the system clock is ahead of this one; below zero where it is behind, 0 if no step is refused."""
+        return 0 if self._step is None else self._step.offset - self._offset
+
+    def _judge(self, offset: int, now: int) -> None:
+        """Take a step that has lasted long enough; remember another."""
+        step = self._step
+        if step is None:
+            logger.warning(
+                "the system clock has made a step of %s; log time goes on without it, and takes it if it lasts for "
+                "%s. Restart the server to take it at once, or correct the clock.",
+                self._size(offset),
+                span(self._confirm_ms),
+            )
+        if step is None or abs(offset - step.offset) > self._limit_ms:
+            self._step = _Step(offset, now)
+        elif now - step.since >= self._confirm_ms:
+            logger.warning(
+                "the step of the system clock of %s has lasted and is taken now", self._size(offset)
+            )
+            self._offset, self._step = offset, None
+
+    def _size(self, offset: int) -> str:
+        ahead = offset - self._offset
+        return f"{span(abs(ahead))} {'ahead' if ahead > 0 else 'back'}"
+
+
+def system_ms() -> int:
+    """Milliseconds since 1970, as this machine says."""
+    return time.time_ns() // 1_000_000
+
+
+def monotonic_ms() -> int:
+    """Milliseconds since this machine started.
+
+    On Linux those in which it was suspended count too, so that a machine that resumes has made no step.
+    """
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    return time.monotonic_ns() // 1_000_000
+
+
+def clock_of(settings: Settings) -> Callable[[], int]:
+    """The clock of a node with these settings."""
+    if not settings.clock_step_ms:
+        return system_ms
+    return GuardedClock(
+        system_ms, monotonic_ms, limit_ms=settings.clock_step_ms, confirm_ms=settings.clock_confirm_ms
+    )
+
+
+def refused_ms(clock: Callable[[], int]) -> int:
+    """How far the system clock is ahead of a node's clock, which refuses its step; 0 where it refuses none."""
+    return clock.refused_ms if isinstance(clock, GuardedClock) else 0
+
+
+def span(milliseconds: int) -> str:
+    """A length of time as a message has it, in its two largest units.
+
+    >>> span(11_000_000), span(61_000), span(2_500)
+    ('3 h 3 min', '1 min 1 s', '2.5 s')
+    """
+    if milliseconds >= _HOUR_MS:
+        return f"{milliseconds // _HOUR_MS} h {milliseconds % _HOUR_MS // _MINUTE_MS} min"
+    if milliseconds >= _MINUTE_MS:
+        return f"{milliseconds // _MINUTE_MS} min {milliseconds % _MINUTE_MS // 1000} s"
+    return f"{milliseconds / 1000:g} s"
