@@ -32,7 +32,7 @@ def serve(path: str | Path | None = None, **settings: Any) -> "Server":
 
     Args:
         path: The directory of the log, made if it is not there; None keeps everything in memory.
-        settings: What `foldb serve` takes as options, spelt with underscores.
+        settings: The settings that docs/python.md lists, such as `partitions=8` or `ttl_interval_ms=100`.
     """
     # The pytest plugin imports this package in every test run of every user, so nothing is imported before it is used.
     from .embedded import Server

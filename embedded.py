@@ -7,15 +7,25 @@ stop()  ──► finish what is in flight, close the log, end the thread
 import asyncio
 import threading
 from concurrent.futures import Future
+from dataclasses import fields
+from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self, get_type_hints
 
 from .model.errors import RequestError
 from .server.app import Serving, new_loop
 from .server.settings import Settings
 
-_FILES = ("keys", "tls_cert", "tls_key", "triggers")
+REGION: Final = "us-east-1"
+
+SETTINGS: Final = frozenset(
+    each.name for each in fields(Settings) if each.name not in ("path", "kafka_variables")
+)
+"""The keyword arguments of `serve`, which docs/python.md lists. The first is an argument of its own, the second the
+environment's."""
+
+_KINDS: Final = get_type_hints(Settings)
 
 
 class Server:
@@ -30,17 +40,16 @@ class Server:
         """Start it, and return once it answers.
 
         Raises:
-            ValueError: The path is an address, or a setting is nothing that a server could go by.
-            FoldbError, OSError: It could not open the log or listen.
+            TypeError: A setting has a name that docs/python.md does not list.
+            ValueError: The path is an address, or a setting has a value that no server can use.
+            FoldbError, OSError: The log cannot be opened, or the address is taken.
         """
         if path is not None and "://" in str(path):
             raise ValueError(
                 f"{path} is an address: name the folder of a database, or None to keep it in memory"
             )
-        files = {name: Path(settings[name]) for name in _FILES if settings.get(name) is not None}
-        self.settings = Settings(
-            path=None if path is None else Path(path), **({"port": 0} | settings | files)
-        )
+        values = {name: _converted(name, value) for name, value in settings.items()}
+        self.settings = Settings(path=None if path is None else Path(path), **({"port": 0} | values))
         self._started: Future[Serving] = Future()
         self._ended: Future[None] = Future()
         # A daemon: a server that nobody stopped must not keep the interpreter from ending.
@@ -55,10 +64,26 @@ class Server:
 
         Where the server has keys, boto3 looks for one of them where it always does.
         """
-        where = {"endpoint_url": self.endpoint_url, "region_name": "us-east-1"}
+        where = {"endpoint_url": self.endpoint_url, "region_name": REGION}
         if self.settings.keys is not None:
             return where
         return where | {"aws_access_key_id": "foldb", "aws_secret_access_key": "foldb"}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that point the AWS SDKs and the AWS CLI of a process here.
+
+        Where the server has keys, the variables of the key are left out, as in `boto3`.
+        """
+        where = {
+            "AWS_ENDPOINT_URL_DYNAMODB": self.endpoint_url,
+            "AWS_ENDPOINT_URL_DYNAMODB_STREAMS": self.endpoint_url,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+        }
+        if self.settings.keys is not None:
+            return where
+        return where | {"AWS_ACCESS_KEY_ID": "foldb", "AWS_SECRET_ACCESS_KEY": "foldb"}
 
     def settle(self, timeout: float = 10.0) -> None:
         """Wait until every trigger has handled everything written so far, and what that has led to.
@@ -110,3 +135,14 @@ class Server:
         await serving.stop()
         if serving.error is not None:
             raise serving.error
+
+
+def _converted(name: str, value: Any) -> Any:
+    """Return a setting's value as Settings has it: a path for the name of a file, a tuple for a list."""
+    if name not in SETTINGS:
+        close = get_close_matches(name, SETTINGS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise TypeError(f"serve() has no setting {name!r}{hint} docs/python.md lists the settings.")
+    if value is not None and _KINDS[name] == Path | None:
+        return Path(value)
+    return tuple(value) if isinstance(value, list) else value

@@ -1,16 +1,22 @@
-"""The fixture `dynamodb` for anybody's tests: an empty foldb of their own, in memory.
+"""Fixtures for tests of code that uses DynamoDB: an empty foldb in memory.
 
     def test_a_visit_is_counted(dynamodb):
-        table = dynamodb.resource.create_table(...)
+        dynamodb.resource.create_table(...)
+        application.visit("home")       # its own boto3.client("dynamodb") reaches the same database
 
-`pytest --foldb-partitions 8` divides it, and global indexes follow their tables a moment later, as DynamoDB's do.
-With `foldb_triggers = "triggers"` among pytest's settings the triggers of that folder run, and no test needs to sleep:
+A fixture sets AWS_ENDPOINT_URL_DYNAMODB, region and key in the environment while it lives, so the application under
+test is redirected without a change. `dynamodb` lives for a test, `dynamodb_module` for a module, `dynamodb_session` for
+the run.
+
+`pytest --foldb-partitions 8` divides the database; global indexes then follow their tables a moment later, as
+DynamoDB's do. With `foldb_triggers = "triggers"` among pytest's settings the triggers of that folder run, and no test
+needs to sleep:
 
     def test_an_order_is_counted(dynamodb):
         ...
         dynamodb.settle()
 
-pytest loads this module wherever foldb is installed, so boto3 and the server are imported when a test asks for them.
+pytest loads this module in every run of every user, so boto3 and the server are imported when a test asks for them.
 """
 
 from collections.abc import Iterator
@@ -73,14 +79,42 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.fixture
-def dynamodb(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
-    """An empty database for one test: `.client`, `.resource`, `.endpoint_url`, `.settle()`."""
+# These the SDKs would prefer to the variables that a fixture sets.
+_PREFERRED = ("AWS_ENDPOINT_URL", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_PROFILE", "AWS_SESSION_TOKEN")
+
+
+def _database(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
+    """Serve an empty database, and redirect the AWS SDKs of this process to it."""
     from . import serve
 
     partitions = request.config.getoption("--foldb-partitions")
     folders = request.config.getini("foldb_triggers")
-    with serve(partitions=partitions, triggers=folders[0] if folders else None) as server:
+    with (
+        serve(partitions=partitions, triggers=folders[0] if folders else None) as server,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name in _PREFERRED:
+            patch.delenv(name, raising=False)
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
         dynamodb = DynamoDB(server)
         yield dynamodb
         dynamodb.close()
+
+
+@pytest.fixture
+def dynamodb(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
+    """An empty database for one test: `.client`, `.resource`, `.endpoint_url`, `.settle()`."""
+    yield from _database(request)
+
+
+@pytest.fixture(scope="module")
+def dynamodb_module(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
+    """An empty database for the tests of one module."""
+    yield from _database(request)
+
+
+@pytest.fixture(scope="session")
+def dynamodb_session(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
+    """An empty database for the whole run."""
+    yield from _database(request)

@@ -55,6 +55,28 @@ def test_the_second_example_prints_what_it_says() -> None:
     assert _blocks("text")[1] == _python(_blocks("python")[1], DEFAULT)
 
 
+def test_the_trigger_sends_one_receipt_for_an_order(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A later change of a paid order sends none, and the feed shows every change from the beginning."""
+    example, trigger = _blocks("python")[0], next(code for code in _blocks("python") if "@trigger" in code)
+    (tmp_path / "receipts.py").write_text(trigger)
+    later = example.replace(
+        "orders.delete()", 'orders.put_item(Item={"id": "o-1", "state": "paid", "price": 50})'
+    )
+    with caplog.at_level("INFO"), foldb.serve(triggers=tmp_path) as server:
+        _python(later, server.endpoint_url)
+        server.settle(60)
+        tail = subprocess.run(
+            [Path(sys.executable).with_name("foldb"), "stream", "tail", "--from", "start", "-o", "jsonl"],
+            env=os.environ | {"FOLDB_DB": server.endpoint_url},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+    assert ["o-1, 45 euros"] == re.findall(r"receipt: (o-.*)", caplog.text)
+    assert 3 == len(tail.stdout.splitlines())
+
+
 def test_every_make_target_that_is_named_is_there() -> None:
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 

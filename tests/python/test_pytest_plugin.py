@@ -1,5 +1,6 @@
 """The pytest plugin: a database for each test, and nothing at all for who does not ask."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -73,3 +74,77 @@ def test_a_users_test_waits_for_the_users_triggers(tmp_path: Path) -> None:
 
     assert 0 == ran.returncode, ran.stdout
     assert "1 passed" in ran.stdout
+
+
+APPLICATION = """
+import boto3
+
+def tables():
+    with_default_settings = boto3.client("dynamodb")
+    try:
+        return with_default_settings.list_tables()["TableNames"]
+    finally:
+        with_default_settings.close()
+
+def streams():
+    client = boto3.client("dynamodbstreams")
+    try:
+        return client.list_streams()["Streams"]
+    finally:
+        client.close()
+"""
+
+SCOPES = """
+import os
+import application
+
+def make(dynamodb, name):
+    dynamodb.client.create_table(
+        TableName=name, BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}])
+
+def test_of_a_session(dynamodb_session):
+    make(dynamodb_session, "Session")
+    assert application.tables() == ["Session"]
+    assert application.streams() == []
+
+def test_of_a_module(dynamodb_module):
+    make(dynamodb_module, "Module")
+    assert application.tables() == ["Module"]
+
+def test_of_a_function(dynamodb):
+    assert application.tables() == []
+
+def test_an_outer_scope_is_back_when_an_inner_one_ends(dynamodb_module):
+    assert application.tables() == ["Module"]
+
+def test_a_session_keeps_its_tables(dynamodb_session):
+    assert dynamodb_session.client.list_tables()["TableNames"] == ["Session"]
+"""
+
+AFTER = """
+import os
+
+def test_the_next_module_is_redirected_to_the_session_alone(dynamodb_session):
+    assert os.environ["AWS_ENDPOINT_URL_DYNAMODB"] == dynamodb_session.endpoint_url
+    assert "AWS_PROFILE" not in os.environ
+"""
+
+
+def test_the_application_under_test_is_redirected(tmp_path: Path) -> None:
+    """It makes its clients with no settings; the environment of the run names a profile and no region."""
+    (tmp_path / "application.py").write_text(APPLICATION)
+    (tmp_path / "test_scopes.py").write_text(SCOPES)
+    (tmp_path / "test_zz_after.py").write_text(AFTER)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**kept, "AWS_PROFILE": "production", "PYTHONPATH": str(tmp_path)},
+    )
+
+    assert 0 == ran.returncode, ran.stdout
+    assert "6 passed" in ran.stdout

@@ -1,5 +1,6 @@
 """`foldb.serve`: a server inside a Python process."""
 
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 import foldb
+from foldb.embedded import SETTINGS
 from foldb.model.errors import LogLockedError
 from tests.tables import table_request
 
@@ -66,3 +68,30 @@ def test_a_folder_has_one_server_at_a_time(tmp_path: Path) -> None:
 def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(TypeError, match="colour"):
         foldb.serve(colour="red")
+
+
+def test_the_page_lists_exactly_the_settings_that_are_accepted() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    listed = re.findall(
+        r"^\| `(\w+)` \|", page.partition("| setting |")[2].partition("\n\n")[0], re.MULTILINE
+    )
+
+    assert sorted(SETTINGS) == sorted(listed)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"table_delay": 1}, "did you mean 'table_delay_ms'"),
+        ({"kafka_variables": {}}, "no setting 'kafka_variables'"),
+        ({"settings": {}}, "docs/python.md"),
+    ],
+)
+def test_a_setting_that_is_not_listed_is_refused(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        foldb.serve(**wrong)
+
+
+def test_names_of_files_and_lists_are_taken_as_they_are_written(tmp_path: Path) -> None:
+    with foldb.serve(triggers=str(tmp_path), allowed_hosts=["db", "foldb"]) as server:
+        assert (tmp_path, ("db", "foldb")) == (server.settings.triggers, server.settings.allowed_hosts)

@@ -1,7 +1,8 @@
 """The recipes of docs/recipes.md, run as they stand there; those that write, by 32 writers at once."""
 
 import re
-import textwrap
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,10 +18,14 @@ WRITERS = 32
 RECIPES = Path(__file__).resolve().parents[2] / "docs" / "recipes.md"
 
 
+def blocks(text: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
 def recipe(title: str) -> str:
-    """The Python of one section of the page, as it stands there."""
+    """Return the longest block of Python of one section: the pattern. The others make its items and print them."""
     section = RECIPES.read_text().split(f"## {title}\n")[1].split("\n## ")[0]
-    return "\n".join(textwrap.dedent(code) for code in re.findall(r"```python\n(.*?)```", section, re.DOTALL))
+    return max(blocks(section), key=len)
 
 
 def run(title: str, **names: Any) -> dict[str, Any]:
@@ -28,6 +33,15 @@ def run(title: str, **names: Any) -> dict[str, Any]:
     known = {"Attr": Attr, "Key": Key, "pages": pages, "ThreadPoolExecutor": ThreadPoolExecutor, **names}
     exec(compile(recipe(title), f"{RECIPES.name}: {title}", "exec"), known)
     return known
+
+
+@pytest.mark.spec("S79")
+def test_the_blocks_run_as_pasted_and_print_what_they_say() -> None:
+    code = "\n".join(blocks(RECIPES.read_text()))
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+    assert 0 == ran.returncode, ran.stderr
+    assert re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE) == ran.stdout.splitlines()
 
 
 def at_once(work: Callable[[int], Any]) -> list[Any]:
