@@ -203,10 +203,10 @@ def _url(db: str, connect: "Callable[[str], Client]") -> str | None:
 def _written(folder: Path) -> str | None:
     """The address that a server has left in the folder."""
     # A command that talks to an address does without a server's modules: they take longer to load than it runs.
-    from ..server.app import ADDRESS_FILE
+    from ..log.local.recovery import ADDRESS_NAME
 
     try:
-        return str(orjson.loads((folder / ADDRESS_FILE).read_bytes())["endpoint_url"])
+        return str(orjson.loads((folder / ADDRESS_NAME).read_bytes())["endpoint_url"])
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
         return None
 

@@ -30,6 +30,7 @@ class SnapshotMaker:
 
     Args:
         folder: The database.
+        is_in_place: Whether that path leads to the database. It does not after the folder was renamed.
         every: How many commands after a snapshot the next is due.
         folded: How many commands have been folded since the snapshot that this process started from.
         scheduler: The loop.
@@ -41,11 +42,13 @@ class SnapshotMaker:
         folder: Path,
         every: int,
         *,
+        is_in_place: Callable[[], bool] = lambda: True,
         folded: Callable[[], int],
         scheduler: Scheduler,
         command: Sequence[str] | None = None,
     ) -> None:
         self._every = every
+        self._is_in_place = is_in_place
         self._folded = folded
         self._scheduler = scheduler
         self._command = command or make_command(folder)
@@ -75,6 +78,11 @@ class SnapshotMaker:
             self._process.wait()
 
     def _begin(self) -> None:
+        if not self._is_in_place():
+            logger.warning(
+                "no snapshot was made: the database's folder was renamed. Stop and start with its new name."
+            )
+            return
         try:
             # In a session of its own: Ctrl-C on a terminal is for the server, which then ends it.
             self._process = subprocess.Popen(  # noqa: S603  our own command

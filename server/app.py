@@ -20,6 +20,9 @@ from pathlib import Path
 
 import orjson
 
+from ..log.local import disk_of
+from ..log.local.disk import Disk, create_file
+from ..log.local.recovery import ADDRESS_NAME
 from ..materializer.collector import short_pauses
 from ..materializer.os_process import hide
 from ..model.errors import CertificateError, FoldbError
@@ -30,8 +33,6 @@ from .http.listener import Listener, bind
 from .http.tls import Certificate
 from .node import Node
 from .settings import Settings, check
-
-ADDRESS_FILE = "server.json"
 
 # Variables that can hold secrets; whoever made the settings has read them.
 _SECRETS = ("FOLDB_", "AWS_")
@@ -123,7 +124,7 @@ class Serving:
         self.node.settings = replace(self.settings, host=host, port=port)  # the port that it got
         self.node.triggers.start()
         if self.settings.path is not None:
-            _write_address(self.settings.path, self.url)
+            _write_address(disk_of(self.node.log), self.settings.path, self.url)
 
     async def stop(self) -> None:
         """Call nobody any more, hand over to other nodes, finish what is in flight and let go of the log."""
@@ -132,7 +133,7 @@ class Serving:
             await self.cluster.leave()
         if self.settings.path is not None:
             with contextlib.suppress(OSError):
-                (self.settings.path / ADDRESS_FILE).unlink()
+                disk_of(self.node.log).remove(self.settings.path / ADDRESS_NAME)
         await self.listener.stop()
         if self.cluster is not None:
             await self.cluster.stop()
@@ -242,12 +243,10 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def _write_address(path: Path, url: str) -> None:
-    """Whole or not at all, so that nobody reads half an address. A full disk must not keep us from serving."""
-    written = path / f"{ADDRESS_FILE}.new"
+def _write_address(disk: Disk, path: Path, url: str) -> None:
+    """Write the file whole or not at all, so that no command reads half an address. A full disk prevents no start."""
+    address = orjson.dumps({"endpoint_url": url, "pid": os.getpid()})
     try:
-        written.touch(0o600)
-        written.write_bytes(orjson.dumps({"endpoint_url": url, "pid": os.getpid()}))
-        written.replace(path / ADDRESS_FILE)
+        create_file(disk, path / ADDRESS_NAME, address, replaces=True).close()
     except OSError as error:
         logger.warning("commands given the folder will not find this server: %s", error)

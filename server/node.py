@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ..log.commands import Position
+from ..log.local import LocalLog
 from ..log.log import Log
 from ..materializer.feed import FedPartition
 from ..materializer.fold.state import PartitionState, Table
@@ -136,9 +137,13 @@ class Node:
                 hosted.lead()
         self._report_lead()
         self._maker: SnapshotMaker | None = None
-        if settings.path is not None and settings.log is None and settings.snapshot_every:
+        if isinstance(self.log, LocalLog) and settings.path is not None and settings.snapshot_every:
             self._maker = SnapshotMaker(
-                settings.path, settings.snapshot_every, folded=self.partitions.commands, scheduler=loop
+                settings.path,
+                settings.snapshot_every,
+                is_in_place=self.log.disk.is_in_place,
+                folded=self.partitions.commands,
+                scheduler=loop,
             )
             self._maker.look()
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ...log.commands import Position
+from ...log.local import LocalLog
 from ...log.local.disk import SystemDisk
 from ...materializer.snapshot import Head
 from ...materializer.snapshots import KEPT, Examined, Made, Snapshots
@@ -43,10 +44,13 @@ def make(
     """
     session: Session = ctx.obj
     folder = session.folder if path is None else existing(path)
-    log = open_log(folder)
+    disk = SystemDisk().hold(
+        folder
+    )  # a folder that is renamed meanwhile gets this snapshot, and no other folder
+    log = LocalLog.open_reader(folder, disk)
     with progress(session.settings, session.output.stderr, "fold", None) as advance:
         for partition in range(log.partitions):
-            snapshots = Snapshots(folder, SystemDisk(), partition, log.partitions)
+            snapshots = Snapshots(folder, disk, partition, log.partitions)
             made = _make(snapshots, log, keep, advance, folder)
             session.output.row(_made(made, log.partitions))
             what = "a new snapshot" if made.is_new else "nothing has happened since the snapshot"

@@ -1,5 +1,5 @@
 """The log on this machine's disk: segments in a folder, one writer, a sync before each acknowledgement."""
 
-from .log import Background, LocalLog, WriterThread
+from .log import Background, LocalLog, WriterThread, disk_of
 
-__all__ = ["Background", "LocalLog", "WriterThread"]
+__all__ = ["Background", "LocalLog", "WriterThread", "disk_of"]

@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from ...model.errors import AppendUnknownError, LogError, LogFullError
 from ..codec import encode_entry
 from ..commands import Entry, Genesis, Record
-from ..log import LEVEL, Appended, Clock, Deliver, Done, genesis_entries
+from ..log import LEVEL, Appended, Clock, Deliver, Done, Log, genesis_entries
 from . import recovery
 from .disk import Disk, SystemDisk
 from .displaced import DisplacedError, take_back
@@ -352,6 +352,11 @@ class LocalLog:
 
     def _answer(self, done: Done, result: Appended | LogError) -> None:
         self._deliver(lambda: done(result))
+
+
+def disk_of(log: Log) -> Disk:
+    """Return the disk that holds the log's folder, for other files of it; any disk for a log that has no folder."""
+    return log.disk if isinstance(log, LocalLog) else SystemDisk()
 
 
 class WriterThread:

@@ -23,7 +23,7 @@ from ..commands import Entry, Genesis
 from . import mark, segment
 from .disk import UNFINISHED, Disk, File, HeldDisk, create_file, read_all, write_all
 from .displaced import segment_of
-from .history import History, segments_in
+from .history import History
 from .judgement import judge_end, known_end, torn_write
 from .segment import Chain, Scan
 from .writer import LOCK_NAME, NO_SPACE
@@ -109,7 +109,7 @@ def _holder(disk: Disk, folder: Path) -> str:
 
 def check_is_log(folder: Path, names: list[str]) -> None:
     """Refuse a folder in which others keep things."""
-    if any(segment.sequence_in(segment_of(name) or name) is not None for name in names):
+    if any(map(_has_records, names)):
         return
     strange = [name for name in names if not (name in NEIGHBOURS or name.endswith(UNFINISHED))]
     if mark.NAME in strange:
@@ -223,5 +223,9 @@ def _rewrite(disk: Disk, history: History, tail: bytes, position: int) -> None:
 
 
 def has_log(disk: Disk, folder: Path) -> bool:
-    """Whether there is a segment."""
-    return bool(segments_in(disk, folder))
+    """Return whether there is a segment, or the side file of one."""
+    return any(map(_has_records, disk.names(folder)))
+
+
+def _has_records(name: str) -> bool:
+    return segment.sequence_in(segment_of(name) or name) is not None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ...log.commands import Position
-from ...log.local.disk import SystemDisk
+from ...log.local import disk_of
 from ...materializer.snapshots import newest
 from ...model.errors import RequestError, ServiceUnavailableError
 from ..clock import refused_ms
@@ -37,7 +37,7 @@ def _answer(node: "Node", reply: Reply, figures: dict[str, Any] | RequestError) 
         reply.error(ServiceUnavailableError())
         return
     position = joined(Position(number, each["position"]) for number, each in known.items())
-    snapshots = [] if path is None else newest(path, SystemDisk(), count)
+    snapshots = [] if path is None else newest(path, disk_of(node.log), count)
     answer = {
         "Position": position.text(count),
         "LogTime": max(each["log_time"] for each in known.values()),

@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from ...log.local import LocalLog
-from ...log.local.disk import SystemDisk
+from ...log.local import LocalLog, disk_of
 from ...log.log import Deliver, Log, SharedLog
 from ...materializer.feed import FedPartition
 from ...materializer.fold.state import PartitionState
@@ -27,7 +26,8 @@ from ...materializer.waiting import WaitingPartition
 from ...materializer.witness import WITNESSED_ITEMS
 from ...materializer.worker import Worker
 from ...streams.feed import Feed, Keeping, Thread, folder_of
-from ...streams.feed.history import Histories, Maker, folder_in, in_process, in_thread
+from ...streams.feed.historian import Task
+from ...streams.feed.history import Histories, Maker, Tell, folder_in, in_process, in_thread
 from ..settings import Settings
 from .memory import BoundedPartition, Memory, bytes_in
 from .pasts import Pasts
@@ -153,7 +153,7 @@ class Partitions:
         path = settings.path if isinstance(log, LocalLog) else None
         self.histories = Histories(
             self._past_of(deliver, path),
-            None if path is None else folder_in(path),
+            self._folder_of_pasts,
             log.genesis(0).log_id,
             self._reading_files,
         )
@@ -257,8 +257,6 @@ class Partitions:
 
     def _past_of(self, deliver: Deliver, path: Path | None) -> Maker:
         """Who reads the log once more, beside those who are served."""
-        if path is not None:
-            return in_process(deliver, database=path)
         if self._is_shared:
             return in_process(
                 deliver,
@@ -266,13 +264,30 @@ class Partitions:
                 security=self._settings.kafka,
                 variables=self._settings.kafka_variables,
             )
-        return in_thread(self._log, deliver)
+        inside = in_thread(self._log, deliver)
+        if path is None:
+            return inside
+        beside = in_process(deliver, database=path)
+
+        def make(task: Task, folder: Path, tell: Tell) -> Callable[[], None]:
+            """Begin in another process, unless that would find another folder under the path."""
+            return (beside if self._is_in_place() else inside)(task, folder, tell)
+
+        return make
+
+    def _folder_of_pasts(self) -> Path | None:
+        """Return where the past is written: in the folder of the log, if its path still leads to it."""
+        path = self._settings.path
+        return folder_in(path) if path is not None and self._is_in_place() else None
+
+    def _is_in_place(self) -> bool:
+        return isinstance(self._log, LocalLog) and self._log.disk.is_in_place()
 
     def _keeping(self, number: int) -> Keeping:
         """Where the partition's changes are kept, with what is there already."""
         path = self._settings.path if isinstance(self._log, LocalLog) else None
         folder = None if path is None else folder_of(path, number)
-        keeping = Keeping(folder, self._log.genesis(number).log_id, number)
+        keeping = Keeping(folder, self._log.genesis(number).log_id, number, disk=disk_of(self._log))
         keeping.open(self._log.end(number))
         return keeping
 
@@ -280,7 +295,7 @@ class Partitions:
         """The newest snapshot from which a refold also makes the changes that are missing."""
         if self._settings.path is None or not isinstance(self._log, LocalLog):
             return PartitionState()
-        snapshots = Snapshots(self._settings.path, SystemDisk(), number, self.count)
+        snapshots = Snapshots(self._settings.path, self._log.disk, number, self.count)
         retention_ms = self._settings.stream_retention_ms
         return snapshots.load_newest(
             self._log, lambda state, now_ms: keeping.suits(state, now_ms, retention_ms)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...log.commands import Checkpoint
+from ...log.local import disk_of
 from ...materializer.feed import FeedRequest, OnFed
 from ...materializer.fold.feed.windows import Window
 from ...model.errors import ValidationError
@@ -139,6 +140,7 @@ def sink_of(
         kafka_variables=settings.kafka_variables,
         scratch=scratch,
         data=settings.path,
+        disk=disk_of(node.log),
         outdated=outdated,
         reports_failures="ReportBatchItemFailures" in given["FunctionResponseTypes"],
     )

@@ -271,7 +271,8 @@ def main() -> None:
     snapshots = None
     log: Any
     if job.database is not None:
-        disk, folder = SystemDisk(), Path(job.database)
+        folder = Path(job.database)
+        disk = SystemDisk().hold(folder)
         log = LogReader(folder, disk)
         snapshots = Snapshots(folder, disk, job.task.partition, log.partitions)
     else:

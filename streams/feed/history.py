@@ -59,12 +59,12 @@ class Histories:
 
     Args:
         maker: Who makes them.
-        folder: Where; a temporary folder if None.
+        folder: Returns where; a temporary folder if that is None.
         log_id: Of which log.
         reading: Where files are read.
     """
 
-    def __init__(self, maker: Maker, folder: Path | None, log_id: bytes, reading: Work) -> None:
+    def __init__(self, maker: Maker, folder: Callable[[], Path | None], log_id: bytes, reading: Work) -> None:
         self._maker = maker
         self._folder = folder
         self._log_id = log_id
@@ -118,7 +118,7 @@ class Histories:
         while self._waiting and len(self._made) < AT_A_TIME + self._waiting[0].is_segment:
             history = self._waiting.popleft()
             self._made.add(history)
-            history.begin(self._maker, self._folder)
+            history.begin(self._maker, self._folder())
 
     def _ended(self, history: "History") -> None:
         """It takes nobody's turn any more."""

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from ...log.local.disk import SystemDisk
 from ...model.errors import ValidationError
 from ..formats.lines import PlainLines
 from ..formats.parquet import Parquet, is_installed
@@ -42,7 +41,7 @@ def make(settings: dict[str, Any], surroundings: Surroundings) -> Sink:
     form: FileFormat = Parquet() if settings.get("Format") == "parquet" else PlainLines()
     name = _folder_named(settings.get("Folder", surroundings.subscription))
     root = data_folder(surroundings) / "files" / name
-    folders = DatedFolders(SystemDisk(), root, form, surroundings.instance, by_table=True)
+    folders = DatedFolders(surroundings.disk, root, form, surroundings.instance, by_table=True)
     return FolderSink(settings, surroundings, folders)
 
 

@@ -11,7 +11,6 @@ What EnableKinesisStreamingDestination makes is a subscription with this sink. S
 import re
 from typing import Any, Final
 
-from ...log.local.disk import SystemDisk
 from ...model.errors import ValidationError
 from ..formats import avro, kinesis
 from ..formats.delivery import Delivery
@@ -55,7 +54,7 @@ def make(settings: dict[str, Any], surroundings: Surroundings) -> Sink:
     if surroundings.destinations is None:
         root = data_folder(surroundings) / "kinesis" / name
         lines = KinesisLines(precision)
-        folders = DatedFolders(SystemDisk(), root, lines, surroundings.instance, by_table=False)
+        folders = DatedFolders(surroundings.disk, root, lines, surroundings.instance, by_table=False)
         return FolderSink(settings, surroundings, folders)
     # Kafka's client takes an eighth of a second to load, and a folder needs none.
     from .kafka import PARTITIONS, TopicSink, headers, key

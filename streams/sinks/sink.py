@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from ...log.local.disk import Disk, SystemDisk
 from ..formats.delivery import Delivery
 
 
@@ -151,6 +152,7 @@ class Surroundings:
         kafka_variables: Variables that say so too, and win.
         scratch: A folder for what need not stay.
         data: The folder of the database, for what is to stay; None where it is in memory.
+        disk: The disk that holds that folder.
         outdated: Tables of which all that there is will be delivered: what was kept of them before counts no more.
     """
 
@@ -168,4 +170,5 @@ class Surroundings:
     kafka_variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     reports_failures: bool = False
     data: Path | None = None
+    disk: Disk = field(default_factory=SystemDisk)
     outdated: tuple[str, ...] = ()

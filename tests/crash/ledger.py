@@ -115,6 +115,10 @@ class Writers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Send nothing more, and return when everything was answered."""
         self._stopped = True
         self.join()
 

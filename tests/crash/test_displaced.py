@@ -19,9 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.ledger import Ledger, Writers, create
+from tests.crash.ledger import TABLE, Ledger, Writers, create
 from tests.crash.process import Process
 from tests.crash.recorded import recorded
+from tests.raw import ask
 from tests.served import foldb
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
@@ -29,6 +30,8 @@ SEEDS = range(50 if SOAK else 1)
 # Several segments are begun in each run: they are created, and must not replace others.
 SMALL = ("--segment-bytes", "40000")
 pytestmark = [pytest.mark.soak] if SOAK else []
+
+STREAM = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
 
 seeds = pytest.mark.parametrize("seed", SEEDS)
 
@@ -92,6 +95,29 @@ def test_a_renamed_folder_stays_the_servers_own(seed: int, tmp_path: Path) -> No
         first.answers.keys() - {"acknowledged"},
         second.answers.keys() - {"acknowledged"},
     )
+
+
+def test_a_renamed_folders_server_writes_nothing_under_the_old_name(tmp_path: Path) -> None:
+    """Not its address, snapshots or changes either: they would be those of another log."""
+    data, moved, ledger = tmp_path / "data", tmp_path / "data.old", Ledger()
+    with Process(data, "--snapshot-every", "50", *SMALL) as old:
+        create(old.url)
+        ask(old.url, "UpdateTable", {"TableName": TABLE, "StreamSpecification": STREAM})
+        with Writers(ledger, old.url) as writers:
+            writers.wait_for(100)
+            data.rename(moved)
+            with Process(data) as new:
+                before = tree(data)
+                writers.wait_for(300)
+                writers.stop()
+                old.terminate()
+                assert before == tree(data)
+                new.terminate()
+
+    assert not (moved / "server.json").exists()
+    assert "was renamed or covered" in old.said
+    assert list((moved / "changes" / "0").glob("*.avro"))
+    check(ledger, moved)
 
 
 @seeds
@@ -198,6 +224,14 @@ def test_a_removed_folder_leaves_a_side_file_beside_it(seed: int, tmp_path: Path
         data.mkdir(exist_ok=True)
         found.rename(data / found.name)
         check(ledger, data)
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Every file of an idle server, by its path, with its bytes."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
 
 
 def check(ledger: Ledger, folder: Path) -> None:

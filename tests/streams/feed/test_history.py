@@ -107,7 +107,7 @@ def test_a_past_that_cannot_be_begun_is_an_error_and_takes_nobodys_turn(tmp_path
             raise BlockingIOError(errno.EAGAIN, "no room for another process")
         return lambda: None
 
-    histories = Histories(make, tmp_path, b"l" * 16, AtOnce())
+    histories = Histories(make, lambda: tmp_path, b"l" * 16, AtOnce())
     made = [histories.changes(0, 1, 0, 10**26 + n) for n in range(AT_A_TIME + 1)]
 
     assert [True] * AT_A_TIME == [isinstance(answer_of(each), InternalServerError) for each in made[:-1]]
@@ -129,7 +129,7 @@ def test_a_system_without_room_for_a_thread_is_an_error_too(
 
     log: Any = None
     maker = in_thread(log, deliver) if where == "thread" else in_process(deliver, database=tmp_path)
-    histories = Histories(maker, tmp_path, b"l" * 16, AtOnce())
+    histories = Histories(maker, lambda: tmp_path, b"l" * 16, AtOnce())
     monkeypatch.setattr(threading.Thread, "start", start)
 
     assert isinstance(answer_of(histories.items(0, 1, 10**26)), InternalServerError)
@@ -137,13 +137,13 @@ def test_a_system_without_room_for_a_thread_is_an_error_too(
 
 def test_a_disk_without_room_for_a_past_is_an_error_too(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    histories = Histories(lambda *_: lambda: None, tmp_path / "file" / "past", b"l" * 16, AtOnce())
+    histories = Histories(lambda *_: lambda: None, lambda: tmp_path / "file" / "past", b"l" * 16, AtOnce())
 
     assert isinstance(answer_of(histories.items(0, 1, 10**26)), InternalServerError)
 
 
 def test_a_past_that_waits_for_its_turn_takes_no_room(tmp_path: Path) -> None:
-    histories = Histories(lambda *_: lambda: None, tmp_path, b"l" * 16, AtOnce())
+    histories = Histories(lambda *_: lambda: None, lambda: tmp_path, b"l" * 16, AtOnce())
     for n in range(9):
         histories.changes(0, 1, 0, 10**26 + n)
 
@@ -159,7 +159,7 @@ def test_a_past_that_nobody_waits_for_any_more_when_it_has_its_folder_is_not_mad
         made.append(task)
         return lambda: None
 
-    history = Histories(make, tmp_path, b"l" * 16, reading).changes(0, 1, 0, 10**26)
+    history = Histories(make, lambda: tmp_path, b"l" * 16, reading).changes(0, 1, 0, 10**26)
     history.close()
     reading.run()
 

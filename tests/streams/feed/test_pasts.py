@@ -25,7 +25,7 @@ class Bench:
         self.made: list[Task] = []
         self.tells: list[Tell] = []
         self.loop = FakeLoop()
-        self.pasts = Pasts(Histories(self._make, folder, b"l" * 16, AtOnce()), self.loop)
+        self.pasts = Pasts(Histories(self._make, lambda: folder, b"l" * 16, AtOnce()), self.loop)
 
     def _make(self, task: Task, _: Path, tell: Tell) -> Callable[[], None]:
         self.made.append(task)
