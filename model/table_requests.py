@@ -402,7 +402,12 @@ def _numbered(indexes: list[IndexDefinition], first: int) -> tuple[IndexDefiniti
 def _refuse_unsupported(request: dict[str, Any]) -> None:
     for name in _UNSUPPORTED:
         if request.get(name):
-            raise ValidationError(f"{INVALID}{name} is not supported")
+            raise not_supported(name)
+
+
+def not_supported(member: str) -> ValidationError:
+    """Return the error for a member of DynamoDB's API that foldb does not have."""
+    return ValidationError(f"{INVALID}{member} is not supported by foldb: see docs/limitations.md")
 
 
 def check_in_use(definition: TableDefinition) -> None:

@@ -19,7 +19,8 @@ from ..materializer.partition import Place
 from ..model import table_requests
 from ..model.descriptions import describe
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
-from ..model.table_requests import SHARD_AGE
+from ..model.index_requests import INVALID
+from ..model.table_requests import SHARD_AGE, not_supported
 from ..model.tables import TableDefinition, name_of
 from ..model.throughput import units_of
 from .counts import Count, Counts
@@ -36,6 +37,7 @@ _is_resource = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]{
 
 def create(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Judge a CreateTable and have it folded."""
+    _refuse_without_effect("CreateTable", body)
     table_id = str(uuid.UUID(bytes=node.random_bytes(16), version=4))
     table_requests.create(
         body,
@@ -59,6 +61,7 @@ def change(
     answer: Callable[[TableDefinition], dict[str, Any]] | None = None,
 ) -> None:
     """Judge a command on a table that is there and have it folded; by default TableDescription is answered."""
+    _refuse_without_effect(operation, body)
     definition = table.definition
     others = (each.definition for each in node.state.tables.values() if each is not table)
     table_requests.change(
@@ -73,6 +76,27 @@ def change(
     describing: Answer = partial(describe_to, node, reply, "TableDescription", table)
     say = describing if answer is None else _saying(reply, answer)
     _submit(node, operation, body, reply, say, table=definition.id)
+
+
+def _refuse_without_effect(operation: str, body: dict[str, Any]) -> None:
+    """Refuse members of a CreateTable or UpdateTable that the fold would ignore.
+
+    The fold goes on ignoring them, because logs may contain them: what a command means does not change.
+
+    Raises:
+        ValidationError: The request has such a member.
+    """
+    if "ResourcePolicy" in body:
+        raise not_supported("ResourcePolicy")
+    encryption = body.get("SSESpecification", {})
+    for name in ("SSEType", "KMSMasterKeyId"):
+        if name in encryption and not encryption.get("Enabled", False):
+            raise ValidationError(f"{INVALID}{name} can not be specified if Enabled is false")
+    stream = body.get("StreamSpecification", {})
+    if operation == "UpdateTable" and "StreamViewType" in stream and not stream["StreamEnabled"]:
+        raise ValidationError(
+            f"{INVALID}If stream is being disabled, then UpdateViewType must not be specified"
+        )
 
 
 def describe_to(

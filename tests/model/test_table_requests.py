@@ -280,7 +280,8 @@ def test_what_we_do_not_have_is_refused_and_not_ignored(name: str) -> None:
     table = active(create())
 
     request: dict[str, Any] = {name: ["x"]}
-    assert f"{INVALID}{name} is not supported" == message_of(lambda: update(table, **request))
+    text = f"{INVALID}{name} is not supported by foldb: see docs/limitations.md"
+    assert text == message_of(lambda: update(table, **request))
 
 
 # UpdateTable
