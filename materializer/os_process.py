@@ -14,6 +14,7 @@ from typing import Final
 _PDEATHSIG: Final = 1
 _DUMPABLE: Final = 4
 _CHILD_SUBREAPER: Final = 36
+_NO_NEW_PRIVS: Final = 38
 
 # Places of env_start and env_end among the fields of /proc/self/stat that follow the name.
 _ENV_START: Final = 47
@@ -44,6 +45,16 @@ def hide() -> None:
         ctypes.CDLL(None).clearenv()  # else the C library's list goes on to point at what is overwritten
         os.environb.update(variables)
         ctypes.memset(start, 0, end - start)
+
+
+def unhide() -> None:
+    """Undo what `hide`, or a change of user, does to what processes of the same user may read."""
+    _prctl(_DUMPABLE, 1)
+
+
+def refuse_privileges() -> None:
+    """Have no program that this process runs, or that its descendants run, gain rights by a setuid or setgid bit."""
+    _prctl(_NO_NEW_PRIVS, 1)
 
 
 def helper_environment() -> dict[str, str]:

@@ -64,6 +64,7 @@ class Settings:
         shard_age_ms: After how much log time a shard of a new stream is followed by another.
         runs_triggers: Whether subscriptions are served; a command that opens a folder for a moment does not.
         triggers: The folder that Python functions and commands of triggers come from; None lets none run.
+        trigger_user: The user that these run as, where this process is root's; None is who runs this process.
         webhooks: Addresses and networks of this machine or of private networks that triggers may call all the same.
         clock_step_ms: A step of this machine's clock by more than this is not taken at once; 0 takes every step.
         clock_confirm_ms: A step is taken when it has lasted for so long.
@@ -109,6 +110,7 @@ class Settings:
     shard_age_ms: int = 4 * 3600 * 1000
     runs_triggers: bool = True
     triggers: Path | None = None
+    trigger_user: str | None = None
     webhooks: tuple[str, ...] = ()
     destinations: str | None = None
     clock_step_ms: int = 10_000
@@ -125,6 +127,8 @@ def check(settings: Settings) -> None:
         raise SettingError(
             f"triggers: {settings.triggers} is no folder. Name one with the files of triggers."
         )
+    if settings.trigger_user is not None:
+        _check_trigger_user(settings)
     if settings.webhooks:
         _check_webhooks(settings.webhooks)
     if settings.destinations is not None:
@@ -132,6 +136,18 @@ def check(settings: Settings) -> None:
 
 
 # What reads them is loaded where there are any: a server without is to be there at once.
+
+
+def _check_trigger_user(settings: Settings) -> None:
+    from ..streams.children.user import check as check_user
+
+    assert settings.trigger_user is not None
+    if settings.triggers is None:
+        raise SettingError("trigger_user: it runs the code of triggers, and there is no folder of triggers.")
+    try:
+        check_user(settings.trigger_user)
+    except ValueError as error:
+        raise SettingError(f"trigger_user: {error}.") from None
 
 
 def _check_webhooks(texts: tuple[str, ...]) -> None:

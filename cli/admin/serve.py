@@ -203,6 +203,14 @@ def serve(
             help="Run the triggers that its Python files declare; functions and commands come from nowhere else.",
         ),
     ] = None,
+    trigger_user: Annotated[
+        str | None,
+        typer.Option(
+            metavar="USER",
+            help="Run the code of triggers as this user of the system, which takes a server that runs as root. "
+            "Default: the user that runs the server.",
+        ),
+    ] = None,
     webhooks: Annotated[
         list[str] | None,
         typer.Option(
@@ -272,6 +280,7 @@ def serve(
         clock_step_ms=0 if clock_step == "off" else flag_duration("--clock-step", clock_step),
         clock_confirm_ms=flag_duration("--clock-confirm", clock_confirm),
         triggers=triggers,
+        trigger_user=trigger_user,
         webhooks=tuple(webhooks or ()),
         destinations=destinations,
     )

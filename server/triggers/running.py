@@ -134,6 +134,7 @@ def sink_of(
         timeout_s=(milliseconds(given["TimeoutSeconds"]) or 0) / 1000,
         endpoint=lambda: endpoint(node.settings),
         folder=settings.triggers,
+        trigger_user=settings.trigger_user,
         webhooks=settings.webhooks,
         destinations=settings.destinations or settings.log,
         kafka=settings.kafka,

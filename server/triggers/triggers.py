@@ -99,7 +99,8 @@ class Triggers:
         self.look()
         folder = self._node.settings.triggers
         if self._is_serving and folder is not None:
-            self.declared = DeclaredTriggers(self._node, self, Folder(folder), self.scratch)
+            user = self._node.settings.trigger_user
+            self.declared = DeclaredTriggers(self._node, self, Folder(folder, user), self.scratch)
             self.declared.start()
         if self._is_serving:
             self._look_often()

@@ -21,6 +21,7 @@ from .folder import Folder, Texts
 from .frames import Head
 from .process import Child, EndedError
 from .surroundings import environment
+from .user import lend
 
 _LOAD_S: Final = 60.0
 _NOTHING: Final[Texts] = {}
@@ -210,6 +211,9 @@ class Crew:
         subscription = self._surroundings.subscription
         scratch = self._own_folder() / str(lane)
         scratch.mkdir(mode=0o700, exist_ok=True)
+        user = self._folder.user
+        if user is not None:
+            lend(scratch, user, self._surroundings.scratch)
         return await Child.start(
             subscription,
             environment(
@@ -220,6 +224,7 @@ class Crew:
             ),
             self._folder.path if self._work.in_folder else scratch,
             self._work.memory_mb,
+            user,
         )
 
     def _own_folder(self) -> Path:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from .folder import Folder, Texts
 from .process import Child, EndedError
 from .surroundings import environment
+from .user import lend
 
 _IMPORT_S: Final = 60.0
 _MEMORY_MB: Final = 2048
@@ -83,10 +84,13 @@ class Declarations:
 
     async def _start(self, endpoint: str) -> Child:
         self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        user = self._folder.user
+        if user is not None:
+            lend(self._scratch, user, self._scratch.parent)
         surroundings = environment(
             endpoint, scratch=self._scratch, app_id="foldb", given=self._folder.environment()
         )
-        return await Child.start(str(self._folder.path), surroundings, self._scratch, _MEMORY_MB)
+        return await Child.start(str(self._folder.path), surroundings, self._scratch, _MEMORY_MB, user)
 
 
 def _question(module: str, texts: Texts) -> dict[str, Any]:

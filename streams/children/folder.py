@@ -27,10 +27,11 @@ _VARIABLE = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*)", re.ASCII)
 
 
 class Folder:
-    """Looks at the folder; `path` is absolute."""
+    """Looks at the folder; `path` is absolute. `user` is who runs what is in it, if not the server's own."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, user: str | None = None) -> None:
         self.path = path.resolve()
+        self.user = user
         self._stamp: Stamp | None = None
         self._texts: Texts = {}
 

@@ -139,7 +139,9 @@ class Child:
         self._reaped: asyncio.Future[int] | None = None
 
     @staticmethod
-    async def start(name: str, environment: Mapping[str, str], folder: Path, memory_mb: int) -> "Child":
+    async def start(
+        name: str, environment: Mapping[str, str], folder: Path, memory_mb: int, user: str | None = None
+    ) -> "Child":
         """Start one.
 
         Args:
@@ -147,11 +149,13 @@ class Child:
             environment: All of its environment.
             folder: Where it runs.
             memory_mb: How much memory it may take.
+            user: Who runs the worker; None is who runs this process.
 
         Raises:
             OSError: There is no starting a process.
         """
         loop = asyncio.get_running_loop()
+        settings = json.dumps({"memory_mb": memory_mb, "user": user})
         ours, theirs = socket.socketpair()
         below, lifeline = os.pipe()
         try:
@@ -162,7 +166,7 @@ class Child:
             os.close(below)
             os.close(lifeline)
             raise
-        spawning = loop.run_in_executor(None, _spawn, theirs, below, environment, folder, memory_mb)
+        spawning = loop.run_in_executor(None, _spawn, theirs, below, environment, folder, settings)
         is_called_off = await _until_done(spawning)
         try:
             process = spawning.result()
@@ -265,16 +269,15 @@ class Child:
 
 
 def _spawn(
-    channel: socket.socket, lifeline: int, environment: Mapping[str, str], folder: Path, memory_mb: int
+    channel: socket.socket, lifeline: int, environment: Mapping[str, str], folder: Path, settings: str
 ) -> subprocess.Popen[bytes]:
     """Start the process, and close what is its alone."""
-    limits: dict[str, Any] = {"memory_mb": memory_mb}
     files = (channel.fileno(), lifeline)
     # -P: Python must not look for modules in the folder that it runs in.
     command = [sys.executable, "-P", "-m", "foldb.streams.children.inside.child", *map(str, files)]
     try:
         return subprocess.Popen(  # noqa: S603  our own command
-            [*command, json.dumps(limits)],
+            [*command, settings],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

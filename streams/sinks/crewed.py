@@ -71,4 +71,4 @@ def folder_of(surroundings: Surroundings) -> Folder:
         raise ValidationError(
             "This server runs no functions and no commands: start it with `foldb serve --triggers FOLDER`"
         )
-    return Folder(surroundings.folder)
+    return Folder(surroundings.folder, surroundings.trigger_user)

@@ -146,6 +146,7 @@ class Surroundings:
         reports_failures: Whether the subscription's FunctionResponseTypes has ReportBatchItemFailures.
         endpoint: Where this node answers requests, once it does.
         folder: The only folder that functions and commands come from; None where none may run.
+        trigger_user: Who runs them; None is who runs this process.
         webhooks: Addresses and networks that may be called although they are private or of this machine.
         destinations: `kafka://HOST:PORT/PREFIX` for topics; None where there is no Kafka.
         kafka: The file that says how brokers are spoken to.
@@ -169,6 +170,7 @@ class Surroundings:
     scratch: Path
     kafka_variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     reports_failures: bool = False
+    trigger_user: str | None = None
     data: Path | None = None
     disk: Disk = field(default_factory=SystemDisk)
     outdated: tuple[str, ...] = ()

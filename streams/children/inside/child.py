@@ -3,8 +3,8 @@
     fork ──► supervisor.py
       └► limits ──► load: import the user's module ──► call, call, call ...      load may be `declare` instead
 
-python -m foldb.streams.children.inside.child CHANNEL LIFELINE LIMITS: the worker's end of a socket to the server, and
-the supervisor's end of a pipe from it.
+python -m foldb.streams.children.inside.child CHANNEL LIFELINE SETTINGS: the worker's end of a socket to the server, the
+supervisor's end of a pipe from it, and JSON with the limits and the `user` of the worker.
 """
 
 import faulthandler
@@ -23,6 +23,7 @@ from .errors import told
 from .forks import alone, keep_from_forks
 from .modules import Modules
 from .supervisor import fork_worker
+from .user import become
 
 Answer: TypeAlias = Callable[[Head, bytes], Head]
 
@@ -84,14 +85,17 @@ class Session:
 def main(arguments: list[str]) -> None:
     """Answer until the server closes the channel."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C on a terminal is for the server, which then ends us
+    settings = orjson.loads(arguments[2])
     supervisor = fork_worker(lifeline=int(arguments[1]), channel=int(arguments[0]))
+    if user := settings.pop("user", None):
+        become(user)
     end_with_parent(supervisor)
     channel = socket.socket(fileno=int(arguments[0]))
     channel.set_inheritable(False)
     # Asked for when a call takes too long: where it is, told by C code, which no loop of Python's keeps away.
     faulthandler.register(signal.SIGUSR1, all_threads=False, chain=False)
     keep_from_forks(channel)
-    limits.set_limits(**orjson.loads(arguments[2]))
+    limits.set_limits(**settings)
     session = Session()
     while True:
         try:
