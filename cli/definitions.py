@@ -1,9 +1,10 @@
 """The short notation for tables and indexes.
 
 key       ::= NAME ":" TYPE                            TYPE is S, N or B
-index     ::= NAME "=" parts ["," parts] [" " projection]
+index     ::= NAME "=" parts ["," parts] [" " projection] [" " units]
 parts     ::= key ("+" key)*                           more than one only in a global index
 projection ::= "all" | "keys_only" | "include " NAME ("," NAME)*
+units     ::= READ "/" WRITE                           provisioned; only of a global index
 
 foldb table create Music Artist:S Song:S --gsi 'Genres=Genre:S,Album:S' --lsi 'Years=Year:N keys_only'
 """
@@ -15,6 +16,7 @@ from typing import Any
 from .failures import CommandError, ExitCode
 
 _KEY = re.compile(r"(?P<name>[^:+,=\s]+):(?P<type>[SNB])")
+_UNITS = re.compile(r"([0-9]{1,12})/([0-9]{1,12})")
 
 
 def table_request(
@@ -28,9 +30,9 @@ def table_request(
     types: dict[str, str] = {}
     request: dict[str, Any] = {"TableName": name, "KeySchema": _schema(keys, types)}
     if gsis:
-        request["GlobalSecondaryIndexes"] = [_index(text, types, None, throughput) for text in gsis]
+        request["GlobalSecondaryIndexes"] = [_global_index(text, types, throughput) for text in gsis]
     if lsis:
-        request["LocalSecondaryIndexes"] = [_index(text, types, keys[0], None) for text in lsis]
+        request["LocalSecondaryIndexes"] = [_local_index(text, types, keys[0]) for text in lsis]
     request["AttributeDefinitions"] = attribute_definitions(types)
     return request | billing(throughput)
 
@@ -38,22 +40,41 @@ def table_request(
 def index_request(
     text: str, throughput: tuple[int, int] | None
 ) -> tuple[dict[str, Any], list[dict[str, str]]]:
-    """A global index to create by UpdateTable, and the attributes it needs declared."""
+    """A global index to create by UpdateTable, and the attributes it needs declared.
+
+    Args:
+        text: The index in the short notation.
+        throughput: Units of its table, if they are provisioned; the index has the same unless it names its own.
+    """
     types: dict[str, str] = {}
-    return _index(text, types, None, throughput), attribute_definitions(types)
+    return _global_index(text, types, throughput), attribute_definitions(types)
+
+
+def units_request(text: str) -> dict[str, Any]:
+    """Read `NAME=READ/WRITE`, the throughput of a global index, as an update of UpdateTable."""
+    name, _, units = text.rpartition("=")
+    match = _UNITS.fullmatch(units)
+    if not name or match is None:
+        raise CommandError(f"--index {text}: write NAME=READ/WRITE, such as Genres=10/5", ExitCode.USAGE)
+    return index_units(name, (int(match[1]), int(match[2])))
+
+
+def index_units(name: str, throughput: tuple[int, int]) -> dict[str, Any]:
+    """Return the update of UpdateTable that sets the throughput of a global index."""
+    return {"Update": {"IndexName": name, "ProvisionedThroughput": provisioned(throughput)}}
 
 
 def request_like(description: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The CreateTable request for a table with the keys, indexes and throughput of a described one."""
     by_request = description.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST"
     request: dict[str, Any] = {"TableName": name, "KeySchema": description["KeySchema"]}
-    request |= billing(None if by_request else _units(description))
+    request |= billing(None if by_request else units_of(description))
     schemas = [request["KeySchema"]]
     for kind in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes"):
         is_provisioned = kind.startswith("Global") and not by_request
         indexes = [
             {member: index[member] for member in ("IndexName", "KeySchema", "Projection")}
-            | ({"ProvisionedThroughput": provisioned(_units(index))} if is_provisioned else {})
+            | ({"ProvisionedThroughput": provisioned(units_of(index))} if is_provisioned else {})
             for index in description.get(kind, ())
             if index.get("IndexStatus") != "DELETING"
         ]
@@ -85,9 +106,31 @@ def attribute_definitions(types: dict[str, str]) -> list[dict[str, str]]:
     return [{"AttributeName": name, "AttributeType": kind} for name, kind in types.items()]
 
 
-def _index(
-    text: str, types: dict[str, str], partition: str | None, throughput: tuple[int, int] | None
-) -> dict[str, Any]:
+def _global_index(text: str, types: dict[str, str], throughput: tuple[int, int] | None) -> dict[str, Any]:
+    rest, _, units = text.strip().rpartition(" ")
+    match = _UNITS.fullmatch(units)
+    if match is None:
+        index = _index(text, types, None)
+    elif throughput is None:
+        raise CommandError(
+            f"`{text}`: an index of an on-demand table has no units: provision the table with --read and --write",
+            ExitCode.USAGE,
+        )
+    else:
+        index = _index(rest, types, None)
+        throughput = int(match[1]), int(match[2])
+    return index if throughput is None else index | {"ProvisionedThroughput": provisioned(throughput)}
+
+
+def _local_index(text: str, types: dict[str, str], partition: str) -> dict[str, Any]:
+    if _UNITS.fullmatch(text.strip().rpartition(" ")[2]):
+        raise CommandError(
+            f"`{text}`: a local index has no units: it uses those of its table", ExitCode.USAGE
+        )
+    return _index(text, types, partition)
+
+
+def _index(text: str, types: dict[str, str], partition: str | None) -> dict[str, Any]:
     head, _, projection = text.strip().partition(" ")
     name, equals, keys = head.partition("=")
     if not equals or not name:
@@ -97,17 +140,15 @@ def _index(
     parts = keys.split(",")
     if partition is not None:
         parts = [partition, *parts]
-    index: dict[str, Any] = {
+    return {
         "IndexName": name,
         "KeySchema": _schema(parts, types),
         "Projection": _projection(projection.strip()),
     }
-    if throughput is not None:
-        index["ProvisionedThroughput"] = provisioned(throughput)
-    return index
 
 
-def _units(description: Mapping[str, Any]) -> tuple[int, int]:
+def units_of(description: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the read and write units that a described table or index has provisioned; (0, 0) on demand."""
     throughput = description["ProvisionedThroughput"]
     return throughput["ReadCapacityUnits"], throughput["WriteCapacityUnits"]
 

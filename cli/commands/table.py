@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ..definitions import billing, index_request, table_request
+from ..definitions import billing, index_request, index_units, table_request, units_of, units_request
 from ..failures import CommandError, ExitCode, ServerError
 from ..output import counted
 from ..session import Session
+from ..shapes import Shape
 from .options import TableName
 
 app = typer.Typer(no_args_is_help=True, help="Create, list, describe, change and delete tables.")
@@ -50,8 +51,9 @@ def create(
 ) -> None:
     """Create a table, on-demand unless --read and --write are given.
 
-    An index may say what it projects: 'NAME=A:S,B:N keys_only' or 'NAME=A:S include x,y'. A global index may
-    have up to four attributes in each part of its key: 'NAME=A:S+B:S,C:N'.
+    An index may name its projection: 'NAME=A:S,B:N keys_only' or 'NAME=A:S include x,y'. A global index may
+    have up to four attributes in each part of its key: 'NAME=A:S+B:S,C:N'. It has the read and write units of the
+    table unless it ends with its own: 'NAME=A:S keys_only 10/5'.
 
     Example: foldb table create Music Artist:S Song:S --gsi 'Genres=Genre:S,Album:S' --lsi 'Years=Year:N'
     """
@@ -99,6 +101,12 @@ def update(
     drop_gsi: Annotated[
         str | None, typer.Option("--drop-gsi", metavar="NAME", help="Remove a global index.")
     ] = None,
+    index: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--index", metavar="NAME=READ/WRITE", help="Set the units of a global index; repeat it."
+        ),
+    ] = None,
     ttl: Ttl = None,
     no_ttl: Annotated[bool, typer.Option("--no-ttl", help="Items do not expire any more.")] = False,
     stream: Annotated[
@@ -115,10 +123,19 @@ def update(
 ) -> None:
     """Change a table's throughput, indexes, expiry, stream or protection.
 
+    --read and --write are of the table, --index of an index. A new index, and each index of a table that was on
+    demand, has the units of the table unless it has its own: --gsi 'NAME=A:S 10/5', --index NAME=10/5.
+
     Example: foldb table update Music --gsi 'Years=Year:N,Album:S'
     """
     session: Session = ctx.obj
-    request = _update_request(session, name, gsi, drop_gsi, _throughput(read, write), on_demand, protect)
+    throughput = _throughput(read, write)
+    if on_demand and (throughput is not None or index):
+        raise CommandError("--on-demand has no units: leave out --read, --write and --index", ExitCode.USAGE)
+    request = billing(throughput) if on_demand or throughput is not None else {}
+    if protect is not None:
+        request["DeletionProtectionEnabled"] = protect
+    request |= _index_updates(session, name, gsi, drop_gsi, index or [], throughput, on_demand=on_demand)
     if stream is not None:
         request["StreamSpecification"] = _stream(view) if stream else {"StreamEnabled": False}
     if not request and not ttl and not no_ttl:
@@ -232,31 +249,61 @@ def _stream(view: str) -> dict[str, Any]:
     return {"StreamEnabled": True, "StreamViewType": _VIEWS[view]}
 
 
-def _update_request(
+def _index_updates(
     session: Session,
     name: str,
     gsi: str | None,
     drop_gsi: str | None,
+    units: list[str],
     throughput: tuple[int, int] | None,
+    *,
     on_demand: bool,
-    protect: bool | None,
 ) -> dict[str, Any]:
+    """Return the members of UpdateTable about global indexes.
+
+    Args:
+        session: Has the table.
+        name: The table.
+        gsi: An index to add, in the short notation.
+        drop_gsi: An index to remove.
+        units: `NAME=READ/WRITE`, one an index.
+        throughput: The new units of the table.
+        on_demand: Whether the table is to be on demand.
+    """
     request: dict[str, Any] = {}
-    if on_demand or throughput is not None:
-        request |= billing(None if on_demand else throughput)
-    if protect is not None:
-        request["DeletionProtectionEnabled"] = protect
-    changes: list[dict[str, Any]] = []
+    changes = [units_request(text) for text in units]
     if gsi is not None:
-        index, definitions = index_request(gsi, throughput)
-        known = session.shape(name).description["AttributeDefinitions"]
+        description = session.shape(name).description
+        index, definitions = index_request(
+            gsi, None if on_demand else throughput or _provisioned(description)
+        )
+        known = description["AttributeDefinitions"]
         request["AttributeDefinitions"] = known + [part for part in definitions if part not in known]
         changes.append({"Create": index})
     if drop_gsi is not None:
         changes.append({"Delete": {"IndexName": drop_gsi}})
+    if throughput is not None:
+        changes += _units_from_now_on(session.shape(name), changes, throughput)
     if changes:
         request["GlobalSecondaryIndexUpdates"] = changes
     return request
+
+
+def _provisioned(description: dict[str, Any]) -> tuple[int, int] | None:
+    """Return the units of a described table; None if it is on demand."""
+    units = units_of(description)
+    return units if any(units) else None
+
+
+def _units_from_now_on(
+    shape: Shape, changes: list[dict[str, Any]], throughput: tuple[int, int]
+) -> list[dict[str, Any]]:
+    """Give the indexes of a table that was on demand the units of the table, unless `changes` name them."""
+    if _provisioned(shape.description) is not None:
+        return []
+    named = {each["IndexName"] for change in changes for each in change.values()}
+    indexes = [index["IndexName"] for index in shape.description.get("GlobalSecondaryIndexes", ())]
+    return [index_units(each, throughput) for each in indexes if each not in named]
 
 
 def _set_ttl(session: Session, name: str, attribute: str) -> None:

@@ -117,6 +117,93 @@ def test_a_table_is_changed_in_all_that_can_be_changed(cli: Foldb) -> None:
     assert "DISABLED" == described["TimeToLive"]["TimeToLiveStatus"]
 
 
+def units(cli: Foldb, table: str = "Orders") -> dict[str, tuple[int, int]]:
+    """Read and write units, of the table under its own name and of each global index."""
+    [described] = lines(cli("table", "describe", table))
+    throughputs = {table: described["ProvisionedThroughput"]}
+    throughputs |= {
+        index["IndexName"]: index["ProvisionedThroughput"]
+        for index in described.get("GlobalSecondaryIndexes", ())
+    }
+    return {
+        name: (each["ReadCapacityUnits"], each["WriteCapacityUnits"]) for name, each in throughputs.items()
+    }
+
+
+@pytest.mark.spec("S58")
+def test_an_index_has_its_own_units(cli: Foldb) -> None:
+    created = cli(
+        *("table", "create", "Orders", "id:N", "--read", "5", "--write", "2"),
+        *("--gsi", "days=day:S keys_only 10/4", "--gsi", "kinds=kind:S"),
+    )
+    assert 0 == created.exit_code, created.output
+    assert {"Orders": (5, 2), "days": (10, 4), "kinds": (5, 2)} == units(cli)
+
+    assert 0 == cli("table", "update", "Orders", "--index", "days=20/8", "--index", "kinds=1/1").exit_code
+    assert {"Orders": (5, 2), "days": (20, 8), "kinds": (1, 1)} == units(cli)
+    assert (
+        0 == cli("table", "update", "Orders", "--read", "6", "--write", "3", "--index", "days=1/1").exit_code
+    )
+    assert {"Orders": (6, 3), "days": (1, 1), "kinds": (1, 1)} == units(cli)
+
+
+def test_an_index_is_added_to_a_provisioned_table(cli: Foldb) -> None:
+    """Without --read and --write, which would be of the table, and may not name the units that it has."""
+    cli("table", "create", "Orders", "id:N", "--read", "5", "--write", "2")
+
+    for index in ("days=day:S", "kinds=kind:S include x,y 3/1"):
+        added = cli("table", "update", "Orders", "--gsi", index)
+        assert 0 == added.exit_code, added.output
+    assert {"Orders": (5, 2), "days": (5, 2), "kinds": (3, 1)} == units(cli)
+
+
+def test_a_table_on_demand_is_provisioned_with_its_indexes(cli: Foldb) -> None:
+    cli("table", "create", "Orders", "id:N", "--gsi", "days=day:S", "--gsi", "kinds=kind:S")
+
+    changed = cli("table", "update", "Orders", "--read", "5", "--write", "2", "--index", "days=9/3")
+    assert 0 == changed.exit_code, changed.output
+    assert {"Orders": (5, 2), "days": (9, 3), "kinds": (5, 2)} == units(cli)
+    assert 0 == cli("table", "update", "Orders", "--on-demand").exit_code
+    assert {"Orders": (0, 0), "days": (0, 0), "kinds": (0, 0)} == units(cli)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("create New id:S --gsi days=day:S_10/4", "an index of an on-demand table has no units"),
+        ("create New id:S n:N --read 1 --write 1 --lsi days=day:S_10/4", "a local index has no units"),
+        ("update Orders --index days", "write NAME=READ/WRITE, such as Genres=10/5"),
+        ("update Orders --index days=10", "write NAME=READ/WRITE, such as Genres=10/5"),
+        ("update Orders --index =1/1", "write NAME=READ/WRITE, such as Genres=10/5"),
+        ("update Orders --on-demand --read 1 --write 1", "--on-demand has no units"),
+        ("update Orders --on-demand --index days=1/1", "--on-demand has no units"),
+    ],
+)
+def test_units_that_cannot_be_are_wrong_usage(cli: Foldb, arguments: str, says: str) -> None:
+    cli("table", "create", "Orders", "id:S", "--gsi", "days=day:S")
+
+    result = cli("table", *(word.replace("_", " ") for word in arguments.split()))
+
+    assert 2 == result.exit_code
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("index", "code", "says"),
+    [
+        ("nope=1/1", 3, "Index: nope not found"),
+        ("days=1/1", 7, "should not be specified for index: days when BillingMode is PAY_PER_REQUEST"),
+    ],
+)
+def test_the_server_refuses_units_of_other_indexes(cli: Foldb, index: str, code: int, says: str) -> None:
+    cli("table", "create", "Orders", "id:S", "--gsi", "days=day:S")
+
+    result = cli("table", "update", "Orders", "--index", index)
+
+    assert code == result.exit_code
+    assert says in result.stderr
+
+
 def test_a_table_with_a_delay_is_waited_for(folder: Path) -> None:
     with foldb.serve(folder, fsync="never", table_delay_ms=60) as server:
         cli = at(server.endpoint_url)
