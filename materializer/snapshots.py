@@ -103,14 +103,19 @@ class Snapshots:
         """Where the snapshot of an offset is."""
         return self.folder / f"{self._prefix}{offset:020d}.snapshot"
 
-    def load_newest(self, log: Chained, suits: Suits = lambda *_: True) -> Start:
+    def load_newest(
+        self, log: Chained, suits: Suits = lambda *_: True, *, before: int | None = None
+    ) -> Start:
         """Load the newest that can be used. Those that cannot are named in a warning each, and left as they are.
 
-        Older ones are loaded until one `suits`, which is given the state and the log time of the newest.
+        Older ones are loaded until one `suits`, which is given the state and the log time of the newest. With `before`
+        only snapshots of records before that offset are read.
         """
         unusable: list[int] = []
         newest_ms: int | None = None
         for offset in self.offsets():
+            if before is not None and offset >= before:
+                continue
             try:
                 with self._opened(offset) as file, no_collections():
                     snapshot = self._of(log, offset, judge(file))

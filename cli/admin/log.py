@@ -5,15 +5,17 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import takewhile
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ...log.commands import Position, Record
 from ...log.local.reader import LogReader
+from ...materializer.fold.state import PartitionState
 from ..failures import CommandError, ExitCode
-from ..logs.places import Readable, log_of
-from ..logs.story import Story, Told, end_of, in_order, read_position
+from ..logs.places import KAFKA, Readable, log_of
+from ..logs.story import Story, Told, end_of, in_order, read_position, state_before
 from ..output import Output
 from ..progress import progress
 from ..session import Session
@@ -50,26 +52,41 @@ def cat(
 ) -> None:
     """Print every command with its outcome: old and new image, sequence number, units, refusals too.
 
+    With --from the log is folded from the newest snapshot before that position, else from its beginning.
+
     Example: foldb log cat ./data --table Goods -o json
     """
     session: Session = ctx.obj
     log = log_of(session, path)
-    story = Story(log, typed=session.settings.typed)
     begin = read_position(first, log.partitions) if first is not None else None
     limit = read_position(last, log.partitions) if last is not None else None
     asked = {position.partition for position in (begin, limit) if position is not None}
     if len(asked) > 1:
         raise CommandError("--from and --to are of two partitions: name one", ExitCode.USAGE)
     partitions = sorted(asked) or range(log.partitions)
-    records: Iterable[Record] = in_order(log, dict.fromkeys(partitions, 0))
+    states = {} if begin is None else _states_before(session, log, path, begin)
+    story = Story(log, typed=session.settings.typed, begin=states)
+    starts = {partition: story.states[partition].next_offset for partition in partitions}
+    records: Iterable[Record] = in_order(log, starts)
     if limit is not None:
         records = takewhile(lambda record: record.offset <= limit.offset, records)
-    with progress(session.settings, session.output.stderr, "log", sum(map(log.end, partitions))) as advance:
+    total = sum(log.end(partition) - start for partition, start in starts.items())
+    with progress(session.settings, session.output.stderr, "log", total) as advance:
         told = _wanted(story.tell(_counted(records, advance)), table)
         if begin is not None or limit is not None:
             told = _between(told, begin, limit, log.partitions)
         count = session.output.rows(told, first=_COLUMNS)
     session.output.say(f"{count:,} commands · the log ends at @{end_of(log, log.partitions)}")
+
+
+def _states_before(
+    session: Session, log: Readable, path: str | None, begin: Position
+) -> dict[int, PartitionState]:
+    """Return the state to begin with, by partition; a log in Kafka has no snapshots."""
+    if path is not None and path.startswith(KAFKA):
+        return {}
+    folder = session.folder if path is None else Path(path)
+    return {begin.partition: state_before(log, folder, begin)}
 
 
 @app.command()

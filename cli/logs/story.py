@@ -7,8 +7,9 @@ one partition told another stands before what came of it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -48,6 +49,7 @@ from ...log.commands import (
     Update,
     Vote,
 )
+from ...log.local.disk import SystemDisk
 from ...log.log import Log
 from ...materializer.fold.outcomes import (
     Applied,
@@ -66,6 +68,7 @@ from ...materializer.fold.outcomes import (
 from ...materializer.fold.record import Void, voids
 from ...materializer.fold.state import PartitionState
 from ...materializer.refold import fold_record
+from ...materializer.snapshots import Snapshots
 from ...model.errors import RequestError, TransactionCanceledError
 from ...model.key_schema import KeySchema
 from ...model.values import Item, load
@@ -97,9 +100,25 @@ def _timed(records: Iterator[Record]) -> Iterator[tuple[int, int, Record]]:
         yield time, record.partition, record
 
 
-def void_in(log: Readable, partition: int) -> list[Void]:
-    """What an operator has declared void: it stands behind what it is about, so all is looked through."""
-    return voids(log.read(partition))
+def void_in(log: Readable, partition: int, start: int = 0) -> list[Void]:
+    """Return what an operator has declared void, in the records from `start` on.
+
+    A declaration is behind the record that it is about, so all records behind that one are read.
+    """
+    return voids(log.read(partition, start))
+
+
+def state_before(log: Readable, folder: Path, position: Position) -> PartitionState:
+    """Return a state from which the log up to a position can be folded: the newest snapshot before it, or an empty one.
+
+    A snapshot that folded a record which was declared void later is no such state.
+    """
+    snapshots = Snapshots(folder, SystemDisk(), position.partition, log.partitions)
+    state = snapshots.load_newest(log, before=position.offset).state
+    folded = state.next_offset
+    later = void_in(log, position.partition, folded) if folded else []
+    is_late = any(void[0] < folded and void not in state.voided for void in later)
+    return PartitionState() if is_late else state
 
 
 def end_of(log: Readable | Log, partitions: int) -> str:
@@ -136,14 +155,31 @@ def _is_number(text: str) -> bool:
 
 
 class Story:
-    """Folds the records of a log and tells of each command; items are plain, or DynamoDB JSON if `typed`."""
+    """Folds the records of a log and tells of each command; items are plain, or DynamoDB JSON if `typed`.
 
-    def __init__(self, log: Readable, *, typed: bool = False) -> None:
+    Attributes:
+        partitions: How many the log has.
+        states: The state of each partition, as far as its records were folded.
+    """
+
+    def __init__(
+        self, log: Readable, *, typed: bool = False, begin: Mapping[int, PartitionState] | None = None
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            log: Has the records.
+            typed: Whether to show items in DynamoDB JSON.
+            begin: The states to begin with. A partition that is not there begins empty, with its first record.
+        """
         self.partitions = log.partitions
-        self._void = {partition: void_in(log, partition) for partition in range(log.partitions)}
-        self.states: dict[int, PartitionState] = defaultdict(PartitionState)
+        self.states: dict[int, PartitionState] = defaultdict(PartitionState, begin or {})
+        self._log = log
+        self._void: dict[int, list[Void]] = {}
         self._show = (lambda item: item) if typed else plain_item
         self._tables: dict[int, tuple[str, KeySchema]] = {}
+        for state in self.states.values():
+            self._note_names(state)
 
     def tell(self, records: Iterable[Record]) -> Iterator[Told]:
         """One row a command, and one for each action of a transaction."""
@@ -157,12 +193,17 @@ class Story:
 
     def _fold(self, record: Record) -> list[tuple[Command, Outcome]]:
         state = self.states[record.partition]
+        if record.partition not in self._void:
+            self._void[record.partition] = void_in(self._log, record.partition, state.next_offset)
         outcomes = fold_record(state, record, self._void[record.partition])
         commands = record.entry.commands
         if any(isinstance(command, DefineTable) or _defines(command) for command in commands):
-            for table_id, table in state.tables.items():  # a deleted table keeps its name here
-                self._tables[table_id] = (table.definition.name, table.definition.key)
+            self._note_names(state)
         return list(zip(commands, outcomes, strict=True))
+
+    def _note_names(self, state: PartitionState) -> None:
+        for table_id, table in state.tables.items():  # a deleted table keeps its name here
+            self._tables[table_id] = (table.definition.name, table.definition.key)
 
     def _told(self, command: Command, outcome: Outcome) -> Iterator[Told]:
         if isinstance(command, Transact):

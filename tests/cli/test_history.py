@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 import foldb
-from foldb.log.commands import Digest, Entry
+from foldb.log.commands import Digest, Entry, Record
 from foldb.log.local import LocalLog
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.state import PartitionState
-from foldb.materializer.refold import refold
+from foldb.materializer.refold import fold_record, refold
 from tests.cli.conftest import Foldb, at, lines
 from tests.materializer.generate_golden import GOLDEN
 from tests.served import foldb as run
+from tests.served import served
 
 
 @pytest.fixture
@@ -71,6 +72,76 @@ def test_cat_and_tail_show_the_part_that_was_asked_for(story: Foldb) -> None:
     ]
     assert ["5.0", "6.0", "6.0"] == [row["position"] for row in lines(story("log", "tail", "-n", "3"))]
     assert 2 == story("log", "cat", "--from", "yesterday").exit_code
+
+
+@pytest.fixture
+def folds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The offsets of the records that the command line folds, as it folds them."""
+    offsets: list[int] = []
+
+    def counting(state: PartitionState, record: Record, void: Any) -> Any:
+        offsets.append(record.offset)
+        return fold_record(state, record, void)
+
+    monkeypatch.setattr("foldb.cli.logs.story.fold_record", counting)
+    return offsets
+
+
+def test_cat_from_a_position_starts_at_a_snapshot(story: Foldb, folds: list[int]) -> None:
+    """At the newest before it, and at no later one; the rows are those of a fold from the beginning."""
+    whole = lines(story("log", "cat"))
+    story("snapshot", "make")  # of 0 to 6
+    for n in range(4):
+        story("item", "put", "Notes", f'{{"id": {n}}}')
+    story("item", "update", "Notes", "0", "--set", "n = 1")
+    story("snapshot", "make")  # of 0 to 11
+    story("item", "update", "Notes", "0", "--set", "n = 2")
+    everything = lines(story("log", "cat"))
+    assert whole == everything[: len(whole)]
+
+    for begin, first in ((4, 0), (6, 0), (7, 7), (10, 7), (11, 7), (12, 12)):
+        folds.clear()
+        rows = lines(story("log", "cat", "--from", str(begin)))
+        assert [row for row in everything if float(row["position"]) >= begin] == rows
+        assert list(range(first, 13)) == folds
+
+
+def test_cat_from_a_position_of_one_partition_reads_no_other(folder: Path, folds: list[int]) -> None:
+    with served(folder, "--partitions", "2") as url:
+        cli = at(url)
+        assert 0 == cli("table", "create", "Notes", "id:N").exit_code
+        for n in range(8):
+            cli("item", "put", "Notes", f'{{"id": {n}}}')
+        everything = lines(cli("log", "cat"))
+        assert 0 == cli("snapshot", "make").exit_code
+        cli("item", "put", "Notes", '{"id": 1, "n": 1}')
+        last = lines(cli("log", "tail", "-n", "1"))[0]["position"]
+        partition, _, place = last.partition(":")
+        folds.clear()
+        [row] = lines(cli("log", "cat", "--from", last))
+
+    assert ("Notes", {"id": 1}) == (row["table"], row["key"])
+    assert [int(place.partition(".")[0])] == folds
+    assert len(everything) > 1
+    assert partition in ("1", "2")
+
+
+def test_cat_does_without_a_snapshot_that_is_damaged(
+    story: Foldb, folder: Path, folds: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    everything = lines(story("log", "cat"))
+    story("snapshot", "make")
+    story("item", "put", "Notes", '{"id": 9}')
+    [path] = (folder / "snapshots").glob("*.snapshot")
+    path.write_bytes(path.read_bytes()[:-1])
+    folds.clear()
+
+    rows = lines(story("log", "cat", "--from", "7"))
+
+    assert [{"id": 9}] == [row["key"] for row in rows]
+    assert list(range(8)) == folds
+    assert "is passed over" in caplog.text
+    assert 8 == len(everything)
 
 
 def test_stats_count_what_the_log_holds(story: Foldb, folder: Path) -> None:

@@ -126,3 +126,20 @@ def test_a_folder_that_is_served_is_refused(folder: Path) -> None:
 
     assert 8 == result.exit_code
     assert "another process" in result.stderr
+
+
+def test_log_cat_does_without_a_snapshot_that_folded_what_is_void(folder: Path) -> None:
+    """The record was folded into the snapshot, and was declared void after that."""
+    cli = at(folder)
+    at_first = where_is(folder, b"first")
+    assert 0 == cli("snapshot", "make").exit_code
+    assert 0 == cli("log", "skip", str(at_first), "--force", "--yes").exit_code
+    assert 0 == put(cli, "third").exit_code
+    last = str(where_is(folder, b"third"))
+
+    rows = lines(cli("log", "cat", "--from", last))
+
+    for path in (folder / "snapshots").glob("*.snapshot"):
+        path.unlink()
+    assert lines(cli("log", "cat", "--from", last)) == rows
+    assert "applied" == rows[0]["outcome"]
