@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from . import cluster, cpu, feed, flat, kafka, memory, paging, rates, refold, scans, start
+from . import cluster, cpu, feed, flat, kafka, memory, paging, rates, refold, scans, start, turns
 from .load import require_wrk
 from .options import QUICK, Options
 
@@ -28,6 +28,7 @@ PARTS: dict[str, Callable[[Options], None]] = {
     "flat": flat.measure,
     "paging": paging.measure,
     "scans": scans.measure,
+    "turns": turns.measure,
     "cpu": cpu.measure,
     "feed": feed.measure,
     "kafka": kafka.measure,
@@ -55,6 +56,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, help="how long a round of requests lasts")
     parser.add_argument("--rounds", type=int, help="how often servers take turns; medians are shown")
     parser.add_argument("--connections", type=int, nargs="+", help="of clients; 1, 32 and 128 by default")
+    parser.add_argument("--items", type=int, help="how many items a large table has; 1,000,000 by default")
     parser.add_argument("--port", type=int, help="the first of the ports that servers get")
     parser.add_argument(
         "--quick", action="store_true", help="see that everything runs, the figures mean nothing"
@@ -68,6 +70,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         "seconds": arguments.seconds,
         "rounds": arguments.rounds,
         "connections": arguments.connections and tuple(arguments.connections),
+        "items": arguments.items,
         "port": arguments.port,
     }
     return replace(options, **{name: value for name, value in given.items() if value is not None})

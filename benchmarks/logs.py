@@ -15,6 +15,7 @@ from foldb.log.log import Appended
 from foldb.model.errors import LogError
 from foldb.model.limits import MODERN
 from foldb.model.values import check_item, dump
+from foldb.server.app import wall_clock
 
 from .peers import FOLDB, running
 from .requests import TABLE, Client, item
@@ -32,7 +33,7 @@ def write(folder: Path, commands: Iterable[Command], port: int) -> None:
         client.call("CreateTable", TABLE)
     log = LocalLog(
         folder / "data",
-        clock=lambda: 1_800_000_000_000,
+        clock=wall_clock,
         deliver=lambda callback: callback(),
         random_bytes=os.urandom,
         on_fatal=_fail,

@@ -20,7 +20,7 @@ TABLE = {
 }
 PER_COLLECTION = 20
 
-_HEADERS = {
+HEADERS = {
     "X-Amz-Date": "20261121T080000Z",
     "Content-Type": "application/x-amz-json-1.0",
     "Authorization": "AWS4-HMAC-SHA256 Credential=fake/20261121/us-east-1/dynamodb/aws4_request, "
@@ -51,7 +51,9 @@ class Client:
     """One connection."""
 
     def __init__(self, url: str) -> None:
-        self._connection = http.client.HTTPConnection(url.removeprefix("http://"))
+        self.url = url
+        self.address = url.removeprefix("http://")
+        self._connection = http.client.HTTPConnection(self.address)
 
     def __enter__(self) -> "Client":
         return self
@@ -66,7 +68,7 @@ class Client:
     def text(self, operation: str, body: object) -> bytes:
         """Ask, and return the answer as it came."""
         target = operation if "." in operation else f"DynamoDB_20120810.{operation}"
-        headers = {**_HEADERS, "X-Amz-Target": target}
+        headers = {**HEADERS, "X-Amz-Target": target}
         self._connection.request("POST", "/", json.dumps(body, separators=(",", ":")), headers)
         answer = self._connection.getresponse()
         text = answer.read()

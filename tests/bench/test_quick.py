@@ -33,6 +33,7 @@ LONG = {
     "refold": ["refold"],
     "memory": ["memory, 2,000 items of about 200 bytes"],
     "start": ["start"],
+    "turns": ["longest turn of the event loop, 2,000 items"],
     "flat": ["cost by size, 32 connections"],
     "kafka": ["kafka: commands appended and folded", "kafka: consistent reads of an idle partition"],
     "cluster": ["cluster: requests a second over HTTP, a node for each partition"],
