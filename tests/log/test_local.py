@@ -11,13 +11,14 @@ from typing import Any
 import fastavro
 import pytest
 
-from foldb.log.local import LocalLog
+from foldb.log.local import LocalLog, segment
+from foldb.log.local import history as history_module
 from foldb.log.local.disk import SystemDisk, SystemFile
 from foldb.log.local.history import History
 from foldb.log.local.reader import LogReader
 from foldb.log.local.segment import Chain, Frame, Header, sequence_in
 from foldb.log.log import Appended
-from foldb.model.errors import AppendUnknownError, LogError, LogLockedError
+from foldb.model.errors import AppendUnknownError, CorruptionError, LogError, LogLockedError
 from tests.contracts.log_contract import Loop
 
 from . import local_logs as in_memory
@@ -278,13 +279,13 @@ def test_a_read_goes_on_where_the_one_before_it_ended(
 ) -> None:
     """Who catches up reads what is new, not the segment from its start. Another place is found as ever."""
     parsed: list[int] = []
-    block = History.block
+    block = segment.read_block
 
-    def counted(history: History, header: Header, data: bytes, at: int, chain: Chain) -> Frame:
+    def counted(data: bytes, at: int, marker: bytes, chain: Chain) -> Frame:
         parsed.append(at)
-        return block(history, header, data, at, chain)
+        return block(data, at, marker, chain)
 
-    monkeypatch.setattr(History, "block", counted)
+    monkeypatch.setattr(segment, "read_block", counted)
     append(log, loop, *range(5))
     assert [0, 1, 2, 3, 4, 5] == [record.offset for record in log.read(0)]
     append(log, loop, 5, 6)
@@ -295,6 +296,51 @@ def test_a_read_goes_on_where_the_one_before_it_ended(
     assert [] == list(log.read(0, 8))
     assert 2 == len(parsed)
     assert [4, 5, 6, 7] == [record.offset for record in log.read(0, 4)]
+
+
+@pytest.mark.parametrize("piece", [1, 100, 700, 1 << 20])
+def test_a_segment_is_read_in_pieces_of_any_size(
+    piece: int, path: Path, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole segment at once would be a long turn of the loop, beside a rebuild."""
+    monkeypatch.setattr(history_module, "PIECE_BYTES", piece)
+    log = open_log(path, loop, segment_bytes=5000)
+    append(log, loop, *range(30))
+    sizes: list[int] = []
+    read = SystemFile.read
+
+    def watched(file: SystemFile, position: int, size: int) -> bytes:
+        if position:  # else it is a segment's head
+            sizes.append(size)
+        return read(file, position, size)
+
+    monkeypatch.setattr(SystemFile, "read", watched)
+
+    assert [*range(31)] == [record.offset for record in log.read(0)]
+    assert [*range(17, 31)] == [record.offset for record in log.read(0, 17)]
+    assert max(sizes) <= max(piece, 512), "a block is larger than the smallest piece"
+    log.close()
+
+
+def test_damage_behind_the_first_piece_is_named_by_its_place(
+    path: Path, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_module, "PIECE_BYTES", 300)
+    log = open_log(path, loop)
+    append(log, loop, *range(10))
+    log.close()
+    [file] = [each for each in path.iterdir() if sequence_in(each.name) is not None]
+    content = bytearray(file.read_bytes())
+    at = len(content) - 400
+    content[at] ^= 1
+    file.write_bytes(content)
+    reader = LocalLog.open_reader(path)
+
+    with pytest.raises(CorruptionError) as caught:
+        list(reader.read(0))
+
+    named = int(str(caught.value).partition(" at byte ")[2].split(":")[0].split()[0].strip(",."))
+    assert at - 400 < named <= at
 
 
 def test_a_read_goes_on_across_the_end_of_a_segment(path: Path, loop: Loop) -> None:
@@ -344,13 +390,13 @@ def test_what_follows_is_read_without_the_segments_before_it(
     disk = in_memory.log_of(30, segment_bytes=4000)
     reader = LogReader(in_memory.FOLDER, disk)
     read: list[int] = []
-    data = History.data
+    blocks = History._blocks
 
-    def watched(history: History, header: Header, size: int | None = None) -> bytes:
+    def watched(history: History, header: Header, at: int, end: int, chain: Chain) -> Any:
         read.append(header.chain.sequence)
-        return data(history, header, size)
+        return blocks(history, header, at, end, chain)
 
-    monkeypatch.setattr(History, "data", watched)
+    monkeypatch.setattr(History, "_blocks", watched)
     reader.hash_of(0, offset)
     [looked_in] = read
     read.clear()
