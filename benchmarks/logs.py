@@ -15,7 +15,7 @@ from foldb.log.log import Appended
 from foldb.model.errors import LogError
 from foldb.model.limits import MODERN
 from foldb.model.values import check_item, dump
-from foldb.server.app import wall_clock
+from foldb.server.clock import system_ms
 
 from .peers import FOLDB, running
 from .requests import TABLE, Client, item
@@ -33,7 +33,7 @@ def write(folder: Path, commands: Iterable[Command], port: int) -> None:
         client.call("CreateTable", TABLE)
     log = LocalLog(
         folder / "data",
-        clock=wall_clock,
+        clock=system_ms,
         deliver=lambda callback: callback(),
         random_bytes=os.urandom,
         on_fatal=_fail,

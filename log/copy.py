@@ -81,13 +81,19 @@ def _common(source: Readable, target: Log, partition: int) -> int:
         )
     end = target.end(partition)
     if end > source.end(partition):
-        raise ForeignLogError(
-            f"partition {partition} of the target goes on after what is to be copied: it has been written since"
-        )
+        raise _served_since(f"partition {partition} of the target goes on after that of the source")
     here, there = next(source.read(partition, end - 1)), next(target.read(partition, end - 1))
     if original(here) != original(there):
-        raise ForeignLogError(f"record {partition}:{end - 1} of the target is not that of the source")
+        raise _served_since(f"record {partition}:{end - 1} of the target is not that of the source")
     return end
+
+
+def _served_since(difference: str) -> ForeignLogError:
+    return ForeignLogError(
+        f"{difference}: the target was served since the last copy, so each of them now holds writes that the other "
+        "does not. Serve only one of them from now on. To go on with the source, copy it into a target that holds "
+        "nothing; to go on with the target, stop the servers of the source."
+    )
 
 
 def _copy_partition(

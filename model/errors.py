@@ -398,11 +398,11 @@ class AppendUnknownError(LogError):
 class CorruptionError(FoldbError):
     """Bytes that were written are not the bytes that are read.
 
-    Operator action: `foldb verify` says how far the log is good.
+    Operator action: `next_step`, where there is one. `foldb log salvage` reports how far a folder's log is whole.
     """
 
-    def __init__(self, position: str, what: str) -> None:
-        super().__init__(f"{position}: {what}")
+    def __init__(self, position: str, what: str, next_step: str = "") -> None:
+        super().__init__(f"{position}: {what}. {next_step}" if next_step else f"{position}: {what}")
         self.position = position
         self.what = what
 

@@ -28,6 +28,7 @@ def copy(
     An interrupted copy goes on when it is run again, and a later one brings what came since. So copy while the
     source is served, stop its servers, copy once more, and serve the target. From then on the source must not be
     served any more: it would be another history with the same name. `foldb verify` on both says whether they agree.
+    For a backup of a folder use `foldb log backup`.
 
     Example: foldb log copy ./data kafka://localhost:9092/shop
     """

@@ -19,13 +19,18 @@ from ..logs.story import Story, Told, end_of, in_order, read_position, state_bef
 from ..output import Output
 from ..progress import progress
 from ..session import Session
+from .backup import backup, restore, salvage
 from .copy import copy
 from .skip import skip
 
 app = typer.Typer(
-    no_args_is_help=True, help="Read the log of a database, also while a server writes it, or copy it."
+    no_args_is_help=True,
+    help="Read, copy, back up and restore the log of a database, also while a server writes it.",
 )
 app.command()(copy)
+app.command()(backup)
+app.command()(restore)
+app.command()(salvage)
 app.command()(skip)
 
 Place = Annotated[

@@ -111,7 +111,7 @@ def _missing(tail: Tail, folder: Path | None) -> CommandError:
     return CommandError(
         f"{folder}: the log's last {counted(tail.missing, 'byte')} are missing: its file `mark` says that they were "
         "acknowledged, and not that they were synced. A power cut takes such writes with --fsync interval or never. "
-        "`foldb serve` starts without them.",
+        "`foldb serve` starts without them; `foldb log restore` brings back those that a backup has.",
         ExitCode.INTEGRITY,
     )
 

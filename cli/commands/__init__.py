@@ -42,7 +42,10 @@ COMMANDS = {
     "dlq": Place(
         "stream.letters:app", "Look at what triggers gave up, mend it, deliver it again, or drop it."
     ),
-    "log": Place("admin.log:app", "Read the log of a database, also while a server writes it, or copy it."),
+    "log": Place(
+        "admin.log:app",
+        "Read, copy, back up and restore the log of a database, also while a server writes it.",
+    ),
     "verify": Place(
         "admin.verify:verify",
         "Read the whole log, check its chain of hashes, refold it from zero and compare digests.",

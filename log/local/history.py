@@ -25,7 +25,7 @@ HEADER_BYTES = 1 << 18
 PIECE_BYTES: Final = 2 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Limit:
     """Where reading stops: so many bytes of the segment that begins with record `sequence`."""
 
@@ -43,11 +43,15 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The records of a folder up to a limit; `chain` includes them all."""
+    """The records of a folder up to a limit; `chain` includes them all.
+
+    Whole records `behind` the limit are left out, because nothing proves that they were acknowledged.
+    """
 
     history: "History"
     limit: Limit
     chain: Chain
+    behind: int = 0
 
     @property
     def headers(self) -> list[Header]:
@@ -97,6 +101,10 @@ class History:
         """Read these bytes from now on in place of the segment's file, to which a writer may be appending."""
         self._held = (header, data)
 
+    def damaged(self, position: str, what: str, *, behind_mark: bool = False) -> CorruptionError:
+        """The refusal of this folder; see `damaged`."""
+        return damaged(self.folder, position, what, behind_mark=behind_mark)
+
     def path(self, header: Header) -> Path:
         """Where a segment is."""
         return self.folder / segment.name(header.chain.sequence)
@@ -113,7 +121,7 @@ class History:
         """Each partition's first command, from the first records of the log."""
         first = self.headers[0]
         if first.chain.sequence:
-            raise CorruptionError(segment.name(0), "the log's first segment is missing")
+            raise self.damaged(segment.name(0), "the log's first segment is missing")
         data, chain = self.data(first), first.chain.copy()
         found: list[Genesis] = []
         at = first.size
@@ -124,7 +132,7 @@ class History:
                 partition,
                 partition,
             ):
-                raise CorruptionError(place(first, at, chain), "the log does not begin with Genesis")
+                raise self.damaged(place(first, at, chain), "the log does not begin with Genesis")
             if command.log_id != first.log_id:
                 raise ForeignLogError(
                     f"{self.path(first)}: the log's Genesis is that of {command.log_id.hex()}"
@@ -143,7 +151,7 @@ class History:
             chain = header.chain.copy()
             for _ in self._blocks(header, header.size, self.size(header), chain):
                 pass
-            self._check_follows(following, chain)
+            self.check_follows(following, chain)
 
     def read(self, partition: int, start: int, limit: Limit) -> Iterator[Record]:
         """The partition's records from offset `start` up to `limit`.
@@ -176,7 +184,7 @@ class History:
         chain: Chain | None = None
         for header in headers:
             if chain is not None:
-                self._check_follows(header, chain)
+                self.check_follows(header, chain)
             at, chain = (header.size, header.chain.copy()) if mark is None else (mark.at, mark.chain.copy())
             mark = None
             end = self._end(header, limit)
@@ -203,14 +211,14 @@ class History:
         file = self._disk.open(self.path(header), write=False)
         try:
             if self._parse(file.read(0, header.size), header.chain.sequence) != header:
-                raise CorruptionError(place(header, 0), "the segment's head has changed")
+                raise self.damaged(place(header, 0), "the segment's head has changed")
             size = PIECE_BYTES
             while at < end:
                 size = min(size, end - at)
                 data = file.read(at, size)
                 if len(data) < size:
                     early = end - at - len(data)
-                    raise CorruptionError(
+                    raise self.damaged(
                         place(header, at + len(data)), f"the segment ends here, {early} bytes early"
                     )
                 whole = 0
@@ -221,26 +229,29 @@ class History:
                         yield at, data, frame
                 except DamageError as damage:
                     if at + size == end:
-                        raise CorruptionError(place(header, at + damage.at, chain), damage.what) from damage
+                        raise self.damaged(place(header, at + damage.at, chain), damage.what) from damage
                 # The last block of a piece is seldom whole: the next piece begins with it.
                 # A block that is larger than a piece has one of its own.
                 at, size = at + whole, PIECE_BYTES if whole else 2 * size
         finally:
             file.close()
 
-    def _check_follows(self, header: Header, chain: Chain) -> None:
+    def check_follows(self, header: Header, chain: Chain) -> None:
+        """Refuse a segment that does not begin where `chain` ends."""
         if chain != header.chain:
-            raise CorruptionError(
-                place(header, 0, header.chain), "the segment does not continue the one before"
-            )
+            raise self.damaged(place(header, 0, header.chain), "the segment does not continue the one before")
 
-    def data(self, header: Header) -> bytes:
-        """A segment's bytes, its head checked."""
+    def data(self, header: Header, size: int | None = None) -> bytes:
+        """Return a segment's first `size` bytes, or all of it, with its head checked."""
         if self._held is not None and self._held[0] == header:
-            return self._held[1]
-        data = read_all(self._disk, self.path(header))
+            return self._held[1][:size]
+        data = read_all(self._disk, self.path(header), size)
+        if size is not None and len(data) < size:
+            raise self.damaged(
+                place(header, len(data)), f"the segment ends here, {size - len(data)} bytes early"
+            )
         if self._parse(data, header.chain.sequence) != header:
-            raise CorruptionError(place(header, 0), "the segment's head has changed")
+            raise self.damaged(place(header, 0), "the segment's head has changed")
         return data
 
     def block(self, header: Header, data: bytes, at: int, chain: Chain) -> Frame:
@@ -248,14 +259,14 @@ class History:
         try:
             return segment.read_block(data, at, header.marker, chain)
         except DamageError as damage:
-            raise CorruptionError(place(header, damage.at, chain), damage.what) from damage
+            raise self.damaged(place(header, damage.at, chain), damage.what) from damage
 
     def record(self, header: Header, data: bytes, frame: Frame, begins: int = 0) -> Record:
         """The record in a block of `data`, which begins at that byte of the segment."""
         try:
             entry = decode_entry(frame.entry(data), header.fingerprint)
         except ValueError as error:
-            raise CorruptionError(place(header, begins + frame.start), str(error)) from error
+            raise self.damaged(place(header, begins + frame.start), str(error)) from error
         return Record(frame.partition, frame.offset, frame.time, entry)
 
     def _head(self, sequence: int) -> Header:
@@ -265,9 +276,9 @@ class History:
         try:
             header = segment.read_header(data)
         except DamageError as damage:
-            raise CorruptionError(f"{segment.name(sequence)} at byte {damage.at}", damage.what) from damage
+            raise self.damaged(f"{segment.name(sequence)} at byte {damage.at}", damage.what) from damage
         if header.chain.sequence != sequence:
-            raise CorruptionError(
+            raise self.damaged(
                 f"{segment.name(sequence)} at byte 0",
                 f"the segment is that of record {header.chain.sequence}",
             )
@@ -284,3 +295,23 @@ def place(header: Header, at: int, chain: Chain | None = None) -> str:
     """How an error names a place in the log."""
     text = f"{segment.name(header.chain.sequence)} at byte {at}"
     return f"{text} (record {chain.sequence} of the log)" if chain else text
+
+
+def damaged(folder: Path, position: str, what: str, *, behind_mark: bool = False) -> CorruptionError:
+    """The refusal of a log in a folder, with the next step.
+
+    Args:
+        folder: Holds the log.
+        position: The segment and byte, as `place` writes them.
+        what: The damage there.
+        behind_mark: The segments end before the segment or byte that the log's mark names.
+    """
+    salvage = f"`foldb log salvage {folder} NEWFOLDER`"
+    if behind_mark:
+        step = (
+            "If this is a copy that was made while the log was written, it is inconsistent: make copies with "
+            f"`foldb log backup`, and copy the whole part of this one with {salvage}."
+        )
+    else:
+        step = f"Restore a backup with `foldb log restore`, or copy the whole part with {salvage}."
+    return CorruptionError(position, what, step)

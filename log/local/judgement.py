@@ -6,7 +6,6 @@ mark, last segment ──► whole up to byte N    what follows is zeros, or a w
 
 from typing import Final
 
-from ...model.errors import CorruptionError
 from . import segment
 from .history import History, place
 from .mark import NAME, Mark
@@ -23,9 +22,10 @@ def known_end(history: History, mark: Mark | None) -> Mark | None:
     """
     last = history.last.chain.sequence
     if mark and mark.sequence > last:
-        raise CorruptionError(
+        raise history.damaged(
             segment.name(mark.sequence),
             "the segment is missing, though the log's mark names it",
+            behind_mark=True,
         )
     return mark if mark and mark.sequence == last else None
 
@@ -49,16 +49,17 @@ def judge_end(
     what = scan.damage.what if scan.damage else "the segment ends here"
     end = place(last, base + scan.end, scan.chain)
     if known and base + scan.end < known.synced:
-        raise CorruptionError(
+        raise history.damaged(
             end,
             f"{what}, but the log was synced up to byte {known.synced} (says its file `{NAME}`)",
+            behind_mark=True,
         )
     if (
         scan.damage
         and torn_write(data, scan)
         and not segment.is_torn(data, scan.end, last.marker, scan.chain)
     ):
-        raise CorruptionError(end, what)
+        raise history.damaged(end, what)
     return scan
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ...model.errors import CorruptionError, LogError
+from ...model.errors import LogError
 from ..commands import Genesis, Record
 from . import segment
 from .disk import Disk, read_all
@@ -121,8 +121,10 @@ class LogReader:
 
     def part(self) -> Part:
         """The log as far as it may be read now, for a copy of its bytes."""
-        self._look()
-        return Part(self._history, Limit(self._start, self._position), self._chain.copy())
+        behind = 0
+        if not self._is_held:
+            behind = self._follow().scan.chain.sequence - self._chain.sequence
+        return Part(self._history, Limit(self._start, self._position), self._chain.copy(), behind)
 
     def hold(self) -> Tail:
         """Stay at the log's present end, and show every record that a start of the server would keep.
@@ -161,7 +163,7 @@ class LogReader:
         for header in later:
             self._advance()
             if self._chain != header.chain:
-                raise CorruptionError(
+                raise self._history.damaged(
                     place(header, 0, header.chain), "the segment does not continue the one before"
                 )
             self._header, self._chain, self._position = header, header.chain.copy(), header.size
@@ -175,7 +177,7 @@ class LogReader:
         """Go on to the end of the current segment, which has a follower and must be whole."""
         scan = segment.scan(self._unread(), 0, self._header.marker, self._chain)
         if scan.damage:
-            raise CorruptionError(
+            raise self._history.damaged(
                 place(self._header, self._position + scan.end, scan.chain), scan.damage.what
             )
         self._take(scan)

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ...model.errors import CorruptionError, LogError, LogFullError, LogLockedError
+from ...model.errors import LogError, LogFullError, LogLockedError
 from ..codec import CURRENT, encode_entry
 from ..commands import Entry, Genesis
 from . import mark, segment
 from .disk import UNFINISHED, Disk, File, HeldDisk, create_file, read_all, write_all
 from .displaced import segment_of
-from .history import History
+from .history import History, damaged
 from .judgement import judge_end, known_end, torn_write
 from .segment import Chain, Scan
 from .writer import LOCK_NAME, NO_SPACE
@@ -113,8 +113,8 @@ def check_is_log(folder: Path, names: list[str]) -> None:
         return
     strange = [name for name in names if not (name in NEIGHBOURS or name.endswith(UNFINISHED))]
     if mark.NAME in strange:
-        raise CorruptionError(
-            str(folder / segment.name(0)), "the log's segments are missing, though its mark is there"
+        raise damaged(
+            folder, str(folder / segment.name(0)), "the log's segments are missing, though its mark is there"
         )
     if strange:
         raise LogError(

@@ -1,0 +1,253 @@
+"""Copies of a log, byte for byte: backup, restore and salvage.
+
+    source ──► its records up to a limit ──► checked against the chain of hashes ──► the same segments in the target
+
+Hashes, positions, log time and digests of a copy are those of its source, and the copy ends between two records of the
+one sequence that all partitions share: so it never holds an effect without its cause. A segment is written under the
+name `*.avro.new`, synced and renamed. An interrupted backup leaves the older, shorter log; the next one goes on there.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...model.errors import CorruptionError, ForeignLogError, LogError, NewerVersionError
+from ..commands import Position
+from . import recovery, segment
+from .disk import UNFINISHED, Disk, create_file
+from .history import History, Limit, Part, place, segments_in
+from .judgement import judge_end, known_end
+from .mark import NAME, Mark, read_mark
+from .segment import Chain, Header
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A copy that was made: `records` and `bytes` that were not in the target before; `chain` is its end."""
+
+    records: int
+    bytes: int
+    chain: Chain
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The whole records at the beginning of a log.
+
+    Attributes:
+        part: Those records.
+        last: The last of them.
+        damage: The refusal of the first byte behind them; None if nothing but zeros follows.
+        bytes: Bytes behind them.
+        records: At least so many records are missing or cannot be read.
+    """
+
+    part: Part
+    last: Position
+    damage: CorruptionError | ForeignLogError | NewerVersionError | None
+    bytes: int
+    records: int
+
+
+def back_up(disk: Disk, part: Part, target: Path, progress: Callable[[int], None] = lambda _: None) -> Copied:
+    """Bring the target, an earlier backup or an empty folder, up to the end of `part`.
+
+    Raises:
+        LogLockedError: Another process writes the target.
+        LogError: The target holds other files than a log.
+        ForeignLogError: The target is not the beginning of `part`: it is of another log, or was served since.
+        CorruptionError: The source or the target is damaged.
+    """
+    with _locked(disk, target) as disk:
+        held = _common(disk, part, target) if recovery.has_log(disk, target) else None
+        if held is not None and held.limit >= part.limit:
+            part, copied = held, Copied(0, 0, held.chain)
+        else:
+            copied = _copy(disk, part, target, held, progress)
+        _write_mark(disk, target, part.limit)
+        return copied
+
+
+def restore(disk: Disk, part: Part, target: Path, progress: Callable[[int], None] = lambda _: None) -> Copied:
+    """Copy `part` into a new folder, which no server accepts before all of it is there.
+
+    Raises:
+        LogError: The target holds something.
+        CorruptionError: The source is damaged.
+    """
+    if _names(disk, target) - {"lost+found"}:
+        raise LogError(f"{target} is not empty: name a new folder")
+    with _locked(disk, target) as disk:
+        _write_mark(disk, target, part.limit)
+        return _copy(disk, part, target, None, progress)
+
+
+@contextmanager
+def _locked(disk: Disk, target: Path) -> Iterator[Disk]:
+    """Be the target's only writer."""
+    held, lock = recovery.lock(disk, target, b"pid %d\n" % os.getpid())
+    try:
+        yield held
+    finally:
+        lock.close()
+        held.close()
+
+
+def cut(part: Part, last: Position) -> Part:
+    """The records of `part` up to and including `last`, of all partitions.
+
+    Raises:
+        LogError: `part` does not hold that record.
+    """
+    partition, offset = last.partition, last.offset
+    if offset >= part.chain.ends[partition]:
+        partitions = len(part.chain.ends)
+        end = Position(partition, part.chain.ends[partition] - 1)
+        raise LogError(
+            f"there is no record @{last.text(partitions)}: the log ends at @{end.text(partitions)}"
+        )
+    header = max(
+        (each for each in part.headers if each.chain.ends[partition] <= offset),
+        key=lambda each: each.chain.sequence,
+    )
+    data, chain, at = _bytes(part, header), header.chain.copy(), header.size
+    while chain.ends[partition] <= offset:
+        at = part.history.block(header, data, at, chain).end
+    return replace(part, limit=Limit(header.chain.sequence, at), chain=chain)
+
+
+def whole_part(disk: Disk, folder: Path) -> Whole:
+    """Read a log from its beginning up to the first byte that does not continue it. The mark is not believed.
+
+    Raises:
+        CorruptionError, ForeignLogError, NewerVersionError: Not even its first records are whole.
+        LogError: There is no log.
+    """
+    history, damage = History(disk, folder), None
+    try:
+        history.load()
+    except (CorruptionError, ForeignLogError, NewerVersionError) as error:
+        damage = error
+    if not history.headers:
+        raise damage or LogError(f"there is no segment of a log in {folder}: name another folder")
+    genesis = history.genesis()
+    chain, last = Chain.start(genesis[0].log_id, len(genesis)), Position(0, 0)
+    limit, behind = Limit(0, 0), 0
+    for header in history.headers:
+        try:
+            history.check_follows(header, chain)
+        except CorruptionError as error:
+            damage = error
+            break
+        data, at, bad = history.data(header), header.size, None
+        while at < len(data) and bad is None:
+            try:
+                frame = segment.read_block(data, at, header.marker, chain)
+            except segment.DamageError as error:
+                bad = error
+            else:
+                at, last = frame.end, Position(frame.partition, frame.offset)
+        limit, behind = Limit(header.chain.sequence, at), len(data[at:].rstrip(b"\0"))
+        if bad is not None and header is not history.last:
+            damage = history.damaged(place(header, at, chain), bad.what)
+            break
+    else:
+        damage = damage or _damage_at_end(disk, history)
+    part = Part(history, limit, chain)
+    return Whole(part, last, damage, *_left_out(disk, part, behind))
+
+
+def _damage_at_end(disk: Disk, history: History) -> CorruptionError | None:
+    """The refusal of a start for the log's last segment."""
+    last = history.last
+    try:
+        known = known_end(history, read_mark(disk, history.folder))
+        judge_end(history, history.data(last), last.size, last.chain, known)
+    except CorruptionError as error:
+        return error
+    return None
+
+
+def _left_out(disk: Disk, part: Part, behind: int) -> tuple[int, int]:
+    """The bytes behind the whole records, and at least how many records they were, by the names of the segments."""
+    folder = part.history.folder
+    later = [sequence for sequence in segments_in(disk, folder) if sequence > part.limit.sequence]
+    for sequence in later:
+        file = disk.open(folder / segment.name(sequence), write=False)
+        behind += file.size()
+        file.close()
+    mark = read_mark(disk, folder)
+    named = [*later, mark.sequence if mark else 0]
+    return behind, max(0, max(named) - part.chain.sequence)
+
+
+def _common(disk: Disk, part: Part, target: Path) -> Part:
+    """The records of the target, with which the source begins."""
+    history = History(disk, target)
+    history.load()
+    ours, theirs = history.headers[0].log_id, part.history.headers[0].log_id
+    if ours != theirs:
+        raise ForeignLogError(
+            f"{target} holds the log {ours.hex()}, and {theirs.hex()} is to be copied: name another folder"
+        )
+    last = history.last
+    data = history.data(last)
+    scan = judge_end(history, data, last.size, last.chain, known_end(history, read_mark(disk, target)))
+    # After a power cut a source may show fewer records than it has, and than the target has.
+    is_earlier = history.headers == part.headers[: len(history.headers)]
+    if not is_earlier or memoryview(data)[: scan.end] != memoryview(part.history.data(last))[: scan.end]:
+        raise ForeignLogError(
+            f"{target} is not an earlier state of {part.history.folder}: it was served since the last backup, or the "
+            "source lost records or was replaced by an older copy. Nothing was changed. Name a new folder for the "
+            "backup."
+        )
+    return Part(history, Limit(last.chain.sequence, scan.end), scan.chain)
+
+
+def _copy(disk: Disk, part: Part, target: Path, held: Part | None, progress: Callable[[int], None]) -> Copied:
+    """Write the segments of `part` from the end of `held` on, which is the part of it that the target has."""
+    for name in disk.names(target):
+        if name.endswith(UNFINISHED):
+            disk.remove(target / name)
+    begin, chain = (Limit(0, 0), None) if held is None else (held.limit, held.chain)
+    records = 0 if chain is None else chain.sequence
+    size = 0
+    for header in part.headers:
+        if header.chain.sequence < begin.sequence:
+            continue
+        data = _bytes(part, header)
+        if header.chain.sequence == begin.sequence and chain is not None:
+            at = start = begin.position
+        else:
+            part.history.check_follows(header, chain or header.chain)
+            at, start = header.size, 0
+            chain = header.chain.copy()
+        while at < len(data):
+            at = part.history.block(header, data, at, chain).end
+            progress(1)
+        if start < len(data):
+            create_file(disk, target / segment.name(header.chain.sequence), data, replaces=True).close()
+            size += len(data) - start
+    return Copied(part.chain.sequence - records, size, part.chain)
+
+
+def _bytes(part: Part, header: Header) -> bytes:
+    """A segment's bytes up to the limit."""
+    is_last = header.chain.sequence == part.limit.sequence
+    return part.history.data(header, part.limit.position if is_last else None)
+
+
+def _write_mark(disk: Disk, folder: Path, limit: Limit) -> None:
+    mark = Mark(limit.sequence, limit.position, limit.position)
+    create_file(disk, folder / NAME, mark.encode(), replaces=True).close()
+
+
+def _names(disk: Disk, folder: Path) -> set[str]:
+    try:
+        return set(disk.names(folder))
+    except FileNotFoundError:
+        return set()
+    except NotADirectoryError:
+        raise LogError(f"{folder} is a file: name a new folder") from None
