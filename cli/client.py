@@ -212,7 +212,7 @@ def _body(request: Mapping[str, Any]) -> bytes:
 
 def _parsed(status: int, headers: HTTPMessage, answer: bytes, url: str) -> dict[str, Any]:
     try:
-        content = json.loads(answer, parse_float=Decimal)
+        content = json.loads(answer, parse_float=Decimal) if answer or status != 200 else {}
     except ValueError:
         content = None
     if not isinstance(content, dict) or _REQUEST_ID not in headers:

@@ -371,14 +371,16 @@ def _view(specification: dict[str, Any]) -> str:
 
 
 def _tagged(tags: dict[str, str], added: Sequence[dict[str, str]], limits: Limits) -> dict[str, str]:
-    keys = [entry["Key"] for entry in added]
-    if len(set(keys)) < len(keys):
-        raise ValidationError(f"{INVALID}Duplicate tag keys are not allowed")
-    if any(key.startswith("aws:") for key in keys):
-        raise ValidationError("aws: prefixed tag key names are not allowed for external use.")
+    seen: dict[str, None] = {}
+    for key in (entry["Key"] for entry in added):
+        if key in seen:
+            raise ValidationError(f"Duplicate Tag Keys provided as input: Duplicate Tag Key found {key}")
+        seen[key] = None
+        if key.startswith("aws:"):
+            raise ValidationError(f"Tag Key cannot be prefixed with aws:, Key: {key}")
     after = {**tags, **{entry["Key"]: entry["Value"] for entry in added}}
     if len(after) > limits.tags:
-        raise ValidationError(f"{INVALID}Too many tags: tag limit is {limits.tags}")
+        raise ValidationError("Number of Tags exceed the current limit for the provided ResourceArn")
     return after
 
 

@@ -66,7 +66,7 @@ class Reply:
         )
 
     def ok(self, body: bytes, position: Place | None = None) -> None:
-        """Answer with `body`, a JSON object; `position` is what the answer is true of."""
+        """Answer with `body`, a JSON object or nothing; `position` is what the answer is true of."""
         self._sink.answer(self, 200, body, position)
 
     def error(self, error: RequestError, position: Place | None = None) -> None:

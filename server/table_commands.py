@@ -1,7 +1,7 @@
 """What the operations on tables have in common: a request becomes a command, an outcome an answer.
 
-The request is judged here first, against the tables as they are, so that what would be refused is not written
-to the log. The fold judges it again, and what it says is answered.
+The request is judged here first, by the rules of `table_rules` and against the tables as they are, so that what would
+be refused is not written to the log. The fold judges it again, and what it says is answered.
 """
 
 import re
@@ -19,10 +19,10 @@ from ..materializer.partition import Place
 from ..model import table_requests
 from ..model.descriptions import describe
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
-from ..model.index_requests import INVALID
-from ..model.table_requests import SHARD_AGE, not_supported
+from ..model.table_requests import SHARD_AGE
 from ..model.tables import TableDefinition, name_of
 from ..model.throughput import units_of
+from . import table_rules
 from .counts import Count, Counts
 from .reply import Reply
 
@@ -37,7 +37,7 @@ _is_resource = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]{
 
 def create(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Judge a CreateTable and have it folded."""
-    _refuse_without_effect("CreateTable", body)
+    body = table_rules.admit("CreateTable", body)
     table_id = str(uuid.UUID(bytes=node.random_bytes(16), version=4))
     table_requests.create(
         body,
@@ -58,10 +58,15 @@ def change(
     table: Table,
     body: dict[str, Any],
     reply: Reply,
-    answer: Callable[[TableDefinition], dict[str, Any]] | None = None,
+    answer: Callable[[TableDefinition], dict[str, Any] | None] | None = None,
+    *,
+    omit: frozenset[str] = frozenset(),
 ) -> None:
-    """Judge a command on a table that is there and have it folded; by default TableDescription is answered."""
-    _refuse_without_effect(operation, body)
+    """Judge a command on a table that is there and have it folded.
+
+    By default TableDescription is answered, without the members in `omit`; an `answer` of None is an empty body.
+    """
+    body = table_rules.admit(operation, body)
     definition = table.definition
     others = (each.definition for each in node.state.tables.values() if each is not table)
     table_requests.change(
@@ -73,30 +78,9 @@ def change(
         limits=node.limits,
         units=units_of(others),
     )
-    describing: Answer = partial(describe_to, node, reply, "TableDescription", table)
+    describing: Answer = partial(describe_to, node, reply, "TableDescription", table, omit=omit)
     say = describing if answer is None else _saying(reply, answer)
     _submit(node, operation, body, reply, say, table=definition.id)
-
-
-def _refuse_without_effect(operation: str, body: dict[str, Any]) -> None:
-    """Refuse members of a CreateTable or UpdateTable that the fold would ignore.
-
-    The fold goes on ignoring them, because logs may contain them: what a command means does not change.
-
-    Raises:
-        ValidationError: The request has such a member.
-    """
-    if "ResourcePolicy" in body:
-        raise not_supported("ResourcePolicy")
-    encryption = body.get("SSESpecification", {})
-    for name in ("SSEType", "KMSMasterKeyId"):
-        if name in encryption and not encryption.get("Enabled", False):
-            raise ValidationError(f"{INVALID}{name} can not be specified if Enabled is false")
-    stream = body.get("StreamSpecification", {})
-    if operation == "UpdateTable" and "StreamViewType" in stream and not stream["StreamEnabled"]:
-        raise ValidationError(
-            f"{INVALID}If stream is being disabled, then UpdateViewType must not be specified"
-        )
 
 
 def describe_to(
@@ -106,8 +90,10 @@ def describe_to(
     table: Table | None,
     definition: TableDefinition,
     place: Place | None = None,
+    *,
+    omit: frozenset[str] = frozenset(),
 ) -> None:
-    """Answer with the description of `definition`, with the counts of `table`, as `member`."""
+    """Answer with the description of `definition`, with the counts of `table`, as `member`, but for `omit`."""
 
     def counted(counts: Counts) -> None:
         own, indexes = counts
@@ -118,7 +104,8 @@ def describe_to(
             index_counts={name: (index.items, index.bytes) for name, index in indexes.items()},
             time_ms=node.clock(),
         )
-        reply.ok(orjson.dumps({member: description}), place)
+        shown = {name: value for name, value in description.items() if name not in omit}
+        reply.ok(orjson.dumps({member: shown}), place)
 
     if table is None:
         counted((Count(0, 0), {}))
@@ -146,8 +133,12 @@ def table_to_tag(node: "Node", arn: str) -> Table:
     return table
 
 
-def _saying(reply: Reply, answer: Callable[[TableDefinition], dict[str, Any]]) -> Answer:
-    return lambda definition, place: reply.ok(orjson.dumps(answer(definition)), place)
+def _saying(reply: Reply, answer: Callable[[TableDefinition], dict[str, Any] | None]) -> Answer:
+    def say(definition: TableDefinition, place: Place) -> None:
+        content = answer(definition)
+        reply.ok(b"" if content is None else orjson.dumps(content), place)
+
+    return say
 
 
 def _submit(

@@ -10,6 +10,6 @@ if TYPE_CHECKING:
 
 
 def tag_resource(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Have the tags set."""
+    """Have the tags set, and answer with an empty body."""
     table = table_commands.table_to_tag(node, body["ResourceArn"])
-    table_commands.change(node, "TagResource", table, body, reply, lambda _: {})
+    table_commands.change(node, "TagResource", table, body, reply, lambda _: None)

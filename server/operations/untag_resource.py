@@ -10,6 +10,6 @@ if TYPE_CHECKING:
 
 
 def untag_resource(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Have the tags removed; keys that the table does not have are no error."""
+    """Have the tags removed, and answer with an empty body; keys that the table does not have are no error."""
     table = table_commands.table_to_tag(node, body["ResourceArn"])
-    table_commands.change(node, "UntagResource", table, body, reply, lambda _: {})
+    table_commands.change(node, "UntagResource", table, body, reply, lambda _: None)

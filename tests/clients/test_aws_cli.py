@@ -60,6 +60,9 @@ def test_the_aws_cli(aws: Aws, tmp_path: Path) -> None:
     put_two = [{"Put": {"TableName": name, "Item": _song("1000mods", song)}} for song in ("Claws", "Vidage")]
     aws("transact-write-items", "--transact-items", json.dumps(put_two))
     assert 14 == aws("scan", "--table-name", name, "--select", "COUNT")["Count"]
+    arn = aws("describe-table", "--table-name", name)["Table"]["TableArn"]
+    assert aws("tag-resource", "--resource-arn", arn, "--tags", "Key=team,Value=a") is None
+    assert aws("untag-resource", "--resource-arn", arn, "--tag-keys", "team") is None
     aws("delete-table", "--table-name", name)
 
 

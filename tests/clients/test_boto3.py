@@ -43,6 +43,15 @@ def orders(untouched: Any) -> Iterator[str]:
     untouched.get_waiter("table_not_exists").wait(TableName=name)
 
 
+def test_the_client_takes_the_empty_answers_of_tagging(untouched: Any, orders: str) -> None:
+    arn = untouched.describe_table(TableName=orders)["Table"]["TableArn"]
+    tagged = untouched.tag_resource(ResourceArn=arn, Tags=[{"Key": "team", "Value": "a"}])
+    untagged = untouched.untag_resource(ResourceArn=arn, TagKeys=["team"])
+
+    assert [{"ResponseMetadata"}] * 2 == [set(tagged), set(untagged)]
+    assert [] == untouched.list_tags_of_resource(ResourceArn=arn)["Tags"]
+
+
 def test_the_client(untouched: Any, orders: str) -> None:
     for n in range(30):
         untouched.put_item(TableName=orders, Item={"customer": {"S": "c1"}, "number": {"N": f"{n}"}})

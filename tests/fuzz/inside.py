@@ -73,7 +73,7 @@ class _Sink:
         self.answers: list[tuple[int, Any]] = []
 
     def answer(self, _reply: Reply, status: int, body: bytes, _position: Place | None) -> None:
-        self.answers.append((status, orjson.loads(body)))
+        self.answers.append((status, orjson.loads(body) if body else None))
 
 
 def raise_it(error: BaseException) -> None:

@@ -170,11 +170,15 @@ REFUSED = [
     ),
     (
         {"Tags": [{"Key": "aws:x", "Value": "y"}]},
-        "aws: prefixed tag key names are not allowed for external use.",
+        "Tag Key cannot be prefixed with aws:, Key: aws:x",
+    ),
+    (
+        {"Tags": [{"Key": "k", "Value": "y"}] * 2},
+        "Duplicate Tag Keys provided as input: Duplicate Tag Key found k",
     ),
     (
         {"Tags": [{"Key": f"k{n}", "Value": "y"} for n in range(51)]},
-        f"{INVALID}Too many tags: tag limit is 50",
+        "Number of Tags exceed the current limit for the provided ResourceArn",
     ),
 ]
 

@@ -102,6 +102,100 @@ def test_an_attribute_is_defined_once(client: Any, name: str, kind: str) -> None
     )
 
 
+def index_on(name: str, attribute: str, **projection: Any) -> dict[str, Any]:
+    return {
+        "IndexName": name,
+        "KeySchema": [{"AttributeName": attribute, "KeyType": "HASH"}],
+        "Projection": {"ProjectionType": "ALL", **projection},
+    }
+
+
+@pytest.mark.spec("S86")
+@pytest.mark.parametrize(
+    ("definitions", "text"),
+    [
+        ({}, "AttributeDefinitions is not specified for index: more"),
+        (
+            {"AttributeDefinitions": [{"AttributeName": "other", "AttributeType": "S"}]},
+            "Some index key attributes are not defined in AttributeDefinitions. "
+            "Keys: [Genre], AttributeDefinitions: [other]",
+        ),
+    ],
+)
+def test_an_index_that_is_added_has_its_key_defined_in_the_request(
+    client: Any, make_table: MakeTable, definitions: dict[str, Any], text: str
+) -> None:
+    """Also where the attribute is a key elsewhere in the table."""
+    table = make_table("Artist:S", gsi={"Genres": "Genre:S"})
+    with pytest.raises(ClientError) as refused:
+        client.update_table(
+            TableName=table.name,
+            GlobalSecondaryIndexUpdates=[{"Create": index_on("more", "Genre")}],
+            **definitions,
+        )
+
+    assert {
+        "Code": "ValidationException",
+        "Message": f"One or more parameter values were invalid: {text}",
+    } == refused.value.response["Error"]
+
+
+@pytest.mark.spec("S86")
+def test_definitions_that_no_new_index_uses_are_dropped(client: Any, make_table: MakeTable) -> None:
+    """Also one that would change the type of a key: the table's own stays."""
+    table = make_table("Artist:S")
+    client.update_table(
+        TableName=table.name,
+        AttributeDefinitions=[
+            {"AttributeName": "Artist", "AttributeType": "N"},
+            {"AttributeName": "Genre", "AttributeType": "S"},
+            {"AttributeName": "unused", "AttributeType": "S"},
+        ],
+        GlobalSecondaryIndexUpdates=[{"Create": index_on("Genres", "Genre")}],
+    )
+
+    described = client.describe_table(TableName=table.name)["Table"]
+    assert {"Artist": "S", "Genre": "S"} == {
+        each["AttributeName"]: each["AttributeType"] for each in described["AttributeDefinitions"]
+    }
+
+
+@pytest.mark.spec("S86")
+def test_an_index_names_an_attribute_of_its_projection_once(client: Any, make_table: MakeTable) -> None:
+    table = make_table("Artist:S", "Song:S")
+    twice = {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["a", "b", "a"]}
+    local = index_on("local", "Artist", **twice)
+    local["KeySchema"] = [*local["KeySchema"], {"AttributeName": "Year", "KeyType": "RANGE"}]
+    request = table_request("Refused", "Artist:S", "Song:S")
+    request["AttributeDefinitions"].append({"AttributeName": "Year", "AttributeType": "N"})
+    message = "One or more parameter values were invalid: Duplicate element in NonKeyAttributes: a"
+    with pytest.raises(ClientError) as refused:
+        client.update_table(
+            TableName=table.name,
+            AttributeDefinitions=[{"AttributeName": "Genre", "AttributeType": "S"}],
+            GlobalSecondaryIndexUpdates=[{"Create": index_on("more", "Genre", **twice)}],
+        )
+    assert {"Code": "ValidationException", "Message": message} == refused.value.response["Error"]
+    with pytest.raises(ClientError) as refused:
+        client.create_table(**request, LocalSecondaryIndexes=[local])
+    assert {"Code": "ValidationException", "Message": message} == refused.value.response["Error"]
+
+
+@pytest.mark.spec("S85")
+def test_a_deleted_table_is_described_without_keys_and_indexes(client: Any, name: str) -> None:
+    client.create_table(
+        **table_request(name, "Artist:S", "Song:S", gsi={"Genres": "Genre:S"}, lsi={"Years": "Year:N"})
+    )
+    client.get_waiter("table_exists").wait(TableName=name)
+    before = client.describe_table(TableName=name)["Table"]
+    deleted = client.delete_table(TableName=name)["TableDescription"]
+
+    omitted = {"AttributeDefinitions", "CreationDateTime", "KeySchema"}
+    omitted |= {"GlobalSecondaryIndexes", "LocalSecondaryIndexes"}
+    assert omitted == set(before) - set(deleted)
+    assert ("DELETING", before["TableId"]) == (deleted["TableStatus"], deleted["TableId"])
+
+
 @pytest.mark.spec("S86")
 def test_an_attribute_keeps_its_type(client: Any, make_table: MakeTable) -> None:
     table = make_table("Artist:S", gsi={"Genres": "Genre:S"})
@@ -278,6 +372,49 @@ def test_tags_are_listed_in_pages(client: Any, make_table: MakeTable) -> None:
     assert {"Key": "k00", "Value": "y"} == first["Tags"][0]
     assert [10, 1] == [len(first["Tags"]), len(second["Tags"])]
     assert "NextToken" not in second
+
+
+@pytest.mark.spec("X2")
+@pytest.mark.parametrize(
+    ("operation", "more"), [("Tag", {"Tags": [{"Key": "k", "Value": "v"}]}), ("Untag", {"TagKeys": ["k"]})]
+)
+def test_tagging_is_answered_with_an_empty_body(
+    endpoint: str, make_table: MakeTable, operation: str, more: dict[str, Any]
+) -> None:
+    answer = ask(endpoint, f"{operation}Resource", {"ResourceArn": ARN + make_table("pk:S").name, **more})
+
+    assert (200, b"") == (answer.status, answer.data)
+    assert ("0", "0") == (answer.headers["Content-Length"], answer.headers["x-amz-crc32"])
+
+
+@pytest.mark.spec("X2")
+@pytest.mark.parametrize("text", ["a#b", "100%", "a,b", "it's", "~a", "\U0001f511", "a\tb"])
+def test_a_tag_is_of_letters_digits_spaces_and_a_few_signs(
+    client: Any, make_table: MakeTable, text: str
+) -> None:
+    table = make_table("pk:S")
+    for tag, member in (
+        ({"Key": text, "Value": "v"}, "Key"),
+        ({"Key": "good", "Value": text}, "Value"),
+    ):
+        with pytest.raises(ClientError) as refused:
+            client.tag_resource(ResourceArn=ARN + table.name, Tags=[{"Key": "ok", "Value": "v"}, tag])
+        assert {
+            "Code": "ValidationException",
+            "Message": f"The Tag {member} provided is invalid, {member}: {text}",
+        } == refused.value.response["Error"]
+        with pytest.raises(ClientError, match="provided is invalid"):
+            client.create_table(**table_request("Refused", "pk:S", Tags=[tag]))
+
+    assert [] == client.list_tags_of_resource(ResourceArn=ARN + table.name)["Tags"]
+
+
+@pytest.mark.spec("X2")
+def test_a_tag_may_be_of_any_script(client: Any, make_table: MakeTable) -> None:
+    tags = [{"Key": "ключ 表", "Value": "a+b-c=d.e_f:g/h@i\u00a0\u3000"}, {"Key": "empty", "Value": ""}]
+    table = make_table("pk:S", Tags=tags)
+
+    assert tags == client.list_tags_of_resource(ResourceArn=ARN + table.name)["Tags"][::-1]
 
 
 @pytest.mark.spec("X2")
