@@ -69,6 +69,10 @@ class SnapshotMaker:
             self._begin()
         self._timer = self._scheduler.call_later(_EVERY_SECONDS, self.look)
 
+    def make_soon(self) -> None:
+        """Make the next one without waiting for more commands."""
+        self._due = 0
+
     def close(self) -> None:
         """Make no more; one that is under way is given up, and leaves what the next removes."""
         if self._timer is not None:

@@ -148,7 +148,8 @@ class Snapshots:
             is_new = head != start.head
             if is_new:
                 self._write(head, state)
-            self._remove_old(head.offset, keep, start.unusable)
+            # The new one may have taken the name of one that could not be used.
+            self._remove_old(head.offset, keep, [each for each in start.unusable if each != head.offset])
             with self._opened(head.offset) as file:
                 return Made(head, file.size(), judge(file).digest, is_new)
         finally:
@@ -168,6 +169,33 @@ class Snapshots:
         if snapshot is None:
             return Examined(offset, size, None, None, fault)
         return Examined(offset, size, snapshot.head, snapshot.digest, fault)
+
+    def fault(self, offset: int) -> str | None:
+        """Return why a snapshot cannot be read to its end; None if it can, or if it is not there."""
+        try:
+            with self._opened(offset) as file:
+                for _ in read_dump(judge(file)):
+                    pass
+        except FileNotFoundError:
+            return None  # a newer one has taken its place
+        except (UnusableError, OSError) as error:
+            return str(error)
+        return None
+
+    def remove_damaged(self, offset: int) -> bool:
+        """Remove a snapshot if it is damaged still, and return whether it was.
+
+        Raises:
+            LogLockedError: Another process is making one.
+        """
+        unlock = self._lock()
+        try:
+            if self.fault(offset) is None:
+                return False
+            self._disk.remove(self.path(offset))
+            return True
+        finally:
+            unlock()
 
     def _write(self, head: Head, state: PartitionState) -> None:
         """After a crash it is there with all of it, or not at all: first the bytes are synced, then it is named."""

@@ -30,6 +30,7 @@ from .partitions.rebuilding import RebuildJob
 from .records import Records
 from .reply import Reply
 from .routing import Nowhere, Router
+from .scrubbing import Scrubbing
 from .settings import Settings
 from .triggers import Triggers
 
@@ -63,6 +64,7 @@ class Node:
         counts: Counts the items of tables for those who describe them.
         records: Makes what readers of streams are answered.
         triggers: The subscriptions that run here.
+        scrubbing: Finds damage in files; None where it is switched off.
         rebuilding: The last rebuild of a table, under way or done.
         cluster: This node among those that share its log; None where it is alone.
     """
@@ -146,9 +148,23 @@ class Node:
                 scheduler=loop,
             )
             self._maker.look()
+        self.scrubbing: Scrubbing | None = None
+        if settings.path is not None and settings.log is None and settings.scrub_every_ms:
+            self.scrubbing = Scrubbing(
+                settings.path,
+                [self.partitions.hosted[number].feed for number in here],
+                every_ms=settings.scrub_every_ms,
+                rate=settings.scrub_rate,
+                maker=self._maker,
+                clock=clock,
+                scheduler=loop,
+                deliver=lambda callback: loop.call_soon_threadsafe(callback),
+            )
 
     async def close(self) -> None:
         """Answer what was taken, leave a digest of it in a log that stays, and let go of the log."""
+        if self.scrubbing is not None:
+            self.scrubbing.close()
         if self._maker is not None:
             self._maker.close()
         await self.partitions.close_all()

@@ -66,6 +66,8 @@ class Settings:
         triggers: The folder that Python functions and commands of triggers come from; None lets none run.
         trigger_user: The user that these run as, where this process is root's; None is who runs this process.
         webhooks: Addresses and networks of this machine or of private networks that triggers may call all the same.
+        scrub_every_ms: The pause between two scrubs, which read all files and find damage; 0 means never.
+        scrub_rate: How many bytes a scrub reads in a second.
         clock_step_ms: A step of this machine's clock by more than this is not taken at once; 0 takes every step.
         clock_confirm_ms: A step is taken when it has lasted for so long.
         destinations: `kafka://HOST:PORT/PREFIX` of triggers that write to topics; None is where the log is.
@@ -113,6 +115,8 @@ class Settings:
     trigger_user: str | None = None
     webhooks: tuple[str, ...] = ()
     destinations: str | None = None
+    scrub_every_ms: int = 0
+    scrub_rate: int = 8 * 1024 * 1024
     clock_step_ms: int = 10_000
     clock_confirm_ms: int = 5 * 60 * 1000
 

@@ -185,6 +185,16 @@ def serve(
         str,
         typer.Option(metavar="TIME", help="After how long a shard of a new stream is followed by another."),
     ] = "4h",
+    scrub_every: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="The pause between two scrubs, which find damage in log, snapshots and changes; `off` for none.",
+        ),
+    ] = "24h",
+    scrub_rate: Annotated[
+        int, typer.Option(metavar="BYTES", min=1024, help="How many bytes a scrub reads in a second.")
+    ] = 8 * 1024 * 1024,
     clock_step: Annotated[
         str,
         typer.Option(
@@ -277,6 +287,8 @@ def serve(
         if stream_retention == "all"
         else flag_duration("--stream-retention", stream_retention),
         shard_age_ms=flag_duration("--shard-age", shard_age),
+        scrub_every_ms=0 if scrub_every == "off" else flag_duration("--scrub-every", scrub_every),
+        scrub_rate=scrub_rate,
         clock_step_ms=0 if clock_step == "off" else flag_duration("--clock-step", clock_step),
         clock_confirm_ms=flag_duration("--clock-confirm", clock_confirm),
         triggers=triggers,

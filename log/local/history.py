@@ -83,7 +83,7 @@ class History:
         known = {header.chain.sequence for header in self.headers}
         for sequence in segments_in(self._disk, self.folder):
             if sequence not in known and (until is None or sequence < until):
-                self.add(self._head(sequence))
+                self.add(self.head(sequence))
 
     def add(self, header: Header) -> None:
         """Take a segment that is newer than all that are known, or replaces the newest, which had no records yet."""
@@ -148,9 +148,18 @@ class History:
             CorruptionError: One does not.
         """
         for header, following in pairwise(self.headers):
-            chain = header.chain.copy()
-            for _ in self._blocks(header, header.size, self.size(header), chain):
-                pass
+            self.check(header, following)
+
+    def check(self, header: Header, following: Header | None) -> None:
+        """Read a segment to its end, and see that it leads to the one that follows, if that one's head is known.
+
+        Raises:
+            CorruptionError: A block is not what was written, or the next segment continues something else.
+        """
+        chain = header.chain.copy()
+        for _ in self._blocks(header, header.size, self.size(header), chain):
+            pass
+        if following is not None:
             self.check_follows(following, chain)
 
     def read(self, partition: int, start: int, limit: Limit) -> Iterator[Record]:
@@ -269,7 +278,12 @@ class History:
             raise self.damaged(place(header, begins + frame.start), str(error)) from error
         return Record(frame.partition, frame.offset, frame.time, entry)
 
-    def _head(self, sequence: int) -> Header:
+    def head(self, sequence: int) -> Header:
+        """Return the head of the segment that begins with record `sequence`.
+
+        Raises:
+            CorruptionError, NewerVersionError: It is not what was written, or a later version wrote it.
+        """
         return self._parse(read_all(self._disk, self.folder / segment.name(sequence), HEADER_BYTES), sequence)
 
     def _parse(self, data: bytes, sequence: int) -> Header:

@@ -52,6 +52,8 @@ def _answer(node: "Node", reply: Reply, figures: dict[str, Any] | RequestError) 
         "Tables": len(node.state.tables),
         "MemoryBytes": node.partitions.bytes(),
         "MemoryLimit": node.settings.memory_bytes or None,
+        "Damaged": [] if node.scrubbing is None else [each.text for each in node.scrubbing.damage],
+        "ScrubbedMs": None if node.scrubbing is None else node.scrubbing.finished_ms or None,
         "Refusing": node.partitions.memory.full,
         "Stopped": any(each["stopped"] for each in known.values()),
         **{name: sum(each[figure] for each in known.values()) for name, figure in _SUMS.items()},

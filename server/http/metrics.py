@@ -17,6 +17,7 @@ from ...model.errors import RequestError
 from ...model.subscriptions.subscription import Status, Subscription
 from ..clock import refused_ms
 from ..node import Node
+from ..scrubbing import KINDS, Scrubbing
 from ..triggers.asking import counted
 from ..triggers.lags import lag
 
@@ -104,6 +105,7 @@ class _Collector:
             yield _metric("memory_limit_bytes", "How much they may take.", [({}, limit)])
         yield from _of_feeds(self._asked.feeds)
         yield from _of_repairs(node)
+        yield from _of_scrubs(node.scrubbing)
         yield _statuses(_own(node))
         yield _letters(node)
         yield from _of_subscriptions(node.triggers.figures())
@@ -168,6 +170,16 @@ def _of_repairs(node: Node) -> Iterator["Metric"]:
         "Change segments that were damaged and made again from the log.",
         [(labels, each.repaired) for labels, each in repairs],
     )
+
+
+def _of_scrubs(scrubbing: Scrubbing | None) -> Iterator["Metric"]:
+    if scrubbing is None:
+        return
+    damaged = [({"kind": kind}, scrubbing.count(kind)) for kind in KINDS]
+    yield _metric("scrub_damaged_files", "Damaged files that the last scrub found.", damaged)
+    yield _metric("scrub_bytes_total", "Bytes that scrubs have read.", [({}, scrubbing.bytes)])
+    finished_s = scrubbing.finished_ms / 1000
+    yield _metric("scrub_finished_seconds", "When the last scrub ended, since 1970.", [({}, finished_s)])
 
 
 def _own(node: Node) -> dict[str, Subscription]:

@@ -100,6 +100,10 @@ class Feed:
         self._waits.close()
         self.repairs.close()
 
+    def mark(self) -> None:
+        """Write the mark again, though nothing has changed."""
+        self._storing.come_again(self._next_offset)
+
     def check(self, table: int, after: int) -> None:
         """Read the segment of a table that goes on from `after`, and have it made again if it is damaged."""
         channel = self._channels.get(table)

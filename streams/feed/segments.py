@@ -165,7 +165,7 @@ class Segments:
         """
         self = cls(disk, lambda: folder, owner, blocks, after=extent.last, segment_bytes=segment_bytes)
         self._begun = extent.begun
-        for after, path in _files(disk, folder, owner.table):
+        for after, path in segments_of(disk, folder, owner.table):
             if extent.first_after <= after <= extent.after:
                 self._segments.append(self._load(path, after))
             else:
@@ -214,7 +214,7 @@ class Segments:
     def follow(self, extent: Extent) -> None:
         """Take in what somebody else has written, up to `extent`; he writes to these files and nobody here does."""
         known = self._segments[-1].after if self._segments else -1
-        for after, path in _files(self._disk, self._folder(), self._owner.table):
+        for after, path in segments_of(self._disk, self._folder(), self._owner.table):
             if not known <= after <= extent.after:
                 continue
             if after > known:
@@ -299,7 +299,7 @@ class Segments:
         """Go on in a new segment."""
         if not self._segments:
             self._disk.make_folder(self._folder())
-            for _, path in _files(self._disk, self._folder(), self._owner.table):
+            for _, path in segments_of(self._disk, self._folder(), self._owner.table):
                 self._disk.remove(path)  # of which nothing is known
         head = encoding.header(self._owner, self.last)
         path = self._folder() / file_name(self._owner.table, self.last)
@@ -572,7 +572,7 @@ def file_name(table: int, after: int) -> str:
     return f"{table}-{after:027d}.avro"
 
 
-def _files(disk: Disk, folder: Path, table: int) -> list[tuple[int, Path]]:
+def segments_of(disk: Disk, folder: Path, table: int) -> list[tuple[int, Path]]:
     """The segments of a table that a folder holds, oldest first, each with what it goes on from."""
     matches = [match for match in map(_is_segment, disk.names(folder)) if match and int(match[1]) == table]
     return sorted((int(match[2]), folder / match[0]) for match in matches)

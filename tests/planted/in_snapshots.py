@@ -37,6 +37,15 @@ BUGS = [
         SNAPSHOTS,
     ),
     bug(
+        "a new snapshot is removed that has the name of a damaged one",
+        """
+@ materializer/snapshots.py
+-            self._remove_old(head.offset, keep, [each for each in start.unusable if each != head.offset])
++            self._remove_old(head.offset, keep, start.unusable)
+""",
+        SNAPSHOTS,
+    ),
+    bug(
         "half a snapshot is left where the disk was full",
         """
 @ materializer/snapshots.py

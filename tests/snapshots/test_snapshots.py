@@ -116,6 +116,37 @@ def test_the_newest_are_kept() -> None:
     assert refolded(disk) == started(disk)[1]
 
 
+def test_a_damaged_snapshot_of_this_moment_is_made_again() -> None:
+    """The new one takes its name: that it could not be used must not have it removed."""
+    disk = disk_of()
+    first = make(disk)
+    [name] = names(disk)
+    data = bytearray(disk.names_cached[KEPT_IN / name].cached)
+    data[len(data) // 2] ^= 1
+    disk.replace(KEPT_IN / name, bytes(data))
+
+    again = make(disk)
+    assert (first.digest, True) == (again.digest, again.is_new)
+    assert [None] == faults(disk)
+
+
+def test_a_snapshot_is_removed_only_if_it_is_damaged() -> None:
+    disk = disk_of()
+    offset = make(disk).head.offset
+    snapshots = Snapshots(FOLDER, disk)
+    assert (None, False) == (snapshots.fault(offset), snapshots.remove_damaged(offset))
+
+    path = snapshots.path(offset)
+    data = bytearray(disk.names_cached[path].cached)
+    data[len(data) // 2] ^= 1
+    disk.replace(path, bytes(data))
+    fault = snapshots.fault(offset)
+    assert fault is not None
+    assert "digest" in fault
+    assert snapshots.remove_damaged(offset)
+    assert (None, []) == (snapshots.fault(offset), names(disk))
+
+
 def test_a_log_that_nobody_has_snapshots_of_starts_from_its_beginning() -> None:
     disk = disk_of()
 
