@@ -35,6 +35,12 @@ def create(
     admin: Annotated[
         Tables, typer.Option(metavar="TABLE", help="May also create, change and delete it; '*' may do all.")
     ] = None,
+    monitor: Annotated[
+        bool,
+        typer.Option(
+            "--monitor", help="May read GET /metrics and `foldb status`, and use `foldb wait POSITION`."
+        ),
+    ] = False,
     expires: Annotated[
         str | None, typer.Option(metavar="DAYSd|TIME", help="90d, or 2027-01-01T00:00:00Z.")
     ] = None,
@@ -48,13 +54,13 @@ def create(
     for pattern in (*(read or ()), *(write or ()), *(admin or ())):
         if not is_pattern(pattern):
             raise CommandError(f"{pattern}: the name of a table, in which * is anything.", ExitCode.USAGE)
-    if not (read or write or admin):
+    if not (read or write or admin or monitor):
         raise CommandError(
-            "a key without rights opens nothing: say --read, --write or --admin and a table, or '*'.",
+            "a key without rights opens nothing: say --read, --write or --admin and a table, or '*', or say --monitor.",
             ExitCode.USAGE,
         )
     now = datetime.now(UTC)
-    rights = Rights(read or (), write or (), admin or ())
+    rights = Rights(read or (), write or (), admin or (), monitor=monitor)
     key = new_key(now, rights, None if expires is None else _moment(expires, now), note)
     with changed(keys) as by_id:
         by_id[key.id] = key
@@ -101,7 +107,8 @@ def _row(key: Key, now: datetime) -> dict[str, object]:
     if key.note:
         row["note"] = key.note
     patterns = key.rights.patterns
-    return row | {right.name.lower(): list(patterns[right]) for right in Right if patterns.get(right)}
+    row |= {right.name.lower(): list(patterns[right]) for right in Right if patterns.get(right)}
+    return row | {"monitor": True} if key.rights.monitor else row
 
 
 def _moment(text: str, now: datetime) -> datetime:

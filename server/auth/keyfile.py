@@ -11,6 +11,7 @@
     read = ["Log*"]                      # tables, where * is anything;
     write = ["Orders", "Orders-*"]       # who may write may read,
     admin = []                           # and who may administer may do both
+    monitor = true                       # may read GET /metrics and the status; admin = ["*"] may too
 
 A signature is checked with the secret itself, so that is what is kept here, and who can read the file can be anybody.
 """
@@ -36,7 +37,7 @@ _SECRET_BYTES = 30
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _SHORTEST_SECRET = 16
 _OTHERS = 0o077
-_MEMBERS = {"secret", "created", "expires", "note", "read", "write", "admin"}
+_MEMBERS = {"secret", "created", "expires", "note", "read", "write", "admin", "monitor"}
 _HEAD = "# The access keys of foldb, written by `foldb key`, which keeps no other comments than this.\n"
 
 
@@ -164,7 +165,10 @@ def _key(key_id: str, members: dict[str, Any]) -> Key:
             _moment(members.get("created")),
             None if expires is None else _moment(expires),
             _of_type(members.get("note", ""), str),
-            Rights(*(_patterns(members.get(right, [])) for right in ("read", "write", "admin"))),
+            Rights(
+                *(_patterns(members.get(right, [])) for right in ("read", "write", "admin")),
+                monitor=_of_type(members.get("monitor", False), bool),
+            ),
         )
     except ValueError as error:
         raise ValueError(f"the key {key_id}: {error}") from None
@@ -216,6 +220,8 @@ def _toml(cluster_secret: bytes | None, keys: Iterable[Key]) -> str:
             for right, patterns in key.rights.patterns.items()
             if patterns
         ]
+        if key.rights.monitor:
+            lines.append("monitor = true")
         lines.append("")
     return "\n".join(lines)
 

@@ -3,7 +3,8 @@
     DEMANDS["Query"](body)  ──►  (action, right, table), ...  ──►  check: all of them, or AccessDeniedException
 
 An operation without a line in DEMANDS cannot be routed, so none is forgotten. Indexes count as their table. What is
-about no table, or about all, is about the table `*`, which the pattern `*` alone matches.
+about no table, or about all, is about the table `*`, which the pattern `*` alone matches. What is about the node that
+answers is about NODE: a right of its own reads it, `monitor`, and the right to administer all tables.
 """
 
 import re
@@ -16,6 +17,8 @@ from ...model.errors import AccessDeniedError
 from ...model.tables import name_of
 
 EVERYTHING = "*"
+NODE = None
+"""What is about a node and no table; no request can name it."""
 
 _PATTERN = re.compile(r"[A-Za-z0-9_.*-]{1,255}")
 _TABLES_MAX = 1000  # whose rights are remembered
@@ -31,23 +34,38 @@ class Right(IntEnum):
 
 
 class Rights:
-    """Which tables may be read, written and administered: names, in which `*` is anything."""
+    """Which tables may be read, written and administered: names, in which `*` is anything.
+
+    Attributes:
+        monitor: Whether the figures of a node may be read, which name all tables.
+    """
 
     def __init__(
-        self, read: Iterable[str] = (), write: Iterable[str] = (), admin: Iterable[str] = ()
+        self,
+        read: Iterable[str] = (),
+        write: Iterable[str] = (),
+        admin: Iterable[str] = (),
+        *,
+        monitor: bool = False,
     ) -> None:
+        self.monitor = monitor
         self.patterns = {Right.READ: tuple(read), Right.WRITE: tuple(write), Right.ADMIN: tuple(admin)}
         self._levels = [
             (right, re.compile("|".join(translate(pattern) for pattern in patterns)))
             for right, patterns in reversed(self.patterns.items())
             if patterns
         ]
-        self._known: dict[str, Right] = {}
+        self._known: dict[str | None, Right] = {}
+        if self.on(EVERYTHING) < Right.ADMIN:
+            self._known[NODE] = Right.READ if monitor else Right.NONE
+        else:
+            self._known[NODE] = Right.ADMIN
 
-    def on(self, table: str) -> Right:
-        """The highest right on a table."""
+    def on(self, table: str | None) -> Right:
+        """The highest right on a table, or on NODE."""
         right = self._known.get(table)
         if right is None:
+            assert table is not NODE
             right = next((right for right, names in self._levels if names.fullmatch(table)), Right.NONE)
             if len(self._known) < _TABLES_MAX:
                 self._known[table] = right
@@ -59,8 +77,8 @@ def is_pattern(text: str) -> bool:
     return bool(_PATTERN.fullmatch(text))
 
 
-Demand: TypeAlias = tuple[str, Right, str]
-"""An action of IAM, the right that it takes here, and the table."""
+Demand: TypeAlias = tuple[str, Right, str | None]
+"""An action of IAM, the right that it takes here, and the table, or NODE."""
 
 Demands: TypeAlias = Callable[[dict[str, Any]], Iterable[Demand]]
 """From a request to all that it takes."""
@@ -83,11 +101,12 @@ def check(bearer: Bearer, demands: Iterable[Demand]) -> None:
         AccessDeniedError: It lacks one.
     """
     for action, right, table in demands:
-        name = name_of(table)
+        name = NODE if table is NODE else name_of(table)
         if bearer.rights.on(name) < right:
+            resource = "node" if name is NODE else f"table/{name}"
             raise AccessDeniedError(
                 f"User: arn:aws:iam::000000000000:user/{bearer.id} is not authorized to perform: {action} on resource: "
-                f"arn:aws:dynamodb:us-east-1:000000000000:table/{name} "
+                f"arn:aws:dynamodb:us-east-1:000000000000:{resource} "
                 f"because no identity-based policy allows the {action} action"
             )
 
@@ -185,22 +204,25 @@ DEMANDS: dict[str, Demands] = {
 
 
 def of_metrics() -> Iterator[Demand]:
-    """What it takes to see the figures of a node: they name tables, and hold nothing of any item."""
-    yield "foldb:Metrics", Right.READ, EVERYTHING
+    """Yield the demand of GET /metrics, whose figures name tables and hold nothing of any item."""
+    yield "foldb:Metrics", Right.READ, NODE
 
 
 # Operations of foldb's own that change nothing; of all others each takes the whole database.
 _READING = frozenset(("DescribeSubscription", "ListLetters", "ListSubscriptions", "Settle", "Streams"))
+# Those that ask a node how it is, or to answer once it has a position.
+_MONITORING = frozenset(("Status", "Wait"))
 
 
 def of_admin(operation: str) -> Demands:
     """What one of foldb's own operations takes."""
     if operation == "Changes":
         return _changes
-    right = Right.READ if operation in _READING else Right.ADMIN
+    right = Right.READ if operation in _READING | _MONITORING else Right.ADMIN
+    resource = NODE if operation in _MONITORING else EVERYTHING
 
     def demands(_: dict[str, Any]) -> Iterator[Demand]:
-        yield f"foldb:{operation}", right, EVERYTHING
+        yield f"foldb:{operation}", right, resource
 
     return demands
 

@@ -1,7 +1,7 @@
 """GET /metrics: the figures of this node in the text that Prometheus reads.
 
 Nothing is counted for it on the way of a request: all of it is there anyway, and is read when somebody asks.
-With keys it takes one that may read everything, by HTTP's Basic scheme, which Prometheus speaks: key id and secret.
+With keys it takes one with the right `monitor`, by HTTP's Basic scheme, which Prometheus speaks: key id and secret.
 They are not hidden in it, so over the network that takes TLS.
 """
 

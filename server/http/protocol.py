@@ -55,6 +55,7 @@ _WAITING_BYTES = 16 * 1024  # received while a request is under way
 _UNREAD_BYTES = 16 * 1024  # of answers, before a client counts as slow
 
 _HEALTHY = b"healthy: foldb, speaking DynamoDB's API version 2012-08-10\n"
+_NO_MONITOR = b". `foldb key create --monitor` makes a key that may read this page.\n"
 _BASIC = b'\r\nWWW-Authenticate: Basic realm="foldb"'
 _ALLOW = b"\r\nAllow: POST, GET, HEAD, OPTIONS"
 # DynamoDB's whole answer to a body that does not say that it is JSON.
@@ -389,7 +390,7 @@ class Connection(asyncio.Protocol):
         self._tell(head, status, text, fields)
 
     def _measure(self, head: Head) -> None:
-        """The figures of this node, for who may read everything."""
+        """Answer with the figures of this node, to a key with the right `monitor`."""
         listener, guard = self._listener, self._listener.guard
         if guard is not None:
             if listener.node.settings.tls_cert is None and not is_loopback(self.peer):
@@ -398,7 +399,7 @@ class Connection(asyncio.Protocol):
             try:
                 check(guard.admit_plainly(head.fields.get(b"authorization", b"")), of_metrics())
             except AccessDeniedError as error:
-                self._tell(head, 403, error.message.encode() + b"\n")
+                self._tell(head, 403, error.message.encode() + _NO_MONITOR)
                 return
             except RequestError as error:
                 self._tell(head, 401, error.message.encode() + b"\n", _BASIC)

@@ -46,6 +46,14 @@ def test_a_key_is_printed_with_its_secret_once(keys: Path) -> None:
     assert kept.secret not in listed.stdout + listed.stderr
 
 
+def test_a_key_may_monitor_and_nothing_else(keys: Path) -> None:
+    printed = made(keys, "--monitor")
+    listed = json.loads(key("list", "--keys", keys).stdout)
+
+    assert read_keys(keys).by_id[printed["AccessKeyId"]].rights.monitor
+    assert {"id": printed["AccessKeyId"], "created": listed["created"], "monitor": True} == listed
+
+
 def test_a_key_may_have_an_end(keys: Path) -> None:
     days = made(keys, "--read", "*", "--expires", "90d")["AccessKeyId"]
     moment = made(keys, "--read", "*", "--expires", "2020-01-01T01:00:00+01:00")["AccessKeyId"]

@@ -33,6 +33,7 @@ def test_what_is_written_is_what_is_read(path: Path) -> None:
     keys = [
         new_key(NOW, Rights(read=["*"], write=["Orders", "Orders-*"], admin=["Tests-*"]), NOW, "a\n\"b\" \x7f é"),
         new_key(NOW, Rights(read=["Log*"])),
+        new_key(NOW, Rights(monitor=True)),
     ]  # fmt: skip
     with changed(path) as by_id:
         by_id.update({key.id: key for key in keys})
@@ -41,7 +42,7 @@ def test_what_is_written_is_what_is_read(path: Path) -> None:
 
 
 def said(key: Key) -> tuple[Any, ...]:
-    return key.id, key.secret, key.created, key.expires, key.note, key.rights.patterns
+    return key.id, key.secret, key.created, key.expires, key.note, key.rights.patterns, key.rights.monitor
 
 
 def test_the_first_key_comes_with_a_secret_for_the_cluster_which_stays(path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from foldb.model.errors import AccessDeniedError
 from foldb.server.admin import ADMIN
 from foldb.server.auth.keyfile import Key
-from foldb.server.auth.rights import DEMANDS, Demand, Right, Rights, check, is_pattern, of_admin
+from foldb.server.auth.rights import DEMANDS, Demand, Right, Rights, check, is_pattern, of_admin, of_metrics
 from foldb.server.operations import OPERATIONS
 from foldb.server.operations.streams import STREAMS
 
@@ -56,8 +56,16 @@ TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
 
 
 def key(right: Right, *patterns: str) -> Key:
-    rights = {right.name.lower(): patterns} if right else {}
-    return Key("FOLDB1", "a secret that is long enough", CREATED, rights=Rights(**rights))
+    rights = {
+        Right.READ: Rights(patterns),
+        Right.WRITE: Rights((), patterns),
+        Right.ADMIN: Rights((), (), patterns),
+    }
+    return bearing(rights.get(right, Rights()))
+
+
+def bearing(rights: Rights) -> Key:
+    return Key("FOLDB1", "a secret that is long enough", CREATED, rights=rights)
 
 
 def allows(bearer: Key, demands: Iterator[Demand] | Any) -> bool:
@@ -85,18 +93,58 @@ def test_the_right_on_another_table_opens_nothing(operation: str) -> None:
     assert not allows(key(Right.ADMIN, "Cars-*", "Car", "cars"), DEMANDS[operation](TAKES[operation][1]))
 
 
+ROLES = {
+    "nothing": Rights(),
+    "a monitor": Rights(monitor=True),
+    "a reader of one table": Rights(read=["Cars"]),
+    "a reader": Rights(read=["*"]),
+    "a writer of one table": Rights(write=["Cars"]),
+    "a writer": Rights(write=["*"]),
+    "an administrator of one table": Rights(admin=["Cars"]),
+    "an administrator": Rights(admin=["*"]),
+}
+# Of foldb's own operations, who may use them with the table Cars; all others are an administrator's alone.
+ALL = {"a reader", "a writer", "an administrator"}
+OWN = {
+    "Changes": {role for role in ROLES if role.startswith(("a reader", "a writer", "an administrator"))},
+    "DescribeSubscription": ALL,
+    "ListLetters": ALL,
+    "ListSubscriptions": ALL,
+    "Settle": ALL,
+    "Status": {"a monitor", "an administrator"},
+    "Streams": ALL,
+    "Wait": {"a monitor", "an administrator"},
+}
+
+
 @pytest.mark.parametrize("operation", ADMIN)
-def test_what_only_foldb_knows_is_for_who_may_do_all(operation: str) -> None:
-    demands = of_admin(operation)
+@pytest.mark.parametrize("role", ROLES)
+def test_an_own_operation_opens_to_its_roles_alone(operation: str, role: str) -> None:
+    allowed = allows(bearing(ROLES[role]), of_admin(operation)({"TableNames": ["Cars"]}))
 
-    assert allows(key(Right.ADMIN, "*"), demands({"TableName": "Cars"}))
-    assert not allows(key(Right.ADMIN, "Cars", "C*"), demands({"TableName": "Cars"}))
-    assert (operation in LOOKS) == allows(key(Right.READ, "*"), demands({"TableName": "Cars"}))
-    assert (operation in LOOKS) == allows(key(Right.WRITE, "*"), demands({"TableName": "Cars"}))
+    assert (role in OWN.get(operation, {"an administrator"})) == allowed
 
 
-# Of foldb's own operations those that only look.
-LOOKS = ("Changes", "DescribeSubscription", "ListLetters", "ListSubscriptions", "Settle", "Streams")
+@pytest.mark.parametrize("operation", TAKES)
+def test_a_monitor_may_use_no_operation_of_dynamodb(operation: str) -> None:
+    right, body = TAKES[operation]
+
+    assert (right == Right.NONE) == allows(bearing(ROLES["a monitor"]), DEMANDS[operation](body))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_metrics_open_to_monitors_and_administrators(role: str) -> None:
+    """They name every table, so rights on data do not open them."""
+    assert (role in ("a monitor", "an administrator")) == allows(bearing(ROLES[role]), of_metrics())
+
+
+@pytest.mark.parametrize("name", ["", "None", "node", "*"])
+def test_no_name_that_a_request_brings_is_the_node(name: str) -> None:
+    monitor = bearing(ROLES["a monitor"])
+
+    assert not allows(monitor, of_admin("Changes")({"TableNames": [name]}))
+    assert not allows(monitor, DEMANDS["GetRecords"]({"ShardIterator": name}))
+    assert not allows(monitor, DEMANDS["GetItem"]({"TableName": name}))
 
 
 def test_the_feed_of_tables_is_for_who_may_read_them() -> None:

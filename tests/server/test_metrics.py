@@ -10,7 +10,7 @@ from urllib.request import Request, urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.raw import ask
+from tests.raw import ask, send
 from tests.served import foldb, served
 from tests.tables import table_request
 
@@ -81,17 +81,43 @@ def test_a_subscription_says_how_far_it_is(tmp_path: Path) -> None:
     assert 10 == sum(samples[f"foldb_feed_changes{{partition={n},table=Cars}}"] for n in (1, 2))
 
 
-def test_keys_guard_it_as_everything_else(tmp_path: Path) -> None:
+def made(keys: Path, *rights: str) -> tuple[str, str]:
+    """Return the id and the secret of a new key."""
+    key = json.loads(foldb("key", "create", "--keys", keys, *rights, "-o", "json").stdout)
+    return key["AccessKeyId"], key["SecretAccessKey"]
+
+
+def test_metrics_take_a_key_that_may_monitor(tmp_path: Path) -> None:
+    """They name all tables, so a key for data does not read them."""
     keys = tmp_path / "keys.toml"
-
-    def key(*rights: str) -> str:
-        made = json.loads(foldb("key", "create", "--keys", keys, *rights, "-o", "json").stdout)
-        return basic(made["AccessKeyId"], made["SecretAccessKey"])
-
-    of_one, of_all = key("--read", "Orders"), key("--read", "*")
+    data = [basic(*made(keys, right, "*")) for right in ("--read", "--write")]
+    one, monitor, admin = (
+        basic(*made(keys, *rights)) for rights in (("--admin", "Orders"), ("--monitor",), ("--admin", "*"))
+    )
     with served(tmp_path / "db", "--keys", str(keys)) as endpoint:
-        refused = [status_of(endpoint, each) for each in (None, basic("x", "y"), "Basic !", of_one)]
-        samples = read(endpoint, of_all)
+        unknown = [status_of(endpoint, each) for each in (None, basic("x", "y"), "Basic !")]
+        refused = [status_of(endpoint, each) for each in (*data, one)]
+        said = send(endpoint, "GET", "/metrics", None, {"Authorization": one}).data
+        samples = [read(endpoint, each) for each in (monitor, admin)]
 
-    assert [401, 401, 401, 403] == refused
-    assert 1 == samples["foldb_leading{partition=0}"]
+    assert [401, 401, 401] == unknown
+    assert [403, 403, 403] == refused
+    assert b"`foldb key create --monitor` makes a key that may read this page" in said
+    assert [1, 1] == [each["foldb_leading{partition=0}"] for each in samples]
+
+
+def test_a_key_that_may_monitor_reads_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = tmp_path / "keys.toml"
+    key_id, secret = made(keys, "--monitor")
+    with served(tmp_path / "db", "--keys", str(keys)) as endpoint:
+        monkeypatch.setenv("FOLDB_ACCESS_KEY_ID", key_id)
+        monkeypatch.setenv("FOLDB_SECRET_ACCESS_KEY", secret)
+        status, wait, tables, triggers = (
+            foldb(*words, "--db", endpoint)
+            for words in (("status",), ("wait", "0"), ("table", "list"), ("trigger", "list"))
+        )
+
+    assert [0, 0] == [each.returncode for each in (status, wait)], status.stderr + wait.stderr
+    for refused in (tables, triggers):
+        assert refused.returncode != 0
+        assert "is not authorized to perform" in refused.stderr
