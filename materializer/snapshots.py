@@ -188,14 +188,14 @@ class Snapshots:
         Raises:
             LogLockedError: Another process is making one.
         """
-        unlock = self._lock()
+        lock = self._lock()
         try:
             if self.fault(offset) is None:
                 return False
             self._disk.remove(self.path(offset))
             return True
         finally:
-            unlock()
+            lock.close()
 
     def _write(self, head: Head, state: PartitionState) -> None:
         """After a crash it is there with all of it, or not at all: first the bytes are synced, then it is named."""

@@ -118,11 +118,11 @@ def test_a_damaged_snapshot_stays_while_another_is_made(folder: Path) -> None:
     """Who makes it removes what is damaged."""
     _, new = snapshots(folder)
     flip(new, new.stat().st_size // 2)
-    unlock = Snapshots(folder, SystemDisk())._lock()
+    lock = Snapshots(folder, SystemDisk())._lock()
     try:
         assert [False] == [finding.removed for finding in found(folder)]
     finally:
-        unlock()
+        lock.close()
     assert new in snapshots(folder)
 
 
