@@ -76,6 +76,7 @@ class PacedDisk(SystemDisk):
     """The file systems of this machine, read at `rate` bytes a second; `bytes` counts what was read."""
 
     def __init__(self, rate: int) -> None:
+        super().__init__()
         self.bytes = 0
         self._rate = rate
         self._due = time.monotonic()
