@@ -162,12 +162,14 @@ def _cut(log: Readable, to: str | None) -> list[Position]:
 
 def _create(session: Session, definition: TableDefinition, new: str, origin: str) -> None:
     """Create the table, or go on with the one that an interrupted run of the same kind began."""
+    origin = origin.replace(",", " ")  # a tag takes no commas
     request = request_like(describe(definition), new) | {"Tags": [{"Key": TAG, "Value": origin}]}
     try:
         session.client.call("CreateTable", request)
     except ServerError as failure:
         if failure.name != "ResourceInUseException":
             raise
+        until_settled(session, new)
         arn = session.shape(new).description["TableArn"]
         tags = session.client.call("ListTagsOfResource", {"ResourceArn": arn})["Tags"]
         if {"Key": TAG, "Value": origin} not in tags:

@@ -61,9 +61,11 @@ def create(
     request = table_request(name, keys, gsi or [], lsi or [], _throughput(read, write))
     if stream:
         request["StreamSpecification"] = _stream(view)
-    session.client.call("CreateTable", request)
-    if wait or ttl:
-        until_settled(session, name)
+    created = session.client.call("CreateTable", request)["TableDescription"]
+    if not wait and not ttl:
+        session.output.say(f"{name}: {created['TableStatus']}")
+        return
+    until_settled(session, name)
     if ttl:
         _set_ttl(session, name, ttl)
     _tell(session, name)
@@ -202,10 +204,18 @@ def names(session: Session) -> list[str]:
 
 
 def until_settled(session: Session, name: str, timeout_s: float = 60) -> None:
-    """Wait until the table and its global indexes are ACTIVE."""
+    """Wait until the table and its global indexes are ACTIVE.
+
+    DescribeTable may not find a new table yet, which ListTables lists.
+    """
 
     def settled() -> bool:
-        table = session.client.call("DescribeTable", {"TableName": name})["Table"]
+        try:
+            table = session.client.call("DescribeTable", {"TableName": name})["Table"]
+        except ServerError as failure:
+            if failure.code is ExitCode.NOT_FOUND and name in names(session):
+                return False
+            raise
         indexes = table.get("GlobalSecondaryIndexes", ())
         return table["TableStatus"] == "ACTIVE" and all(index["IndexStatus"] == "ACTIVE" for index in indexes)
 

@@ -163,6 +163,19 @@ def test_a_past_state_is_written_beside_the_present_one(cli: Foldb) -> None:
     assert "DISABLED" == described["TimeToLive"]["TimeToLiveStatus"]
 
 
+@pytest.mark.spec("H1")
+def test_a_past_state_of_several_partitions_is_written_beside_it(tmp_path: Path) -> None:
+    with served(tmp_path, "--partitions", "3") as url:
+        cli = at(url)
+        cli("table", "create", "Notes", "id:N")
+        cli("item", "put", "Notes", "-", stdin="\n".join(f'{{"id": {n}}}' for n in range(60)))
+        rebuilt = cli("rebuild", "Notes", "--into", "Copied")
+
+        assert 0 == rebuilt.exit_code, rebuilt.output
+        assert items(cli, "Notes") == items(cli, "Copied")
+        assert [] == tags(url, "Copied")
+
+
 def test_a_wrong_position_or_name_is_refused(cli: Foldb) -> None:
     cli("sample", "load", "music")
 

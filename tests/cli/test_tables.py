@@ -7,8 +7,9 @@ import pytest
 
 import foldb
 from foldb.cli.definitions import table_request
-from foldb.cli.failures import CommandError
+from foldb.cli.failures import CommandError, ExitCode
 from tests.cli.conftest import Foldb, at, lines
+from tests.served import served
 
 
 def test_the_short_notation_says_keys_indexes_and_projections() -> None:
@@ -289,3 +290,20 @@ def test_a_name_that_is_close_to_no_table_gets_no_suggestion(cli: Foldb) -> None
     cli("table", "create", "Counters", "id:S")
 
     assert cli("scan", "Music").stderr.endswith("not found. `foldb table list` names the tables there are.\n")
+
+
+def test_commands_wait_for_tables_of_a_late_control_plane(tmp_path: Path) -> None:
+    """CreateTable has succeeded, and DescribeTable does not find the table yet."""
+    with served(tmp_path, "--control-plane-delay", "400") as url:
+        cli = at(url)
+        created = cli("table", "create", "Notes", "id:N")
+        assert (0, "Notes: ACTIVE") == (created.exit_code, created.stderr.strip())
+        assert 0 == cli("item", "put", "Notes", '{"id": 1}').exit_code
+        at_once = cli("table", "create", "Later", "id:N", "--no-wait")
+        assert (0, True) == (at_once.exit_code, at_once.stderr.startswith("Later: "))
+        assert 0 == cli("table", "wait", "Later").exit_code
+        assert 0 == cli("rebuild", "Notes", "--into", "Copied").exit_code
+        assert 0 == cli("sample", "load", "music").exit_code
+
+        missing = cli("table", "wait", "Absent")
+        assert ExitCode.NOT_FOUND == missing.exit_code

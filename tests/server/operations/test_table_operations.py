@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 import foldb
+from tests.fuzz.inside import Inside
 from tests.raw import ask
 from tests.served import served
 from tests.tables import MakeTable, table_request
@@ -496,6 +498,19 @@ def test_with_a_delay_a_table_goes_through_its_states(slow: Any) -> None:
     slow.get_waiter("table_not_exists").wait(
         TableName="Slow", WaiterConfig={"Delay": 0.05, "MaxAttempts": 100}
     )
+
+
+@pytest.mark.parametrize("delay_ms", [0, 1000])
+def test_a_clock_behind_log_time_hides_no_table(delay_ms: int) -> None:
+    """A log may have been written by a clock that was ahead of the present one."""
+    inside = Inside()
+    inside.node.settings = replace(inside.node.settings, eventual_control_plane_ms=delay_ms)
+    inside.ask("CreateTable", table_request("Early", "pk:S"))
+    inside.node.clock = lambda: inside.node.state.log_time - 41_000
+
+    status, answer = inside.ask("DescribeTable", {"TableName": "Early"})
+    inside.close()
+    assert (200, "ACTIVE") == (status, answer["Table"]["TableStatus"])
 
 
 @pytest.mark.spec("S89")
