@@ -33,7 +33,7 @@ SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
 
 # Each kind of damage yields thousands of logs. Try every Nth, a prime, at most MOST of a kind.
-EVERY, MOST = (7, 2000) if SOAK else (211, 12)
+EVERY, MOST = (23, 600) if SOAK else (211, 12)
 
 WHOLE = damage.sample(24, segment_bytes=9560)
 TORN = damage.sample(24, segment_bytes=9560, in_flight=3)
@@ -176,6 +176,16 @@ def test_verify_misses_acknowledged_writes_that_a_start_does_without(tmp_path: P
     assert accepted(files)
     assert 9 == verified(files, tmp_path / "data")
     assert "acknowledged" in at(tmp_path / "data")("verify", str(tmp_path / "data")).stderr
+
+
+def test_verify_refuses_a_side_file_that_a_start_takes_back(tmp_path: Path) -> None:
+    """The log alone lacks its records, and a start is needed to say whether they continue it."""
+    last = WHOLE.segments[-1]
+    files = without(WHOLE, last, "mark") | {f"{last}.unlinked": WHOLE.files[last]}
+
+    assert accepted(files)
+    assert 9 == verified(files, tmp_path / "data")
+    assert "`foldb serve` on that folder" in at(tmp_path)("verify", str(tmp_path / "data")).stderr
 
 
 def test_verify_reports_a_torn_write_that_was_not_acknowledged(tmp_path: Path) -> None:
