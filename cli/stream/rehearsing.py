@@ -26,7 +26,7 @@ from ...streams.children.folder import Folder
 from ...streams.formats import lambda_event
 from ...streams.formats.delivery import Delivery
 from ...streams.sinks import module_of
-from ...streams.sinks.settings import shown as without_secrets
+from ...streams.sinks.settings import shown_to_readers
 from ...streams.sinks.sink import Batch, Failed, Gone, Handled, Partly, Sink, Surroundings, Verdict
 from ...streams.subscriptions.choosing import Chooser
 from ..failures import CommandError, ExitCode
@@ -191,10 +191,15 @@ def _check_callable(name: str, sink: Row) -> None:
             f"--call writes no {_WRITTEN[sink['Kind']]}: without it, what would be written is shown",
             ExitCode.USAGE,
         )
-    hidden = [member for member in ("Secrets", "Headers") if sink.get(member)]
-    if hidden and sink == without_secrets(sink):
+    public = shown_to_readers(sink)
+    hidden = [
+        member
+        for member in ("Url", "Secrets", "Headers")
+        if sink.get(member) and sink[member] == public[member]
+    ]
+    if hidden:
         raise CommandError(
-            f"a server tells nobody the {' and '.join(hidden)} of {name}: stop it, and name its folder with --db",
+            f"the server does not show {' and '.join(hidden)} of {name}: stop it, and name its folder with --db",
             ExitCode.USAGE,
         )
 

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import orjson
 
 from ...model.errors import RequestError, ValidationError
+from ...streams.sinks.settings import shown_to_readers
+from ..auth.rights import EVERYTHING, Right
 from ..reply import Reply
 from .starts import After, read_end, read_start, resolve, whole
 
@@ -51,13 +53,14 @@ def update(node: "Node", body: dict[str, Any], reply: Reply) -> None:
 
 def describe(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Tell all that is known of one: settings, marks, lag, figures."""
-    node.triggers.describe(_name(body), _answering(reply, told))
+    node.triggers.describe(_name(body), _answering(reply, partial(told, to_reader=_is_reader(reply))))
 
 
 def list_(node: "Node", body: dict[str, Any], reply: Reply) -> None:  # noqa: ARG001  # it takes no parameters
     """Tell what the catalog knows of all."""
+    flat = partial(_flat, to_reader=_is_reader(reply))
     node.triggers.list(
-        _answering(reply, lambda answer: {"Subscriptions": [_flat(each) for each in answer["Subscriptions"]]})
+        _answering(reply, lambda answer: {"Subscriptions": [flat(each) for each in answer["Subscriptions"]]})
     )
 
 
@@ -130,13 +133,20 @@ def settle(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     node.triggers.settle(timeout_ms, settled)
 
 
-def told(answer: dict[str, Any]) -> dict[str, Any]:
+def told(answer: dict[str, Any], *, to_reader: bool = False) -> dict[str, Any]:
     """One subscription as it is answered."""
-    return _flat(answer["Subscription"])
+    return _flat(answer["Subscription"], to_reader=to_reader)
 
 
-def _flat(known: dict[str, Any]) -> dict[str, Any]:
+def _is_reader(reply: Reply) -> bool:
+    """Return whether a key asks that may read subscriptions and may not administer them."""
+    return reply.bearer is not None and reply.bearer.rights.on(EVERYTHING) < Right.ADMIN
+
+
+def _flat(known: dict[str, Any], *, to_reader: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {name: known[name] for name in _SHOWN if name in known}
+    if to_reader:
+        shown["Settings"] = {**shown["Settings"], "Sink": shown_to_readers(shown["Settings"]["Sink"])}
     shown |= {
         "TableNames": known["Settings"]["TableNames"],
         "Handled": known["TotalHandled"],

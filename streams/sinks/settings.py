@@ -9,6 +9,7 @@ Each reading names the member in what it says, so a sink's module says only whic
 
 from hashlib import blake2b
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -90,3 +91,23 @@ def shown(settings: dict[str, Any]) -> dict[str, Any]:
     if "Headers" in hidden:
         hidden["Headers"] = dict.fromkeys(hidden["Headers"], "...")
     return hidden
+
+
+def shown_to_readers(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a Sink as they may be shown to who does not administer it: many a URL holds a token."""
+    hidden = shown(settings)
+    return hidden | {"Url": site_of(hidden["Url"])} if "Url" in hidden else hidden
+
+
+def site_of(url: str) -> str:
+    """Return a URL without its credentials, path and query.
+
+    >>> site_of("https://hooks.example:8443/services/T0/B0?key=hush")
+    'https://hooks.example:8443/...'
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # brackets that hold no address
+        return "..."
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}/..." if host else "..."

@@ -29,7 +29,7 @@ from ..formats.delivery import Delivery, event_id
 from ..formats.plain import plain
 from .http.exchange import Answer, CallError, Exchange, Resolve
 from .http.targets import Network, Target, address_in, may_be_called, networks_of, not_public, target_of
-from .settings import Members, version_of
+from .settings import Members, site_of, version_of
 from .sink import Batch, Failed, Gone, Handled, Partly, Sink, Surroundings, Verdict
 
 MODES: Final = ("structured", "binary", "batch")
@@ -134,7 +134,7 @@ class Webhook:
             return Failed(f"{self._settings.target.authority} did not answer within {self._timeout_s:g} s")
         except CallError as error:
             return Failed(str(error))
-        return _verdict(answer, now_ms)
+        return _verdict(answer, now_ms, self._settings.target)
 
 
 class _Request(NamedTuple):
@@ -232,18 +232,29 @@ def signature(id_: str, now: int, body: bytes, secrets: Sequence[bytes]) -> dict
     return about
 
 
-def _verdict(answer: Answer, now_ms: int) -> Handled | Failed | Gone:
+def _verdict(answer: Answer, now_ms: int, target: Target) -> Handled | Failed | Gone:
     if 200 <= answer.status < 300:
         return Handled()
     if answer.status == 410:
         return Gone("the webhook answered 410: it wants no more")
-    said = answer.body[:_TOLD].decode(errors="replace").strip()
+    said = _without_path(answer.body.decode(errors="replace"), target)[:_TOLD].strip()
     error = f"the webhook answered {answer.status}"
     if 300 <= answer.status < 400:
-        error += f" and points to {answer.headers.get('location', '?')[:_TOLD]!r}, which is not followed"
+        error += (
+            f" and points to {site_of(answer.headers.get('location', '?'))[:_TOLD]!r}, which is not followed"
+        )
     elif said:
         error += f": {said}"
     return Failed(error, retry_after_s=retry_after(answer.headers.get("retry-after"), now_ms))
+
+
+def _without_path(text: str, target: Target) -> str:
+    """A text of a receiver without the path and query that were called, which may hold a token: errors have readers."""
+    path, _, query = target.path.partition("?")
+    for part in (target.path, path, query):
+        if len(part) > 1:
+            text = text.replace(part, "...")
+    return text
 
 
 def retry_after(text: str | None, now_ms: int) -> float | None:

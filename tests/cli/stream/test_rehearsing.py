@@ -143,7 +143,7 @@ def test_a_call_neither_writes_files_nor_signs_with_what_a_server_hides(folder: 
         check(
             cli("trigger", "test", "signed", *called),
             2,
-            "a server tells nobody the Secrets of signed: stop it, and name its folder with --db",
+            "the server does not show Secrets of signed: stop it, and name its folder with --db",
         )
         check(cli("trigger", "test", "lake", *called), 2, "--call writes no files: without it, what would be")
 

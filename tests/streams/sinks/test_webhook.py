@@ -270,6 +270,30 @@ def test_a_redirect_is_not_followed(code: int) -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize(
+    ("code", "says", "body"),
+    [
+        (404, "Cannot POST .../ with ...", "Cannot POST {path}/ with {query}"),
+        (500, "no ... here", "no {path}?{query} here"),
+        (301, "points to 'https://elsewhere.example/...'", ""),
+    ],
+)
+def test_an_error_shows_no_token_of_the_url(code: int, says: str, body: str) -> None:
+    """The error is in the log of the server, in dead letters and in answers to keys that may only read."""
+    path, query = "/hooks/hush", "token=hush"
+
+    async def scenario(there: Receiver) -> None:
+        location = f"location: https://elsewhere.example{path}?{query}"
+        there.answers = [status(code, location, body=body.format(path=path, query=query).encode())]
+        verdict = await call(there, Url=there.url(f"{path}?{query}"))
+
+        assert isinstance(verdict, Failed)
+        assert says in verdict.error
+        assert "hush" not in verdict.error
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("answer", [never, drip], ids=["silent", "dripping"])
 def test_who_does_not_come_to_an_end_is_left_in_time(answer: Answer) -> None:
     """However often a little comes: the deadline is for the whole answer."""
