@@ -136,7 +136,7 @@ def check(settings: Settings) -> None:
     if settings.webhooks:
         _check_webhooks(settings.webhooks)
     if settings.destinations is not None:
-        _check_destinations(settings.destinations)
+        _check_destinations(settings.destinations, settings)
 
 
 # What reads them is loaded where there are any: a server without is to be there at once.
@@ -166,10 +166,16 @@ def _check_webhooks(texts: tuple[str, ...]) -> None:
             ) from None
 
 
-def _check_destinations(url: str) -> None:
-    from ..log.kafka.settings import Address
+def _check_destinations(url: str, settings: Settings) -> None:
+    from ..log.kafka.settings import Address, Security
 
     try:
         Address.of(url)
     except LogError as error:
         raise SettingError(f"destinations: {error}. Write kafka://HOST:PORT/PREFIX.") from None
+    try:
+        Security.read(settings.kafka, settings.kafka_variables)
+    except LogError as error:
+        raise SettingError(
+            f"destinations: {error}. Look into the file of --kafka-settings and into FOLDB_KAFKA_ variables."
+        ) from None

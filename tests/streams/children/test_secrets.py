@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from tests.crash.process import Process
 from tests.other_user import other_user
 from tests.raw import ask
@@ -68,6 +70,15 @@ def searched(folder: Folder, program: Sequence[str | Path]) -> dict[str, list[st
         server.terminate()
     found: dict[str, list[str]] = json.loads(folder.out)
     return found
+
+
+@pytest.mark.parametrize("option", ["--log", "--destinations"])
+def test_variables_of_kafka_that_are_dropped_are_still_used(tmp_path: Path, option: str) -> None:
+    program = ("env", "FOLDB_KAFKA_SECURITY_PROTOCOL=NONE", FOLDB)
+    server = Process(tmp_path, option, "kafka://127.0.0.1:1/shop", program=program, may_end=True)
+
+    assert "security_protocol must be one of PLAINTEXT, SSL" in server.said
+    assert server.wait() != 0
 
 
 def test_no_process_shows_a_function_the_servers_secrets(folder: Folder) -> None:
