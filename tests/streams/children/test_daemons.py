@@ -89,6 +89,26 @@ def test_a_daemon_ends_with_a_process_that_kills_its_group(daemons: Folder) -> N
     assert not Path(f"/proc/{daemons.out}").exists()
 
 
+def test_a_process_that_kills_its_supervisor_ends_too(folder: Folder) -> None:
+    folder.write(
+        "app.py",
+        """
+        import os, signal, time
+        from pathlib import Path
+
+        def f(change):
+            Path(os.environ["OUT"]).write_text(str(os.getpid()))
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(600)
+        """,
+    )
+
+    verdict = folder.deliver(function("f"), numbered(1))
+
+    assert verdict == Failed("app:f: its process ended: killed by SIGKILL")
+    _assert_gone(int(folder.out))
+
+
 def test_a_daemon_of_a_command_ends_with_the_command(folder: Folder) -> None:
     folder.write(
         "leave.sh",
