@@ -1,19 +1,27 @@
-"""A table made anew from the log alone.
+"""A table rebuilt from the log alone.
 
-    records ──► Rebuild.fold, some at a time ──► caught up ──► compare with the live table ──► install
+    records ──► Rebuild.fold, a portion at a time ──► caught up ──► Comparison, a portion at a time ──► install
 
 The whole partition is refolded, not only the commands of one table: a transaction decides by the items of all
 its tables, so a fold that left some out would be another fold. It goes in portions as large as the caller likes,
-on a state of its own, and touches the live state once, at the end, in one step. Whoever dies midway has changed
-nothing. Where a table is spread over several partitions, each part is made anew by itself.
+on a state of its own, and touches the live state once, at the end, in one step that only exchanges references. A crash
+on the way has changed nothing. Where a table is spread over several partitions, each part is rebuilt by itself.
+
+A comparison goes on while both states fold new records. Each of its portions is taken when both are at the same
+position, and places that were equal then stay equal: both fold the same commands to them.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 
-from ..log.commands import Defined, DefineTable, DefinitionApplied, Position, Record, Relay, Settle
+from ..log.commands import Position, Record
+from .disposal import may_drop
 from .fold.record import Void
-from .fold.state import PartitionState, Table
+from .fold.state import Index, PartitionState, Table
+from .fold.storage import Store
+from .fold.view import Place
+from .portions import portion, steps
 from .refold import fold_record
 
 
@@ -26,29 +34,38 @@ class Rebuild:
         dropped: For the name of each table that was deleted, the last position at which it was there.
     """
 
-    def __init__(self, void: Collection[Void] = ()) -> None:
-        """Begin one; `void` is what an operator has declared void."""
+    def __init__(
+        self, void: Collection[Void] = (), dispose: Callable[[list[Store]], None] | None = None
+    ) -> None:
+        """Begin a refold.
+
+        Args:
+            void: The commands that an operator has declared void.
+            dispose: Receives the stores of tables that were dropped on the way.
+        """
         self.state = PartitionState()
         self._void = void
+        self._dispose = dispose
         self.commands = 0
         self.dropped: dict[str, int] = {}
 
-    def fold(self, records: Iterator[Record], commands: int, until: int | None = None) -> bool:
-        """Fold records until `commands` commands or more are done, and say whether there is more to do.
+    def fold(self, records: Iterator[Record], most: int, until: int | None = None) -> bool:
+        """Fold a portion of records, and return whether more may follow.
 
         Args:
-            records: What follows what was folded before.
-            commands: When to come back, so that others may go on.
+            records: The records behind those that were folded before.
+            most: The portion ends with the record that brings it to this number of steps (portions.py).
             until: The offset before which to stop, though the log may have more.
         """
-        goal = self.commands + commands
-        while self.commands < goal:
+        done = 0
+        while done < most:
             if until is not None and self.state.next_offset >= until:
                 return False
             record = next(records, None)
             if record is None:
                 return False
             self._fold(record)
+            done += sum(map(steps, record.entry.commands))
         return True
 
     def fold_to(self, records: Iterable[Record], position: Position) -> None:
@@ -61,45 +78,84 @@ class Rebuild:
             if record.offset == position.offset:
                 return
 
-    def agrees_with(self, live: Table) -> bool:
-        """Whether the rebuilt table is the live one: definition, items and index entries, byte for byte."""
-        rebuilt = self.state.tables[live.definition.id]
-        return (
-            live.definition == rebuilt.definition
-            and live.items.holds_the_same_as(rebuilt.items)
-            and all(self.index_agrees_with(live, name) for name in live.indexes)
-        )
-
-    def index_agrees_with(self, live: Table, name: str) -> bool:
-        """Whether one index of the rebuilt table is that of the live one, whatever the rest is."""
-        here, rebuilt = live.indexes[name], self.state.tables[live.definition.id].indexes[name]
-        return (
-            here.definition == rebuilt.definition
-            and (here.cursor, here.is_sent, here.heard) == (rebuilt.cursor, rebuilt.is_sent, rebuilt.heard)
-            and here.store.holds_the_same_as(rebuilt.store)
-        )
-
-    def install(self, live: PartitionState, table_id: int) -> None:
-        """Put the rebuilt table in the live one's place; both states stand at the same offset."""
+    def install(self, live: PartitionState, table_id: int) -> Table:
+        """Exchange the live table and the rebuilt one, and return the table that was live."""
         assert self.state.next_offset == live.next_offset, "a table is installed when it has caught up"
-        live.tables[table_id] = self.state.tables[table_id]
+        replaced = live.tables[table_id]
+        live.tables[table_id], self.state.tables[table_id] = self.state.tables[table_id], replaced
+        return replaced
 
     def install_index(self, live: PartitionState, table_id: int, name: str) -> None:
-        """Put one rebuilt index in the live one's place; the items and the other indexes stay as they are."""
+        """Exchange the live index and the rebuilt one; the items and the other indexes stay as they are."""
         assert self.state.next_offset == live.next_offset, "an index is installed when it has caught up"
-        live.tables[table_id].indexes[name] = self.state.tables[table_id].indexes[name]
+        here, rebuilt = live.tables[table_id].indexes, self.state.tables[table_id].indexes
+        here[name], rebuilt[name] = rebuilt[name], here[name]
 
     def _fold(self, record: Record) -> None:
-        names = set(self.state.names) if _defines(record) else None
-        fold_record(self.state, record, self._void)
+        names = set(self.state.names) if may_drop(record.entry) else None
+        fold_record(self.state, record, self._void, self._dispose)
         self.commands += len(record.entry.commands)
         if names is not None:
             self.dropped |= dict.fromkeys(sorted(names - self.state.names.keys()), record.offset - 1)
 
 
-def _defines(record: Record) -> bool:
-    return any(
-        isinstance(command, (DefineTable, Settle))
-        or (isinstance(command, Relay) and isinstance(command.message, (Defined, DefinitionApplied)))
-        for command in record.entry.commands
+class Comparison:
+    """Compares a rebuilt table with the live one, or one index of it, in portions.
+
+    Attributes:
+        same: Whether all that was compared so far is the same, byte for byte.
+    """
+
+    def __init__(self, index: str | None = None) -> None:
+        """Begin one; `index` names the one index to compare, None means definition, items and all indexes."""
+        self.same = True
+        self._index = index
+        self._done: set[int] = set()  # ids of the table and the indexes that are compared
+        self._place: Place | None = None  # the last that was compared of the store that follows
+
+    def go_on(self, live: Table, rebuilt: Table, items: int) -> bool:
+        """Compare up to `items` items, and return whether there are more.
+
+        Both tables must be as of the same position. Indexes may be added and deleted between two calls.
+        """
+        if not self._are_defined_alike(live, rebuilt):
+            self.same = False
+        pair = self._next_pair(live, rebuilt) if self.same else None
+        if pair is None:
+            return False
+        owner, here, there = pair
+        entries, more = portion(here.scan(self._place), items)
+        if entries != list(islice(there.scan(self._place), len(entries) if more else len(entries) + 1)):
+            self.same = False
+            return False
+        if more:
+            self._place = entries[-1][:3]
+        else:
+            self._place = None
+            self._done.add(owner)
+        return True
+
+    def _are_defined_alike(self, live: Table, rebuilt: Table) -> bool:
+        if self._index is not None:
+            return _is_same_but_entries(live.indexes[self._index], rebuilt.indexes.get(self._index))
+        return live.definition == rebuilt.definition and all(
+            _is_same_but_entries(index, rebuilt.indexes.get(name)) for name, index in live.indexes.items()
+        )
+
+    def _next_pair(self, live: Table, rebuilt: Table) -> tuple[int, Store, Store] | None:
+        """The id of the next store to compare, the live store and the rebuilt one."""
+        if self._index is None and live.definition.id not in self._done:
+            return live.definition.id, live.items, rebuilt.items
+        for name, index in live.indexes.items():
+            if index.definition.id not in self._done and self._index in (None, name):
+                return index.definition.id, index.store, rebuilt.indexes[name].store
+        return None
+
+
+def _is_same_but_entries(live: Index, rebuilt: Index | None) -> bool:
+    return rebuilt is not None and (live.definition, live.cursor, live.is_sent, live.heard) == (
+        rebuilt.definition,
+        rebuilt.cursor,
+        rebuilt.is_sent,
+        rebuilt.heard,
     )

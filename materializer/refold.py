@@ -2,16 +2,18 @@
 
 import gc
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import fields
 from typing import Protocol
 
 from ..log.commands import Entry, Position, Record
 from ..model.errors import FoldbError, NewerVersionError
+from .collector import no_collections
+from .disposal import dropped, may_drop, stores_of
 from .fold import fold
 from .fold.outcomes import Outcome
 from .fold.record import LateSkipError, Void, voids
 from .fold.state import PartitionState
+from .fold.storage import Store
 
 # Progress is told every so many commands. From as many on, what was folded is put out of the collector's sight.
 _STRETCH = 100_000
@@ -127,20 +129,35 @@ def _begin_again(state: PartitionState, capture: Capture | None) -> None:
         capture.begin_again()
 
 
-def fold_record(state: PartitionState, record: Record, void: Collection[Void] = ()) -> list[Outcome]:
-    """Fold one record; what the fold raises comes out with the record's position.
+def fold_record(
+    state: PartitionState,
+    record: Record,
+    void: Collection[Void] = (),
+    dispose: Callable[[list[Store]], None] | None = None,
+) -> list[Outcome]:
+    """Fold one record; an exception of the fold is raised with the record's position.
+
+    Args:
+        state: The state before the record.
+        record: The next record.
+        void: The commands that later records declare void.
+        dispose: Receives the stores that the state has dropped; without it Python frees them at once.
 
     Raises:
         FoldError: The fold raised. The state is not to be used any more.
         LateSkipError: The record declares void what was folded. Nor is it then.
         NewerVersionError: A later release wrote the record.
     """
+    before = stores_of(state) if dispose is not None and may_drop(record.entry) else []
     try:
-        return fold(state, record, void)
+        outcomes = fold(state, record, void)
     except (NewerVersionError, LateSkipError):
         raise
     except Exception as error:
         raise FoldError(Position(record.partition, record.offset)) from error
+    if dispose is not None and before:
+        dispose(dropped(before, state))
+    return outcomes
 
 
 def refold(
@@ -172,15 +189,3 @@ def refold(
         if folded >= _STRETCH:
             gc.freeze()  # else each full collection would walk through every collection of items
     return folded
-
-
-@contextmanager
-def no_collections() -> Iterator[None]:
-    """Keep Python's cycle collector out: a refold makes no garbage of its kind, and would lose a third to it."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -99,7 +99,7 @@ def write_snapshot(file: File, head: Head, state: PartitionState) -> str:
     write_all(file, 0, data)
     position = synced = len(data)
     digest = blake2b(digest_size=_DIGEST_BYTES)
-    for piece in _pieces(dump(state)):
+    for piece in pieces(dump(state)):
         digest.update(piece)
         write_all(file, position, piece)
         position += len(piece)
@@ -160,14 +160,14 @@ def load_state(snapshot: Judged) -> PartitionState:
     return state
 
 
-def _pieces(frames: Iterable[bytes]) -> Iterator[bytes]:
-    """The frames joined: writing and hashing each by itself would take longer than making it."""
+def pieces(frames: Iterable[bytes], least: int = _PIECE_BYTES) -> Iterator[bytes]:
+    """Join frames to pieces of `least` bytes or a little more: to write and hash each alone would take longest."""
     waiting: list[bytes] = []
     size = 0
     for frame in frames:
         waiting.append(frame)
         size += len(frame)
-        if size >= _PIECE_BYTES:
+        if size >= least:
             yield b"".join(waiting)
             waiting, size = [], 0
     yield b"".join(waiting)

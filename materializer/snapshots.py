@@ -23,8 +23,9 @@ from ..log.commands import Position
 from ..log.local.disk import Disk, File, read_all
 from ..log.local.writer import LOCK_NAME
 from ..model.errors import LogLockedError
+from .collector import no_collections
 from .fold.state import PartitionState
-from .refold import Recorded, no_collections, refold_log
+from .refold import Recorded, refold_log
 from .snapshot import Head, Judged, UnusableError, judge, load_state, read_dump, write_snapshot
 
 FOLDER: Final = "snapshots"

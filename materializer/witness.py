@@ -1,13 +1,12 @@
 """The digest that an owner leaves in its log when it stops.
 
-Who refolds the log later, perhaps with another release, folds to the same digest or has found where not. One pass
-over all that is stored makes it, and a stop must not take long: so a large state leaves none.
+A later refold of the log, perhaps by another release, folds to the same digest or shows where it does not. One pass
+over all items computes it, in portions (digesting.py), and a stop must not take long: a large state leaves none.
 """
 
 from typing import Final
 
-from ..log.commands import Digest
-from .fold.dump import digest
+from .disposal import stores_of
 from .fold.state import PartitionState
 
 # Half a second, about.
@@ -15,12 +14,8 @@ WITNESSED_ITEMS: Final = 100_000
 WITNESSED_BYTES: Final = 128 * 1024 * 1024
 
 
-def witness(state: PartitionState) -> Digest | None:
-    """The digest of the state as it is, index entries included; None if that would take too long."""
-    stores = [table.items for table in state.tables.values()]
-    stores += [index.store for table in state.tables.values() for index in table.indexes.values()]
-    if sum(store.count for store in stores) > WITNESSED_ITEMS:
-        return None
-    if sum(store.size for store in stores) > WITNESSED_BYTES:
-        return None
-    return Digest(state.next_offset - 1, digest(state))
+def may_be_witnessed(state: PartitionState) -> bool:
+    """Return whether a stop leaves the state's digest: not if that would take too long, index entries included."""
+    stores = stores_of(state)
+    items, size = sum(store.count for store in stores), sum(store.size for store in stores)
+    return items <= WITNESSED_ITEMS and size <= WITNESSED_BYTES

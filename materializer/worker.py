@@ -11,10 +11,12 @@ others of the same shape a worker runs in a simulator.
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..log.commands import (
+    Backfill,
     Command,
     Cut,
     DefineTable,
@@ -38,16 +40,21 @@ from ..model.errors import (
     ServiceUnavailableError,
     ThrottlingError,
 )
+from .collector import adding_items
+from .digesting import Digesting
 from .fold.outcomes import Begun, Failed, Outcome, Taken
 from .fold.record import LateSkipError
 from .fold.state import PartitionState
+from .fold.storage import Store
+from .portions import steps
 from .refold import Capture, fold_record, refold_log
-from .witness import witness
+from .witness import may_be_witnessed
 
 Done: TypeAlias = Callable[[Outcome, Position | Cut], None]
 
-# One entry. More commands would not be faster, and the first of them would wait longer.
-ENTRY_COMMANDS = 512
+# One entry. More commands would not be faster, and the first of them would wait longer. A transaction counts as its
+# actions: folding an entry is one turn of the loop.
+ENTRY_STEPS = 512
 ENTRY_BYTES = 1024 * 1024
 
 # What may wait, the entry under way included. Past it clients are told to come back.
@@ -61,6 +68,8 @@ _REFUSABLE = frozenset((Put, Update, Delete, Transact, DefineTable))
 _THROTTLED = "Rate of requests exceeds the allowed throughput."
 
 _FULL = "The disk is full. Writes succeed again by themselves when there is space."
+
+_FILLING = frozenset((Backfill,))
 
 # After these alone there is nothing to leave a digest of.
 _STILL = (Genesis, Digest)
@@ -118,8 +127,11 @@ class Worker:
     Attributes:
         state: What the fold has made of the log so far. To be read by anybody, changed by nobody else.
         on_outcomes: Called with what each entry came to, before anybody else learns of it.
+        on_record: Called with each record that was folded, after `open`.
         capture: Told the same, once its senders have been answered; and by a refold.
         on_folded: Called after each entry, after all that.
+
+    `dispose` receives the stores that a dropped table or index leaves behind (disposal.py).
     """
 
     def __init__(
@@ -131,11 +143,13 @@ class Worker:
         scheduler: Scheduler,
         partition: int = 0,
         waiting_bytes: int = WAITING_BYTES,
+        dispose: Callable[[list[Store]], None] | None = None,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
         self.state = state
         self.on_outcomes: Callable[[list[Outcome]], None] | None = None
         self.capture: Capture | None = None
+        self.on_record: Callable[[Record], None] | None = None
         self.on_folded: Callable[[Entry], None] | None = None
         self._log = log
         self._origin = origin
@@ -143,6 +157,7 @@ class Worker:
         self._partition = partition
         self._position = Position(partition, -1)
         self._bound = waiting_bytes
+        self._dispose = dispose
         self._on_fatal = on_fatal
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
@@ -233,9 +248,11 @@ class Worker:
     def _take(self) -> None:
         """Make an entry of what waits, and append it."""
         waiting, taken, size = self._waiting, self._under_way, 0
-        while waiting and len(taken) < ENTRY_COMMANDS:
+        work = 0
+        while waiting:
             size += waiting[0].size
-            if taken and size > ENTRY_BYTES:
+            work += steps(waiting[0].command)
+            if taken and (size > ENTRY_BYTES or work > ENTRY_STEPS):
                 break
             taken.append(waiting.popleft())
         self._append(Entry(self._origin, self._next_number, [one.command for one in taken]))
@@ -270,7 +287,8 @@ class Worker:
         With `own` it is the entry under way.
         """
         try:
-            outcomes = fold_record(self.state, record)
+            with adding_items() if _fills_an_index(record.entry) else nullcontext():
+                outcomes = fold_record(self.state, record, dispose=self._dispose)
         except (FoldbError, LateSkipError) as error:
             self._raised(error)
             return False
@@ -285,6 +303,8 @@ class Worker:
     def _tell(self, record: Record, outcomes: list[Outcome], *, own: bool) -> None:
         if self.on_outcomes is not None:
             self.on_outcomes(outcomes)
+        if self.on_record is not None:
+            self.on_record(record)
         self._note(record.entry)
         if own:
             self._next_number = record.entry.number + 1
@@ -372,16 +392,24 @@ class Worker:
             return
         if self._witnessing:
             self._witnessing = False
-            digest = None if self._is_witnessed else witness(self.state)
-            if digest is not None:
-                self._waiting.append(_Waiting(digest, 0, lambda *_: None))
-                self._wake()
+            if not self._is_witnessed and may_be_witnessed(self.state):
+                Digesting(self.state, self._scheduler, self._leave_digest)
                 return
         on_drained, self._on_drained = self._on_drained, None
         on_drained()
 
+    def _leave_digest(self, digest: str) -> None:
+        if self._on_drained is None:
+            return  # the log failed meanwhile
+        self._waiting.append(_Waiting(Digest(self.state.next_offset - 1, digest), 0, lambda *_: None))
+        self._wake()
+
     def _note(self, entry: Entry) -> None:
         self._is_witnessed = all(type(command) in _STILL for command in entry.commands)
+
+
+def _fills_an_index(entry: Entry) -> bool:
+    return not _FILLING.isdisjoint(map(type, entry.commands))
 
 
 def _raise(error: Exception) -> None:

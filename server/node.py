@@ -25,6 +25,7 @@ from .cluster import Cluster
 from .counts import Counter
 from .partitions import Partitions
 from .partitions.conflicts import ConflictingPartition
+from .partitions.digests import Digests
 from .partitions.logs import open_log
 from .partitions.rebuilding import RebuildJob
 from .records import Records
@@ -62,6 +63,7 @@ class Node:
         clock: Milliseconds since 1970.
         random_bytes: Draws that many random bytes.
         counts: Counts the items of tables for those who describe them.
+        digests: Computes the digests of the partitions that this process folds.
         records: Makes what readers of streams are answered.
         triggers: The subscriptions that run here.
         scrubbing: Finds damage in files; None where it is switched off.
@@ -131,6 +133,7 @@ class Node:
             self.partition = ConflictingPartition(
                 self.partition, settings.transaction_conflicts, random_bytes, lambda: self.position
             )
+        self.digests = Digests(self.partitions, loop)
         self.triggers = Triggers(self)
         self.counts = Counter(clock, settings.count_refresh_ms, self.router)
         self.partitions.memory.look()

@@ -15,16 +15,19 @@ with the same digest will fold the rest of their log alike.
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from hashlib import blake2b
+from itertools import chain, islice
 from struct import Struct
 from typing import Any, Final
 
 import orjson
 
 from ...log.binary import encode_message
+from ...log.commands import Relay
 from .feed import frames as feed
 from .state import Index, PartitionState, Spreading, Table
-from .storage import Store
+from .storage import HASHES, Store
 from .transactions import frames as transactions
+from .view import Entry, Place, StoreView
 
 STATE: Final = b"S"
 ORIGIN: Final = b"O"
@@ -40,6 +43,9 @@ VOIDED: Final = b"Y"
 ITEM: Final = b"I"  # of the table or index whose frame came last
 END: Final = b"."
 
+# Entries of a view that are read at once.
+_READ_AHEAD: Final = 256
+
 _FRAME = Struct(">cI")
 _ORIGIN = Struct(">16sQ")
 _MESSAGE = Struct(">QIQ")  # offset and index of the command that sent it, and log time then
@@ -48,33 +54,51 @@ _ITEM = Struct(">IIII")  # lengths of partition key, sort key and item, and the 
 
 
 def dump(state: PartitionState) -> Iterator[bytes]:
-    """Write the state frame by frame."""
-    yield _json(STATE, _header(state))
-    for origin, number in state.origins.items():
-        yield _frame(ORIGIN, _ORIGIN.pack(origin, number))
-    for name, token in state.tokens.items():
-        yield _json(TOKEN, [name, token.fingerprint.hex(), token.time])
-    for kind, content in transactions.frames(state.transactions):
-        yield _json(kind, content)
-    for kind, content in feed.frames(state):
-        yield _json(kind, content)
-    yield from _talk(state)
-    for table_id in sorted(state.tables):
-        yield from dump_table(state.tables[table_id])
+    """Write the state frame by frame. It must not change until the last."""
+    yield from _front(state)
+    for frame, store in _parts(state):
+        yield frame
+        yield from map(_item, store.scan())
     yield _frame(END, b"")
 
 
 def dump_table(table: Table) -> Iterator[bytes]:
     """Write one table with its indexes."""
-    yield _json(TABLE, table.definition.to_json())
-    yield from _items(table.items)
-    for index in sorted(table.indexes.values(), key=lambda index: index.definition.id):
-        yield _json(INDEX, _index(index))
-        yield from _items(index.store)
+    for frame, store in _parts_of(table):
+        yield frame
+        yield from map(_item, store.scan())
+
+
+class StillDump:
+    """A dump of the state as it is now, frame by frame, while the state goes on.
+
+    Views keep the items (view.py); all else is copied, which is little. `frames` closes each view behind its last item.
+    """
+
+    def __init__(self, state: PartitionState) -> None:
+        self._front = _front(state)
+        self._parts = [(frame, StoreView(store)) for frame, store in _parts(state)]
+
+    def frames(self) -> Iterator[bytes]:
+        """Write the dump. Between two frames the state may change."""
+        yield from self._front
+        for frame, view in self._parts:
+            yield frame
+            yield from map(_item, _some_at_a_time(view))
+            view.close()
+        yield _frame(END, b"")
+
+
+def _some_at_a_time(view: StoreView) -> Iterator[Entry]:
+    """The entries of a view whose store changes between any two of them."""
+    after: Place = (0, b"", b"")  # before all: no partition key is empty
+    while entries := list(islice(view.scan(after, HASHES), _READ_AHEAD)):
+        yield from entries
+        after = entries[-1][:3]
 
 
 def digest(state: PartitionState) -> str:
-    """The state's BLAKE2b-256, in hexadecimal."""
+    """The state's BLAKE2b-256, in hexadecimal, at once. The server takes portions (digesting.py)."""
     return digest_of(dump(state))
 
 
@@ -86,23 +110,54 @@ def digest_of(frames: Iterable[bytes]) -> str:
     return total.hexdigest()
 
 
+def _front(state: PartitionState) -> Iterator[bytes]:
+    """The frames before the tables. Copies are taken now, and frames are written later."""
+    origins = list(state.origins.items())
+    tokens = list(state.tokens.items())
+    others = [*transactions.frames(state.transactions), *feed.frames(state)]
+    return chain(
+        (_json(STATE, _header(state)),),
+        (_frame(ORIGIN, _ORIGIN.pack(origin, number)) for origin, number in origins),
+        (_json(TOKEN, [name, token.fingerprint.hex(), token.time]) for name, token in tokens),
+        [_json(kind, content) for kind, content in others],
+        _talk(state),
+    )
+
+
+def _parts(state: PartitionState) -> Iterator[tuple[bytes, Store]]:
+    """The frame that begins each table or index, and the items that follow it."""
+    return chain.from_iterable(_parts_of(state.tables[table_id]) for table_id in sorted(state.tables))
+
+
+def _parts_of(table: Table) -> Iterator[tuple[bytes, Store]]:
+    yield _json(TABLE, table.definition.to_json()), table.items
+    for index in sorted(table.indexes.values(), key=lambda index: index.definition.id):
+        yield _json(INDEX, _index(index)), index.store
+
+
 def _talk(state: PartitionState) -> Iterator[bytes]:
-    """What is between this partition and the others."""
-    if state.spreading != Spreading():
-        yield _json(SPREADING, _spreading(state.spreading))
-    for sender in sorted(state.received):
-        yield _json(RECEIVED, [sender, state.received[sender]])
-    for receiver in sorted(state.outboxes):
-        outbox = state.outboxes[receiver]
-        yield _json(OUTBOX, [receiver, outbox.next_number - len(outbox.unacknowledged)])
-        for one in outbox.unacknowledged:
-            yield _frame(
-                MESSAGE, _MESSAGE.pack(one.offset, one.index, one.time) + encode_message(one.message)
-            )
-    for sender, message in state.early:
-        yield _frame(EARLY, _EARLY.pack(sender) + encode_message(message))
-    for offset, index in state.voided:
-        yield _json(VOIDED, [offset, index])
+    """What is between this partition and the others. Copies are taken now, and frames are written later."""
+    spreading = [] if state.spreading == Spreading() else [_json(SPREADING, _spreading(state.spreading))]
+    received = [_json(RECEIVED, [sender, state.received[sender]]) for sender in sorted(state.received)]
+    outboxes = [
+        (
+            _json(OUTBOX, [receiver, outbox.next_number - len(outbox.unacknowledged)]),
+            list(outbox.unacknowledged),
+        )
+        for receiver, outbox in sorted(state.outboxes.items())
+    ]
+    return chain(
+        spreading,
+        received,
+        chain.from_iterable(chain((frame,), map(_message, relays)) for frame, relays in outboxes),
+        (_frame(EARLY, _EARLY.pack(sender) + encode_message(one)) for sender, one in list(state.early)),
+        [_json(VOIDED, [offset, index]) for offset, index in state.voided],
+    )
+
+
+def _message(relay: Relay) -> bytes:
+    place = _MESSAGE.pack(relay.offset, relay.index, relay.time)
+    return _frame(MESSAGE, place + encode_message(relay.message))
 
 
 def _spreading(spreading: Spreading) -> dict[str, Any]:
@@ -138,9 +193,9 @@ def _index(index: Index) -> dict[str, Any]:
     return frame
 
 
-def _items(store: Store) -> Iterator[bytes]:
-    for _, pk, sk, (item, size) in store.scan():
-        yield _frame(ITEM, _ITEM.pack(len(pk), len(sk), len(item), size) + pk + sk + item)
+def _item(entry: Entry) -> bytes:
+    _, pk, sk, (item, size) = entry
+    return _frame(ITEM, _ITEM.pack(len(pk), len(sk), len(item), size) + pk + sk + item)
 
 
 def _json(kind: bytes, value: Any) -> bytes:

@@ -6,8 +6,8 @@ A store holds the items of one table, or the entries of one index, by (partition
                                   └─► Collection, from the second item on
 
 Two plain lists, keys and items, make a collection that is small, which nearly all are: they take a quarter of the
-memory of a sorted map and are as fast up to some thousand entries. A large one moves into a SortedDict, and
-comes back when it has shrunk to half of that.
+memory of a sorted map and are as fast up to some thousand entries. A large one moves into chunks of such lists,
+and comes back when it has shrunk to half of that.
 
 Slots are the top bits of the key's hash, so one slot after another, each sorted by hash, is the order of a Scan:
 no order of all keys has to be kept, and one page costs the same in a table of any size. Two stores that hold the
@@ -16,9 +16,8 @@ same items answer every question the same way, whatever happened to each before.
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Protocol, TypeAlias, final
-
-from sortedcontainers import SortedDict
 
 from ...model.keys import Slots, key_hash, slot
 
@@ -28,6 +27,7 @@ Stored: TypeAlias = tuple[bytes, int]
 
 LISTS_UP_TO = 4096
 LISTS_AGAIN_AT = LISTS_UP_TO // 2
+CHUNK = 1024
 
 HASHES = 1 << 64
 
@@ -46,37 +46,148 @@ class Keeper(Protocol):
         ...
 
 
+class _Chunks:
+    """A large sorted map from sort-key bytes to items, in chunks of at most CHUNK items.
+
+    No step takes longer than a chunk does, however large the map is: a hash table would be rebuilt as it grows, and
+    returned to the system at once when it is freed, and both take a tenth of a second at a million items.
+    """
+
+    __slots__ = ("_firsts", "_keys", "_values", "count")
+
+    def __init__(self) -> None:
+        self._firsts: list[
+            bytes
+        ] = []  # of each chunk a key that is not above any in it, and above all before it
+        self._keys: list[list[bytes]] = []
+        self._values: list[list[Stored]] = []
+        self.count = 0
+
+    def get(self, sk: bytes) -> Stored | None:
+        nth = self._chunk(sk)
+        keys = self._keys[nth]
+        at = bisect_left(keys, sk)
+        return self._values[nth][at] if at < len(keys) and keys[at] == sk else None
+
+    def put(self, sk: bytes, stored: Stored) -> Stored | None:
+        nth = self._chunk(sk)
+        keys, values = self._keys[nth], self._values[nth]
+        at = bisect_left(keys, sk)
+        if at < len(keys) and keys[at] == sk:
+            old = values[at]
+            values[at] = stored
+            return old
+        keys.insert(at, sk)
+        values.insert(at, stored)
+        self.count += 1
+        if len(keys) > CHUNK:
+            self._split(nth)
+        return None
+
+    def extend(self, sks: Sequence[bytes], items: Sequence[Stored]) -> None:
+        """Store items that sort behind all that are here, and are sorted."""
+        half = CHUNK // 2
+        room = half - len(self._keys[-1]) if self._keys else 0
+        if room > 0:
+            self._keys[-1].extend(sks[:room])
+            self._values[-1].extend(items[:room])
+        for start in range(max(0, room), len(sks), half):
+            self._firsts.append(sks[start])
+            self._keys.append(list(sks[start : start + half]))
+            self._values.append(list(items[start : start + half]))
+        self.count += len(sks)
+
+    def remove(self, sk: bytes) -> Stored | None:
+        nth = self._chunk(sk)
+        keys = self._keys[nth]
+        at = bisect_left(keys, sk)
+        if at == len(keys) or keys[at] != sk:
+            return None
+        self.count -= 1
+        del keys[at]
+        old = self._values[nth].pop(at)
+        if not keys and len(self._keys) > 1:
+            del self._firsts[nth], self._keys[nth], self._values[nth]
+        return old
+
+    def discard(self, count: int) -> int:
+        """Remove up to `count` items from the end, and return how many those were."""
+        before = self.count
+        while self._keys and count > 0:
+            keys, values = self._keys[-1], self._values[-1]
+            self.count -= min(count, len(keys))
+            count -= len(keys)
+            if count >= 0:
+                del self._firsts[-1], self._keys[-1], self._values[-1]
+            else:
+                del keys[-count:], values[-count:]
+        return before - self.count
+
+    def range(self, low: bytes, high: bytes | None, reverse: bool) -> Iterator[tuple[bytes, Stored]]:
+        first = self._chunk(low)
+        last = len(self._keys) - 1 if high is None else self._chunk(high)
+        chunks = range(last, first - 1, -1) if reverse else range(first, last + 1)
+        for nth in chunks:
+            yield from _part(self._keys[nth], self._values[nth], low, high, reverse)
+
+    def lists(self) -> tuple[list[bytes], list[Stored]]:
+        """All keys and all items."""
+        return list(chain.from_iterable(self._keys)), list(chain.from_iterable(self._values))
+
+    def _chunk(self, sk: bytes) -> int:
+        """Where `sk` belongs."""
+        return max(0, bisect_right(self._firsts, sk) - 1)
+
+    def _split(self, nth: int) -> None:
+        keys, values, half = self._keys[nth], self._values[nth], CHUNK // 2
+        self._firsts.insert(nth + 1, keys[half])
+        self._keys.insert(nth + 1, keys[half:])
+        self._values.insert(nth + 1, values[half:])
+        del keys[half:], values[half:]
+
+
+def _part(
+    keys: list[bytes], values: list[Stored], low: bytes, high: bytes | None, reverse: bool
+) -> Iterator[tuple[bytes, Stored]]:
+    """The items of two parallel lists with low <= key < high. Both are copied: they may change meanwhile."""
+    first = bisect_left(keys, low) if low else 0
+    last = len(keys) if high is None else bisect_left(keys, high)
+    some_keys, some_values = keys[first:last], values[first:last]
+    if reverse:
+        some_keys.reverse()
+        some_values.reverse()
+    return zip(some_keys, some_values, strict=True)
+
+
 @final
 class Collection:
     """A sorted map from sort-key bytes to items. `size` is the sum of the items' sizes."""
 
-    __slots__ = ("_keys", "_tree", "_values", "size")
+    __slots__ = ("_chunks", "_keys", "_values", "size")
 
     def __init__(self) -> None:
         self._keys: list[bytes] = []
         self._values: list[Stored] = []
-        self._tree: SortedDict | None = None
+        self._chunks: _Chunks | None = None
         self.size = 0
 
     def __len__(self) -> int:
-        return len(self._keys) if self._tree is None else len(self._tree)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both hold the same items, whatever happened to each before."""
-        return isinstance(other, Collection) and list(self.range()) == list(other.range())
+        return len(self._keys) if self._chunks is None else self._chunks.count
 
     def get(self, sk: bytes) -> Stored | None:
         """The item at `sk`."""
-        if self._tree is not None:
-            found: Stored | None = self._tree.get(sk)
-            return found
+        if self._chunks is not None:
+            return self._chunks.get(sk)
         at = bisect_left(self._keys, sk)
         return self._values[at] if at < len(self._keys) and self._keys[at] == sk else None
 
     def put(self, sk: bytes, stored: Stored) -> Stored | None:
         """Store at `sk`; return what was there."""
-        if self._tree is not None:
-            return self._put_in_tree(sk, stored)
+        old: Stored | None
+        if self._chunks is not None:
+            old = self._chunks.put(sk, stored)
+            self.size += stored[1] if old is None else stored[1] - old[1]
+            return old
         keys = self._keys
         at = bisect_left(keys, sk)
         if at < len(keys) and keys[at] == sk:
@@ -88,23 +199,23 @@ class Collection:
         self._values.insert(at, stored)
         self.size += stored[1]
         if len(keys) > LISTS_UP_TO:
-            self._become_a_tree()
+            self._become_chunks()
         return None
 
     def extend(self, sks: Sequence[bytes], items: Sequence[Stored]) -> None:
         """Store many at once; all sort behind what is here, and are sorted."""
         self.size += sum(size for _, size in items)
-        if self._tree is not None:
-            self._tree.update(zip(sks, items, strict=True))
+        if self._chunks is not None:
+            self._chunks.extend(sks, items)
             return
         self._keys.extend(sks)
         self._values.extend(items)
         if len(self._keys) > LISTS_UP_TO:
-            self._become_a_tree()
+            self._become_chunks()
 
     def remove(self, sk: bytes) -> Stored | None:
         """Take the item at `sk` away and return it."""
-        old = self._remove_from_lists(sk) if self._tree is None else self._remove_from_tree(sk)
+        old = self._remove_from_lists(sk) if self._chunks is None else self._remove_from_chunks(sk)
         if old is not None:
             self.size -= old[1]
         return old
@@ -113,30 +224,22 @@ class Collection:
         self, low: bytes = b"", high: bytes | None = None, reverse: bool = False
     ) -> Iterator[tuple[bytes, Stored]]:
         """Items with low <= sort key < high, from either end. The collection must not change meanwhile."""
-        if self._tree is not None:
-            if high is not None and high <= low:
-                return iter(())  # irange does not say what it does then
-            keys = self._tree.irange(low, high, inclusive=(True, False), reverse=reverse)
-            tree = self._tree
-            return ((sk, tree[sk]) for sk in keys)
-        first = bisect_left(self._keys, low) if low else 0
-        last = len(self._keys) if high is None else bisect_left(self._keys, high)
-        keys, values = self._keys[first:last], self._values[first:last]
-        if reverse:
-            keys.reverse()
-            values.reverse()
-        return zip(keys, values, strict=True)
+        if self._chunks is not None:
+            return self._chunks.range(low, high, reverse)
+        return _part(self._keys, self._values, low, high, reverse)
 
-    def _become_a_tree(self) -> None:
-        self._tree = SortedDict(zip(self._keys, self._values, strict=True))
+    def discard(self, count: int) -> int:
+        """Remove up to `count` items from the end, and return how many those were. `size` does not follow."""
+        if self._chunks is not None:
+            return self._chunks.discard(count)
+        before = len(self._keys)
+        del self._keys[-count:], self._values[-count:]
+        return before - len(self._keys)
+
+    def _become_chunks(self) -> None:
+        self._chunks = _Chunks()
+        self._chunks.extend(self._keys, self._values)
         self._keys, self._values = [], []
-
-    def _put_in_tree(self, sk: bytes, stored: Stored) -> Stored | None:
-        assert self._tree is not None
-        old: Stored | None = self._tree.get(sk)
-        self._tree[sk] = stored
-        self.size += stored[1] if old is None else stored[1] - old[1]
-        return old
 
     def _remove_from_lists(self, sk: bytes) -> Stored | None:
         at = bisect_left(self._keys, sk)
@@ -145,12 +248,12 @@ class Collection:
         del self._keys[at]
         return self._values.pop(at)
 
-    def _remove_from_tree(self, sk: bytes) -> Stored | None:
-        assert self._tree is not None
-        old: Stored | None = self._tree.pop(sk, None)
-        if len(self._tree) <= LISTS_AGAIN_AT:
-            self._keys, self._values = list(self._tree.keys()), list(self._tree.values())
-            self._tree = None
+    def _remove_from_chunks(self, sk: bytes) -> Stored | None:
+        assert self._chunks is not None
+        old = self._chunks.remove(sk)
+        if self._chunks.count <= LISTS_AGAIN_AT:
+            self._keys, self._values = self._chunks.lists()
+            self._chunks = None
         return old
 
 
@@ -291,6 +394,32 @@ class Store:
                 view.keep(pk, sk, old)
         return old
 
+    def discard(self, count: int) -> None:
+        """Remove `count` items or a few more, wherever they are. No other method may be called afterwards.
+
+        A table that was dropped is freed in portions by this. `size` falls with `count`, as if all items were alike.
+        """
+        assert not self.views, "a view still reads the store"
+        goal = max(0, self.count - count)
+        before = self.count
+        while self.count > goal:
+            number = next(reversed(self._slots))
+            held_here = self._slots[number]
+            while held_here and self.count > goal:
+                pk, held = held_here.popitem()
+                if type(held) is Collection:
+                    self.count -= held.discard(self.count - goal)
+                    if len(held):
+                        held_here[pk] = held
+                else:
+                    self.count -= 1
+            if not held_here:
+                del self._slots[number]
+                self._orders.pop(number, None)
+        if not self._slots:
+            self._occupied.clear()
+        self.size = self.size * self.count // max(1, before)
+
     def collection(self, pk: bytes) -> Collection | None:
         """The items under `pk`, to be read only; None if there are none."""
         held = self._held(pk)
@@ -337,10 +466,6 @@ class Store:
                 low = start[2] + b"\0" if start is not None and (hashed, pk) == start[:2] else b""
                 for sk, stored in _range(held_here[pk], low, None, False):
                     yield hashed, pk, sk, stored
-
-    def holds_the_same_as(self, other: "Store") -> bool:
-        """Whether both hold the same items. A hundred times faster than two scans: Python compares dicts by itself."""
-        return self._slots == other._slots
 
     def _number(self, pk: bytes) -> int:
         """The slot of `pk`. A write reads the item first: hashing is half of what either costs, so do it once."""

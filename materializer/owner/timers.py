@@ -14,9 +14,8 @@ it stands in the log; so two owners at once, or one that looked too early, do no
 """
 
 import re
-from collections.abc import Callable, Iterator
-from itertools import islice
-from typing import Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Protocol
 
 import orjson
 
@@ -41,14 +40,13 @@ from ...model.values import load
 from ..fold import LEVEL
 from ..fold.outcomes import Done, Failed, Outcome
 from ..fold.state import Index, PartitionState, Table
-from ..fold.storage import Stored
 from ..partition import Place
+from ..portions import portion
 from ..worker import Cancellable, Scheduler
 
-# A step is so many items, or fewer where they are large: the clients wait meanwhile.
-BACKFILL_ITEMS = 1000
+# Items of a step; a step of large items has fewer (portions.py). An item of a backfill is decoded and written.
+BACKFILL_ITEMS = 500
 SWEEP_ITEMS = 256
-STEP_BYTES = 4 * 1024 * 1024
 
 # With so much that other partitions have not acknowledged, nothing is proposed that would add to it.
 HELD_BACK_BYTES = 8 * 1024 * 1024
@@ -62,9 +60,6 @@ _RETRY_SECONDS = 1.0
 
 # What a proposal counts for in the admission bound, its key aside.
 _PROPOSAL_BYTES = 256
-
-# The hash of a partition key, the key, and what stands there.
-Scanned: TypeAlias = tuple[int, bytes, bytes, Stored]
 
 _FIVE_YEARS = 5 * 365 * 24 * 60 * 60
 _LEAVING_WORK = frozenset((DefineTable, Relay, RelayAck))
@@ -191,7 +186,7 @@ class Timers:
             return
         table_id, index_id = table.definition.id, index.definition.id
         self._filling[index_id] = table_id
-        met, more = _few(table.items.scan(index.cursor), BACKFILL_ITEMS)
+        met, more = portion(table.items.scan(index.cursor), BACKFILL_ITEMS)
         self._partition.submit(
             Backfill(table_id, index_id, len(met) if more else BACKFILL_ITEMS, _OWNER),
             _PROPOSAL_BYTES,
@@ -215,18 +210,6 @@ class Timers:
     def _look_again(self) -> None:
         self._retry = None
         self.look()
-
-
-def _few(entries: Iterator[Scanned], items: int) -> tuple[list[Scanned], bool]:
-    """The next of a scan, as many as a step takes, and whether more may follow."""
-    met: list[Scanned] = []
-    size = 0
-    for entry in islice(entries, items):
-        met.append(entry)
-        size += len(entry[3][0])
-        if size >= STEP_BYTES:
-            return met, True
-    return met, len(met) == items
 
 
 def due(at: str, now: int) -> bool:
@@ -347,7 +330,7 @@ class Sweep:
         attribute = table.definition.ttl_attribute
         assert attribute is not None
         expired = Expired(attribute, self._clock() // 1000)
-        met, more = _few(table.items.scan(self._cursor), SWEEP_ITEMS)
+        met, more = portion(table.items.scan(self._cursor), SWEEP_ITEMS)
         if more:
             self._cursor = met[-1][:3]
         else:

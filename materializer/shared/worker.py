@@ -28,6 +28,7 @@ from ...model.errors import (
 )
 from ..fold.record import LateSkipError
 from ..fold.state import PartitionState
+from ..fold.storage import Store
 from ..refold import FoldError, refold_past
 from ..worker import WAITING_BYTES, Cancellable, Scheduler, Worker
 
@@ -55,6 +56,7 @@ class SharedWorker(Worker):
         scheduler: The loop.
         partition: Which.
         waiting_bytes: What may wait.
+        dispose: Receives the stores of dropped tables and indexes.
         silence: Seconds after which senders are answered though the log has said nothing.
         on_fatal: Told that this worker cannot go on.
     """
@@ -68,6 +70,7 @@ class SharedWorker(Worker):
         scheduler: Scheduler,
         partition: int = 0,
         waiting_bytes: int = WAITING_BYTES,
+        dispose: Callable[[list[Store]], None] | None = None,
         silence: float = SILENCE_SECONDS,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
@@ -78,6 +81,7 @@ class SharedWorker(Worker):
             scheduler=scheduler,
             partition=partition,
             waiting_bytes=waiting_bytes,
+            dispose=dispose,
             on_fatal=on_fatal,
         )
         self._shared = log

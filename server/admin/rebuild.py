@@ -24,7 +24,8 @@ def rebuild(node: Node, body: dict[str, Any], reply: Reply) -> None:
     if number is None:
         if job is not None and not job.finished:
             raise ValidationError(f"The table {job.name} is being rebuilt: one at a time")
-        _check(node.table_in_any_status(name), index)
+        table = node.table_in_any_status(name)
+        _check(table, index)
         number = 1 if job is None else job.number + 1
         wanted, hosted = data_partitions(node.partitions.count), node.partitions.hosted
         if not all(partition in hosted for partition in wanted):
@@ -32,7 +33,7 @@ def rebuild(node: Node, body: dict[str, Any], reply: Reply) -> None:
                 "A table is rebuilt by a node that has all of it: other nodes own parts of this one"
             )
         parts = [hosted[partition] for partition in wanted]
-        job = RebuildJob(parts, node.log, node.loop, name, number, index)
+        job = RebuildJob(parts, node.log, node.loop, table.definition, number, index)
         node.rebuilding = job
         job.go_on()
     elif job is None or job.number != number or job.name != name:

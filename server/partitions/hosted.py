@@ -14,6 +14,7 @@ from typing import cast
 
 from ...log.local import LocalLog, disk_of
 from ...log.log import Deliver, Log, SharedLog
+from ...materializer.disposal import Disposer, stores_of
 from ...materializer.feed import FedPartition
 from ...materializer.fold.state import PartitionState
 from ...materializer.local import LocalPartition
@@ -50,6 +51,7 @@ class Hosted:
         partition: Where commands and reads go.
         feed: The changes of its tables.
         leading: Whether this process acts for it.
+        is_closed: Whether this process folds it no longer.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Hosted:
         self.worker = worker
         self.partition = partition
         self.feed = feed
+        self.is_closed = False
         self._make_owner = make_owner
         self._owner: Owner | None = None
 
@@ -98,6 +101,7 @@ class Hosted:
 
     async def close(self, *, witness: bool = False) -> None:
         """Answer what was taken, and fold no more; with `witness` the log is left with a digest of what it made."""
+        self.is_closed = True
         self.stand_by()
         self.feed.let_go()
         drained = asyncio.Event()
@@ -112,6 +116,7 @@ class Partitions:
     Attributes:
         count: How many partitions the log has.
         hosted: Those of this process, by number.
+        disposer: Frees the stores of dropped tables and indexes.
         memory: Whether there is room for more.
         histories: What feeds do not keep.
         pasts: The same, page by page.
@@ -133,7 +138,8 @@ class Partitions:
         """None are open yet. `peers` are the partitions as this process reaches them, wherever they are."""
         self.count = log.genesis(0).partitions
         self.hosted: dict[int, Hosted] = {}
-        self.memory = Memory(settings.memory_bytes, self.states, loop)
+        self.disposer = Disposer(loop)
+        self.memory = Memory(settings.memory_bytes, self.bytes, loop)
         self.long_reads = LongReads(loop)
         self._log = log
         self._is_shared = settings.log is not None
@@ -188,9 +194,9 @@ class Partitions:
         return hosted
 
     async def close(self, number: int) -> None:
-        """Let go of a partition, in memory too."""
+        """Stop folding a partition, and free its memory."""
         await self.hosted[number].close()
-        del self.hosted[number]
+        self.disposer.take(stores_of(self.hosted.pop(number).state))
 
     async def close_all(self) -> None:
         """Let go of all; a log that stays is left with a digest of each, if that does not take long."""
@@ -210,8 +216,9 @@ class Partitions:
         return [hosted.state for hosted in self.hosted.values()]
 
     def bytes(self) -> int:
-        """About how much memory all this takes."""
-        return bytes_in(self.states())
+        """Return about how many bytes the items and index entries take, with those that are not free yet."""
+        stores = [store for state in self.states() for store in stores_of(state)]
+        return bytes_in([*stores, *self.disposer.waiting])
 
     def commands(self) -> int:
         """How many commands have been folded in this process."""
@@ -229,6 +236,7 @@ class Partitions:
                 scheduler=self._loop,
                 partition=number,
                 waiting_bytes=bound,
+                dispose=self.disposer.take,
                 on_fatal=self._on_fatal,
             )
         return Worker(
@@ -238,6 +246,7 @@ class Partitions:
             scheduler=self._loop,
             partition=number,
             waiting_bytes=bound,
+            dispose=self.disposer.take,
             on_fatal=self._on_fatal,
         )
 

@@ -1,9 +1,9 @@
 """A bound on memory: all items are in it, so a database can outgrow its machine.
 
-Past the bound whatever could make it grow further is refused, with an error that SDKs show to their callers once they
-have retried; reads go on, and deletes make room. It is looked at once a second, by adding up what the tables of all
-partitions in this process hold: close enough for a bound that somebody sets with room to spare. What one partition
-tells another is not refused: it was decided where it was sent.
+Past the bound, requests that could make it grow further are refused, with an error that SDKs show to their callers once
+they have retried; reads go on, and deletes make room. Once a second the server adds up the tables of all partitions in
+this process, and the dropped tables that are not free yet: close enough for a bound that is set with room to spare.
+Messages between partitions are not refused: they were decided where they were sent.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from ...log.commands import Command, Position, Put, Transact, Update
 from ...materializer.feed import FedPartition
 from ...materializer.fold.outcomes import Failed, Outcome
-from ...materializer.fold.state import PartitionState
+from ...materializer.fold.storage import Store
 from ...materializer.partition import Place
 from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import RequestError, RequestLimitExceededError
@@ -22,36 +22,30 @@ ITEM_OVERHEAD = 250
 _EVERY_SECONDS = 1.0
 
 
-def bytes_in(states: Iterable[PartitionState]) -> int:
-    """About how much memory the items and index entries of these states take."""
-    total = 0
-    for state in states:
-        for table in state.tables.values():
-            for store in (table.items, *(index.store for index in table.indexes.values())):
-                total += store.size + ITEM_OVERHEAD * store.count
-    return total
+def bytes_in(stores: Iterable[Store]) -> int:
+    """Return about how many bytes of memory these stores take."""
+    return sum(store.size + ITEM_OVERHEAD * store.count for store in stores)
 
 
 class Memory:
-    """Looks at how much memory states take.
+    """Compares the memory in use with the bound, once a second.
 
     Attributes:
-        full: Whether they take `bound` or more. 0 is no bound: then nobody looks.
+        bound: In bytes; 0 is no bound.
+        full: Whether the memory in use has reached the bound.
     """
 
-    def __init__(
-        self, bound: int, states: Callable[[], Iterable[PartitionState]], scheduler: Scheduler
-    ) -> None:
+    def __init__(self, bound: int, used: Callable[[], int], scheduler: Scheduler) -> None:
         self.bound = bound
         self.full = False
-        self._states = states
+        self._used = used
         self._scheduler = scheduler
         self._timer: Cancellable | None = None
 
     def look(self) -> None:
         """See how much there is now, and again in a second."""
         if self.bound:
-            self.full = bytes_in(self._states()) >= self.bound
+            self.full = self._used() >= self.bound
             self._timer = self._scheduler.call_later(_EVERY_SECONDS, self.look)
 
     def close(self) -> None:
@@ -62,7 +56,7 @@ class Memory:
     def refusal(self) -> RequestError:
         """What is answered to whom there is no room for."""
         return RequestLimitExceededError(
-            f"The database takes about {bytes_in(self._states())} bytes of memory, and {self.bound} is its limit: "
+            f"The database takes about {self._used()} bytes of memory, and {self.bound} is its limit: "
             "delete items, or start it with a larger --memory-limit"
         )
 

@@ -99,13 +99,14 @@ def test_one_index_is_put_right_and_the_rest_of_its_table_is_left_alone(folder: 
         table = server._serving.node.state.table_named("MusicGenres")
         assert table is not None
         items, store = table.items, table.indexes["Genres"].store
+        entries = store.count
         _, pk, sk, _ = next(store.scan())
         store.remove(pk, sk)
 
         result = cli("rebuild", "MusicGenres", "--index", "Genres")
 
         row = json.loads(result.stdout)
-        assert (1, "Genres", store.count + 1, False) == (
+        assert (1, "Genres", entries, False) == (
             result.exit_code,
             row["index"],
             row["items"],
@@ -113,7 +114,7 @@ def test_one_index_is_put_right_and_the_rest_of_its_table_is_left_alone(folder: 
         )
         assert "MusicGenres.Genres was not what its log says; it is now" in result.stderr
         assert table.items is items
-        assert store.count + 1 == table.indexes["Genres"].store.count
+        assert entries == table.indexes["Genres"].store.count
         assert [True] == [row["same"] for row in lines(cli("rebuild", "MusicGenres", "--index", "Genres"))]
         assert [True] == [row["same"] for row in lines(cli("rebuild", "MusicGenres"))]
 

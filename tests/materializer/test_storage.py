@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldb.materializer.fold import storage as storage_module
-from foldb.materializer.fold.storage import HASHES, LISTS_UP_TO, Collection, Store, Stored
+from foldb.materializer.fold.storage import CHUNK, HASHES, LISTS_UP_TO, Collection, Store, Stored
 from foldb.model.keys import key_hash, slot
 
 Model: TypeAlias = dict[tuple[bytes, bytes], Stored]
@@ -113,6 +113,7 @@ def test_a_collection_that_outgrows_its_lists_and_shrinks_again_never_shows_it(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(storage_module, "LISTS_UP_TO", 6)
         patch.setattr(storage_module, "LISTS_AGAIN_AT", 3)
+        patch.setattr(storage_module, "CHUNK", 4)
         collection, model = Collection(), dict[bytes, Stored]()
         for number, keep in taken:
             sk, item = bytes([number]), (b"{}", number)
@@ -123,7 +124,12 @@ def test_a_collection_that_outgrows_its_lists_and_shrinks_again_never_shows_it(
             else:
                 assert model.pop(sk, None) == collection.remove(sk)
             assert sorted(model.items()) == list(collection.range())
-            assert sorted(model.items(), reverse=True)[:2] == list(collection.range(reverse=True))[:2]
+            assert sorted(model.items(), reverse=True) == list(collection.range(reverse=True))
+            for low, high in ((sk, None), (b"", sk), (sk, sk + b"\x02")):
+                within = [
+                    (key, model[key]) for key in sorted(model) if low <= key and (not high or key < high)
+                ]
+                assert within == list(collection.range(low, high))
             assert len(model) == len(collection)
             assert sum(size for _, size in model.values()) == collection.size
 
@@ -138,6 +144,54 @@ def test_ranges_of_a_large_collection_are_those_of_a_small_one() -> None:
     assert [b"00010", b"00011", b"00012", b"00013", b"00014"] == keys
     assert keys[::-1] == [sk for sk, _ in large.range(b"00010", b"00015", reverse=True)]
     assert [] == list(large.range(b"00015", b"00010"))
+
+
+@pytest.mark.parametrize("portion", [1, 7, 1000])
+def test_a_collection_is_discarded_in_portions(portion: int) -> None:
+    """Freeing a large one at once would be a long turn of the loop."""
+    collection = Collection()
+    keys = [b"%05d" % number for number in range(LISTS_UP_TO + 100)]
+    collection.extend(keys, [(b"{}", 2)] * len(keys))
+
+    discarded = []
+    while len(collection):
+        left = [sk for sk, _ in collection.range()]
+        discarded.append(collection.discard(portion))
+        assert left[: -discarded[-1]] == [sk for sk, _ in collection.range()]
+        if portion == 1 and len(discarded) > 2 * CHUNK:
+            return
+
+    assert len(keys) == sum(discarded)
+    assert portion == max(discarded)
+
+
+def test_a_store_is_discarded_in_portions() -> None:
+    store = Store(OWNER, has_sort_key=True)
+    for number in range(50):
+        for place in range(1 + number % 3):
+            store.put(b"%d" % number, b"%d" % place, (b"x" * 10, 10))
+    whole = store.count
+
+    counts = [whole]
+    while store.count:
+        store.discard(7)
+        counts.append(store.count)
+
+    assert all(7 == more - less for more, less in pairwise(counts[:-1]))
+    assert 0 == store.size
+    assert [] == list(store.scan())
+
+
+def test_items_that_are_added_behind_fill_chunks() -> None:
+    """A snapshot's items come in pieces of any size."""
+    collection = Collection()
+    keys = [b"%05d" % number for number in range(3 * LISTS_UP_TO)]
+    for start in range(0, len(keys), 100):
+        more = keys[start : start + 100]
+        collection.extend(more, [(b"{}", 2)] * len(more))
+
+    assert keys == [sk for sk, _ in collection.range()]
+    assert [(b"00500", (b"{}", 2))] == list(collection.range(b"00500", b"00501"))
 
 
 def test_a_scan_under_way_sees_partition_keys_that_came_and_went() -> None:

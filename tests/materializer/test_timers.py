@@ -6,6 +6,7 @@ import pytest
 
 from foldb.log.commands import Command, Expire
 from foldb.log.memory import MemoryLog
+from foldb.materializer import portions as portions_module
 from foldb.materializer.fold.outcomes import Outcome
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.owner import timers as timers_module
@@ -161,7 +162,7 @@ class TestIndexes:
     def test_a_chunk_of_large_items_has_fewer_of_them(
         self, owner: Owner, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(timers_module, "STEP_BYTES", 100)
+        monkeypatch.setattr(portions_module, "PORTION_BYTES", 100)
         table = owner.create()
         owner.do(*(put(table, session(number, 1)) for number in range(35)))
         end = owner.log.end(0)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from foldb.log.commands import Command, Cut, Position, Settle
+from foldb.log.commands import Command, Cut, Position, Settle, Transact
 from foldb.log.memory import MemoryLog
 from foldb.materializer import refold as refold_module
 from foldb.materializer.fold.dump import digest
@@ -14,7 +14,7 @@ from foldb.materializer.local import LocalPartition
 from foldb.materializer.long_reads import LongReads
 from foldb.materializer.partition import Page, QueryRequest, ScanRequest
 from foldb.materializer.refold import FoldError
-from foldb.materializer.worker import ENTRY_BYTES, ENTRY_COMMANDS, Worker
+from foldb.materializer.worker import ENTRY_BYTES, ENTRY_STEPS, Worker
 from foldb.model.errors import (
     AppendUnknownError,
     InternalServerError,
@@ -132,11 +132,23 @@ def test_what_clients_send_on_getting_their_replies_is_in_the_next_entry(bench: 
 def test_an_entry_has_a_bounded_number_of_commands(bench: Bench) -> None:
     table = bench.table()
 
-    answers = [bench.submit(put(table, order(number)), size=1) for number in range(ENTRY_COMMANDS + 1)]
+    answers = [bench.submit(put(table, order(number)), size=1) for number in range(ENTRY_STEPS + 1)]
     bench.run()
 
-    assert Position(0, 2, ENTRY_COMMANDS - 1) == answers[ENTRY_COMMANDS - 1][0][1]
-    assert Position(0, 3, 0) == answers[ENTRY_COMMANDS][0][1]
+    assert Position(0, 2, ENTRY_STEPS - 1) == answers[ENTRY_STEPS - 1][0][1]
+    assert Position(0, 3, 0) == answers[ENTRY_STEPS][0][1]
+
+
+def test_a_transaction_counts_in_an_entry_as_its_actions(bench: Bench) -> None:
+    """Folding an entry is one turn of the loop."""
+    table = bench.table()
+    actions = [put(table, order(number)) for number in range(100)]
+
+    answers = [bench.submit(Transact(actions, CONTEXT), size=1) for _ in range(12)]
+    bench.run()
+
+    places = [position for [(_, position)] in answers]
+    assert [2] * 5 + [3] * 5 + [4] * 2 == [place.offset for place in places if isinstance(place, Position)]
 
 
 def test_an_entry_has_a_bounded_size_or_is_one_larger_command(bench: Bench) -> None:

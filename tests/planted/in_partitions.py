@@ -48,12 +48,10 @@ BUGS = [
         "unacknowledged messages are missing from a dump",
         """
 @ materializer/fold/dump.py
--        yield _json(OUTBOX, [receiver, outbox.next_number - len(outbox.unacknowledged)])
--        for one in outbox.unacknowledged:
--            yield _frame(
--                MESSAGE, _MESSAGE.pack(one.offset, one.index, one.time) + encode_message(one.message)
--            )
-+        yield _json(OUTBOX, [receiver, outbox.next_number])
+-            _json(OUTBOX, [receiver, outbox.next_number - len(outbox.unacknowledged)]),
+-            list(outbox.unacknowledged),
++            _json(OUTBOX, [receiver, outbox.next_number]),
++            [],
 """,
         RANDOM,
     ),
@@ -61,8 +59,8 @@ BUGS = [
         "what was received is missing from a dump",
         """
 @ materializer/fold/dump.py
--        yield _json(RECEIVED, [sender, state.received[sender]])
-+        pass
+-    received = [_json(RECEIVED, [sender, state.received[sender]]) for sender in sorted(state.received)]
++    received: list[bytes] = []
 """,
         RANDOM,
     ),
@@ -135,8 +133,7 @@ BUGS = [
         "an index entry that came early is forgotten in a dump",
         """
 @ materializer/fold/dump.py
--    for sender, message in state.early:
-+    for sender, message in ():
+-        (_frame(EARLY, _EARLY.pack(sender) + encode_message(one)) for sender, one in list(state.early)),
 """,
         RANDOM,
     ),

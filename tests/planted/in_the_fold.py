@@ -73,8 +73,8 @@ BUGS = [
         "the dump has the order of a set",
         """
 @ materializer/fold/dump.py
--    for name, token in state.tokens.items():
-+    for name, token in set(state.tokens.items()):
+-    tokens = list(state.tokens.items())
++    tokens = list(set(state.tokens.items()))
 """,
         DETERMINISM,
         "tests/house/test_purity.py",
@@ -94,8 +94,8 @@ BUGS = [
         "the dump leaves out which entries were folded",
         """
 @ materializer/fold/dump.py
--    for origin, number in state.origins.items():
-+    for origin, number in ():
+-    origins = list(state.origins.items())
++    origins: list[tuple[bytes, int]] = []
 """,
         "tests/snapshots/test_dump.py",
     ),
@@ -261,8 +261,8 @@ BUGS = [
          try:
              self._log.append(self._partition, entry, lambda result: self._appended(entry, result))
 @ materializer/worker.py
--            outcomes = fold_record(self.state, record)
-+            outcomes = self._early
+-                outcomes = fold_record(self.state, record, dispose=self._dispose)
++                outcomes = self._early
 """,
         WORKED,
     ),

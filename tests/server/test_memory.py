@@ -39,15 +39,15 @@ def state_of(count: int) -> tuple[PartitionState, Table]:
 
 
 def test_items_and_entries_are_counted_with_what_they_take_besides_their_bytes() -> None:
-    states = [state_of(3)[0], state_of(2)[0]]
+    stores = [state_of(3)[1].items, state_of(2)[1].items]
 
-    assert 5 * (100 + ITEM_OVERHEAD) == bytes_in(states)
+    assert 5 * (100 + ITEM_OVERHEAD) == bytes_in(stores)
 
 
 def test_past_the_bound_puts_are_refused_and_deletes_make_room_again() -> None:
-    state, table = state_of(3)
+    _, table = state_of(3)
     loop, taken = FakeLoop(), Taken()
-    memory = Memory(1000, lambda: [state], loop)
+    memory = Memory(1000, lambda: bytes_in([table.items]), loop)
     bounded = BoundedPartition(taken, memory, lambda: Position(0, 7))  # type: ignore[arg-type]
     memory.look()
     put = Put(1, b"x", b"", b"{}", 2, Context("R"))

@@ -1,0 +1,88 @@
+"""Frees the stores of dropped tables and indexes, a portion in each turn of the loop.
+
+    fold drops a table ──► its stores ──► Disposer ──► a portion of items a turn ──► all free
+
+Python frees a store of a million items in one step that takes a tenth of a second and more, and a large part of a turn
+would go into it. The state has dropped such a store already: no digest, dump or read includes it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final, Protocol
+
+from ..log.commands import Defined, DefineTable, DefinitionApplied, Entry, Relay, Settle
+from .fold.state import PartitionState
+from .fold.storage import Store
+
+# At most ten milliseconds, of a sorted map; items of 400 KB take as long for each 64 MB.
+PORTION_ITEMS: Final = 5_000
+_PORTION_BYTES: Final = 64 * 1024 * 1024
+
+# An open view still reads the store: a page of a scan, or a digest.
+_VIEWED_SECONDS: Final = 0.1
+
+_DROPPING: Final = frozenset((DefineTable, Settle, Relay))
+_SPREADING: Final = frozenset((Defined, DefinitionApplied))
+
+
+class Loop(Protocol):
+    """The part of an event loop that is needed."""
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> object: ...
+
+
+class Disposer:
+    """Frees stores in portions."""
+
+    def __init__(self, scheduler: Loop) -> None:
+        self._scheduler = scheduler
+        self._waiting: deque[Store] = deque()
+
+    def take(self, stores: Iterable[Store]) -> None:
+        """Free these stores. They must have no reader but open views, and no writer."""
+        was_idle = not self._waiting
+        self._waiting.extend(stores)
+        if was_idle and self._waiting:
+            self._scheduler.call_soon(self._free)
+
+    @property
+    def waiting(self) -> Collection[Store]:
+        """The stores that are not free yet."""
+        return self._waiting
+
+    def _free(self) -> None:
+        """Free a portion of the first store that no view reads."""
+        store = next((store for store in self._waiting if not store.views), None)
+        if store is None:
+            self._scheduler.call_later(_VIEWED_SECONDS, self._free)
+            return
+        store.discard(min(PORTION_ITEMS, 1 + store.count * _PORTION_BYTES // (store.size + 1)))
+        if not store.count:
+            self._waiting.remove(store)
+        if self._waiting:
+            self._scheduler.call_soon(self._free)
+
+
+def stores_of(state: PartitionState) -> list[Store]:
+    """Return the stores of all tables and indexes of a state."""
+    tables = state.tables.values()
+    indexes = [index.store for table in tables for index in table.indexes.values()]
+    return [table.items for table in tables] + indexes
+
+
+def may_drop(entry: Entry) -> bool:
+    """Return whether folding the entry may drop a table or an index."""
+    if _DROPPING.isdisjoint(map(type, entry.commands)):
+        return False
+    return any(
+        type(command.message) in _SPREADING if type(command) is Relay else type(command) in _DROPPING
+        for command in entry.commands
+    )
+
+
+def dropped(before: Iterable[Store], state: PartitionState) -> list[Store]:
+    """Return those of the stores `before` that the state has no longer."""
+    kept = set(map(id, stores_of(state)))
+    return [store for store in before if id(store) not in kept]
