@@ -1,4 +1,8 @@
-"""How long something takes, as people write it: 500ms, 30s, 1.5h, 7d."""
+"""Durations and times as people write them: 500ms, 30s, 1.5h, 7d; 2026-11-20T12:00:00Z, -1h for an hour ago."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
 
 from ..streams.declared import seconds
 from .failures import CommandError, ExitCode
@@ -29,3 +33,23 @@ def flag_duration(flag: str, text: str) -> int:
         return duration(text)
     except ValueError as error:
         raise CommandError(f"{flag}: {error}", ExitCode.USAGE) from None
+
+
+def read_time(text: str, clock: Callable[[], int], sentence: str) -> int:
+    """Return milliseconds since 1970 of a date, a date and time (of UTC unless it has an offset), or -1h.
+
+    Raises:
+        CommandError: It is none of these; `sentence` says so.
+    """
+    try:
+        if text.startswith("-"):
+            return max(0, clock() - duration(text[1:]))
+        moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise CommandError(sentence, ExitCode.USAGE) from None
+    return max(0, round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000))
+
+
+def now() -> int:
+    """Return milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

@@ -9,13 +9,14 @@ from typing import Annotated
 import typer
 
 from ...log.commands import Cut, Position
-from ...log.local.backup import Copied, Whole, back_up, cut, whole_part
+from ...log.local.backup import Copied, Whole, back_up, cut, cut_at, whole_part
 from ...log.local.backup import restore as restore_part
 from ...log.local.disk import SystemDisk
 from ...log.local.history import Part
 from ...log.local.reader import LogReader
 from ...model.errors import CorruptionError
 from ..failures import CommandError, ExitCode
+from ..logs.moments import time_of
 from ..logs.places import KAFKA
 from ..logs.story import read_position
 from ..output import counted, time_text
@@ -88,7 +89,10 @@ def restore(
     target: NewFolder,
     to: Annotated[
         str | None,
-        typer.Option(metavar="POSITION", help="The last position to restore; without it, the backup's end."),
+        typer.Option(
+            metavar="POSITION|TIME",
+            help="The last position or log time to restore; without it, the backup's end.",
+        ),
     ] = None,
 ) -> None:
     """Make a folder from a backup that `foldb serve` accepts.
@@ -104,7 +108,7 @@ def restore(
     log.hold()
     part = log.part()
     if to is not None:
-        part = cut(part, _entry(to, log.partitions))
+        part = _cut(part, to)
     with _copying(session, part, f"remove {target} before you run it again") as advance:
         copied = restore_part(SystemDisk(), part, target, advance)
     _report(session, target, part, copied)
@@ -122,7 +126,8 @@ def salvage(
     to: Annotated[
         str | None,
         typer.Option(
-            metavar="POSITION", help="The last position to copy. Without it, print how far the log is whole."
+            metavar="POSITION|TIME",
+            help="The last position or log time to copy. Without it, print how far the log is whole.",
         ),
     ] = None,
 ) -> None:
@@ -139,16 +144,19 @@ def salvage(
     partitions = len(whole.part.chain.ends)
     if to is None:
         raise CommandError(_how_far(whole, source, target), ExitCode.USAGE)
-    position = _entry(to, partitions)
-    if position.offset >= whole.part.chain.ends[position.partition]:
-        raise CommandError(_how_far(whole, source, target), ExitCode.INTEGRITY)
-    part = cut(whole.part, position)
+    place = to
+    if time_of(to) is None:
+        position = _entry(to, partitions)
+        place = f"@{position.text(partitions)}"
+        if position.offset >= whole.part.chain.ends[position.partition]:
+            raise CommandError(_how_far(whole, source, target), ExitCode.INTEGRITY)
+    part = _cut(whole.part, to)
     with _copying(session, part, f"remove {target} before you run it again") as advance:
         copied = restore_part(SystemDisk(), part, target, advance)
     left = whole.part.chain.sequence - part.chain.sequence
     _report(session, target, part, copied, left_out_records=left + whole.records, left_out_bytes=whole.bytes)
     session.output.say(
-        f"left out: {counted(left, 'whole record')} behind @{position.text(partitions)}, and "
+        f"left out: {counted(left, 'whole record')} behind {place}, and "
         f"{counted(whole.bytes, 'byte')} that are not whole records"
         + (f", in place of at least {counted(whole.records, 'record')}" if whole.records else "")
     )
@@ -177,6 +185,12 @@ def _source(session: Session, source: str) -> tuple[Path, bool]:
         )
     with closing(Session(replace(session.settings, db=source))) as of_source:
         return of_source.folder, of_source.server is not None
+
+
+def _cut(part: Part, to: str) -> Part:
+    """Return the records up to and including a position or a time."""
+    time_ms = time_of(to)
+    return cut(part, _entry(to, len(part.chain.ends))) if time_ms is None else cut_at(part, time_ms)
 
 
 def _entry(text: str, partitions: int) -> Position:

@@ -4,7 +4,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from ...log.commands import Position, Record
 from ...log.local.reader import LogReader
 from ...materializer.fold.state import PartitionState
 from ..failures import CommandError, ExitCode
+from ..logs.moments import first_places, last_places
 from ..logs.places import KAFKA, Readable, log_of
 from ..logs.story import Story, Told, end_of, in_order, read_position, state_before
 from ..output import Output
@@ -51,8 +51,13 @@ _FOLLOW_EVERY_S = 0.2
 def cat(
     ctx: typer.Context,
     path: Place = None,
-    first: Annotated[str | None, typer.Option("--from", metavar="POSITION", help="Begin here.")] = None,
-    last: Annotated[str | None, typer.Option("--to", metavar="POSITION", help="End here.")] = None,
+    first: Annotated[
+        str | None,
+        typer.Option("--from", metavar="POSITION|TIME", help="Begin here: 10482, -1h, an ISO 8601 time."),
+    ] = None,
+    last: Annotated[
+        str | None, typer.Option("--to", metavar="POSITION|TIME", help="End here, this record included.")
+    ] = None,
     table: OnlyTable = None,
 ) -> None:
     """Print every command with its outcome: old and new image, sequence number, units, refusals too.
@@ -63,35 +68,33 @@ def cat(
     """
     session: Session = ctx.obj
     log = log_of(session, path)
-    begin = read_position(first, log.partitions) if first is not None else None
-    limit = read_position(last, log.partitions) if last is not None else None
-    asked = {position.partition for position in (begin, limit) if position is not None}
-    if len(asked) > 1:
+    everywhere = range(log.partitions)
+    begins = {} if first is None else first_places(log, first, everywhere)
+    limits = {} if last is None else last_places(log, last, everywhere)
+    named = [places.keys() for places in (begins, limits) if places]
+    partitions = sorted(set(everywhere).intersection(*named))
+    if not partitions:
         raise CommandError("--from and --to are of two partitions: name one", ExitCode.USAGE)
-    partitions = sorted(asked) or range(log.partitions)
-    states = {} if begin is None else _states_before(session, log, path, begin)
+    states = _states_before(session, log, path, begins)
     story = Story(log, typed=session.settings.typed, begin=states)
     starts = {partition: story.states[partition].next_offset for partition in partitions}
-    records: Iterable[Record] = in_order(log, starts)
-    if limit is not None:
-        records = takewhile(lambda record: record.offset <= limit.offset, records)
+    records = _up_to(limits, in_order(log, starts))
     total = sum(log.end(partition) - start for partition, start in starts.items())
     with progress(session.settings, session.output.stderr, "log", total) as advance:
         told = _wanted(story.tell(_counted(records, advance)), table)
-        if begin is not None or limit is not None:
-            told = _between(told, begin, limit, log.partitions)
+        told = _between(told, begins, limits, log.partitions)
         count = session.output.rows(told, first=_COLUMNS)
     session.output.say(f"{count:,} commands · the log ends at @{end_of(log, log.partitions)}")
 
 
 def _states_before(
-    session: Session, log: Readable, path: str | None, begin: Position
+    session: Session, log: Readable, path: str | None, begins: dict[int, Position]
 ) -> dict[int, PartitionState]:
     """Return the state to begin with, by partition; a log in Kafka has no snapshots."""
-    if path is not None and path.startswith(KAFKA):
+    if not begins or (path is not None and path.startswith(KAFKA)):
         return {}
     folder = session.folder if path is None else Path(path)
-    return {begin.partition: state_before(log, folder, begin)}
+    return {partition: state_before(log, folder, begin) for partition, begin in begins.items()}
 
 
 @app.command()
@@ -187,13 +190,27 @@ def _follow(output: Output, log: Readable, story: Story, table: str | None) -> N
             time.sleep(_FOLLOW_EVERY_S)
 
 
+def _up_to(limits: dict[int, Position], records: Iterator[Record]) -> Iterator[Record]:
+    """Yield records up to the limit of their partition, and stop when every partition has passed its limit."""
+    open_ = set(limits)
+    for record in records:
+        limit = limits.get(record.partition)
+        if limit is None or record.offset <= limit.offset:
+            yield record
+        else:
+            open_.discard(record.partition)
+            if not open_:
+                return
+
+
 def _between(
-    told: Iterator[Told], first: Position | None, last: Position | None, partitions: int
+    told: Iterator[Told], begins: dict[int, Position], limits: dict[int, Position], partitions: int
 ) -> Iterator[Told]:
-    """The rows from one position to another, of one partition."""
+    """Yield the rows from the first place of their partition to the last."""
     for row in told:
         place = read_position(row["position"], partitions)
-        if first is not None and place < replace(first, partition=place.partition, index=first.index or 0):
+        first, last = begins.get(place.partition), limits.get(place.partition)
+        if first is not None and place < replace(first, index=first.index or 0):
             continue
         if last is None or last.index is None or place <= last:
             yield row

@@ -18,8 +18,9 @@ from ..commands.table import until_settled
 from ..definitions import request_like
 from ..failures import CommandError, ExitCode, ServerError
 from ..loading import Loader
+from ..logs.moments import last_places
 from ..logs.places import Readable, open_log
-from ..logs.story import read_position, void_in
+from ..logs.story import void_in
 from ..output import counted
 from ..progress import progress
 from ..reading import Reading
@@ -38,7 +39,11 @@ def rebuild(
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="POSITION", help="As it was here, not at the end of the log."),
+        typer.Option(
+            "--to",
+            metavar="POSITION|TIME",
+            help="The state there instead of at the end: 10482, -1h, an ISO 8601 time.",
+        ),
     ] = None,
     into: Annotated[
         str | None, typer.Option("--into", metavar="NEW", help="Write it as a new table.")
@@ -148,16 +153,15 @@ def _refold(session: Session, name: str, to: str | None) -> _Past:
 
 def _cut(log: Readable, to: str | None) -> list[Position]:
     """One position for each partition that has items: those that were named, else where the partition ends."""
-    named = {}
-    for text in to.split(",") if to is not None else ():
-        position = read_position(text, log.partitions)
+    asked = data_partitions(log.partitions)
+    named = {} if to is None else last_places(log, to, asked)
+    for position in named.values():
         end = log.end(position.partition)
         if position.offset >= end:
             last = Position(position.partition, end - 1).text(log.partitions)
             place = position.text(log.partitions)
             raise CommandError(f"the log ends at @{last}, before @{place}", ExitCode.USAGE)
-        named[position.partition] = position
-    return [named.get(each) or Position(each, log.end(each) - 1) for each in data_partitions(log.partitions)]
+    return [named.get(each) or Position(each, log.end(each) - 1) for each in asked]
 
 
 def _create(session: Session, definition: TableDefinition, new: str, origin: str) -> None:

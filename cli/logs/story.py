@@ -87,12 +87,12 @@ def in_order(log: Readable, starts: dict[int, int]) -> Iterator[Record]:
     if len(starts) == 1:
         ((partition, start),) = starts.items()
         return log.read(partition, start)
-    timed = [_timed(log.read(partition, start)) for partition, start in starts.items()]
-    return (record for _, _, record in merge(*timed, key=lambda one: one[:2]))
+    each = [timed(log.read(partition, start)) for partition, start in starts.items()]
+    return (record for _, _, record in merge(*each, key=lambda one: one[:2]))
 
 
-def _timed(records: Iterator[Record]) -> Iterator[tuple[int, int, Record]]:
-    """Each with its log time, or less where the fold before `records` had come further, and its partition."""
+def timed(records: Iterator[Record]) -> Iterator[tuple[int, int, Record]]:
+    """Yield log time, partition and record; the time is less where the fold before `records` had come further."""
     time = 0
     for record in records:
         told = (command.time + 1 for command in record.entry.commands if isinstance(command, Relay))

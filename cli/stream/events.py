@@ -23,11 +23,11 @@ from ...model.tables import table_arn
 from ...model.values import Item, check_item, dump
 from ...streams.formats.delivery import Delivery, TableView
 from ...streams.formats.plain import plain
+from ..durations import now
 from ..failures import CommandError, ExitCode
 from ..values import read_json, read_text, typed_item, write_json
 from .reading import Row
 from .shown import shown
-from .since import now
 
 EventFile: TypeAlias = Annotated[
     str | None,

@@ -9,13 +9,14 @@ import typer
 
 from ...streams.formats.delivery import Delivery
 from ...streams.subscriptions.choosing import Chooser
+from ..durations import now
 from ..failures import CommandError, ExitCode
 from ..session import Session
 from ..values import plain, write_json
 from .chosen import FROM, TriggerName
 from .events import LAST, EventFile, deliveries_of, read_events, told
 from .reading import Row, known
-from .since import now, read_start
+from .since import read_start
 
 _COLUMNS: Final = ("delivered", "why", "op", "table", "keys", "old", "new", "number", "position")
 

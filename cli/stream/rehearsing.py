@@ -29,6 +29,7 @@ from ...streams.sinks import module_of
 from ...streams.sinks.settings import shown_to_readers
 from ...streams.sinks.sink import Batch, Failed, Gone, Handled, Partly, Sink, Surroundings, Verdict
 from ...streams.subscriptions.choosing import Chooser
+from ..durations import now
 from ..failures import CommandError, ExitCode
 from ..output import counted
 from ..session import Session
@@ -37,7 +38,6 @@ from . import declare
 from .chosen import Events, Names, Pattern, Tables, Values, When, choice
 from .events import LAST, EventFile, batches, deliveries_of, read_events, told
 from .reading import Known, Row, known
-from .since import now
 
 _WRITTEN: Final = {"file": "files", "kafka": "topics", "kinesis": "streams", "sqlite": "databases"}
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from ..durations import now
 from ..failures import CommandError, ExitCode
 from ..output import counted
 from ..progress import progress
@@ -12,7 +13,7 @@ from ..session import Session
 from ..values import read_item
 from .chosen import FROM, TriggerName
 from .reading import is_served, nobody_calls
-from .since import now, read_end, read_start
+from .since import read_end, read_start
 
 _LOOK_S: Final = 0.2
 _DONE: Final = "done"

@@ -11,13 +11,10 @@ with that number, or at that position, is the first; the Numbers of a Start are 
 """
 
 import re
-import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from ..durations import duration
-from ..failures import CommandError, ExitCode
+from ..durations import read_time
 
 Start = dict[str, Any]
 
@@ -50,7 +47,7 @@ def read_start(text: str, clock: Callable[[], int], flag: str = "--from") -> Sta
     if _NUMBERS.fullmatch(text):
         numbers = {partition: str(number - 1) for partition, number in _numbers(text).items()}
         return {"At": "NUMBERS", "Numbers": numbers}
-    return {"At": "TIME", "Time": _time(text, clock, f"{flag} {text}: write {_BEGINNINGS}")}
+    return {"At": "TIME", "Time": read_time(text, clock, f"{flag} {text}: write {_BEGINNINGS}")}
 
 
 def read_end(text: str, clock: Callable[[], int], flag: str = "--to") -> dict[str, Any]:
@@ -59,26 +56,10 @@ def read_end(text: str, clock: Callable[[], int], flag: str = "--to") -> dict[st
         return {"Position": text.removeprefix("@")}
     if _NUMBERS.fullmatch(text):
         return {"Numbers": {partition: str(number) for partition, number in _numbers(text).items()}}
-    return {"Time": _time(text, clock, f"{flag} {text}: write {_PLACES}")}
+    return {"Time": read_time(text, clock, f"{flag} {text}: write {_PLACES}")}
 
 
 def _numbers(text: str) -> dict[str, int]:
     """Sequence numbers by partition."""
     parts = (part.rpartition(":") for part in text.split(","))
     return {partition or _ONLY: int(number) for partition, _, number in parts}
-
-
-def _time(text: str, clock: Callable[[], int], sentence: str) -> int:
-    """Milliseconds since 1970, of a date, a date and time (of UTC unless it says so), or -1h for an hour ago."""
-    try:
-        if text.startswith("-"):
-            return max(0, clock() - duration(text[1:]))
-        moment = datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
-        raise CommandError(sentence, ExitCode.USAGE) from None
-    return max(0, round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000))
-
-
-def now() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000

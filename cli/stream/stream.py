@@ -7,12 +7,13 @@ import typer
 
 from ...model.subscriptions.settings import EVENTS
 from ..commands.options import TableName
+from ..durations import now
 from ..failures import CommandError, ExitCode
 from ..session import Session
 from ..values import write_json
 from .chosen import FROM, Events, Names, Pattern, TableNames, Tables, Values, When, choice
 from .reading import reading_of
-from .since import now, read_start
+from .since import read_start
 from .tail import tail
 
 app = typer.Typer(no_args_is_help=True, help="Read the change feed: what was changed, when, and by whom.")

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from ..durations import now
 from ..failures import CommandError, ExitCode
 from ..output import counted, visible
 from ..session import Session
@@ -13,7 +14,7 @@ from ..settings import Format
 from .chosen import FROM, Events, Names, Pattern, TableNames, Tables, Values, When, choice
 from .reading import Row, reading_of
 from .shown import coloured, line_of, shown
-from .since import now, read_start
+from .since import read_start
 
 _COLUMNS: Final = ("time", "op", "table", "keys", "old", "new", "number")
 

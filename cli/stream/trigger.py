@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from ..durations import now
 from ..failures import CommandError, ExitCode
 from ..output import counted
 from ..session import Session
@@ -15,7 +16,7 @@ from .explaining import explain
 from .reading import check_called
 from .rehearsing import rehearse
 from .replaying import replay
-from .since import now, read_start
+from .since import read_start
 
 app = typer.Typer(
     no_args_is_help=True, help="Call functions, commands, endpoints and topics when items change."

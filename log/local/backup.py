@@ -118,6 +118,25 @@ def cut(part: Part, last: Position) -> Part:
     return replace(part, limit=Limit(header.chain.sequence, at), chain=chain)
 
 
+def cut_at(part: Part, time_ms: int) -> Part:
+    """Return the records of `part` up to and including a log time, of all partitions.
+
+    Raises:
+        LogError: The log begins later.
+    """
+    header = [each for each in part.headers if each.chain.time <= time_ms][-1]
+    data, chain, at = _bytes(part, header), header.chain.copy(), header.size
+    while at < len(data):
+        behind = chain.copy()
+        frame = part.history.block(header, data, at, behind)
+        if frame.time > time_ms:
+            break
+        chain, at = behind, frame.end
+    if not all(chain.ends):
+        raise LogError("the log begins after that time")
+    return replace(part, limit=Limit(header.chain.sequence, at), chain=chain)
+
+
 def whole_part(disk: Disk, folder: Path) -> Whole:
     """Read a log from its beginning up to the first byte that does not continue it. The mark is not believed.
 
