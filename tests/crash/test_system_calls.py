@@ -36,7 +36,6 @@ CALLS = (
     "fsync",
     "linkat",
     "rename",
-    "renameat",
     "unlink",
     "unlinkat",
 )
