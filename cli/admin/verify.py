@@ -207,7 +207,7 @@ def _examined(
 
 
 def _live_digests(session: Session) -> dict[int, dict[int, list[str]]]:
-    """What the running server has: of each partition, by the offset at which it had it."""
+    """Return the digests of the running server: by partition, and by the offset of its last record."""
     if session.server is None:
         return {}
     answer = session.server.admin("Digest")

@@ -41,7 +41,7 @@ class Whole:
         last: The last of them.
         damage: The refusal of the first byte behind them; None if nothing but zeros follows.
         bytes: Bytes behind them.
-        records: At least so many records are missing or cannot be read.
+        records: The least number of records that are missing or cannot be read.
     """
 
     part: Part
@@ -190,7 +190,7 @@ def _damage_at_end(disk: Disk, history: History) -> CorruptionError | None:
 
 
 def _left_out(disk: Disk, part: Part, behind: int) -> tuple[int, int]:
-    """The bytes behind the whole records, and at least how many records they were, by the names of the segments."""
+    """The bytes behind the whole records, and the least number of records that they were, by the segments' names."""
     folder = part.history.folder
     later = [sequence for sequence in segments_in(disk, folder) if sequence > part.limit.sequence]
     for sequence in later:

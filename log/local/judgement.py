@@ -1,6 +1,6 @@
 """The judgement of a log's last segment, shared by a start of the server and by every reader. It changes nothing.
 
-mark, last segment ──► whole up to byte N    what follows is zeros, or a write that a crash tore: a start cuts it
+mark, last segment ──► whole up to byte N    zeros follow, or a write that a crash tore, which a start cuts
                   └──► damaged               the log is refused with segment and byte
 """
 

@@ -1,4 +1,4 @@
-"""What `foldb log backup`, `restore` and `salvage` print and refuse."""
+"""Output and refusals of `foldb log backup`, `restore` and `salvage`."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from tests.log.samples import put_entry
 
 @pytest.fixture
 def filled(folder: Path) -> Path:
-    """A folder of two partitions for data, that nobody serves."""
+    """A folder of two partitions for data, that no server has open."""
     with foldb.serve(folder, partitions=2) as server:
         lines(at(server.endpoint_url)("sample", "load", "music"))
     return folder

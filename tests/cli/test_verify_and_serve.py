@@ -1,4 +1,4 @@
-"""`foldb verify` and a start of the server give one verdict on a log, whatever was done to its files.
+"""`foldb verify` and a start of the server give one verdict on every damaged log.
 
 files ──► damaged ──► foldb verify       exit 0, or 9 (8 for a log of a later version)
                  └──► a start's reading  accepted, or refused
@@ -112,7 +112,7 @@ def accepted(files: Files) -> bool:
 
 
 def verified(files: Files, folder: Path) -> int:
-    """What `foldb verify` ends with; it changes nothing."""
+    """Run `foldb verify`, which changes nothing, and return its exit code."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for name, data in files.items():
@@ -164,7 +164,7 @@ def test_verify_refuses_a_log_without_the_segment_of_its_mark(tmp_path: Path) ->
     )
 
 
-def test_verify_misses_acknowledged_writes_that_a_start_does_without(tmp_path: Path) -> None:
+def test_verify_refuses_a_log_that_lacks_acknowledged_writes(tmp_path: Path) -> None:
     """
     With `--fsync never` a power cut takes acknowledged writes, and the server starts without them. So 0 is more than
     a promise that the server starts.

@@ -29,7 +29,7 @@ def acknowledged(ledger: Ledger) -> set[str]:
 
 
 def done(*arguments: str | Path) -> dict[str, Any]:
-    """What a command that went well printed."""
+    """Run a command that succeeds, and return its output."""
     ran = foldb(*arguments)
     assert ran.returncode == 0, ran.stderr
     said: dict[str, Any] = json.loads(ran.stdout)

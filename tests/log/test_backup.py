@@ -1,4 +1,4 @@
-"""A copy of a log's bytes is the same log, wherever it was cut and whatever interrupted it."""
+"""A copy of a log's bytes is the same log, wherever it ends and at whichever call it was interrupted."""
 
 import itertools
 import os
@@ -60,10 +60,10 @@ def test_a_second_backup_copies_only_records_that_came_since() -> None:
     log = open_log(disk, segment_bytes=9000)
     append(log, *(put_entry(n) for n in range(10, 40)))
 
-    told: list[int] = []
-    second = back_up(disk, part_of(disk), TARGET, told.append)
+    seen: list[int] = []
+    second = back_up(disk, part_of(disk), TARGET, seen.append)
 
-    assert (30, 30) == (second.records, sum(told))
+    assert (30, 30) == (second.records, sum(seen))
     assert first.bytes + second.bytes == sum(map(len, segments(disk, FOLDER).values()))
     assert segments(disk, FOLDER) == segments(disk, TARGET)
     assert 0 == back_up(disk, part_of(disk), TARGET).records
@@ -89,7 +89,7 @@ def test_a_backup_stops_at_the_last_acknowledged_record() -> None:
 
 @pytest.mark.parametrize("fault", ["the power goes", "the process dies", "the disk fails"])
 def test_any_call_of_a_backup_may_be_its_last(fault: str) -> None:
-    """What is there is a beginning of the log, and the next backup goes on from there."""
+    """It leaves the beginning of a log, and the next backup goes on from there."""
     for stop in itertools.count(1):
         disk = log_of(12, segment_bytes=9000)
         back_up(disk, part_of(disk), TARGET)
@@ -173,7 +173,7 @@ def test_a_restore_ends_at_any_position() -> None:
 
 
 def test_a_cut_keeps_the_records_of_all_partitions_before_it() -> None:
-    """They share one sequence, so no partition keeps an effect whose cause another one lost."""
+    """They share one sequence, so no partition keeps an effect of a record that another one lost."""
     disk = FakeDisk()
     log = open_log(disk, partitions=3)
     for number in range(9):
