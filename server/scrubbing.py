@@ -29,7 +29,7 @@ from ..streams.scrub import Finding, Job, Kind
 
 # A server that is restarted more often than it scrubs must be scrubbed too; but not while it is being tried out.
 _FIRST_MS: Final = 10 * 60 * 1000
-_NICENESS: Final = 19
+_NICENESS: Final = 10
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
@@ -189,9 +189,8 @@ class Scrubbing:
 
 def _report_log(finding: Finding) -> None:
     logger.critical(
-        "the log is damaged: %s. The server goes on with its state in memory, but a start that reads this segment, "
-        "and every look into history, is refused. Keep the server running, make a snapshot (`foldb snapshot "
-        "make`) and look at the disk; `foldb verify` says what else is damaged, a backup or `foldb log salvage` "
-        "brings back what can be read.",
+        "the log is damaged, and the server goes on with its state in memory. A start that folds this segment, and "
+        "every look into history that reads it, is refused: make a snapshot now (`foldb snapshot make`), and look at "
+        "the disk. %s",
         finding.what,
     )
