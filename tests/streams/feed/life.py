@@ -97,13 +97,16 @@ class Books:
 class Life:
     """See the module."""
 
-    def __init__(self, dice: random.Random, *, retention_ms: int = RETENTION_MS) -> None:
+    def __init__(
+        self, dice: random.Random, *, retention_ms: int = RETENTION_MS, segment_bytes: int = 3000
+    ) -> None:
         self.dice = dice
         self.disk = FakeDisk()
         self.books = Books()
         self.now = 1_700_000_000_000
         self.starts = 0
         self.retention_ms = retention_ms
+        self.segment_bytes = segment_bytes
         self.remade: list[tuple[int, int, int]] = []
         self.start()
 
@@ -121,7 +124,9 @@ class Life:
             background=Inline(),
             level=3,
         )
-        keeping = Keeping(CHANGES, self.log.genesis(0).log_id, 0, disk=self.disk, segment_bytes=3000)
+        keeping = Keeping(
+            CHANGES, self.log.genesis(0).log_id, 0, disk=self.disk, segment_bytes=self.segment_bytes
+        )
         keeping.open(self.log.end(0))
         start = Snapshots(FOLDER, self.disk).load_newest(
             self.log, lambda state, now_ms: keeping.suits(state, now_ms, self.retention_ms)
