@@ -112,13 +112,14 @@ class Repairs:
         release: Callable[[], None],
         writing: Work,
     ) -> None:
-        def replaced(error: Exception | None) -> None:
+        def replaced(outcome: bool | Exception) -> None:
             release()
-            if error is not None:
-                self._fail(segment, error)
+            if isinstance(outcome, Exception):
+                self._fail(segment, outcome)
                 return
-            self.repaired += 1
-            logger.warning("%s was made again from the log", segment.path)
+            if outcome:
+                self.repaired += 1
+                logger.warning("%s was made again from the log", segment.path)
             self._answer(segment, is_made=True)
 
         if isinstance(made, Exception):

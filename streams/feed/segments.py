@@ -390,15 +390,17 @@ class Segments:
         self._file = None
         return self.last
 
-    def replace(self, damaged: Segment, made: Path, last: int) -> None:
+    def replace(self, damaged: Segment, made: Path, last: int) -> bool:
         """Put the file `made`, which holds the same changes up to number `last`, in the place of a damaged segment.
+
+        Return False if that was removed meanwhile.
 
         Raises:
             DamagedError: The file does not hold them.
             OSError: The disk refuses it.
         """
         if damaged not in self._segments:
-            return  # its time was over meanwhile
+            return False
         segment = self._load(made, damaged.after)
         self._check(segment)
         if self._last_of(segment) != last:
@@ -412,6 +414,7 @@ class Segments:
         segment.path = damaged.path
         self._segments[self._segments.index(damaged)] = segment
         self._disk.sync_folder(self._folder())
+        return True
 
     def close(self) -> None:
         """Let files go; what was not synced may be lost."""

@@ -278,15 +278,19 @@ class Storing:
     ) -> None:
         """Read what is in segments; None is found where they cannot be read now.
 
-        A read that meets a damaged segment has it made again, and is repeated then, after at most so many `repairs`.
+        A read that meets a damaged segment has it made again, and is repeated then, after at most so many `repairs`;
+        with 0 it does not wait.
         """
         segments = channel.segments
 
         def done(outcome: T | Exception) -> None:
             if not isinstance(outcome, Exception):
                 found(outcome)
-            elif isinstance(outcome, SegmentDamagedError) and repairs and channel.segments is segments:
-                self.repairs.repair(channel.table, segments, outcome, self._writing, repaired)
+            elif isinstance(outcome, SegmentDamagedError) and channel.segments is segments:
+                then = repaired if repairs else _ignore
+                self.repairs.repair(channel.table, segments, outcome, self._writing, then)
+                if not repairs:
+                    found(None)
             else:
                 self._report(outcome)
                 found(None)
@@ -314,6 +318,10 @@ class Storing:
         if not self._is_told:
             self._is_told = True
             logger.warning("changes of partition %d: %s", self._state.partition, error or "not written yet")
+
+
+def _ignore(_: bool) -> None:
+    """Nobody waits for it."""
 
 
 def _raise(outcome: Any) -> None:

@@ -269,8 +269,26 @@ def test_a_segment_removed_while_it_is_made_again_stays_so() -> None:
     life.reading.run()
 
     assert path.name not in files(life.disk)
+    assert 0 == life.feed.repairs.repaired
     assert ["late"] == [each.pk.decode() for each in life.ask(ReadChanges(table, 0)).changes[-1:]]
     life.check()
+
+
+def test_a_count_does_not_wait_for_a_damaged_segment(life: Life) -> None:
+    """It fails at once, and has the segment made again all the same."""
+    [channel] = life.feed._channels.values()
+    segment = channel.segments._segments[1]
+    request = CountChanges(life.table, segment.heads[0].number)
+    life.kill()
+    flip(life, segment.path, segment.heads[0].at + 200)
+    answers: list[object] = []
+    life.partition.feed(request, lambda answer, _: answers.append(answer))
+    life.reading.run()
+    assert [True] == [isinstance(answer, InternalServerError) for answer in answers]
+
+    life.writing.run()
+    assert 1 == life.feed.repairs.repaired
+    assert len(life.read_all(life.table, life.books.labels[life.table])[0]) > life.ask(request).changes > 0
 
 
 @pytest.mark.parametrize("at", [200, -1], ids=["header", "marker"])
