@@ -14,6 +14,11 @@ from foldb.model.errors import LogError
 from tests.auth.certificates import Files, make_certificates
 from tests.broker import brokers
 from tests.contracts.log_contract import Loop, entry
+from tests.crash.process import Process
+from tests.raw import ask
+from tests.served import FOLDB
+from tests.subscribed import settle, subscribe, until
+from tests.tables import table_request
 
 PLAIN_SECRET, SCRAM_SECRET = "a plain secret", "a salted secret"
 
@@ -103,3 +108,25 @@ def test_whoever_does_not_is_told_in_a_sentence_without_it(
 
     assert "secret" not in str(refused.value)
     gc.collect()  # kafka-python leaves the socket of a connection that was not made to the collector
+
+
+def test_a_history_is_read_with_the_password_of_a_variable(url: str, files: Files, tmp_path: Path) -> None:
+    """The server drops it from its environment, and hands it over in a pipe."""
+    variables = (
+        "FOLDB_KAFKA_SECURITY_PROTOCOL=SASL_SSL",
+        "FOLDB_KAFKA_SASL_MECHANISM=PLAIN",
+        "FOLDB_KAFKA_USERNAME=admin",
+        f"FOLDB_KAFKA_PASSWORD={PLAIN_SECRET}",
+        f"FOLDB_KAFKA_CA_FILE={files.ca}",
+    )
+    options = ("--log", f"{url}-served", "--partitions", "1")
+    with Process(tmp_path / "data", *options, program=("env", *variables, FOLDB)) as server:
+        ask(server.url, "CreateTable", table_request("Orders", "id:S"))
+        put = {"TableName": "Orders", "Item": {"id": {"S": "o-1"}}}
+        until(lambda: ask(server.url, "PutItem", put).status == 200)
+        subscribe(server.url, "lake", "Orders", {"Kind": "file"}, Start={"At": "SNAPSHOT"})
+        settle(server.url)
+    [file] = (tmp_path / "data" / "files").rglob("*.jsonl")
+
+    assert '"o-1"' in file.read_text()
+    assert PLAIN_SECRET not in server.said
