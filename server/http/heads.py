@@ -9,6 +9,7 @@ does. After any refusal the connection is closed.
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 import httptools
 
@@ -106,12 +107,13 @@ def read_head(data: bytes) -> Head:
         method, path, keep_alive = b"POST", b"/", True
     else:
         method, path, keep_alive = _first_line(data, fields)
-    if b"connection" in fields:
-        keep_alive = keep_alive and not _says_close(data)
     lines = data.count(b"\n") - 2
     repeated: frozenset[bytes] = frozenset()
     if lines != len(fields) or lines > FIELDS:
         repeated = _repeated(data)
+    if b"connection" in fields:
+        said = _CONNECTION.findall(data) if b"connection" in repeated else (fields[b"connection"],)
+        keep_alive = keep_alive and not _says_close(said)
     if b"host" not in fields:
         raise BadRequestError(400, "no Host")
     return Head(method, path, fields, keep_alive, _length(fields), repeated)
@@ -134,16 +136,12 @@ def _first_line(data: bytes, fields: dict[bytes, bytes]) -> tuple[bytes, bytes, 
     return method, path, version == b"HTTP/1.1"
 
 
-def _says_close(data: bytes) -> bool:
-    """Return whether a Connection field has the option `close`.
+def _says_close(values: Iterable[bytes]) -> bool:
+    """Return whether one of some Connection fields has the option `close`.
 
     The parser's own answer is right only while a body is due: it resets its flags at the end of a message.
     """
-    return any(
-        option.strip(b" \t").lower() == b"close"
-        for value in _CONNECTION.findall(data)
-        for option in value.split(b",")
-    )
+    return any(option.strip(b" \t") == b"close" for value in values for option in value.lower().split(b","))
 
 
 def _length(fields: dict[bytes, bytes]) -> int | None:
