@@ -104,6 +104,25 @@ def test_a_segment_that_is_gone_is_found(place: int, folder: Path) -> None:
     assert ["log"] == [finding.kind for finding in found(folder)]
 
 
+def test_each_partition_is_scrubbed(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with served(folder, "--partitions", "2", *OPTIONS) as url:
+        made = table_request("Cars", "pk:S", StreamSpecification=STREAM)
+        assert ask(url, "CreateTable", made).status == 200
+        for n in range(20):
+            assert ask(url, "PutItem", {"TableName": "Cars", "Item": {"pk": {"S": f"{n}"}}}).status == 200
+    assert foldb("--db", str(folder), "snapshot", "make").returncode == 0
+    *findings, _ = scrub(Job(str(folder), 3, RATE))
+    assert [] == findings
+
+    [path] = (folder / "changes" / "2").glob("*.avro")
+    flip(path, path.stat().st_size - 1)
+    [snapshot] = (folder / "snapshots").glob("1-*.snapshot")
+    flip(snapshot, snapshot.stat().st_size - 1)
+    *findings, _ = scrub(Job(str(folder), 3, RATE))
+    assert [("snapshot", 0), ("changes", 2)] == [(each.kind, each.partition) for each in findings]
+
+
 def test_a_damaged_snapshot_is_removed(folder: Path) -> None:
     """The one that is whole stays, and the log is not read by a damaged one."""
     old, new = snapshots(folder)
