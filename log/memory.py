@@ -26,7 +26,7 @@ from .log import (
     genesis_entries,
 )
 
-PORTION_BYTES = 1024 * 1024
+PORTION_BYTES = 256 * 1024
 
 
 @dataclass(slots=True)
