@@ -11,6 +11,10 @@ JSON = b"application/x-amz-json-1.0"
 ECHOED = frozenset((JSON, b"application/x-amz-json-1.1", b"application/json"))
 # Below this a body fits a packet or two: packing it would cost more time than it saves.
 GZIP_FROM_BYTES = 4096
+# Above this packing would stop other requests for more than twenty milliseconds.
+GZIP_UP_TO_BYTES = 2 * 1024 * 1024
+# From this on a body is written by itself: a copy behind its head takes longer than a second write.
+APART_FROM_BYTES = 256 * 1024
 
 _FIELDS = b"\r\nDate: %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nx-amzn-RequestId: %b\r\nx-amz-crc32: %d"
 _OK = b"HTTP/1.1 200 OK" + _FIELDS + b"%b\r\n\r\n%b"
@@ -42,8 +46,13 @@ def as_of(position: bytes, log_time_ms: int | None) -> bytes:
 
 
 def ok(body: bytes, date: bytes, content_type: bytes, request_id: bytes, position: bytes) -> bytes:
-    """The common answer: 200, not packed, the connection stays; `position` are the fields of `as_of`."""
-    return _OK % (date, content_type, len(body), request_id, zlib.crc32(body), position, body)
+    """The common answer: 200, not packed, the connection stays; `position` are the fields of `as_of`.
+
+    A body of APART_FROM_BYTES or more is left out: it is to be written next.
+    """
+    size, check = len(body), zlib.crc32(body)
+    shown = body if size < APART_FROM_BYTES else b""
+    return _OK % (date, content_type, size, request_id, check, position, shown)
 
 
 def answer(
@@ -59,7 +68,7 @@ def answer(
 ) -> bytes:
     """Any answer of the API; `gzip` says that the client takes it packed, `position` are the fields of `as_of`."""
     more = position
-    if gzip and len(body) >= GZIP_FROM_BYTES:
+    if gzip and GZIP_FROM_BYTES <= len(body) <= GZIP_UP_TO_BYTES:
         body = packed(body)
         more += b"\r\nContent-Encoding: gzip"
     if close:

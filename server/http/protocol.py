@@ -439,11 +439,14 @@ class Connection(asyncio.Protocol):
         where = listener.position_fields(listener.node.position if position is None else position)
         if head.more:
             where += head.more
-        packed = len(body) >= answers.GZIP_FROM_BYTES and b"gzip" in fields.get(b"accept-encoding", b"")
+        may_pack = answers.GZIP_FROM_BYTES <= len(body) <= answers.GZIP_UP_TO_BYTES
+        packed = may_pack and b"gzip" in fields.get(b"accept-encoding", b"")
         request_id = reply.request_id.encode()
         if status == 200 and not close and not packed:
             data = answers.ok(body, listener.date, content_type, request_id, where)
+            apart = len(body) >= answers.APART_FROM_BYTES
         else:
+            apart = False
             data = answers.answer(
                 status,
                 body,
@@ -455,9 +458,12 @@ class Connection(asyncio.Protocol):
                 close=close,
             )
         self._reply = None
-        self._transport.write(data)
+        transport = self._transport
+        transport.write(data)
+        if apart:
+            transport.write(body)
         if self._paused:  # the transport keeps all of it, however little is left to send
-            self._hold(len(data) + len(self._buffer))
+            self._hold(len(data) + len(body) * apart + len(self._buffer))
         self._answered(close)
 
     def _answered(self, close: bool) -> None:

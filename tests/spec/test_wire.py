@@ -48,6 +48,23 @@ def test_the_crc_is_over_the_bytes_as_sent(make_table: MakeTable, endpoint: str)
         assert zlib.crc32(answer.data) == int(answer.headers["x-amz-crc32"])
 
 
+def test_a_batch_of_megabytes_is_answered_whole_and_not_packed(make_table: MakeTable, endpoint: str) -> None:
+    """Packing so much would stop other requests for a tenth of a second."""
+    table, body = make_table("pk:S"), "x" * 390_000
+    keys = [{"pk": {"S": str(number)}} for number in range(8)]
+    for key in keys:
+        ask(endpoint, "PutItem", {"TableName": table.name, "Item": {**key, "body": {"S": body}}})
+    request = {"RequestItems": {table.name: {"Keys": keys}}, "ReturnConsumedCapacity": "TOTAL"}
+
+    answer = ask(endpoint, "BatchGetItem", request, Accept_Encoding="gzip")
+
+    assert answer.headers["Content-Encoding"] is None
+    assert zlib.crc32(answer.data) == int(answer.headers["x-amz-crc32"])
+    assert [{**key, "body": {"S": body}} for key in keys] == answer.body["Responses"][table.name]
+    assert {} == answer.body["UnprocessedKeys"]
+    assert table.name == answer.body["ConsumedCapacity"][0]["TableName"]
+
+
 @pytest.mark.spec("X8")
 def test_errors_have_a_crc_too(endpoint: str) -> None:
     answer = ask(endpoint, "GetItem", b"no JSON")
