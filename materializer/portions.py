@@ -7,11 +7,15 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from ..log.commands import Backfill, Command, Transact
+from ..log.commands import Action, Backfill, Command, Put, Transact
 from .fold.view import Entry
 
 PORTION_BYTES: Final = 4 * 1024 * 1024
-"""A portion of large items ends here, whatever their number."""
+"""A portion of large items ends here, before its number of items is reached."""
+
+
+# Reading so much of the log takes as long as folding a small put.
+_STEP_BYTES: Final = 8 * 1024
 
 
 def portion(entries: Iterable[Entry], items: int) -> tuple[list[Entry], bool]:
@@ -26,8 +30,10 @@ def portion(entries: Iterable[Entry], items: int) -> tuple[list[Entry], bool]:
     return taken, len(taken) == items
 
 
-def steps(command: Command) -> int:
-    """Return how many items folding a command touches at most."""
+def steps(command: Command | Action) -> int:
+    """Return about how much work folding a command is; 1 is a put of a small item."""
+    if type(command) is Put:
+        return 1 + len(command.item) // _STEP_BYTES
     if type(command) is Transact:
-        return len(command.actions)
+        return sum(map(steps, command.actions))
     return command.count if type(command) is Backfill else 1

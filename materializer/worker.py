@@ -400,7 +400,7 @@ class Worker:
 
     def _leave_digest(self, digest: str) -> None:
         if self._on_drained is None:
-            return  # the log failed meanwhile
+            return  # the log has failed since
         self._waiting.append(_Waiting(Digest(self.state.next_offset - 1, digest), 0, lambda *_: None))
         self._wake()
 

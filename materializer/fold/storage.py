@@ -149,7 +149,7 @@ class _Chunks:
 def _part(
     keys: list[bytes], values: list[Stored], low: bytes, high: bytes | None, reverse: bool
 ) -> Iterator[tuple[bytes, Stored]]:
-    """The items of two parallel lists with low <= key < high. Both are copied: they may change meanwhile."""
+    """The items of two parallel lists with low <= key < high. They may change afterwards: both are copied."""
     first = bisect_left(keys, low) if low else 0
     last = len(keys) if high is None else bisect_left(keys, high)
     some_keys, some_values = keys[first:last], values[first:last]

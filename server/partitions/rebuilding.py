@@ -175,7 +175,7 @@ class RebuildJob:
         """The live table and the rebuilt one.
 
         Raises:
-            ResourceNotFoundError: The table or the index was deleted meanwhile.
+            ResourceNotFoundError: The table or the index was deleted during the rebuild.
         """
         table = self._live.tables.get(self._table)
         if table is None:

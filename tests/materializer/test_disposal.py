@@ -1,4 +1,4 @@
-"""Dropped tables and indexes are freed a portion a turn, by whoever folded their end."""
+"""Dropped tables and indexes are freed a portion a turn, outside of the fold."""
 
 import pytest
 

@@ -12,6 +12,7 @@ from foldb.materializer import rebuild as rebuild_module
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.fold.storage import Store
 from foldb.materializer.portions import portion
+from foldb.materializer.rebuild import Rebuild
 from foldb.materializer.refold import refold
 from foldb.model.errors import RequestError
 from foldb.model.values import load
@@ -86,13 +87,14 @@ class Library:
     def answer(self) -> Any:
         """What the rebuild came to."""
         assert self.job is not None
-        told = list[Any]()
+        answers = list[Any]()
         reply: Any = SimpleNamespace(
-            ok=lambda body, _: told.append(orjson.loads(body)), error=lambda error, _: told.append(error)
+            ok=lambda body, _: answers.append(orjson.loads(body)),
+            error=lambda error, _: answers.append(error),
         )
         self.job.tell(reply)
-        [one] = told
-        return one
+        [answer] = answers
+        return answer
 
     def as_of(self, offset: int) -> Table:
         """The table that the log up to there folds to."""
@@ -122,6 +124,30 @@ def test_a_rebuild_takes_a_turn_for_each_portion(compared: list[int]) -> None:
     assert sum(compared) == 2 * BOOKS
     assert (True, BOOKS) == (library.answer()["Same"], library.answer()["Items"])
     assert library.table is not before
+
+
+def test_a_portion_of_large_items_has_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading sixteen megabytes of the log was a turn of 40 ms."""
+    library = Library()
+    for number in range(20):
+        item = {"pk": {"S": f"large-{number}"}, "body": {"S": "x" * 80_000}}
+        library.do(put(library.table, item))
+    folded: list[int] = []
+    fold = Rebuild.fold
+
+    def counted(work: Rebuild, records: Any, most: int, until: int | None = None) -> bool:
+        before = work.state.next_offset
+        more = fold(work, records, most, until)
+        if before > BOOKS + 3:
+            folded.append(work.state.next_offset - before)
+        return more
+
+    monkeypatch.setattr(Rebuild, "fold", counted)
+    job = library.begin()
+    while not job.finished:
+        library.turn()
+
+    assert 1 == max(folded), "a portion of this test is the work of 80 KB"
 
 
 @pytest.mark.parametrize("seed", range(5))
