@@ -40,12 +40,19 @@ def check(name: str) -> None:
             cwd="/",
             stdin=subprocess.DEVNULL,
             capture_output=True,
+            text=True,
             check=True,
         )
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise ValueError(
-            f"{name} cannot run {sys.executable} with foldb; install both where that user can read them"
-        ) from error
+    except OSError as error:
+        raise _unusable(name, str(error)) from error
+    except subprocess.CalledProcessError as error:
+        raise _unusable(name, error.stderr.strip().rpartition("\n")[2]) from error
+
+
+def _unusable(name: str, reason: str) -> ValueError:
+    return ValueError(
+        f"{name} cannot run {sys.executable} with foldb ({reason}); install both where that user can read them"
+    )
 
 
 def lend(folder: Path, name: str, root: Path) -> None:

@@ -154,5 +154,7 @@ def test_a_user_who_cannot_read_python_is_refused(
     python.symlink_to(sys.executable)
     monkeypatch.setattr(sys, "executable", str(python))
 
-    with pytest.raises(SettingError, match=f"{user.name} cannot run {python} with foldb"):
+    with pytest.raises(
+        SettingError, match=rf"{user.name} cannot run {python} with foldb \(.*Permission denied"
+    ):
         check(Settings(triggers=tmp_path, trigger_user=user.name))
