@@ -44,9 +44,8 @@ def make(
     """
     session: Session = ctx.obj
     folder = session.folder if path is None else existing(path)
-    disk = SystemDisk().hold(
-        folder
-    )  # a folder that is renamed meanwhile gets this snapshot, and no other folder
+    # Held: a folder that is renamed while this works gets the snapshot, and no other folder does.
+    disk = SystemDisk().hold(folder)
     log = LocalLog.open_reader(folder, disk)
     with progress(session.settings, session.output.stderr, "fold", None) as advance:
         for partition in range(log.partitions):

@@ -198,6 +198,7 @@ class SystemFile:
         self.descriptor = descriptor
         self._folder = folder
         self._identity = _identity(os.fstat(descriptor))
+        self._name: _Name | None = None  # the last that was looked up
 
     def size(self) -> int:
         """See File."""
@@ -226,7 +227,9 @@ class SystemFile:
 
     def is_at(self, name: str) -> bool:
         """See File. An open file keeps its inode number, also when it has lost its last name."""
-        return _identity_at(self._folder, name) == self._identity
+        if self._name is None or self._name.text != name:
+            self._name = _Name(self._folder, name)
+        return self._name.identity() == self._identity
 
     def close(self) -> None:
         """See File."""
@@ -382,27 +385,39 @@ _STATX = getattr(ctypes.PyDLL(None, use_errno=True), "statx", None)
 _STATX_BYTES: Final = 256
 _STATX_FIELDS: Final = struct.Struct("=32xQ96xII")  # the inode number; the device, major and minor
 _STATX_INO: Final = 0x100
-_STATX_FLAGS: Final = (
-    0x100 | 0x4000
-)  # AT_SYMLINK_NOFOLLOW; AT_STATX_DONT_SYNC, of a network file system its cache
+_AT_SYMLINK_NOFOLLOW: Final = 0x100
+_AT_STATX_DONT_SYNC: Final = 0x4000  # of a network file system, what is known here
 _AT_FDCWD: Final = -100
 
 
-def _identity_at(folder: int | None, name: str) -> _Identity | None:
-    """Return the identity of the file of that name; None if there is none."""
-    if _STATX is not None:
-        found = ctypes.create_string_buffer(_STATX_BYTES)
-        at = _AT_FDCWD if folder is None else folder
-        if _STATX(at, os.fsencode(name), _STATX_FLAGS, _STATX_INO, found) == 0:
-            inode, major, minor = _STATX_FIELDS.unpack_from(found)
-            return major, minor, inode
-        # Any other error may be that of a sandbox that does not know the call.
-        if ctypes.get_errno() == errno.ENOENT:
+class _Name:
+    """A name in a folder, made ready to be looked up after each group of writes."""
+
+    def __init__(self, folder: int | None, text: str) -> None:
+        self.text = text
+        self._folder = folder
+        self._found = ctypes.create_string_buffer(_STATX_BYTES)
+        self._arguments = (
+            ctypes.c_int(_AT_FDCWD if folder is None else folder),
+            ctypes.c_char_p(os.fsencode(text)),
+            ctypes.c_int(_AT_SYMLINK_NOFOLLOW | _AT_STATX_DONT_SYNC),
+            ctypes.c_uint(_STATX_INO),
+            self._found,
+        )
+
+    def identity(self) -> _Identity | None:
+        """Return the identity of the file that has the name; None if none has it."""
+        if _STATX is not None:
+            if _STATX(*self._arguments) == 0:
+                inode, major, minor = _STATX_FIELDS.unpack_from(self._found)
+                return major, minor, inode
+            # Any other error may be that of a sandbox that does not know the call.
+            if ctypes.get_errno() == errno.ENOENT:
+                return None
+        try:
+            return _identity(os.stat(self.text, dir_fd=self._folder, follow_symlinks=False))
+        except (FileNotFoundError, NotADirectoryError):
             return None
-    try:
-        return _identity(os.stat(name, dir_fd=folder, follow_symlinks=False))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
 
 
 # macOS has no fdatasync, and its fsync does not reach the disk's own platters: F_FULLFSYNC does.

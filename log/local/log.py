@@ -252,6 +252,7 @@ class LocalLog:
             if self._syncs:
                 self._writer.sync()
             self._writer.check()
+            self._writer.look_for_mark()
         except (OSError, DisplacedError) as error:
             self._fail(error, [])
         else:

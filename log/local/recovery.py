@@ -72,7 +72,7 @@ def lock(disk: Disk, folder: Path, note: bytes) -> tuple[HeldDisk, File]:
         check_is_log(folder, names)
         if not names:
             disk.make_folder(folder)  # makes it durable, and closes it to other users
-        # The folder itself first: whoever removes the file `lock` lets no second writer in.
+        # The folder itself first: the removal of the file `lock` admits no second writer.
         held.lock_folder()
         return held, held.lock(folder / LOCK_NAME, note)
     except BlockingIOError:

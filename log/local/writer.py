@@ -28,6 +28,7 @@ from . import segment
 from .disk import Disk, File, create_file, write_all
 from .displaced import DisplacedError, save
 from .history import History, Limit
+from .mark import NAME as MARK_NAME
 from .mark import Mark, open_mark, write_mark
 from .segment import Chain
 
@@ -129,6 +130,13 @@ class Writer:
         for file, its in (self._file, name), (self._lock, LOCK_NAME):
             if not file.is_at(its):
                 raise DisplacedError(its, is_segment=file is self._file)
+
+    def look_for_mark(self) -> None:
+        """Leave the mark in a file of its name again, if that was removed or replaced: readers follow it."""
+        if self._mark and not self._mark.is_at(MARK_NAME):
+            self._mark.close()
+            self._mark = open_mark(self._disk, self._folder)
+            self._publish()
 
     def save(self) -> Path:
         """Write the records of a segment that was displaced to a side file, and return its path.

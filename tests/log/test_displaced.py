@@ -163,6 +163,19 @@ def test_a_look_finds_a_loss_that_no_write_finds() -> None:
     assert [0] == numbers(open_log(disk))
 
 
+def test_a_mark_that_was_replaced_is_written_again() -> None:
+    """Without it a reader does not see the last acknowledged records."""
+    disk = FakeDisk()
+    log = open_log(disk)
+    append(log, put_entry(0))
+    replace(disk, FOLDER / "mark", b"of yesterday")
+    append(log, put_entry(1))
+
+    log.look()
+
+    assert [0, 1] == numbers(LogReader(FOLDER, disk))
+
+
 def test_closing_finds_a_loss_that_no_write_finds() -> None:
     disk = FakeDisk()
     log = open_log(disk)

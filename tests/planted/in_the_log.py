@@ -245,8 +245,8 @@ BUGS = [
         "a segment that was replaced by a copy is taken for the one that is written",
         """
 @ log/local/disk.py
--        return _identity(found) == self._identity
-+        return True
+-        return self._name.identity() == self._identity
++        return self._name.identity() is not None
 """,
         "tests/crash/test_displaced.py::test_a_lost_segment_stops_the_server_and_comes_back",
     ),
@@ -255,7 +255,15 @@ BUGS = [
         """
 @ log/local/log.py
 -            self._writer.check()
-         except (OSError, DisplacedError) as error:
+             self._writer.look_for_mark()
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a mark that was replaced is not written again",
+        """
+@ log/local/log.py
+-            self._writer.look_for_mark()
 """,
         DISPLACED,
     ),
