@@ -346,25 +346,24 @@ BUGS = [
     bug(
         "the log is cut at the first bad block, wherever it is",
         """
-@ log/local/recovery.py
--    if scan.damage and _torn(data, scan) and not segment.is_torn(data, scan.end, last.marker, scan.chain):
-+    if False:
+@ log/local/judgement.py
+-        and not segment.is_torn(data, scan.end, last.marker, scan.chain)
++        and False
 """,
         RECOVERED,
     ),
     bug(
         "every bad block is damage, a torn write too",
         """
-@ log/local/recovery.py
--    if scan.damage and _torn(data, scan) and not segment.is_torn(data, scan.end, last.marker, scan.chain):
-+    if scan.damage and _torn(data, scan):
+@ log/local/judgement.py
+-        and not segment.is_torn(data, scan.end, last.marker, scan.chain)
 """,
         RECOVERED,
     ),
     bug(
         "what stands behind zeros is not looked at",
         """
-@ log/local/recovery.py
+@ log/local/judgement.py
 -    return data[scan.end : -(-end // SECTOR) * SECTOR] if end > scan.end else b""
 +    return data[scan.end : -(-end // SECTOR) * SECTOR] if data[scan.end : scan.end + 1].strip(b"\\0") else b""
 """,
@@ -386,8 +385,8 @@ BUGS = [
     bug(
         "what the mark says was synced is forgotten",
         """
-@ log/local/recovery.py
--    if scan.end < synced:
+@ log/local/judgement.py
+-    if known and base + scan.end < known.synced:
 +    if False:
 """,
         RECOVERED,
@@ -395,8 +394,8 @@ BUGS = [
     bug(
         "a lost last segment is not missed",
         """
-@ log/local/recovery.py
--    if known and known.sequence > last.chain.sequence:
+@ log/local/judgement.py
+-    if mark and mark.sequence > last:
 +    if False:
 """,
         RECOVERED,
@@ -495,7 +494,7 @@ BUGS = [
         "a reader shows what was not acknowledged",
         """
 @ log/local/reader.py
--        durable = max(scan.synced, min(scan.end, acknowledged))
+-        durable = max(scan.synced, min(scan.end, acknowledged - base))
 +        durable = scan.end
 """,
         ON_DISK,
