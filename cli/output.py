@@ -38,6 +38,7 @@ class Output:
         self._format = settings.format or (Format.TABLE if is_terminal else Format.JSONL)
         self.draws = is_terminal and settings.format is None
         """Whether nobody chose how data is written, and a person reads it: then lines may have colours."""
+        self._header: list[str] = []  # of the CSV so far
 
     @cached_property
     def stderr(self) -> "Terminal":
@@ -74,7 +75,9 @@ class Output:
             case Format.JSON:
                 echo(write_json(everything, indent=True))
             case Format.CSV:
-                echo(_csv(everything, columns(everything, first)), nl=False)
+                names = columns(everything, first)
+                echo(_csv(everything, names, has_header=names != self._header), nl=False)
+                self._header = names
             case Format.TABLE:
                 self._table(everything, columns(everything, first))
         return len(everything)
@@ -227,11 +230,12 @@ def _is_number(value: Any) -> bool:
     return not isinstance(value, (bool, str, list, dict)) and value is not None
 
 
-def _csv(rows: Sequence[Row], names: Sequence[str]) -> str:
+def _csv(rows: Sequence[Row], names: Sequence[str], *, has_header: bool) -> str:
     text = io.StringIO()
     if not names:
         return ""  # the csv module would write an empty line
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
+    if has_header:
+        writer.writerow(names)
     writer.writerows([cell(row[name]) if name in row else "" for name in names] for row in rows)
     return text.getvalue()

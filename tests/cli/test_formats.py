@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from foldb.cli.output import Output
+from foldb.cli.settings import Format, Settings
 from tests.cli.conftest import Foldb
 
 FORMATS = ("table", "json", "jsonl", "csv", "raw")
@@ -47,6 +49,15 @@ def test_a_csv_without_rows_has_its_header(music: Foldb, arguments: tuple[str, .
     result = music(*arguments, "-o", "csv")
 
     assert (0, f"{header}\n") == (result.exit_code, result.stdout), result.output
+
+
+def test_a_csv_written_in_pieces_has_one_header(capsys: pytest.CaptureFixture[str]) -> None:
+    """Some commands write a row as each thing is done; other columns have a header of their own."""
+    output = Output(Settings(db="", format=Format.CSV))
+    for row in ({"a": 1, "b": 2}, {"a": 3, "b": 4}, {"c": 5}):
+        output.row(row)
+
+    assert "a,b\n1,2\n3,4\nc\n5\n" == capsys.readouterr().out
 
 
 def test_a_csv_of_no_tables_has_its_header(cli: Foldb) -> None:
