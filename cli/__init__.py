@@ -2,12 +2,15 @@
 
 import signal
 
+from .init_process import run_in_child
+
 
 def run() -> None:
     """What the console script calls.
 
     While the program is loaded an interrupt ends the process as the system does, without Python's traceback.
     """
+    run_in_child()
     was = signal.getsignal(signal.SIGINT)
     if was is not signal.SIG_IGN:  # as a shell has it for what it runs in the background
         signal.signal(signal.SIGINT, signal.SIG_DFL)

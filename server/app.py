@@ -29,7 +29,7 @@ from ..model.errors import CertificateError, FoldbError
 from .auth.guard import Guard
 from .clock import clock_of
 from .cluster import Cluster
-from .http.listener import Listener, bind
+from .http.listener import Listener, bind, is_open
 from .http.tls import Certificate
 from .node import Node
 from .settings import Settings, check
@@ -122,6 +122,13 @@ class Serving:
             raise
         host, port = self.listener.address
         self.node.settings = replace(self.settings, host=host, port=port)  # the port that it got
+        if is_open(self.settings):
+            logger.warning(
+                "anyone who can reach %s port %d can read and change everything: no key is needed there. "
+                "Make keys with `foldb key create` and name their file with --keys",
+                host,
+                port,
+            )
         self.node.triggers.start()
         if self.settings.path is not None:
             _write_address(disk_of(self.node.log), self.settings.path, self.url)

@@ -22,7 +22,7 @@ class Settings:
     """How one node serves.
 
     Attributes:
-        host: A loopback address, or `localhost`; with keys any address of this machine.
+        host: A loopback address, or `localhost`; with keys, or `insecure_any_address`, any address of this machine.
         port: 0 takes a free one.
         path: The folder of the log; None keeps everything in memory.
         limits: The set of limits that a new log is given, as `limits_named` reads it. An existing log keeps its own.
@@ -60,6 +60,7 @@ class Settings:
         tls_cert: The certificate and what it rests on, in PEM; with it, HTTP is spoken over TLS.
         tls_key: The certificate's private key, in PEM; None looks for it in `tls_cert`.
         insecure_plaintext: Whether keys without TLS are enough for an address that other machines can reach.
+        insecure_any_address: Whether an address that other machines can reach needs no keys.
         stream_retention_ms: For how much log time streams can be read; 0 for ever. The log keeps all in any case.
         shard_age_ms: After how much log time a shard of a new stream is followed by another.
         runs_triggers: Whether subscriptions are served; a command that opens a folder for a moment does not.
@@ -108,6 +109,7 @@ class Settings:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     insecure_plaintext: bool = False
+    insecure_any_address: bool = False
     stream_retention_ms: int = 24 * 3600 * 1000
     shard_age_ms: int = 4 * 3600 * 1000
     runs_triggers: bool = True

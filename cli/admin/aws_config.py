@@ -120,6 +120,8 @@ provider "aws" {{
 def greeting(url: str, where: str, *, has_keys: bool) -> str:
     """Return what a server prints once it answers: each command works as it is printed."""
     head = f"foldb serves {url}, {where}\n\n"
+    # Clients of every system can call the loopback address; not all can call the address that means all of them.
+    url = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
     if has_keys:
         return (
             f"{head}# With a key of `foldb key create` in FOLDB_ACCESS_KEY_ID and FOLDB_SECRET_ACCESS_KEY:\n"

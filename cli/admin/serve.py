@@ -25,7 +25,9 @@ _LAST_PORT = 65535
 
 def serve(
     ctx: typer.Context,
-    host: Annotated[str, typer.Option(help="A loopback address; with --keys any address.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="A loopback address. Others need --keys or --insecure-any-address.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     memory: Annotated[
         bool, typer.Option("--memory", help="Keep nothing: no folder, all is gone at the end.")
@@ -134,6 +136,13 @@ def serve(
         bool,
         typer.Option(
             "--insecure-plaintext", help="Other machines may come without TLS: all that is sent can be read."
+        ),
+    ] = False,
+    insecure_any_address: Annotated[
+        bool,
+        typer.Option(
+            "--insecure-any-address",
+            help="Listen on any --host without --keys: who can reach the port can read and change everything.",
         ),
     ] = False,
     log: Annotated[
@@ -275,6 +284,7 @@ def serve(
         tls_cert=tls_cert,
         tls_key=tls_key,
         insecure_plaintext=insecure_plaintext,
+        insecure_any_address=insecure_any_address,
         log=log,
         kafka=kafka_settings,
         allow_unsafe_kafka=allow_unsafe_kafka,

@@ -39,6 +39,8 @@ class Gate:
         origins: As browsers say them, `http://localhost:3000`; `*` is any.
         scheme: Of our own pages.
         any_host: Whether it answers to any name: where requests are signed, no page can make one under any name.
+        network_names: Whether it answers to every IP address and to every name without a dot, such as the name of a
+            service in a container network. A page can be rebound only under a name of public DNS, which has a dot.
 
     Attributes:
         known: Values of Host that were found good.
@@ -51,10 +53,12 @@ class Gate:
         *,
         scheme: str = "http",
         any_host: bool = False,
+        network_names: bool = False,
     ) -> None:
         self.known: set[bytes] = set()
         self._scheme = scheme.encode() + b"://"
         self._any_host = any_host
+        self._network_names = network_names
         self._names = {"localhost", *(_bare(host) for host in hosts)}
         self._origins = {origin.lower().encode() for origin in origins}
 
@@ -89,12 +93,17 @@ class Gate:
         if match is None:
             raise ForbiddenError("The Host is no name.")
         name = _bare((match[1] or match[2]).decode())
-        if not self._any_host and name not in self._names and not is_loopback(name):
+        if not self._is_ours(name):
             raise ForbiddenError(
                 f"This server is not called '{name[:100]}'; if it is, start it with --allowed-host and that name."
             )
         if len(self.known) < _KNOWN_MAX:
             self.known.add(host)
+
+    def _is_ours(self, name: str) -> bool:
+        if self._any_host or name in self._names or is_loopback(name):
+            return True
+        return self._network_names and _is_network_name(name)
 
     def _is_own(self, origin: bytes | None, host: bytes, site: bytes | None) -> bool:
         """Whether no browser speaks, or the page is one of ours."""
@@ -134,6 +143,15 @@ def is_loopback(name: str) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def _is_network_name(name: str) -> bool:
+    """Return whether the name cannot be registered in public DNS: it is an IP address or has no dot."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name != "" and "." not in name
+    return True
 
 
 def _allowing(origin: bytes) -> bytes:

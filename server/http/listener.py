@@ -22,7 +22,7 @@ from ..auth.guard import Guard
 from ..node import Node
 from ..settings import Settings
 from . import answers
-from .gate import Gate
+from .gate import Gate, is_loopback
 from .protocol import NEVER, Connection
 from .slow import Slow
 from .tls import Certificate, Tls
@@ -74,6 +74,7 @@ class Listener:
             settings.cors,
             scheme="http" if certificate is None else "https",
             any_host=guard is not None,
+            network_names=is_open(settings),
         )
         self.slow = Slow(settings.slow_bytes)
         pages = node.partitions.long_reads
@@ -214,31 +215,40 @@ def bind(settings: Settings) -> socket.socket:
 
 
 def guarded(settings: Settings) -> str:
-    """The address to listen on, if only this machine can reach it, or keys and TLS guard it.
+    """Return the address to listen on.
 
     Raises:
-        AddressRefusedError: They do not, or it is a name.
+        AddressRefusedError: The host is a name, or other machines can reach it and neither keys with TLS guard it nor a
+            setting allows it without.
     """
     host = settings.host
     if host == "localhost":
         return "127.0.0.1"
     try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         raise AddressRefusedError(
             f"will not listen on {host}: it is no address. Use 127.0.0.1, ::1 or localhost, or with keys any other."
         ) from None
-    if not is_loopback and settings.keys is None:
+    if address.is_loopback:
+        return host
+    if settings.keys is None and not settings.insecure_any_address:
         raise AddressRefusedError(
             f"will not listen on {host}: nothing guards it against other machines. Use 127.0.0.1, ::1 or localhost, "
-            "or make keys with `foldb key create` and name their file with --keys."
+            "make keys with `foldb key create` and name their file with --keys, or, in a container for development, "
+            "say --insecure-any-address."
         )
-    if not is_loopback and settings.tls_cert is None and not settings.insecure_plaintext:
+    if settings.keys is not None and settings.tls_cert is None and not settings.insecure_plaintext:
         raise AddressRefusedError(
             f"will not listen on {host}: without TLS whoever is between can read and change what is sent. Name a "
             "certificate with --tls-cert and --tls-key, or say --insecure-plaintext where something else keeps it."
         )
     return host
+
+
+def is_open(settings: Settings) -> bool:
+    """Return whether other machines can reach the address without a key."""
+    return settings.keys is None and settings.host != "localhost" and not is_loopback(settings.host)
 
 
 def _descriptors() -> int:
