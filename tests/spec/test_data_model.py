@@ -305,15 +305,111 @@ def test_documents_nest_to_32_levels(make_table: MakeTable) -> None:
         table.put_item(Item={"pk": "a", "d": _nested(32)})
 
 
-@pytest.mark.spec("S12")
-@pytest.mark.parametrize(("less", "more"), [("A", "a"), ("B", "aa")])
-def test_strings_compare_by_their_codes(make_table: MakeTable, less: str, more: str) -> None:
-    table = make_table("pk:S")
-    table.put_item(Item={"pk": "a", "v": more})
+class Comparisons:
+    """Conditions on an attribute `v` of one item, as a served process evaluates them."""
 
-    table.put_item(
-        Item={"pk": "a", "v": more}, ConditionExpression="v > :x", ExpressionAttributeValues={":x": less}
-    )
+    def __init__(self, client: Any, table: str) -> None:
+        self._client = client
+        self._table = table
+
+    def put(self, value: dict[str, Any]) -> None:
+        self._client.put_item(TableName=self._table, Item={"pk": {"S": "a"}, "v": value})
+
+    def holds(self, condition: str, **values: dict[str, Any]) -> bool:
+        """Return whether a condition holds for the item. `values` are its placeholders without the colon."""
+        try:
+            self._client.update_item(
+                TableName=self._table,
+                Key={"pk": {"S": "a"}},
+                ConditionExpression=condition,
+                ExpressionAttributeValues={f":{name}": value for name, value in values.items()},
+            )
+        except self._client.exceptions.ConditionalCheckFailedException:
+            return False
+        return True
+
+    def true_of(self, value: dict[str, Any], other: dict[str, Any], among: str) -> str:
+        """Return those of the comparators in `among` that hold between two values."""
+        self.put(value)
+        return " ".join(sign for sign in among.split() if self.holds(f"v {sign} :x", x=other))
+
+
+@pytest.fixture
+def compare(make_table: MakeTable, client: Any) -> Comparisons:
+    return Comparisons(client, make_table("pk:S").name)
+
+
+COMPARATORS = "= <> < <= > >="
+
+
+@pytest.mark.spec("S12")
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [("A", "a"), ("B", "aa"), ("a", "aa"), ("10", "9"), ("z", "é"), ("\uffff", "\U0001f6b2")],
+)
+def test_strings_compare_by_their_utf8_bytes(compare: Comparisons, less: str, more: str) -> None:
+    """The last pair has the other order in UTF-16."""
+    small, large = {"S": less}, {"S": more}
+
+    assert "<> < <=" == compare.true_of(small, large, COMPARATORS)
+    assert "<> > >=" == compare.true_of(large, small, COMPARATORS)
+    assert "= <= >=" == compare.true_of(small, small, COMPARATORS)
+
+
+@pytest.mark.spec("S12")
+def test_equal_strings_have_equal_bytes(compare: Comparisons) -> None:
+    """An accent of its own and a letter with an accent look alike, and are two strings."""
+    compare.put({"S": "é"})
+
+    assert compare.holds("v = :x", x={"S": "\u00e9"})
+    assert not compare.holds("v = :x", x={"S": "e\u0301"})
+    assert not compare.holds("v = :x", x={"S": "É"})
+
+
+@pytest.mark.spec("S12")
+def test_strings_begin_with_and_contain_exact_bytes(compare: Comparisons) -> None:
+    compare.put({"S": "Bicycle"})
+
+    for condition, true, false in (
+        ("begins_with(v, :x)", ["B", "Bicycle"], ["b", "icycle", "Bicycles"]),
+        ("contains(v, :x)", ["cycle", "Bicycle"], ["Cycle", "bicycle", "Bicycles"]),
+        ("v IN (:x)", ["Bicycle"], ["bicycle", "Bicycl"]),
+        ("v BETWEEN :x AND :x", ["Bicycle"], ["Bicycl", "Bicycles"]),
+    ):
+        assert true == [text for text in [*true, *false] if compare.holds(condition, x={"S": text})], (
+            condition
+        )
+
+
+@pytest.mark.spec("S04", "S12")
+def test_a_sort_key_range_goes_by_utf8_bytes(make_table: MakeTable) -> None:
+    table = make_table("pk:S", "sk:S")
+    ascending = ["A", "B", "a", "aa", "b", "é", "\uffff", "\U0001f6b2"]
+    for name in ascending:
+        table.put_item(Item={"pk": "a", "sk": name})
+
+    for nth, name in enumerate(ascending):
+        for condition, expected in (
+            (Key("sk").lt(name), ascending[:nth]),
+            (Key("sk").lte(name), ascending[: nth + 1]),
+            (Key("sk").gt(name), ascending[nth + 1 :]),
+            (Key("sk").gte(name), ascending[nth:]),
+        ):
+            found = table.query(KeyConditionExpression=Key("pk").eq("a") & condition)["Items"]
+            assert expected == [item["sk"] for item in found]
+
+
+@pytest.mark.spec("S13")
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [("9", "10"), ("-10", "-9"), ("-1", "0"), ("1E-130", "2E-130"), ("-1E-130", "1E-130"), ("1", "1.01")],
+)
+def test_numbers_compare_by_their_value(compare: Comparisons, less: str, more: str) -> None:
+    small, large = {"N": less}, {"N": more}
+
+    assert "<> < <=" == compare.true_of(small, large, COMPARATORS)
+    assert "<> > >=" == compare.true_of(large, small, COMPARATORS)
+    assert "= <= >=" == compare.true_of(large, large, COMPARATORS)
 
 
 @pytest.mark.spec("S13")
@@ -341,18 +437,34 @@ def test_numbers_lose_their_zeros(make_table: MakeTable, client: Any, text: str,
 
 
 NINES = "9" * 38
+OVERFLOW = "Number overflow. Attempting to store a number with magnitude larger than supported range"
+UNDERFLOW = "Number underflow. Attempting to store a number with magnitude smaller than supported range"
+TOO_PRECISE = "Attempting to store more than 38 significant digits in a Number"
+
+
+@pytest.mark.spec("S13")
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize("text", [f"{NINES}E+88", NINES, f"0.{NINES}", "1E-130", f"1.{'0' * 36}1E-93"])
+def test_the_bounds_of_numbers_are_in_range(make_table: MakeTable, client: Any, sign: str, text: str) -> None:
+    table = make_table("pk:S")
+    client.put_item(TableName=table.name, Item={"pk": {"S": "a"}, "n": {"N": sign + text}})
+    found = client.get_item(TableName=table.name, Key={"pk": {"S": "a"}})["Item"]["n"]["N"]
+
+    assert Decimal(sign + text) == Decimal(found)
 
 
 @pytest.mark.spec("S13")
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1E126", "Number overflow. Attempting to store a number with magnitude larger than supported range"),
-        (
-            "1E-131",
-            "Number underflow. Attempting to store a number with magnitude smaller than supported range",
-        ),
-        (f"{NINES}9", "Attempting to store more than 38 significant digits in a Number"),
+        ("1E126", OVERFLOW),
+        ("-1E126", OVERFLOW),
+        ("1E-131", UNDERFLOW),
+        ("-1E-131", UNDERFLOW),
+        (f"{NINES[:37]}E-168", UNDERFLOW),
+        (f"{NINES}9", TOO_PRECISE),
+        (f"-{NINES}9", TOO_PRECISE),
+        (f"0.1{'0' * 37}1", TOO_PRECISE),
         ("one", "The parameter cannot be converted to a numeric value: one"),
     ],
 )
@@ -365,20 +477,68 @@ def test_numbers_out_of_range_are_refused(
         client.put_item(TableName=table.name, Item={"pk": {"S": "a"}, "n": {"N": text}})
 
 
-@pytest.mark.spec("S13")
-def test_an_update_may_not_leave_the_range_of_numbers(make_table: MakeTable, client: Any) -> None:
-    table = make_table("pk:S")
-    client.put_item(
-        TableName=table.name, Item={"pk": {"S": "a"}, "n": {"N": "9E125"}, "least": {"N": "1E-130"}}
-    )
+LEAST = "1E-130"
 
-    with invalid("Number overflow"):
+
+@pytest.mark.spec("S13")
+@pytest.mark.parametrize("sign", ["", "-"], ids=["above-zero", "below-zero"])
+@pytest.mark.parametrize(
+    ("before", "operation", "message"),
+    [
+        ("9E125", "n + 1E125", OVERFLOW),
+        ("9E125", "ADD 1E125", OVERFLOW),
+        ("1.1E-130", f"n - {LEAST}", UNDERFLOW),
+        (LEAST, "n - 1.1E-130", UNDERFLOW),
+        (NINES, "n + 0.1", TOO_PRECISE),
+        ("1E125", "ADD 1", TOO_PRECISE),
+    ],
+)
+def test_an_update_may_not_leave_the_range_of_numbers(
+    make_table: MakeTable, client: Any, sign: str, before: str, operation: str, message: str
+) -> None:
+    """The result is refused though both numbers are in range, and the item stays as it was."""
+    table = make_table("pk:S")
+    client.put_item(TableName=table.name, Item={"pk": {"S": "a"}, "n": {"N": sign + before}})
+    *how, operand = operation.split()
+
+    with invalid(message):
         client.update_item(
             TableName=table.name,
             Key={"pk": {"S": "a"}},
-            UpdateExpression="SET n = n + :n",
-            ExpressionAttributeValues={":n": {"N": "1E125"}},
+            UpdateExpression="ADD n :n" if how == ["ADD"] else f"SET n = {' '.join(how)} :n",
+            ExpressionAttributeValues={":n": {"N": sign + operand}},
         )
+    found = client.get_item(TableName=table.name, Key={"pk": {"S": "a"}})["Item"]["n"]["N"]
+    assert Decimal(sign + before) == Decimal(found)
+
+
+@pytest.mark.spec("S13")
+@pytest.mark.parametrize(
+    ("before", "operation", "after"),
+    [
+        (LEAST, f"n - {LEAST}", "0"),
+        ("1.1E-129", f"n - {LEAST}", "1E-129"),
+        ("-1.1E-129", f"n + {LEAST}", "-1E-129"),
+        (NINES, f"n - {NINES}", "0"),
+        (NINES, "n + 1", "1" + "0" * 38),
+        ("8E125", "n + 1E125", "9E125"),
+    ],
+)
+def test_an_update_may_reach_the_bounds_of_numbers(
+    make_table: MakeTable, client: Any, before: str, operation: str, after: str
+) -> None:
+    table = make_table("pk:S")
+    client.put_item(TableName=table.name, Item={"pk": {"S": "a"}, "n": {"N": before}})
+    *how, operand = operation.split()
+    client.update_item(
+        TableName=table.name,
+        Key={"pk": {"S": "a"}},
+        UpdateExpression=f"SET n = {' '.join(how)} :n",
+        ExpressionAttributeValues={":n": {"N": operand}},
+    )
+
+    found = client.get_item(TableName=table.name, Key={"pk": {"S": "a"}})["Item"]["n"]["N"]
+    assert Decimal(after) == Decimal(found)
 
 
 @pytest.mark.spec("S14", "S32")
@@ -395,9 +555,12 @@ def test_binary_counts_its_raw_bytes(make_table: MakeTable) -> None:
     [
         ({"SS": []}, "may not be empty"),
         ({"SS": ["a", "a"]}, "contains duplicates"),
+        ({"BS": [b"a", b"a"]}, "contains duplicates"),
         ({"NS": ["1", "1.0"]}, "contains duplicates"),
+        ({"NS": ["100", "2", "1E2"]}, "contains duplicates"),
+        ({"NS": ["0", "-0"]}, "contains duplicates"),
     ],
-    ids=["empty", "twice-the-same", "one-number-spelt-twice"],
+    ids=["empty", "a-string", "bytes", "a-number-spelt-twice", "an-exponent", "a-zero-below-zero"],
 )
 def test_a_set_is_not_empty_and_holds_each_value_once(
     make_table: MakeTable, client: Any, value: dict[str, Any], message: str
@@ -409,16 +572,80 @@ def test_a_set_is_not_empty_and_holds_each_value_once(
 
 
 @pytest.mark.spec("S15")
-def test_sets_are_equal_in_whatever_order_they_were_written(make_table: MakeTable, client: Any) -> None:
+@pytest.mark.parametrize(
+    "value",
+    [{"SS": ["1", "1.0", "a", "A", "a "]}, {"NS": ["1", "-1", "1.01", "10"]}, {"BS": [b"a", b"A", b"a\0"]}],
+    ids=lambda value: next(iter(value)),
+)
+def test_values_that_look_alike_are_several_members_of_a_set(
+    make_table: MakeTable, client: Any, value: dict[str, Any]
+) -> None:
     table = make_table("pk:S")
-    client.put_item(TableName=table.name, Item={"pk": {"S": "a"}, "v": {"NS": ["2", "1.0"]}})
+    client.put_item(TableName=table.name, Item={"pk": {"S": "a"}, "v": value})
 
-    client.put_item(
-        TableName=table.name,
-        Item={"pk": {"S": "a"}},
-        ConditionExpression="v = :v",
-        ExpressionAttributeValues={":v": {"NS": ["1", "2.00"]}},
+    assert _unordered(value) == _unordered(
+        client.get_item(TableName=table.name, Key={"pk": {"S": "a"}})["Item"]["v"]
     )
+
+
+@pytest.mark.spec("S15")
+@pytest.mark.parametrize(
+    ("value", "equal", "unequal"),
+    [
+        (
+            {"NS": ["2", "1.0"]},
+            [{"NS": ["1", "2.00"]}, {"NS": ["2", "1"]}],
+            [{"NS": ["1"]}, {"NS": ["1", "2", "3"]}, {"NS": ["1", "2.01"]}, {"SS": ["1", "2"]}],
+        ),
+        (
+            {"SS": ["a", "b"]},
+            [{"SS": ["b", "a"]}],
+            [{"SS": ["a"]}, {"SS": ["a", "B"]}, {"SS": ["a", "b", "c"]}, {"L": [{"S": "a"}, {"S": "b"}]}],
+        ),
+        (
+            {"BS": [b"a", b"b"]},
+            [{"BS": [b"b", b"a"]}],
+            [{"BS": [b"a"]}, {"BS": [b"a", b"B"]}, {"SS": ["a", "b"]}],
+        ),
+    ],
+    ids=["numbers", "strings", "binary"],
+)
+def test_sets_are_equal_if_their_members_are(
+    compare: Comparisons, value: dict[str, Any], equal: list[Any], unequal: list[Any]
+) -> None:
+    assert ["="] * len(equal) == [compare.true_of(value, other, "= <>") for other in equal]
+    assert ["<>"] * len(unequal) == [compare.true_of(value, other, "= <>") for other in unequal]
+
+
+@pytest.mark.spec("S15")
+def test_one_and_one_point_zero_are_one_member_of_a_set(compare: Comparisons) -> None:
+    compare.put({"NS": ["1.0", "2"]})
+
+    assert compare.holds("contains(v, :x)", x={"N": "1"})
+    assert compare.holds("contains(v, :x)", x={"N": "1.00"})
+    assert compare.holds("size(v) = :x", x={"N": "2"})
+    assert not compare.holds("contains(v, :x)", x={"N": "1.1"})
+    assert not compare.holds("contains(v, :x)", x={"S": "1"})
+    assert not compare.holds("size(v) = :x", x={"N": "3"})
+
+
+@pytest.mark.spec("S15")
+def test_an_update_adds_and_deletes_members_by_their_value(make_table: MakeTable, client: Any) -> None:
+    table = make_table("pk:S")
+    client.put_item(TableName=table.name, Item={"pk": {"S": "a"}, "v": {"NS": ["1", "2"]}})
+
+    def update(expression: str, *members: str) -> list[Decimal]:
+        after = client.update_item(
+            TableName=table.name,
+            Key={"pk": {"S": "a"}},
+            UpdateExpression=expression,
+            ExpressionAttributeValues={":x": {"NS": list(members)}},
+            ReturnValues="ALL_NEW",
+        )["Attributes"]["v"]["NS"]
+        return sorted(map(Decimal, after))
+
+    assert [1, 2, 3] == update("ADD v :x", "1.0", "3")
+    assert [2, 3] == update("DELETE v :x", "1.00", "4")
 
 
 LARGEST = 400 * KIB
