@@ -19,7 +19,7 @@ from tests.served import foldb
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
 ROUNDS = 50 if SOAK else 2
-KILLS = range(1, 40, 1 if SOAK else 6)
+KILLS = range(1, 40, 2 if SOAK else 6)
 SMALL = ("--segment-bytes", "60000")
 
 

@@ -24,8 +24,9 @@ from .local_logs import FOLDER, Held, append, log_of, numbers, open_log
 from .samples import put_entry
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
+pytestmark = [pytest.mark.soak] if SOAK else []
 # Each kind of damage yields thousands of logs. Try every Nth, a prime.
-EVERY = 7 if SOAK else 199
+EVERY = 31 if SOAK else 199
 TARGET, COPY = Path("/backup"), Path("/copy")
 
 
