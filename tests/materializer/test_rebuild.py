@@ -84,13 +84,14 @@ def forget_what_was_backfilled(table: Table) -> None:
     [lose_an_item, change_an_item, lose_an_index_entry, forget_what_was_backfilled],
     ids=lambda f: f.__name__,
 )
-def test_whatever_is_not_as_the_log_says_is_noticed(harm: Callable[[Table], None]) -> None:
+@pytest.mark.parametrize("portion", [1, 3, 1000])
+def test_whatever_is_not_as_the_log_says_is_noticed(harm: Callable[[Table], None], portion: int) -> None:
     ledger, table = library()
     harm(table)
     work = Rebuild()
     work.fold(iter(ledger.records), 1000)
 
-    assert not agrees(work, table)
+    assert not agrees(work, table, portion=portion)
 
 
 def test_an_index_is_compared_and_installed_without_the_rest() -> None:

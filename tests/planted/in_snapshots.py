@@ -174,4 +174,41 @@ BUGS = [
 """,
         DUMPED,
     ),
+    # A digest, a rebuild and a disposal in portions
+    bug(
+        "a digest includes what is written beside it",
+        """
+@ materializer/fold/view.py
+-        if self._pk is None or self._pk == pk:
++        if self._pk == pk:
+""",
+        "tests/materializer/test_digesting.py",
+    ),
+    bug(
+        "a comparison passes over the place where a portion ended",
+        """
+@ materializer/rebuild.py
+-            self._place = entries[-1][:3]
++            self._place = (entries[-1][0] + 1, b"", b"")
+""",
+        "tests/materializer/test_rebuild.py",
+    ),
+    bug(
+        "a dropped table is freed in one turn",
+        """
+@ materializer/disposal.py
+-        store.discard(min(PORTION_ITEMS, 1 + store.count * _PORTION_BYTES // (store.size + 1)))
++        store.discard(store.count)
+""",
+        "tests/materializer/test_disposal.py",
+    ),
+    bug(
+        "a store is freed while a view reads it",
+        """
+@ materializer/disposal.py
+-        store = next((store for store in self._waiting if not store.views), None)
++        store = next(iter(self._waiting), None)
+""",
+        "tests/materializer/test_disposal.py",
+    ),
 ]
