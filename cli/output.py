@@ -170,7 +170,7 @@ _CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x20), *range(0x7F, 0xA0
 
 
 def visible(text: str) -> str:
-    """Escape the codes that a terminal would obey: anybody may have written them into an item."""
+    """Escape the codes that a terminal would obey: other users write items."""
     return text.translate(_CONTROLS)
 
 

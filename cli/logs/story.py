@@ -101,7 +101,7 @@ def timed(records: Iterator[Record]) -> Iterator[tuple[int, int, Record]]:
 
 
 def void_in(log: Readable, partition: int, start: int = 0) -> list[Void]:
-    """Return what an operator has declared void, in the records from `start` on.
+    """Return the positions that an operator declared void, in the records from `start` on.
 
     A declaration is behind the record that it is about, so all records behind that one are read.
     """

@@ -1,4 +1,4 @@
-"""Commands on a terminal: a real process, a pseudo-terminal of a given width, and what its screen shows."""
+"""Commands on a terminal: a real process, a pseudo-terminal of a given width, and its screen."""
 
 import fcntl
 import os
@@ -21,7 +21,7 @@ _SEQUENCE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|\x1b\]8;[^\x1b\x07]*(?:\x1b\
 
 @dataclass(frozen=True)
 class Ended:
-    """A command that has ended: what it wrote to stdout and to stderr, control sequences included.
+    """A command that has ended: its stdout and stderr, control sequences included.
 
     Where both are one terminal, `stderr` is empty.
     """
@@ -37,6 +37,7 @@ def on_a_terminal(
     together: bool = False,
     stdin: str | None = None,
     environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> Ended:
     """Run a `foldb` command on a terminal, or on two of them: one for stdout, one for stderr."""
     masters, slaves = zip(*(_terminal(columns) for _ in range(1 if together else 2)), strict=True)
@@ -46,6 +47,7 @@ def on_a_terminal(
         stdout=slaves[0],
         stderr=slaves[-1],
         env={**_environment(), **(environment or {})},
+        cwd=folder,
     )
     for slave in slaves:
         os.close(slave)

@@ -128,7 +128,7 @@ def test_a_folder_that_is_served_is_refused(folder: Path) -> None:
     assert "another process" in result.stderr
 
 
-def test_log_cat_does_without_a_snapshot_that_folded_what_is_void(folder: Path) -> None:
+def test_log_cat_passes_over_a_snapshot_of_void_records(folder: Path) -> None:
     """The record was folded into the snapshot, and was declared void after that."""
     cli = at(folder)
     at_first = where_is(folder, b"first")
