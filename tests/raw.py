@@ -2,6 +2,8 @@
 
 import http.client
 import json
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,23 +24,41 @@ class Answer:
         return json.loads(self.data)
 
 
-def send(endpoint: str, method: str, path: str, data: bytes | None, headers: dict[str, str]) -> Answer:
-    """Send one request with exactly these headers (and those of HTTP itself)."""
+def begin(
+    endpoint: str, method: str, path: str, data: bytes | None, headers: dict[str, str]
+) -> Callable[[], Answer]:
+    """Send one request with exactly these headers (and those of HTTP itself), and return the wait for its answer."""
     connection = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=30)
+
+    def finish() -> Answer:
+        with closing(connection):
+            response = connection.getresponse()
+            return Answer(response.status, response.headers, response.read())
+
     try:
         connection.request(method, path, data, headers)
-        response = connection.getresponse()
-        return Answer(response.status, response.headers, response.read())
-    finally:
+    except OSError:
         connection.close()
+        raise
+    return finish
 
 
-def ask(endpoint: str, operation: str, body: Any, **headers: str) -> Answer:
-    """Ask for an operation by name; a header is spelt with underscores, and one that is empty is left out."""
+def send(endpoint: str, method: str, path: str, data: bytes | None, headers: dict[str, str]) -> Answer:
+    """Send one request, and return its answer."""
+    return begin(endpoint, method, path, data, headers)()
+
+
+def begin_to_ask(endpoint: str, operation: str, body: Any, **headers: str) -> Callable[[], Answer]:
+    """Send a request for an operation, and return the wait for its answer. See `ask`."""
     sent = {
         "X-Amz-Target": operation if "." in operation else f"DynamoDB_20120810.{operation}",
         "Content-Type": "application/x-amz-json-1.0",
         "Authorization": SIGNED,
     } | {name.replace("_", "-"): value for name, value in headers.items()}
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return send(endpoint, "POST", "/", data, {name: value for name, value in sent.items() if value})
+    return begin(endpoint, "POST", "/", data, {name: value for name, value in sent.items() if value})
+
+
+def ask(endpoint: str, operation: str, body: Any, **headers: str) -> Answer:
+    """Ask for an operation by name; a header is spelt with underscores, and one that is empty is left out."""
+    return begin_to_ask(endpoint, operation, body, **headers)()

@@ -13,7 +13,7 @@ from botocore.config import Config
 
 from tests.cluster.processes import PARTITIONS, Nodes
 from tests.logtimes import LogTimes, told
-from tests.raw import ask
+from tests.raw import Answer, ask, begin_to_ask
 from tests.served import foldb
 from tests.tables import table_request
 
@@ -254,6 +254,62 @@ def test_a_node_that_was_paused_does_no_harm(nodes: Nodes) -> None:
             item(f"{n}", "green")
             == sleeper.get_item(TableName="Cars", Key={"pk": {"S": f"{n}"}}, ConsistentRead=True)["Item"]
         )
+
+
+MOST_ROUNDS = 200
+
+
+@pytest.mark.spec("S70")
+def test_a_standby_that_is_behind_answers_stale_reads(nodes: Nodes) -> None:
+    """The standby is paused while the owner writes. On waking it has both the write and a read to receive.
+
+    Which of them comes first is a race, so there are several rounds. A stale answer names the position that it is of.
+    A read that is consistent, or that names the position of the write, is never stale.
+    """
+    nodes.settle()
+    one, two = nodes.urls
+    key = owned_by_first(nodes)
+    get = {"TableName": "Cars", "Key": {"pk": {"S": key}}}
+    stale = 0
+    for n in range(MOST_ROUNDS):
+        ask(two, "GetItem", get)  # a standby that is read from keeps itself up to date
+        nodes.pause(1)
+        try:
+            written = ask(one, "PutItem", {"TableName": "Cars", "Item": item(key, f"{n}")})
+            position = written.headers["x-foldb-position"]
+            reads = [
+                begin_to_ask(two, "GetItem", get),
+                begin_to_ask(two, "GetItem", get | {"ConsistentRead": True}),
+                begin_to_ask(two, "GetItem", get, x_foldb_position=position),
+            ]
+        finally:
+            nodes.resume(1)
+        eventual, *latest = (finish() for finish in reads)
+
+        assert [item(key, f"{n}")] * 2 == [answer.body["Item"] for answer in latest]
+        is_stale = eventual.body["Item"] != item(key, f"{n}")
+        assert is_stale == (offset_of(eventual) < offset_of(written))
+        stale += is_stale
+        if stale and n >= 5:
+            break
+
+    assert stale, f"no read of {MOST_ROUNDS} was stale"
+
+
+def owned_by_first(nodes: Nodes) -> str:
+    """Return a key whose partition the first node owns."""
+    told = ask(nodes.urls[0], "Foldb_20261121.Cluster", {}).body
+    owned = {one["Partition"] for one in told["Partitions"] if one["Owner"] == told["Address"]}
+    for n in range(KEYS):
+        written = ask(nodes.urls[0], "PutItem", {"TableName": "Cars", "Item": item(f"owned {n}", "new")})
+        if int(written.headers["x-foldb-position"].partition(":")[0]) in owned:
+            return f"owned {n}"
+    raise AssertionError(f"the first node owns none of the partitions: {told}")
+
+
+def offset_of(answer: Answer) -> int:
+    """Return the offset that an answer names, in its one partition."""
+    return int(answer.headers["x-foldb-position"].partition(":")[2].partition(".")[0])
 
 
 def test_a_log_of_one_partition_may_be_shared_too(kafka: str, tmp_path: Path) -> None:
