@@ -209,6 +209,20 @@ def test_a_reader_without_the_mark_shows_what_a_later_block_proves(
     assert [0, 1, 2] == [record.entry.number for record in reader.read(0, start=1)]
 
 
+def test_a_held_reader_shows_every_record_that_a_start_keeps(log: LocalLog, loop: Loop, path: Path) -> None:
+    """`foldb verify` and a backup read it: the mark may name an earlier byte after a power cut."""
+    for number in range(4):
+        append(log, loop, number)
+    (path / "mark").unlink()
+
+    reader = LocalLog.open_reader(path)
+    tail = reader.hold()
+    append(log, loop, 4)
+
+    assert [0, 1, 2, 3] == [record.entry.number for record in reader.read(0, start=1)]
+    assert (1, 0, False) == (tail.records, tail.missing, tail.is_marked)
+
+
 def test_a_reader_ignores_what_was_not_acknowledged(log: LocalLog, loop: Loop, path: Path) -> None:
     append(log, loop, 0)
     with segments(path)[0].open("ab") as file:

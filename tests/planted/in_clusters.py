@@ -4,6 +4,7 @@ from .bug import bug
 
 ASSIGNMENT, CLUSTER = "tests/cluster/test_assignment.py", "tests/cluster/test_cluster.py"
 LINKS, REMOTE = "tests/cluster/test_links.py", "tests/cluster/test_remote.py"
+STALE = "tests/cluster/test_served.py::test_a_standby_that_is_behind_answers_stale_reads"
 
 
 BUGS = [
@@ -87,5 +88,26 @@ BUGS = [
 +        self._longest = FRAME_BYTES * HANDSHAKE_BYTES
 """,
         LINKS,
+    ),
+    bug(
+        "a standby answers consistent reads",
+        """
+@ server/cluster/remote.py
+-        self._ask(GET, (table, pk, sk, consistent), done, local=not consistent)
++        self._ask(GET, (table, pk, sk, consistent), done, local=True)
+@ materializer/waiting.py
+-        if index is None or (not consistent and not fresh and index.is_fresh(self._stale_ms)):
++        if index is None or (not fresh and index.is_fresh(self._stale_ms)):
+""",
+        STALE,
+    ),
+    bug(
+        "a standby answers no read",
+        """
+@ server/cluster/remote.py
+-        self._ask(GET, (table, pk, sk, consistent), done, local=not consistent)
++        self._ask(GET, (table, pk, sk, consistent), done)
+""",
+        STALE,
     ),
 ]

@@ -284,4 +284,13 @@ BUGS = [
 """,
         ROUTER,
     ),
+    bug(
+        "an index does not lag though it should",
+        """
+@ materializer/owner/relays.py
+-        if early_ms <= 0 or any(
++        if True or any(
+""",
+        "tests/spec/test_consistency.py",
+    ),
 ]

@@ -8,6 +8,7 @@ WINDOWS, SUBSCRIBED = (
     "tests/materializer/feed/test_subscriptions.py",
 )
 DETERMINISM = "tests/snapshots/test_determinism.py"
+PORTIONS = "tests/materializer/test_portions.py"
 
 
 BUGS = [
@@ -421,6 +422,54 @@ BUGS = [
 +            return replace(after, settings=settings, epoch=before.epoch + 1)
 """,
         SUBSCRIBED,
+    ),
+    # Reads in portions
+    bug(
+        "an item that is put between two portions of a page shows in it",
+        """
+@ materializer/fold/storage.py
+             self.size += stored[1] - old[1]
+-        for view in self.views:
+-            view.keep(pk, sk, old)
+""",
+        PORTIONS,
+    ),
+    bug(
+        "an item that is removed between two portions of a page is missing from it",
+        """
+@ materializer/fold/storage.py
+             self.size -= old[1]
+-            for view in self.views:
+-                view.keep(pk, sk, old)
+""",
+        PORTIONS,
+    ),
+    bug(
+        "a view keeps the last old item of a place and not the first",
+        """
+@ materializer/fold/view.py
+-            self._old.setdefault((self._store.hash_of(pk), pk, sk), old)
++            self._old[self._store.hash_of(pk), pk, sk] = old
+""",
+        PORTIONS,
+    ),
+    bug(
+        "a view forgets that there was no item",
+        """
+@ materializer/fold/view.py
+-        if self._pk is None or self._pk == pk:
++        if old is not None and (self._pk is None or self._pk == pk):
+""",
+        PORTIONS,
+    ),
+    bug(
+        "a long page keeps its turn until it has ended",
+        """
+@ materializer/long_reads.py
+-            self._pages.append(go_on)
++            self._pages.appendleft(go_on)
+""",
+        PORTIONS,
     ),
     bug(
         "verify compares no digests",

@@ -5,6 +5,8 @@ from .bug import bug
 FAULTS, RECOVERED = "tests/log/test_faults.py", "tests/log/test_recovery.py"
 ON_DISK = "tests/log/test_local.py"
 DISPLACED = "tests/log/test_displaced.py"
+BACKED_UP = "tests/log/test_backup.py"
+VERIFIED = "tests/cli/test_verify_and_serve.py"
 
 
 BUGS = [
@@ -518,6 +520,85 @@ BUGS = [
 +    chain.time = time_ms
 """,
         "tests/log/test_contract.py",
+    ),
+    # A reader that is not the server
+    bug(
+        "a held reader shows no record behind the mark",
+        """
+@ log/local/reader.py
+-        self._chain, self._position = ending.scan.chain, ending.base + ending.scan.end
+""",
+        f"{ON_DISK}::test_a_held_reader_shows_every_record_that_a_start_keeps",
+    ),
+    bug(
+        "a reader goes on without the segment that the mark names",
+        """
+@ log/local/reader.py
+-        known = known_end(self._history, mark)
++        known = mark if mark and mark.sequence == self._history.last.chain.sequence else None
+""",
+        VERIFIED,
+    ),
+    bug(
+        "a reader does not look for damage in the last segment",
+        """
+@ log/local/reader.py
+-        scan = judge_end(self._history, data, 0, self._chain, known, base)
++        scan = segment.scan(data, 0, self._header.marker, self._chain)
+""",
+        VERIFIED,
+    ),
+    bug(
+        "acknowledged records that are missing are not reported",
+        """
+@ log/local/reader.py
+-            missing=max(0, ending.acknowledged - ending.base - ending.scan.end),
++            missing=0,
+""",
+        "tests/cli/test_verify_and_serve.py::test_verify_refuses_a_log_that_lacks_acknowledged_writes",
+    ),
+    # Copies
+    bug(
+        "a backup copies bytes without a look at their hashes",
+        """
+@ log/local/backup.py
+-            part.history.check_follows(header, chain or header.chain)
+             at, start = header.size, 0
+             chain = header.chain.copy()
+-        while at < len(data):
++        while False:
+""",
+        f"{BACKED_UP}::test_damage_to_the_source_does_not_reach_the_backup",
+    ),
+    bug(
+        "a backup is appended to though it was served since",
+        """
+@ log/local/backup.py
+-    if not is_earlier or memoryview(data)[: scan.end] != memoryview(part.history.data(last))[: scan.end]:
++    if not is_earlier:
+""",
+        BACKED_UP,
+    ),
+    bug(
+        "a backup of one log is appended to that of another",
+        """
+@ log/local/backup.py
+-    if ours != theirs:
++    if False:
+""",
+        BACKED_UP,
+    ),
+    bug(
+        "a restore has its mark before its records are there",
+        """
+@ log/local/backup.py
+-        _write_mark(disk, target, part.limit)
+-        return _copy(disk, part, target, None, progress)
++        copied = _copy(disk, part, target, None, progress)
++        _write_mark(disk, target, part.limit)
++        return copied
+""",
+        BACKED_UP,
     ),
     # Who may
     bug(

@@ -246,4 +246,13 @@ BUGS = [
 """,
         STEPS,
     ),
+    bug(
+        "a token in use is answered as if its transaction had been done",
+        """
+@ materializer/fold/transactions/transact.py
+-    if number is not None:
+-        return Refused(TransactionInProgressError(_IN_PROGRESS))
+""",
+        "tests/spec/test_consistency.py::test_a_token_in_use_is_answered_as_in_progress",
+    ),
 ]
