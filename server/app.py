@@ -145,6 +145,8 @@ class Serving:
         if self.cluster is not None:
             await self.cluster.stop()
         await self.node.close()
+        if self.listener.request_log is not None:
+            self.listener.request_log.close()
 
     def reload(self) -> None:
         """Read certificate and keys anew. What cannot be used changes nothing but the log of the process."""

@@ -39,6 +39,8 @@ def dispatch(node: Node, target: bytes, data: bytes, reply: Reply) -> None:
         body = parse(data)
         if name is not None:
             service.validate(name, body)
+        if reply.record is not None:
+            reply.record.note(demands(body))
         if reply.bearer is not None:
             check(reply.bearer, demands(body))
         if reply.after is not None and name in READS:

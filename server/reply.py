@@ -5,6 +5,7 @@ is a callback and not a future, because most answers are given before the handle
 task a request would cost a read half its rate.
 """
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import orjson
@@ -12,7 +13,7 @@ import orjson
 from ..log.commands import Context
 from ..materializer.partition import Place
 from ..model.errors import RequestError
-from .auth.rights import Bearer
+from .auth.rights import Bearer, Demand
 
 _SCOPE = b"Credential="
 
@@ -25,6 +26,20 @@ class Sink(Protocol):
         ...
 
 
+class Record(Protocol):
+    """What the request log has of a request.
+
+    Attributes:
+        error: The name of the error that answers it.
+    """
+
+    error: str | None
+
+    def note(self, demands: Iterable[Demand]) -> None:
+        """Take the names of the tables from the rights that the request needs."""
+        ...
+
+
 class Reply:
     """The answer to one request, and who asked.
 
@@ -33,9 +48,10 @@ class Reply:
         after: The position that a read is to wait for, as the client wrote it.
         bearer: The key that the request was signed with; None where nobody looks at signatures.
         depth: How many triggers led to the request; 0 where none did.
+        record: What the request log has of the request; None without --log-requests.
     """
 
-    __slots__ = ("_authorization", "_invocation", "_sink", "after", "bearer", "depth", "request_id")
+    __slots__ = ("_authorization", "_invocation", "_sink", "after", "bearer", "depth", "record", "request_id")
 
     def __init__(
         self,
@@ -49,6 +65,7 @@ class Reply:
         self.after = after
         self.bearer: Bearer | None = None
         self.depth = 0
+        self.record: Record | None = None
         self._sink = sink
         self._authorization = authorization
         self._invocation = invocation
@@ -71,6 +88,8 @@ class Reply:
 
     def error(self, error: RequestError, position: Place | None = None) -> None:
         """Answer with DynamoDB's error."""
+        if self.record is not None:
+            self.record.error = error.wire_name
         body = error.body()
         if not error.message:
             del body[error.message_member]

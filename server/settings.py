@@ -61,6 +61,7 @@ class Settings:
         tls_key: The certificate's private key, in PEM; None looks for it in `tls_cert`.
         insecure_plaintext: Whether keys without TLS are enough for an address that other machines can reach.
         insecure_any_address: Whether an address that other machines can reach needs no keys.
+        log_requests: Whether a line of JSON for each request is written to stderr.
         stream_retention_ms: For how much log time streams can be read; 0 for ever. The log keeps all in any case.
         shard_age_ms: After how much log time a shard of a new stream is followed by another.
         runs_triggers: Whether subscriptions are served; a command that opens a folder for a moment does not.
@@ -110,6 +111,7 @@ class Settings:
     tls_key: Path | None = None
     insecure_plaintext: bool = False
     insecure_any_address: bool = False
+    log_requests: bool = False
     stream_retention_ms: int = 24 * 3600 * 1000
     shard_age_ms: int = 4 * 3600 * 1000
     runs_triggers: bool = True

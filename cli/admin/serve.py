@@ -145,6 +145,12 @@ def serve(
             help="Listen on any --host without --keys: who can reach the port can read and change everything.",
         ),
     ] = False,
+    log_requests: Annotated[
+        bool,
+        typer.Option(
+            "--log-requests", help="Write a line of JSON to stderr for each request, without its contents."
+        ),
+    ] = False,
     log: Annotated[
         str | None,
         typer.Option(
@@ -285,6 +291,7 @@ def serve(
         tls_key=tls_key,
         insecure_plaintext=insecure_plaintext,
         insecure_any_address=insecure_any_address,
+        log_requests=log_requests,
         log=log,
         kafka=kafka_settings,
         allow_unsafe_kafka=allow_unsafe_kafka,

@@ -20,7 +20,7 @@ _FIELDS = b"\r\nDate: %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nx-amzn-Req
 _OK = b"HTTP/1.1 200 OK" + _FIELDS + b"%b\r\n\r\n%b"
 _OTHER = b"HTTP/1.1 %d %b" + _FIELDS + b"%b\r\n\r\n%b"
 
-_REASONS = {
+REASONS = {
     200: b"OK",
     204: b"No Content",
     400: b"Bad Request",
@@ -73,7 +73,7 @@ def answer(
         more += b"\r\nContent-Encoding: gzip"
     if close:
         more += b"\r\nConnection: close"
-    reason = _REASONS[status]
+    reason = REASONS[status]
     return _OTHER % (
         status, reason, date, content_type, len(body), request_id, zlib.crc32(body), more, body,
     )  # fmt: skip
@@ -84,7 +84,7 @@ def plain(
 ) -> bytes:
     """An answer to what is no request of the API; `head` leaves the body out but tells its length."""
     return b"HTTP/1.1 %d %b\r\nDate: %b\r\nContent-Type: text/plain\r\nContent-Length: %d%b%b\r\n\r\n%b" % (
-        status, _REASONS[status], date, len(text), fields, b"\r\nConnection: close" if close else b"",
+        status, REASONS[status], date, len(text), fields, b"\r\nConnection: close" if close else b"",
         b"" if head else text,
     )  # fmt: skip
 

@@ -24,6 +24,7 @@ from ..settings import Settings
 from . import answers
 from .gate import Gate, is_loopback
 from .protocol import NEVER, Connection
+from .request_log import RequestLog
 from .slow import Slow
 from .tls import Certificate, Tls
 from .turns import Turns
@@ -56,6 +57,7 @@ class Listener:
         tick: Seconds since the start, counted; connections set their deadlines by it.
         date: What answers say in `Date`.
         address: Host and port, once it listens.
+        request_log: The log of requests; None without --log-requests.
         depth: Says how many triggers lead to a request from whoever calls himself so; None while none run here.
     """
 
@@ -83,6 +85,7 @@ class Listener:
         self.date = _date(node.clock())
         self.address: tuple[str, int] = ("", 0)
         self.depth: Callable[[bytes], int] | None = None
+        self.request_log = RequestLog(loop, node.clock) if settings.log_requests else None
         self._loop = loop
         self._certificate = certificate
         self._server: asyncio.Server | None = None

@@ -36,6 +36,7 @@ from .bodies import Body, ChunkedBody, SizedBody, TooLargeError, inflate
 from .gate import ForbiddenError, Gate, is_loopback
 from .heads import HEAD_BYTES, BadRequestError, Head, read_head
 from .metrics import metrics
+from .request_log import Record, RequestLog
 from .slow import Slow
 from .turns import LONG, LONG_BODY_BYTES, Turns
 
@@ -74,6 +75,7 @@ class Shared(Protocol):
     tick: int
     date: bytes
     depth: Callable[[bytes], int] | None
+    request_log: RequestLog | None
 
     def next_turn(self, do: Callable[[], object]) -> None: ...
 
@@ -101,6 +103,7 @@ class Connection(asyncio.Protocol):
         "_is_next",
         "_listener",
         "_paused",
+        "_record",
         "_reply",
         "_transport",
         "deadline",
@@ -117,6 +120,7 @@ class Connection(asyncio.Protocol):
         self._body: Body | None = None  # while a body is under way
         self._body_deadline = NEVER
         self._reply: Reply | None = None  # while an answer is owed
+        self._record: Record | None = None  # of the request under way, with --log-requests
         self._advancing = False
         self._is_next = False  # what waits in the buffer has its turn in the next turn of the loop
         self._paused = False  # the client does not read what it asked for
@@ -138,6 +142,8 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._closing = True
         self._buffer = b""
+        if self._record is not None:
+            self._log(self._record, None, 0)
         self._body = None
         self._listener.closed(self)
 
@@ -242,7 +248,10 @@ class Connection(asyncio.Protocol):
                 self.deadline = self._listener.tick + HEAD_TICKS
             return False
         self._head = head = read_head(buffer[at:end])
-        fields, gate = head.fields, self._listener.gate
+        fields, listener = head.fields, self._listener
+        gate = listener.gate
+        if listener.request_log is not None:
+            self._record = listener.request_log.begin(self.peer, head, end - at)
         if fields[b"host"] not in gate.known or b"origin" in fields or b"sec-fetch-site" in fields:
             gate.admit(head)
         length = head.length
@@ -300,6 +309,8 @@ class Connection(asyncio.Protocol):
 
     def _perform(self, head: Head, body: bytes) -> None:
         self.deadline = NEVER
+        if self._record is not None:
+            self._record.bytes_in += len(body)
         if head.method == b"POST":
             self._post(head, body)
         else:
@@ -323,6 +334,7 @@ class Connection(asyncio.Protocol):
             fields.get(b"amz-sdk-invocation-id"),
             fields.get(b"x-foldb-position"),
         )
+        reply.record = self._record
         if listener.depth is not None:
             reply.depth = listener.depth(fields.get(b"user-agent", b""))
         if listener.guard is not None:
@@ -397,7 +409,10 @@ class Connection(asyncio.Protocol):
                 self._tell(head, 403, b"a secret is not sent in the clear: --tls-cert\n")
                 return
             try:
-                check(guard.admit_plainly(head.fields.get(b"authorization", b"")), of_metrics())
+                key = guard.admit_plainly(head.fields.get(b"authorization", b""))
+                if self._record is not None:
+                    self._record.access_key = key.id
+                check(key, of_metrics())
             except AccessDeniedError as error:
                 self._tell(head, 403, error.message.encode() + _NO_MONITOR)
                 return
@@ -418,6 +433,8 @@ class Connection(asyncio.Protocol):
             fields=fields + head.more,
             head=head.method == b"HEAD",
         )
+        if self._record is not None:
+            self._log(self._record, status, len(data))
         self._reply = None
         self._write(data)
         self._answered(close)
@@ -457,6 +474,10 @@ class Connection(asyncio.Protocol):
                 gzip=packed,
                 close=close,
             )
+        if self._record is not None:
+            place = listener.node.position if position is None else position
+            text = place.text(listener.node.partitions.count)
+            self._log(self._record, status, len(data) + len(body) * apart, reply.request_id, text)
         self._reply = None
         transport = self._transport
         transport.write(data)
@@ -495,15 +516,39 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, error: BadRequestError) -> None:
         """Answer what is no request, and close. The client may still be sending: let it, so that it reads this."""
+        listener, record = self._listener, self._record
+        request_id = listener.request_id() if isinstance(error, ForbiddenError) else None
+        data = _refusal(error, request_id, listener.date)
+        if listener.request_log is not None:
+            if record is None:  # no head that could be read
+                record = listener.request_log.begin(self.peer, None, len(self._buffer) - self._at)
+            if request_id is not None:
+                record.error = AccessDeniedError.wire_name
+            self._log(record, error.status, len(data), request_id)
         self._reply = None
         self._body = None
         self._buffer = b""
         self._hold(0)
         self._closing = True
-        self.deadline = self._listener.tick + LINGER_TICKS
-        self._write(_refusal(error, self._listener))
+        self.deadline = listener.tick + LINGER_TICKS
+        self._write(data)
         if self._transport is not None and self._transport.can_write_eof():
             self._transport.write_eof()
+
+    def _log(
+        self,
+        record: Record,
+        status: int | None,
+        bytes_out: int,
+        request_id: str | None = None,
+        position: str | None = None,
+    ) -> None:
+        """Log the end of the request under way."""
+        assert self._listener.request_log is not None
+        self._record = None
+        if self._body is not None:  # a part of it was received
+            record.bytes_in += len(self._body.data)
+        self._listener.request_log.end(record, status, bytes_out, request_id, position)
 
     def _close(self) -> None:
         self._closing = True
@@ -512,16 +557,16 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
 
-def _refusal(error: BadRequestError, listener: Shared) -> bytes:
-    """In words of ours; of who may not ask, SDKs show the words, so these come as an error of the API."""
-    if not isinstance(error, ForbiddenError):
-        return answers.plain(error.status, error.reason.encode() + b"\n", date=listener.date, close=True)
+def _refusal(error: BadRequestError, request_id: str | None, date: bytes) -> bytes:
+    """Return an answer of the API where there is a request id, because SDKs show its reason, else plain text."""
+    if request_id is None:
+        return answers.plain(error.status, error.reason.encode() + b"\n", date=date, close=True)
     return answers.answer(
         error.status,
         orjson.dumps(AccessDeniedError(error.reason).body()),
-        date=listener.date,
+        date=date,
         content_type=answers.JSON,
-        request_id=listener.request_id().encode(),
+        request_id=request_id.encode(),
         close=True,
     )
 
