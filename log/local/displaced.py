@@ -113,22 +113,22 @@ def _take_back(disk: Disk, folder: Path, side_name: str, name: str, sequence: in
     held = read_all(disk, side_file)
     is_there = name in disk.names(folder)
     there = read_all(disk, path) if is_there else b""
-    if is_there and there.startswith(held):
+    if held.startswith(there.rstrip(b"\0")):  # zeros: a copy was made while the segment was filled ahead
+        _check_continues(disk, folder, side_name, held, sequence)
+        if is_there:
+            disk.rename(side_file, path)
+        else:
+            disk.name(side_file, path)
+        what = f"was moved back to {name}: it continues the log"
+    elif there.startswith(held):
         disk.remove(side_file)
         what = "is in the segment, and was removed"
-    elif not held.startswith(there.rstrip(b"\0")):
+    else:
         raise CorruptionError(
             str(side_file),
             f"the side file and {name} are two histories of the same log. Copy the folder, keep the file with the "
             f"history that you want under the name {name}, and move the other out of the folder.",
         )
-    else:
-        _check_continues(disk, folder, side_name, held, sequence)
-        if is_there:  # with the beginning of the side file
-            disk.rename(side_file, path)
-        else:
-            disk.name(side_file, path)
-        what = f"was moved back to {name}: it continues the log"
     disk.sync_folder(folder)
     logger.warning("%s, which a writer saved when its segment was displaced, %s", side_file, what)
 

@@ -207,6 +207,23 @@ def test_a_full_segment_that_was_removed_is_taken_back() -> None:
     assert [0] == numbers(open_log(disk))
 
 
+def test_a_full_segment_replaced_by_a_copy_with_zeros_is_taken_back() -> None:
+    """It has a follower by then, and zeros in a segment with a follower are damage."""
+    disk, first, second = FakeDisk(), FOLDER / segment.name(1), FOLDER / segment.name(2)
+
+    def hook(call: str, path: Path) -> None:
+        if call == "name" and path == second:
+            replace(disk, first, data_of(disk, first) + bytes(500))
+
+    disk.hook = hook
+    log = open_log(disk, segment_bytes=1)
+    append(log, put_entry(0), put_entry(1))
+    log.close()
+    disk.hook = lambda call, path: None
+
+    assert [0] == numbers(open_log(disk))
+
+
 def test_without_room_for_a_side_file_nothing_is_answered() -> None:
     """The records are in this process alone, and an answer would end it."""
     disk, fatal = FakeDisk(), list[BaseException]()

@@ -303,8 +303,8 @@ BUGS = [
         "a side file takes the name of any segment",
         """
 @ log/local/displaced.py
--    elif not held.startswith(there.rstrip(b"\\0")):
-+    elif False:
+-    if held.startswith(there.rstrip(b"\\0")):  # zeros: a copy was made while the segment was filled ahead
++    if True:
 """,
         DISPLACED,
     ),
