@@ -21,6 +21,7 @@ import pytest
 from botocore.config import Config
 from hypothesis import HealthCheck, settings
 
+from tests.house.driven import Driven
 from tests.positions import Positions
 from tests.served import served
 from tests.tables import MakeTable, table_request
@@ -47,6 +48,11 @@ if not os.environ.get("CI"):
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--endpoint", help="test this endpoint instead of a server of our own")
     parser.addoption("--partitions", type=int, default=1, help="divide the database of our own into so many")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--endpoint"):
+        config.pluginmanager.register(Driven(Path(__file__).resolve().parents[1]), "driven")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -116,7 +116,7 @@ def test_an_address_that_is_none_is_wrong_usage(url: str) -> None:
     assert ExitCode.USAGE == caught.value.code
 
 
-@pytest.mark.spec("S84")
+@pytest.mark.spec("S84", served=False)
 def test_what_a_batch_did_not_take_is_sent_again_and_then_counted() -> None:
     left = {"UnprocessedItems": {"Notes": [{"PutRequest": {"Item": {"id": {"N": "2"}}}}]}}
     items = [(f"item {n}", {"id": {"N": str(n)}}) for n in (1, 2)]

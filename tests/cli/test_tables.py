@@ -223,7 +223,7 @@ def test_deleting_asks_and_where_nobody_can_answer_it_refuses(cli: Foldb) -> Non
     assert 0 == cli("table", "delete", "Orders", stdin="y\n").exit_code
 
 
-@pytest.mark.spec("S39", "S40")
+@pytest.mark.spec("S39", "S40", served=False)
 def test_the_planning_tables_of_the_developer_guide(cli: Foldb) -> None:
     rows = lines(cli("capacity", "plan"))
 
@@ -237,7 +237,7 @@ def test_the_planning_tables_of_the_developer_guide(cli: Foldb) -> None:
     ] == [(row["operation"], row["item_size"], row["consistency"], row["units"]) for row in rows]
 
 
-@pytest.mark.spec("S38", "S41", "S42")
+@pytest.mark.spec("S38", "S41", "S42", served=False)
 @pytest.mark.parametrize(
     ("arguments", "units"),
     [

@@ -31,7 +31,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("value", "text"), EXAMPLES)
-@pytest.mark.spec("S10", "S13")
+@pytest.mark.spec("S10", "S13", served=False)
 def test_a_value_has_a_plain_form_and_comes_back_from_it(value: dict[str, Any], text: str) -> None:
     assert text == write_json(plain(value))
     assert value == typed(read_json(text, "the value"))

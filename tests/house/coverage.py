@@ -5,23 +5,25 @@ python -m tests.house.coverage      writes the page anew from the markers `@pyte
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "coverage.md"
 
-# Tests in these folders drive a served process through a client.
+# Tests in these folders drive a served process, unless their marker says `spec(..., served=False)`. The plugin in
+# driven.py fails one that does not.
 SERVED = (
-    "tests/audits",
-    "tests/auth",
-    "tests/cli",
-    "tests/clients",
-    "tests/cluster",
-    "tests/examples",
-    "tests/server",
-    "tests/spec",
+    "tests/audits/",
+    "tests/auth/",
+    "tests/cli/",
+    "tests/clients/",
+    "tests/cluster/",
+    "tests/examples/",
+    "tests/server/",
+    "tests/spec/",
 )
 
 ROWS = {
@@ -191,24 +193,47 @@ LATER = {
 }
 
 
+class Marked(NamedTuple):
+    """A test with a marker of a row; `is_served` says whether it drives a served process."""
+
+    file: str
+    test: str
+    is_served: bool
+
+
 @cache
-def marked() -> dict[str, list[tuple[str, str]]]:
-    """Row -> (file, test), in the order of files and lines."""
+def marked() -> dict[str, list[Marked]]:
+    """Row -> its tests, in the order of files and lines."""
     found = defaultdict(list)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for name, row in _marks(ast.parse(path.read_text())):
-            found[row].append((path.relative_to(ROOT).as_posix(), name))
+        file = path.relative_to(ROOT).as_posix()
+        for name, row, served in _marks(ast.parse(path.read_text())):
+            found[row].append(Marked(file, name, served and file.startswith(SERVED)))
     return found
 
 
-def _marks(module: ast.Module) -> Iterator[tuple[str, str]]:
-    """Every (test, row), also of one parameter alone."""
+def is_served(options: Mapping[str, Any]) -> bool:
+    """Return whether the keywords of a marker leave a test among those that drive a served process.
+
+    Raises:
+        ValueError: There is another keyword.
+    """
+    if options.keys() - {"served"}:
+        raise ValueError(f"spec(...) has no such keyword: {options}")
+    return bool(options.get("served", True))
+
+
+def _marks(module: ast.Module) -> Iterator[tuple[str, str, bool]]:
+    """Every (test, row, whether it is served), also of one parameter alone."""
     for test in ast.walk(module):
         if isinstance(test, ast.FunctionDef):
             for node in (node for decorator in test.decorator_list for node in ast.walk(decorator)):
                 match node:
-                    case ast.Call(func=ast.Attribute(attr="spec"), args=rows):
-                        yield from ((test.name, ast.literal_eval(row)) for row in rows)
+                    case ast.Call(func=ast.Attribute(attr="spec"), args=rows, keywords=options):
+                        served = is_served(
+                            {str(option.arg): ast.literal_eval(option.value) for option in options}
+                        )
+                        yield from ((test.name, ast.literal_eval(row), served) for row in rows)
 
 
 def page() -> str:
@@ -218,7 +243,8 @@ def page() -> str:
         "# Coverage",
         "",
         "Each row of the specification that foldb claims to keep, and the tests that hold it. Written by",
-        "`python -m tests.house.coverage` from the markers in the tests; a test compares.",
+        "`python -m tests.house.coverage` from the markers in the tests; a test compares. Each row has a test that",
+        "drives a served process. Such a test fails if no foldb answers it while it runs (tests/house/driven.py).",
         "",
         "| row | about | tests | not yet |",
         "| --- | --- | --- | --- |",
@@ -228,9 +254,9 @@ def page() -> str:
     return "\n".join([*lines, ""])
 
 
-def _links(tests: list[tuple[str, str]]) -> str:
+def _links(tests: list[Marked]) -> str:
     by_file = defaultdict(list)
-    for file, name in tests:
+    for file, name, _ in tests:
         by_file[file].append(name.removeprefix("test_"))
     return "<br>".join(
         f"[{Path(file).stem}](../{file}): {', '.join(names)}" for file, names in by_file.items()

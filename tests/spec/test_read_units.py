@@ -48,6 +48,21 @@ def test_reading_what_is_not_there_costs_as_much_as_the_smallest_item(
     assert units == read_units(table.get_item(Key={"pk": "none"}, ConsistentRead=consistent, **TOTAL))
 
 
+@pytest.mark.spec("S39")
+@pytest.mark.parametrize(
+    ("size", "consistent", "planned"),
+    [(4 * KIB, True, 50), (8 * KIB, True, 100), (4 * KIB, False, 25), (8 * KIB, False, 50)],
+)
+def test_fifty_reads_cost_the_units_of_the_planning_table(
+    table: Any, size: int, consistent: bool, planned: int
+) -> None:
+    """`foldb capacity plan` prints that table (tests/cli/test_tables.py)."""
+    table.put_item(Item=sized(size, pk="a"))
+    get = {"Key": {"pk": "a"}, "ConsistentRead": consistent}
+
+    assert planned == sum(read_units(table.get_item(**get, **TOTAL)) for _ in range(50))
+
+
 @pytest.mark.spec("S38")
 def test_ten_units_are_ten_consistent_reads_of_4_kib_or_twenty_others_or_five_of_8(table: Any) -> None:
     def cost(size: int, consistent: bool, times: int) -> float:

@@ -35,7 +35,7 @@ def run(title: str, **names: Any) -> dict[str, Any]:
     return known
 
 
-@pytest.mark.spec("S79")
+@pytest.mark.spec("S79", served=False)  # the blocks serve and ask in one process of their own
 def test_the_blocks_run_as_pasted_and_print_what_they_say() -> None:
     code = "\n".join(blocks(RECIPES.read_text()))
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

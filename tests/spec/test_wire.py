@@ -21,9 +21,11 @@ def test_an_unsigned_request_is_refused(endpoint: str) -> None:
 
 @pytest.mark.spec("X6")
 def test_the_root_answers_a_health_line(endpoint: str) -> None:
+    """At the address at which the API answers."""
     answer = send(endpoint, "GET", "/", None, {})
 
-    assert (200, b"healthy") == (answer.status, answer.data[:7])
+    assert (200, b"healthy: foldb,") == (answer.status, answer.data[:15])
+    assert 200 == ask(endpoint, "ListTables", {}).status
 
 
 @pytest.mark.spec("X6")
@@ -32,6 +34,7 @@ def test_no_other_origin_is_let_in(endpoint: str) -> None:
 
     assert 403 == answer.status
     assert answer.headers["Access-Control-Allow-Origin"] is None
+    assert 200 == ask(endpoint, "ListTables", {}).status, "a client that is no page names no origin"
 
 
 @pytest.mark.spec("X8")

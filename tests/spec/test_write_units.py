@@ -27,6 +27,15 @@ def test_a_write_costs_a_unit_for_1_kib(table: Any, size: int, units: int) -> No
     assert units == _units(table.put_item(Item=sized(size, pk="a"), **TOTAL))
 
 
+@pytest.mark.spec("S40")
+@pytest.mark.parametrize(("size", "planned"), [(KIB, 50), (2 * KIB, 100)])
+def test_fifty_writes_cost_the_units_of_the_planning_table(table: Any, size: int, planned: int) -> None:
+    """`foldb capacity plan` prints that table (tests/cli/test_tables.py)."""
+    writes = [table.put_item(Item=sized(size, pk=f"{n:02}"), **TOTAL) for n in range(50)]
+
+    assert planned == sum(map(_units, writes))
+
+
 @pytest.mark.spec("S38")
 def test_ten_units_are_ten_writes_of_1_kib(table: Any) -> None:
     writes = [table.put_item(Item=sized(KIB, pk=f"{n}"), **TOTAL) for n in range(10)]
