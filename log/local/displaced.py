@@ -113,7 +113,7 @@ def _take_back(disk: Disk, folder: Path, side_name: str, name: str, sequence: in
     held = read_all(disk, side_file)
     is_there = name in disk.names(folder)
     there = read_all(disk, path) if is_there else b""
-    if held.startswith(there.rstrip(b"\0")):  # zeros: a copy was made while the segment was filled ahead
+    if _has_all_of(held, there):
         _check_continues(disk, folder, side_name, held, sequence)
         if is_there:
             disk.rename(side_file, path)
@@ -131,6 +131,19 @@ def _take_back(disk: Disk, folder: Path, side_name: str, name: str, sequence: in
         )
     disk.sync_folder(folder)
     logger.warning("%s, which a writer saved when its segment was displaced, %s", side_file, what)
+
+
+def _has_all_of(held: bytes, there: bytes) -> bool:
+    """Return whether `there` has no byte but zeros that `held` lacks.
+
+    A copy that was made under load has zeros: behind the end, which is filled ahead, and where a group was being written.
+    """
+    there = there.rstrip(b"\0")
+    if held.startswith(there):
+        return True
+    return len(there) <= len(held) and not any(
+        mine and mine != its for mine, its in zip(there, held, strict=False)
+    )
 
 
 def _check_continues(disk: Disk, folder: Path, side_name: str, held: bytes, sequence: int) -> None:

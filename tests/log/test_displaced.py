@@ -79,6 +79,18 @@ def test_a_segment_replaced_by_its_beginning_is_taken_back(size: int) -> None:
     assert [0, 1] == numbers(open_log(disk))[:2]
 
 
+def test_a_segment_replaced_by_a_copy_with_a_hole_is_taken_back() -> None:
+    """The copy was made while a group was written: it has the end of the group, and zeros for its beginning."""
+    disk = FakeDisk()
+
+    def restore_torn_copy() -> None:
+        data = data_of(disk, FIRST).rstrip(b"\0")
+        replace(disk, FIRST, data[:-90] + bytes(60) + data[-30:] + bytes(500))
+
+    assert TWO_AND_TWO == kinds(displaced(disk, restore_torn_copy))
+    assert [0, 1] == numbers(open_log(disk))[:2]
+
+
 def test_a_side_file_of_another_history_is_refused() -> None:
     """The copy of the segment was continued by another process: only an operator can choose."""
     disk, other = FakeDisk(), FakeDisk()
