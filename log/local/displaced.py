@@ -136,7 +136,7 @@ def _take_back(disk: Disk, folder: Path, side_name: str, name: str, sequence: in
 def _has_all_of(held: bytes, there: bytes) -> bool:
     """Return whether `there` has no byte but zeros that `held` lacks.
 
-    A copy that was made under load has zeros: behind the end, which is filled ahead, and where a group was being written.
+    A copy that was made under load has zeros: behind the end, which is filled ahead, and where a group was written.
     """
     there = there.rstrip(b"\0")
     if held.startswith(there):
