@@ -9,6 +9,7 @@ from . import (
     in_the_fold,
     in_the_log,
     in_transactions,
+    in_values,
     in_workers,
     under_faults,
 )
@@ -17,6 +18,7 @@ BUGS = [
     *in_the_log.BUGS,
     *in_snapshots.BUGS,
     *in_the_fold.BUGS,
+    *in_values.BUGS,
     *in_transactions.BUGS,
     *in_workers.BUGS,
     *in_partitions.BUGS,
