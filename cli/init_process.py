@@ -31,16 +31,15 @@ def run_in_child() -> None:
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return
-    _hide_environment()
+    _forget_variables()
     os._exit(_wait_for(child, signals))
 
 
-def _hide_environment() -> None:
+def _forget_variables() -> None:
     """Keep the secrets that the program was started with from other processes of the same user."""
-    from ..materializer.os_process import hide
+    from ..materializer.os_process import forget_variables
 
-    os.environ.clear()
-    hide()
+    forget_variables()
 
 
 def _wait_for(program: int, signals: Set[signal.Signals]) -> int:

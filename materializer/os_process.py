@@ -47,6 +47,12 @@ def hide() -> None:
         ctypes.memset(start, 0, end - start)
 
 
+def forget_variables() -> None:
+    """Drop all variables of this process, and hide it."""
+    os.environ.clear()
+    hide()
+
+
 def unhide() -> None:
     """Undo what `hide`, or a change of user, does to what processes of the same user may read."""
     _prctl(_DUMPABLE, 1)

@@ -181,11 +181,13 @@ def run(
     Raises:
         FoldbError, OSError: It could not begin, or the log or the fold could not go on.
     """
-    _keep_secrets()
-    os.umask(0o077)  # whatever this process makes is its owner's alone
-    _allow_connections()
-    with short_pauses(), asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(_serve(settings, on_ready, progress))
+    before = os.umask(0o077)  # whatever this process makes is its owner's alone
+    try:
+        _allow_connections()
+        with short_pauses(), asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(_serve(settings, on_ready, progress))
+    finally:
+        os.umask(before)
 
 
 async def _serve(
@@ -193,6 +195,7 @@ async def _serve(
 ) -> None:
     loop = asyncio.get_running_loop()
     serving = Serving(settings, loop, progress=progress)
+    _keep_secrets()  # before any code of triggers runs; a start that was refused drops nothing
     await serving.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, serving.stopped.set)
