@@ -1,12 +1,12 @@
 """Proof, while tests run, that those which docs/coverage.md counts as driving a served process do so.
 
-A test drives one if a foldb that listens answers it over HTTP, or if it runs a `foldb` command in a process of its own.
-Such an answer is known by the fields that foldb alone sends. A marked test in one of the folders `SERVED` that does
-neither fails, unless its marker says `served=False`: then the page does not count it.
+A test drives one if a foldb that listens answers it over HTTP, which is seen by the fields that foldb alone sends. A
+marked test in one of the folders `SERVED` that has no such answer fails, unless its marker says `served=False`: then
+the page does not count it. Fixtures of the test itself count, those that several tests share count for the first alone.
+Answers to other processes are not seen.
 """
 
 import http.client
-import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,10 @@ import pytest
 from tests.house.coverage import SERVED, is_served
 
 _OWN_FIELDS = ("x-foldb-position", "x-foldb-log-time")
-_PROGRAM = "foldb"
 
 
 class Driven:
-    """A plugin of pytest that counts in this process what tests ask of foldb.
+    """A plugin of pytest that counts the answers of foldb to this process.
 
     Args:
         root: The folder that the folders in `SERVED` are in.
@@ -33,7 +32,7 @@ class Driven:
         self._begin = http.client.HTTPResponse.begin
 
     def pytest_configure(self) -> None:
-        """Look at the head of every answer, and at every process that is started."""
+        """Look at the head of every answer."""
         begin = self._begin
 
         def counted(response: http.client.HTTPResponse) -> None:
@@ -42,10 +41,9 @@ class Driven:
 
         # mypy takes no assignment to a method, and there is no other place that all clients of a process share.
         http.client.HTTPResponse.begin = counted  # type: ignore[method-assign,assignment]
-        sys.addaudithook(self._look)
 
     def pytest_unconfigure(self) -> None:
-        """Look no longer at answers. An audit hook cannot be removed."""
+        """Look no longer at answers."""
         http.client.HTTPResponse.begin = self._begin  # type: ignore[method-assign]  # as above
 
     @pytest.hookimpl(tryfirst=True)
@@ -59,8 +57,8 @@ class Driven:
         result = yield
         if self._is_counted(item) and self.count == item.stash[self._before]:
             pytest.fail(
-                "the test is marked as one that drives a served process, and neither was it answered by one nor did it "
-                "run a foldb command. Ask one, or write spec(..., served=False).",
+                "the test is marked as one that drives a served process, and no foldb answered it. Ask one, or write "
+                "spec(..., served=False).",
                 pytrace=False,
             )
         return result
@@ -70,11 +68,3 @@ class Driven:
         return file.as_posix().startswith(SERVED) and any(
             is_served(marker.kwargs) for marker in item.iter_markers("spec")
         )
-
-    def _look(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "subprocess.Popen":
-            program = (
-                [arguments[0], *arguments[1]] if isinstance(arguments[1], (list, tuple)) else arguments[:1]
-            )
-            names = {Path(str(part)).name for part in program[:4] if part is not None}
-            self.count += _PROGRAM in names and "serve" not in map(str, program)

@@ -30,7 +30,14 @@ DRIVERS = {
         with foldb.serve() as server:
             assert 200 == ask(server.endpoint_url, "ListTables", {}).status
     """,
-    "a command": "from tests.served import foldb; assert 0 == foldb('--version').returncode",
+    "a command of foldb": "from tests.served import foldb; assert 0 == foldb('--version').returncode",
+    "a command that asks a server": """
+        import foldb
+        from foldb.cli.main import app
+        from typer.testing import CliRunner
+        with foldb.serve() as server:
+            assert 0 == CliRunner().invoke(app, ["--db", server.endpoint_url, "status"]).exit_code
+    """,
 }
 
 
@@ -57,13 +64,14 @@ def outcome(pytester: pytest.Pytester, folder: str, options: str, body: str) -> 
 
 
 @pytest.mark.parametrize(
-    "how", ["no request", "another server", "another program", "a server that is not asked"]
+    "how",
+    ["no request", "another server", "another program", "a server that is not asked", "a command of foldb"],
 )
 def test_a_test_that_no_foldb_answers_fails(how: str, pytester: pytest.Pytester) -> None:
     assert {"failed": 1} == outcome(pytester, "tests/spec", "'S01'", DRIVERS[how])
 
 
-@pytest.mark.parametrize("how", ["a server", "a command"])
+@pytest.mark.parametrize("how", ["a server", "a command that asks a server"])
 def test_a_test_that_foldb_answers_passes(how: str, pytester: pytest.Pytester) -> None:
     assert {"passed": 1} == outcome(pytester, "tests/spec", "'S01'", DRIVERS[how])
 

@@ -225,10 +225,10 @@ def test_a_target_in_foldbs_own_tables_counts_a_change_once_however_often_it_is_
     assert 20 == target.get_item(Key={"pk": "count"})["Item"]["n"]
 
 
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a database with a table of five items, which nobody serves any more."""
-    folder = tmp_path_factory.mktemp("stopped")
+@pytest.fixture
+def stopped(tmp_path: Path) -> Path:
+    """The folder of a database with a table of five items, whose server has stopped."""
+    folder = tmp_path
     with opened(folder) as database:
         table = database.resource.create_table(
             TableName="Orders",
@@ -266,7 +266,6 @@ def test_a_function_is_tried_with_past_changes_while_no_server_runs(
         "Orders",
         *which,
     ]
-    (stopped / "called").unlink(missing_ok=True)
     shown = foldb(*arguments)
     called = foldb(*arguments, "--call")
 
