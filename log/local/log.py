@@ -191,6 +191,7 @@ class LocalLog:
             if self._displaced is not None:
                 raise self._displaced
             if self._failure is None:
+                self._look_for_folder()  # it may have been renamed since the last look
                 self._writer.finish()
         except DisplacedError as error:
             raise self._rescued_at_last(error) from error
