@@ -33,9 +33,10 @@ SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 _SOURCES_ENCODED: Final = {source: avro.long(place) for place, source in enumerate(SOURCES)}
 
 
-@dataclass(frozen=True, slots=True, order=True)
+# Not frozen, though no code changes one: a frozen one takes three times as long to make, and each write makes one.
+@dataclass(slots=True, order=True, unsafe_hash=True)
 class Position:
-    """Where a command stands; `index` None means "after the whole entry".
+    """Where a command is in the log; `index` None means "after the whole entry".
 
     `time_ms` is log time there, in milliseconds, where it is known; two positions are equal without it.
     """
