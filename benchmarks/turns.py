@@ -166,7 +166,7 @@ def _write_large(client: Client, items: list[dict[str, Any]]) -> None:
 
 
 def _at_once(client: Client, count: int, operation: str, body: Callable[[int], dict[str, Any]]) -> None:
-    """Send a request on each of so many connections, then read all answers."""
+    """Send a request on each of `count` connections, then read all answers."""
     address = client.address.split(":")
     with contextlib.ExitStack() as stack:
         sockets = [

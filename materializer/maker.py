@@ -105,7 +105,7 @@ class SnapshotMaker:
 def make_command(folder: Path) -> list[str]:
     """The command line that makes a snapshot of a database, with this Python and this foldb.
 
-    -P: Python must not look for modules in whatever folder the server happens to run in.
+    -P: Python must not look for modules in the folder that the server runs in.
     """
     arguments = ["snapshot", "make", "--quiet", "--db", str(folder.absolute())]
     return [sys.executable, "-P", "-m", "foldb", *arguments]

@@ -34,7 +34,7 @@ from .http.tls import Certificate
 from .node import Node
 from .settings import Settings, check
 
-# Variables that can hold secrets; whoever made the settings has read them.
+# Variables that can hold secrets. The settings were read from them before.
 _SECRETS = ("FOLDB_", "AWS_")
 
 logger = logging.getLogger(__name__)
@@ -181,7 +181,7 @@ def run(
     Raises:
         FoldbError, OSError: It could not begin, or the log or the fold could not go on.
     """
-    before = os.umask(0o077)  # whatever this process makes is its owner's alone
+    before = os.umask(0o077)  # so that every file of this process is its owner's alone
     try:
         _allow_connections()
         with short_pauses(), asyncio.Runner(loop_factory=new_loop) as runner:

@@ -98,7 +98,7 @@ class Scrubbing:
     def _begin(self) -> None:
         self._found, self._read = [], 0
         try:
-            # -P: Python must not look for modules in whatever folder the server happens to run in.
+            # -P: Python must not look for modules in the folder that the server runs in.
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "foldb.streams.scrub"],
                 stdin=subprocess.PIPE,

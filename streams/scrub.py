@@ -97,7 +97,7 @@ class PacedDisk(SystemDisk):
         return _PacedFile(descriptor, self)
 
     def took(self, size: int) -> None:
-        """Wait as long as so many bytes take. A process whose parent has died reads for nobody and ends."""
+        """Wait as long as so many bytes take. A process whose parent has died ends."""
         if os.getppid() != self._parent:
             sys.exit()
         self.bytes += size

@@ -33,7 +33,7 @@ _LOOK_BYTES = 32
 # The work of one portion, in the same bytes: half a millisecond, the time of about ten gets.
 PORTION_BYTES: Final = 64 * 1024
 _UNBOUNDED: Final = 1 << 62
-# What an entry costs whatever its size, in the same bytes: one that is taken as it is, and one that is decoded.
+# The work of an entry of any size, in the same bytes: of one that is copied, and of one that is decoded.
 _ENTRY_BYTES = 128
 _DECODED_ENTRY_BYTES = 640
 
@@ -169,7 +169,7 @@ class PageReader:
         return None
 
     def close(self) -> None:
-        """Release the views of a page that has ended, or that nobody waits for."""
+        """Release the views of a page that has ended, or whose client has gone."""
         for view in (self._view, self._items):
             if isinstance(view, StoreView):
                 view.close()

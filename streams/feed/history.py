@@ -335,7 +335,7 @@ def in_process(
     def begin(task: Task, folder: Path, tell: Tell) -> Callable[[], None]:
         job = Job(task, str(folder), _text(database), kafka, _text(security), dict(variables))
         line = _Line(deliver, tell)
-        # -P: Python must not look for modules in whatever folder the server happens to run in.
+        # -P: Python must not look for modules in the folder that the server runs in.
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "foldb.streams.feed.historian"],
             stdin=subprocess.PIPE,

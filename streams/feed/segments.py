@@ -393,7 +393,7 @@ class Segments:
     def replace(self, damaged: Segment, made: Path, last: int) -> bool:
         """Put the file `made`, which holds the same changes up to number `last`, in the place of a damaged segment.
 
-        Return False if that was removed meanwhile.
+        Return False if that was removed in the meantime.
 
         Raises:
             DamagedError: The file does not hold them.
@@ -455,7 +455,7 @@ class Segments:
         """The changes of a block.
 
         Raises:
-            SegmentDamagedError: They are not there any more.
+            SegmentDamagedError: The segment no longer holds them.
             OSError: They cannot be read now, or their time was over meanwhile.
         """
         try:

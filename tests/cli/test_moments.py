@@ -1,4 +1,4 @@
-"""A time stands wherever a position does: `log cat`, `rebuild --to`, `log restore --to`, `log salvage --to`."""
+"""A time is accepted wherever a position is: `log cat`, `rebuild --to`, `log restore --to`, `log salvage --to`."""
 
 from collections.abc import Iterator
 from pathlib import Path

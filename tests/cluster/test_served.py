@@ -127,7 +127,7 @@ def test_whoever_waits_for_its_write_finds_it_in_the_index_at_the_other_node(nod
 
 
 def test_an_answer_of_the_other_node_names_log_time_there(nodes: Nodes) -> None:
-    """A node that stands by for a partition has folded another part of its log than the owner has."""
+    """A standby of a partition has folded another part of its log than the owner has."""
     answers = []
     for n in range(KEYS * 3):
         key = {"pk": {"S": f"timed {n}"}}

@@ -120,7 +120,7 @@ def test_a_damaged_snapshot_is_replaced(folder: Path) -> None:
 
 @pytest.mark.parametrize("region", ["header", "block"])
 def test_damaged_changes_are_made_again(region: str, folder: Path) -> None:
-    """A header, which no reader looks at, and a block that nobody has read yet."""
+    """A header, which no reader looks at, and a block that no reader has read yet."""
     [path] = (folder / "changes" / "0").glob("1-*.avro")
     good = path.read_bytes()
     with Process(folder, *OPTIONS, "200ms") as server:

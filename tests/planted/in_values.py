@@ -24,7 +24,7 @@ BUGS = [
         f"{SERVED}::test_strings_compare_by_their_utf8_bytes",
     ),
     bug(
-        "two sets are equal whatever is in them",
+        "two sets are always equal",
         """
 @ expressions/conditions.py
 -        return lambda item, values: item.get(attribute) == values[name]

@@ -59,7 +59,7 @@ def test_a_scrub_that_fails_is_reported_and_the_next_begins(
 
 
 def settled(loop: FakeLoop, caplog: Any, count: int) -> bool:
-    """Whether so many failures were reported."""
+    """Whether that number of failures was reported."""
     loop.settle()
     return len(caplog.messages) == count
 

@@ -52,7 +52,7 @@ def test_the_crc_is_over_the_bytes_as_sent(make_table: MakeTable, endpoint: str)
 
 
 def test_a_batch_of_megabytes_is_answered_whole_and_not_packed(make_table: MakeTable, endpoint: str) -> None:
-    """Packing so much would stop other requests for a tenth of a second."""
+    """Packing it would stop other requests for a tenth of a second."""
     table, body = make_table("pk:S"), "x" * 390_000
     keys = [{"pk": {"S": str(number)}} for number in range(8)]
     for key in keys:
