@@ -340,7 +340,8 @@ class Worker:
     def _resolve(self, offset: int, outcomes: list[Outcome]) -> None:
         """Answer the transactions that have ended.
 
-        Log time of the record that ends one is above all that the record tells of, so it is that of the whole cut.
+        The record that ends a transaction has a log time above those of all records that its Relays refer to. So its
+        log time is that of the whole cut.
         """
         time_ms = self.state.log_time
         for index, taken in enumerate(outcomes):

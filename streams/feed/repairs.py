@@ -71,7 +71,7 @@ class Repairs:
             )
 
     def close(self) -> None:
-        """Let nobody wait."""
+        """Answer every reader that waits."""
         for segment in list(self._waiting):
             self._answer(segment, is_made=False)
 

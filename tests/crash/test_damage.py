@@ -8,6 +8,7 @@ import pytest
 
 from tests.crash.ledger import Ledger, Writers, create
 from tests.crash.process import Process, with_failing_sync
+from tests.log.damage import flip
 from tests.served import foldb
 
 SEGMENT_BYTES = "20000"
@@ -38,12 +39,6 @@ def segments(folder: Path) -> list[Path]:
 def contents(folder: Path) -> dict[str, bytes]:
     """What is in a folder; its lock names whoever tried last."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
-
-
-def flip(path: Path, at: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[at] ^= 1
-    path.write_bytes(data)
 
 
 def test_a_log_of_many_segments_is_gone_on_with(written: tuple[Path, Ledger]) -> None:

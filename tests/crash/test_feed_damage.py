@@ -15,6 +15,7 @@ from foldb.streams.feed import encoding
 from foldb.streams.feed.encoding import HEAD_BYTES, Head, read_head
 from foldb.streams.feed.mark import read_mark
 from tests.crash.process import Process
+from tests.log.damage import flip
 from tests.raw import ask
 from tests.served import foldb
 from tests.server.test_metrics import read
@@ -165,12 +166,3 @@ def test_readers_get_errors_while_the_log_is_damaged_too(written: Path, tmp_path
                 streams.get_records(ShardIterator=iterator(streams, "TRIM_HORIZON"))
 
         assert 1 == read(server.url)["foldb_feed_damaged_segments{partition=0}"]
-
-
-def flip(path: Path, at: int) -> None:
-    """Flip one bit of a file that a server has open."""
-    with path.open("r+b") as file:
-        file.seek(at)
-        [byte] = file.read(1)
-        file.seek(at)
-        file.write(bytes([byte ^ 1]))

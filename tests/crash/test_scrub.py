@@ -10,6 +10,7 @@ import pytest
 from foldb.log.local.disk import SystemDisk
 from foldb.materializer.snapshots import Snapshots
 from tests.crash.process import Process
+from tests.log.damage import flip
 from tests.raw import ask
 from tests.served import foldb
 from tests.server.test_metrics import read
@@ -45,15 +46,6 @@ def folder(written: Path, tmp_path: Path) -> Path:
 def until(condition: Callable[[], Any]) -> None:
     """Return when it holds. A scrub has a low priority: beside other work it takes its time."""
     until_within(condition, 180)
-
-
-def flip(path: Path, at: int) -> None:
-    """Flip one bit of a file that a server has open."""
-    with path.open("r+b") as file:
-        file.seek(at)
-        [byte] = file.read(1)
-        file.seek(at)
-        file.write(bytes([byte ^ 1]))
 
 
 def damaged(url: str) -> dict[str, float]:

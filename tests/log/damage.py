@@ -10,6 +10,7 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from foldb.log.commands import Entry, Record
 from foldb.log.local.segment import sequence_in
@@ -229,3 +230,12 @@ def _put(files: Files, name: str, at: int, sector: bytes) -> Files:
     room = min(SECTOR, len(data) - at)
     sector = sector[:room]
     return files | {name: data[:at] + sector + data[at + len(sector) :]}
+
+
+def flip(path: Path, at: int) -> None:
+    """Flip the lowest bit of a byte, in place: a server may have the file open."""
+    with path.open("r+b") as file:
+        file.seek(at)
+        [byte] = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))

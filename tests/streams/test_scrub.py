@@ -12,6 +12,7 @@ import pytest
 from foldb.log.local.disk import SystemDisk
 from foldb.materializer.snapshots import Snapshots
 from foldb.streams.scrub import Finding, Job, PacedDisk, scrub
+from tests.log.damage import flip
 from tests.raw import ask
 from tests.served import foldb, served
 from tests.tables import table_request
@@ -48,12 +49,6 @@ def found(folder: Path) -> list[Finding]:
     *findings, last = scrub(Job(str(folder), 1, RATE))
     assert ("", True) == (last.kind, last.bytes > 100_000)
     return findings
-
-
-def flip(path: Path, at: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[at] ^= 1
-    path.write_bytes(data)
 
 
 def sealed(folder: Path) -> list[Path]:
