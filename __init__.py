@@ -22,9 +22,9 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .embedded import Server
-    from .streams.children.change import Change, ChangeError, Tx, Window
-    from .streams.declared import trigger
-    from .streams.once import once
+    from .streams.decorator import trigger
+    from .streams.idempotent import once
+    from .streams.workers.change import Change, ChangeError, Tx, Window
 
 
 def serve(path: str | Path | None = None, **settings: Any) -> "Server":
@@ -41,12 +41,12 @@ def serve(path: str | Path | None = None, **settings: Any) -> "Server":
 
 
 _FACE = {
-    "Change": "streams.children.change",
-    "ChangeError": "streams.children.change",
-    "Tx": "streams.children.change",
-    "Window": "streams.children.change",
-    "once": "streams.once",
-    "trigger": "streams.declared",
+    "Change": "streams.workers.change",
+    "ChangeError": "streams.workers.change",
+    "Tx": "streams.workers.change",
+    "Window": "streams.workers.change",
+    "once": "streams.idempotent",
+    "trigger": "streams.decorator",
 }
 
 

@@ -85,7 +85,7 @@ class Server:
             return where
         return where | {"AWS_ACCESS_KEY_ID": "foldb", "AWS_SECRET_ACCESS_KEY": "foldb"}
 
-    def settle(self, timeout: float = 10.0) -> None:
+    def wait_for_triggers(self, timeout: float = 10.0) -> None:
         """Wait until every trigger has handled everything written so far, and what that has led to.
 
         Raises:

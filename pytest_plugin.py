@@ -14,7 +14,7 @@ needs to sleep:
 
     def test_an_order_is_counted(dynamodb):
         ...
-        dynamodb.settle()
+        dynamodb.wait_for_triggers()
 
 pytest loads this module in every run of every user, so boto3 and the server are imported when a test asks for them.
 """
@@ -54,13 +54,13 @@ class DynamoDB:
 
         return boto3.resource("dynamodb", **self.server.boto3)
 
-    def settle(self, timeout: float = 10.0) -> None:
+    def wait_for_triggers(self, timeout: float = 10.0) -> None:
         """Wait until every trigger has handled everything written so far.
 
         Raises:
             TimeoutError: They have not after so many seconds; it says which.
         """
-        self.server.settle(timeout)
+        self.server.wait_for_triggers(timeout)
 
     def close(self) -> None:
         """Close the clients that were made."""
@@ -104,7 +104,7 @@ def _database(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
 
 @pytest.fixture
 def dynamodb(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
-    """An empty database for one test: `.client`, `.resource`, `.endpoint_url`, `.settle()`."""
+    """An empty database for one test: `.client`, `.resource`, `.endpoint_url`, `.wait_for_triggers()`."""
     yield from _database(request)
 
 

@@ -25,13 +25,12 @@ from typing import Any
 import orjson
 from kafka import TopicPartition
 
-from foldb.log.codec import CURRENT, MARKER, encode_entry
-from foldb.log.commands import Context, DefineTable, Entry
-from foldb.log.kafka import KafkaLog
-from foldb.materializer.fold.state import PartitionState
-from foldb.materializer.shared.read_index import ReadIndex
-from foldb.materializer.shared.worker import SharedWorker
-
+from ..log.codec import CURRENT, MARKER, encode_entry
+from ..log.commands import Context, DefineTable, Entry
+from ..log.kafka import KafkaLog
+from ..materializer.fold.state import PartitionState
+from ..materializer.replicated.read_index import ReadIndex
+from ..materializer.replicated.worker import ReplicatedWorker
 from . import logs
 from .options import Options
 from .requests import orders
@@ -192,11 +191,11 @@ async def _reads(address: str, count: int, seconds: float, *, strict: bool) -> F
         log.close()
 
 
-async def _open(address: str) -> tuple[KafkaLog, SharedWorker]:
+async def _open(address: str) -> tuple[KafkaLog, ReplicatedWorker]:
     """A worker on a new log with a table."""
     loop = asyncio.get_running_loop()
     log = _log(address)
-    worker = SharedWorker(
+    worker = ReplicatedWorker(
         log, PartitionState(), new_origin=lambda: os.urandom(16), scheduler=loop, on_fatal=_fail
     )
     ready = loop.create_future()

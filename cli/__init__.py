@@ -2,7 +2,7 @@
 
 import signal
 
-from .init_process import run_in_child
+from .lib.init_process import run_in_child
 
 
 def run() -> None:

@@ -23,8 +23,8 @@ from typer.core import TyperCommand, TyperGroup
 from ..model.errors import FoldbError
 from ..version import __version__
 from .commands import COMMANDS
-from .failures import CommandError, ExitCode, ServerError, of_foldb, of_system
-from .settings import DEFAULT_URL, Color, Format, Settings, credentials, default_ca, default_database
+from .lib.errors import CommandError, ExitCode, RequestFailedError, of_foldb, of_system
+from .lib.settings import DEFAULT_URL, Color, Format, Settings, credentials, default_ca, default_database
 
 _SWITCHES = frozenset(("--typed", "-q", "--quiet", "--no-progress", "--yes", "-y", "--no-input", "--version"))
 _VALUED = frozenset(("--db", "-o", "--output", "--color", "--profile", "--ca"))
@@ -66,7 +66,7 @@ class Program(TyperGroup):
         with _ending_in_a_sentence():
             try:
                 return super().invoke(ctx)
-            except ServerError as failure:
+            except RequestFailedError as failure:
                 if (
                     failure.table is not None
                     and (closest := ctx.obj.closest_table(failure.table)) is not None
@@ -222,7 +222,7 @@ def main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    from .session import Session  # --help and --version do without
+    from .lib.session import Session  # --help and --version do without
 
     if db == "":
         raise CommandError("--db is empty: name a folder or a server, or leave it out", ExitCode.USAGE)

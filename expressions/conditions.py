@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..model.errors import ValidationError
 from ..model.values import Item, Value, contains
+from .comparison_cache import ComparisonCache
 from .operands import Bound, Reader, begins_with, ordered, reader
 from .parse_condition import NO_CHECKS, ValueChecks, bounds_problem, type_name_problem
-from .recall import Recall
 from .tree import Among, And, Between, Call, Comparison, ConditionNode, Not, Operand, Or, Path, Reference
 
 Test: TypeAlias = Callable[[Item, Bound], bool]
@@ -54,14 +54,14 @@ class Condition:
     def holds(self, item: Item | None, values: Bound) -> bool:
         """Whether `item`, which may not exist, meets the condition. For many items, `bind` the values once."""
         if self._recalls:
-            if type(values) is not Recall:
-                values = Recall(values)
+            if type(values) is not ComparisonCache:
+                values = ComparisonCache(values)
             values.forget_item()
         return self._test(_NO_ITEM if item is None else item, values)
 
     def bind(self, values: Bound) -> Bound:
         """The values, ready for more than one item."""
-        return Recall(values) if self._recalls else values
+        return ComparisonCache(values) if self._recalls else values
 
 
 def check_values(parameter: str, checks: ValueChecks, values: Bound) -> None:
@@ -222,7 +222,7 @@ class _Relations(NamedTuple):
 
 
 def _recalled_order(left: Operand, right: Operand) -> Order:
-    def order(a: Value, b: Value, values: Recall) -> int | None:
+    def order(a: Value, b: Value, values: ComparisonCache) -> int | None:
         return values.compare(a, b, left, right) if "B" in a and "B" in b else ordered(a, b)
 
     return order

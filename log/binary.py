@@ -99,7 +99,7 @@ def encode(entry: Entry) -> bytes:
     """The entry in binary."""
     commands = [_WRITE[type(command)](command) for command in entry.commands]
     time = b"\0" if entry.time is None else b"\x02" + long(entry.time)
-    return b"".join((_id(entry.origin), long(entry.number), time, avro.array(commands)))
+    return b"".join((_id(entry.origin), long(entry.entry_number), time, avro.array(commands)))
 
 
 def decode(data: bytes) -> Entry:
@@ -538,14 +538,14 @@ _record(
     11,
     Relay,
     sender="long",
-    number="long",
+    message_number="long",
     offset="long",
     index="long",
     time="long",
     message="message",
 )
-_record(_READ, 12, RelayAck, receiver="long", through="long", time="long")
-_record(_READ, 13, Abandon, number="long", context="context")
+_record(_READ, 12, RelayAck, receiver="long", through_message="long", time="long")
+_record(_READ, 13, Abandon, transaction_number="long", context="context")
 _record(_READ, 14, Barrier)
 _record(_READ, 15, Skip, offset="long", index="long?", context="context")
 _record(
@@ -564,7 +564,7 @@ _record(
     Checkpoint,
     subscription="long",
     epoch="long",
-    marks="mark*",
+    checkpoints="mark*",
     version="text",
     handled="long",
     dead="long",
@@ -576,8 +576,8 @@ _record(_READ_MESSAGE, 1, DefinitionApplied, table="long", version="long")
 _READ_MESSAGE.append(_read_index_entry)
 _record(_READ_MESSAGE, 3, IndexSent, table="long", index="long")
 _record(_READ_MESSAGE, 4, IndexFilled, table="long", index="long")
-_record(_READ_MESSAGE, 5, Prepare, number="long", nths="long*", actions="action*")
-_record(_READ_MESSAGE, 6, Vote, number="long", holds="boolean", verdicts="bytes")
-_record(_READ_MESSAGE, 7, Decide, number="long", commit="boolean")
-_record(_READ_MESSAGE, 8, Decided, number="long")
-_record(_READ_MESSAGE, 9, Commit, number="long", offset="long", index="long", changing="long*?")
+_record(_READ_MESSAGE, 5, Prepare, transaction_number="long", nths="long*", actions="action*")
+_record(_READ_MESSAGE, 6, Vote, transaction_number="long", holds="boolean", verdicts="bytes")
+_record(_READ_MESSAGE, 7, Decide, transaction_number="long", commit="boolean")
+_record(_READ_MESSAGE, 8, Decided, transaction_number="long")
+_record(_READ_MESSAGE, 9, Commit, transaction_number="long", offset="long", index="long", changing="long*?")

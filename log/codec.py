@@ -199,8 +199,22 @@ def _parsed(fingerprint: bytes) -> Any:
     return parse_schema(schema(fingerprint))
 
 
+# The schemas' names are bytes of every segment's header, so they stay where the classes use other names.
+_OF_TRANSACTIONS: Final = ("Abandon", "Prepare", "Vote", "Decide", "Decided", "Commit")
+ATTRIBUTES: Final = {
+    "Entry": {"number": "entry_number"},
+    "Relay": {"number": "message_number"},
+    "RelayAck": {"through": "through_message"},
+    "Checkpoint": {"marks": "checkpoints"},
+    **{each: {"number": "transaction_number"} for each in _OF_TRANSACTIONS},
+}
+"""The attribute of a command for a field of its schema, by class and field, where the two differ."""
+
+
 def _build(name: str, fields: dict[str, Any]) -> Any:
-    """The command of a record that fastavro read."""
+    """Return the command of a record that fastavro read."""
+    kind = name.removeprefix("foldb.log.")
+    names = ATTRIBUTES.get(kind, {})
     if "context" in fields:
         fields["context"] = Context(**fields["context"])
     if fields.get("expression") is not None:
@@ -211,7 +225,7 @@ def _build(name: str, fields: dict[str, Any]) -> Any:
         fields["marks"] = [(mark["partition"], int(mark["number"])) for mark in fields["marks"]]
     if "message" in fields:
         fields["message"] = _build(*fields["message"])
-    return getattr(commands, name.removeprefix("foldb.log."))(**fields)
+    return getattr(commands, kind)(**{names.get(field, field): value for field, value in fields.items()})
 
 
 def _build_expression(fields: dict[str, Any]) -> Expression:

@@ -391,7 +391,7 @@ class Prepare:
     `nths` are the places of the actions in the transaction, for the numbers of their changes.
     """
 
-    number: int
+    transaction_number: int
     nths: Sequence[int]
     actions: Sequence[Action]
 
@@ -400,7 +400,7 @@ class Prepare:
 class Vote:
     """To the coordinator: what became of its Prepare. `verdicts` is a canonical JSON array, one for each action."""
 
-    number: int
+    transaction_number: int
     holds: bool
     verdicts: bytes
 
@@ -409,7 +409,7 @@ class Vote:
 class Decide:
     """To a participant: its part of transaction `number` of the sender is to be applied, or forgotten."""
 
-    number: int
+    transaction_number: int
     commit: bool
 
 
@@ -422,7 +422,7 @@ class Commit:
     the receiver has all of them, and finds out.
     """
 
-    number: int
+    transaction_number: int
     offset: int
     index: int
     changing: Sequence[int] | None
@@ -432,7 +432,7 @@ class Commit:
 class Decided:
     """To the coordinator: the sender has folded the decision and holds no key any more."""
 
-    number: int
+    transaction_number: int
 
 
 Message: TypeAlias = (
@@ -457,7 +457,7 @@ class Relay:
     """
 
     sender: int
-    number: int
+    message_number: int
     offset: int
     index: int
     time: int
@@ -472,7 +472,7 @@ class RelayAck:
     """
 
     receiver: int
-    through: int
+    through_message: int
     time: int
 
 
@@ -480,7 +480,7 @@ class RelayAck:
 class Abandon:
     """The owner's timer: transaction `number` of this coordinator has been undecided for too long."""
 
-    number: int
+    transaction_number: int
     context: Context
 
 
@@ -527,7 +527,7 @@ class Checkpoint:
 
     subscription: int
     epoch: int
-    marks: Sequence[tuple[int, int]]
+    checkpoints: Sequence[tuple[int, int]]
     version: str
     handled: int
     dead: int
@@ -564,7 +564,7 @@ class Entry:
     """
 
     origin: bytes
-    number: int
+    entry_number: int
     commands: Sequence[Command]
     time: int | None = None
 

@@ -5,10 +5,11 @@
 
 A log is P partitions; a partition is a dense sequence of records from offset 0, and begins with Genesis. The fold
 sees a record only when it is durable. Implementations: memory.py (tests and the simulator), local/ (one machine's
-disk), kafka/ (many machines). All pass tests/contracts/log_contract.py.
+disk), kafka/ (many machines). All pass tests/unit/contracts/log_contract.py.
 
 A `SharedLog` is one that other processes append to as well. What they wrote is heard by following it, and so is what
-became of an append of one's own whose acknowledgement was lost. It passes tests/contracts/shared_log_contract.py too.
+became of an append of one's own whose acknowledgement was lost. It passes
+tests/unit/contracts/shared_log_contract.py too.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +39,7 @@ class Appended:
     body: bytes = field(default=b"", compare=False, repr=False)
 
 
-class Heard(NamedTuple):
+class RawRecord(NamedTuple):
     """A record as it stands in a shared log. It is decoded when somebody asks: who wrote it need not."""
 
     partition: int
@@ -58,7 +59,7 @@ class Heard(NamedTuple):
 
 
 Done: TypeAlias = Callable[[Appended | LogError], None]
-OnRecords: TypeAlias = Callable[[Sequence[Heard]], None]
+OnRecords: TypeAlias = Callable[[Sequence[RawRecord]], None]
 OnFailure: TypeAlias = Callable[[Exception], None]
 Stop: TypeAlias = Callable[[], None]
 Clock: TypeAlias = Callable[[], int]
@@ -138,7 +139,7 @@ def genesis_entry(
 ) -> Entry:
     """The entry at offset 0; its origin is the log itself."""
     genesis = Genesis(log_id, partition, partitions, base=0, level=level, hash=HASH, limits=limits)
-    return Entry(origin=log_id, number=0, commands=[genesis])
+    return Entry(origin=log_id, entry_number=0, commands=[genesis])
 
 
 def genesis_entries(

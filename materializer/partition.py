@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 from ..log.commands import Command, Cut, Position
 from ..model.errors import RequestError
 from .fold.outcomes import Outcome
-from .fold.pages import Page, QueryRequest, ScanRequest
+from .fold.read_requests import Page, QueryRequest, ScanRequest
 from .fold.storage import Stored
 
 __all__ = ["Conflict", "Found", "Key", "Page", "Partition", "Place", "QueryRequest", "ScanRequest"]

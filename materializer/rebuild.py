@@ -16,8 +16,8 @@ from dataclasses import replace
 from itertools import islice
 
 from ..log.commands import Position, Record
-from .disposal import may_drop
-from .fold.record import Void
+from .disposer import may_drop
+from .fold.fold_record import Void
 from .fold.state import Index, PartitionState, Table
 from .fold.storage import Store
 from .fold.view import Place

@@ -7,13 +7,13 @@ from typing import Protocol
 
 from ..log.commands import Entry, Position, Record
 from ..model.errors import FoldbError, NewerVersionError
-from .collector import no_collections
-from .disposal import dropped, may_drop, stores_of
+from .disposer import dropped, may_drop, stores_of
 from .fold import fold
+from .fold.fold_record import LateSkipError, Void, voids
 from .fold.outcomes import Outcome
-from .fold.record import LateSkipError, Void, voids
 from .fold.state import PartitionState
 from .fold.storage import Store
+from .gc_tuning import no_collections
 
 # Progress is told every so many commands. From as many on, what was folded is put out of the collector's sight.
 _STRETCH = 100_000

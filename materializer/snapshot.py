@@ -18,7 +18,7 @@ from typing import Final
 
 import orjson
 
-from ..log.local.disk import File, write_all
+from ..log.local.filesystem import File, write_all
 from .fold.dump import dump
 from .fold.load import load
 from .fold.state import PartitionState

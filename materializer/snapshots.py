@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
 from ..log.commands import Position
-from ..log.local.disk import Disk, File, read_all
+from ..log.local.filesystem import File, Filesystem, read_all
 from ..log.local.writer import LOCK_NAME
 from ..model.errors import LogLockedError
-from .collector import no_collections
 from .fold.state import PartitionState
+from .gc_tuning import no_collections
 from .refold import Recorded, refold_log
 from .snapshot import Head, Judged, UnusableError, judge, load_state, read_dump, write_snapshot
 
@@ -88,7 +88,7 @@ class Examined:
 class Snapshots:
     """The snapshots of one partition beside the log in `folder`; `partitions` is how many the log has."""
 
-    def __init__(self, folder: Path, disk: Disk, partition: int = 0, partitions: int = 1) -> None:
+    def __init__(self, folder: Path, disk: Filesystem, partition: int = 0, partitions: int = 1) -> None:
         self.folder = folder / FOLDER
         self._disk = disk
         self._partition = partition
@@ -274,12 +274,12 @@ class Snapshots:
         return snapshot
 
 
-def of_each(folder: Path, disk: Disk, partitions: int) -> list[Snapshots]:
+def of_each(folder: Path, disk: Filesystem, partitions: int) -> list[Snapshots]:
     """The snapshots of each partition of a log that has so many."""
     return [Snapshots(folder, disk, number, partitions) for number in range(partitions)]
 
 
-def newest(folder: Path, disk: Disk, partitions: int) -> list[Position]:
+def newest(folder: Path, disk: Filesystem, partitions: int) -> list[Position]:
     """Of which position each partition's newest snapshot is, going by its name; none where there is none."""
     return [
         Position(number, offset)

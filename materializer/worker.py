@@ -40,15 +40,15 @@ from ..model.errors import (
     ServiceUnavailableError,
     ThrottlingError,
 )
-from .collector import adding_items
-from .digesting import Digesting
-from .fold.outcomes import Begun, Failed, Outcome, Taken
-from .fold.record import LateSkipError
+from .digest_task import DigestTask
+from .fold.fold_record import LateSkipError
+from .fold.outcomes import Failed, MessageFolded, Outcome, TransactionStarted
 from .fold.state import PartitionState
 from .fold.storage import Store
+from .gc_tuning import adding_items
 from .portions import steps
 from .refold import Capture, fold_record, refold_log
-from .witness import may_be_witnessed
+from .shutdown_digest import may_be_witnessed
 
 Done: TypeAlias = Callable[[Outcome, Position | Cut], None]
 
@@ -307,7 +307,7 @@ class Worker:
             self.on_record(record)
         self._note(record.entry)
         if own:
-            self._next_number = record.entry.number + 1
+            self._next_number = record.entry.entry_number + 1
             self._commands += len(outcomes)
             self._answer(record.offset, outcomes)
         else:
@@ -332,8 +332,8 @@ class Worker:
     def _answer(self, offset: int, outcomes: list[Outcome]) -> None:
         time_ms = self.state.log_time
         for index, (one, outcome) in enumerate(zip(self._settle(), outcomes, strict=True)):
-            if type(outcome) is Begun:
-                self._begun[outcome.number] = one.done
+            if type(outcome) is TransactionStarted:
+                self._begun[outcome.transaction_number] = one.done
             else:
                 self._reply(one.done, outcome, Position(self._partition, offset, index, time_ms))
 
@@ -345,7 +345,7 @@ class Worker:
         """
         time_ms = self.state.log_time
         for index, taken in enumerate(outcomes):
-            if type(taken) is Taken:
+            if type(taken) is MessageFolded:
                 for number, outcome, places in taken.resolved:
                     done = self._begun.pop(number, None)
                     if done is not None:
@@ -394,7 +394,7 @@ class Worker:
         if self._witnessing:
             self._witnessing = False
             if not self._is_witnessed and may_be_witnessed(self.state):
-                Digesting(self.state, self._scheduler, self._leave_digest)
+                DigestTask(self.state, self._scheduler, self._leave_digest)
                 return
         on_drained, self._on_drained = self._on_drained, None
         on_drained()

@@ -21,9 +21,9 @@ from pathlib import Path
 import orjson
 
 from ..log.local import disk_of
-from ..log.local.disk import Disk, create_file
+from ..log.local.filesystem import Filesystem, create_file
 from ..log.local.recovery import ADDRESS_NAME
-from ..materializer.collector import short_pauses
+from ..materializer.gc_tuning import short_pauses
 from ..materializer.os_process import hide
 from ..model.errors import CertificateError, FoldbError
 from .auth.guard import Guard
@@ -213,7 +213,7 @@ def _cluster_of(node: Node) -> Cluster | None:
     """The node among those that share its log, if it may be shared."""
     if node.settings.log is None:
         return None
-    from .cluster.joining import place_of
+    from .cluster.bootstrap import place_of
 
     place = place_of(node.settings, node.log)
     return Cluster(place, node.partitions, node.peers, node.loop, node.random_bytes)
@@ -255,7 +255,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def _write_address(disk: Disk, path: Path, url: str) -> None:
+def _write_address(disk: Filesystem, path: Path, url: str) -> None:
     """Write the file whole or not at all, so that no command reads half an address. A full disk prevents no start."""
     address = orjson.dumps({"endpoint_url": url, "pid": os.getpid()})
     try:

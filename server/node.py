@@ -11,29 +11,29 @@ from typing import Any, TypeAlias
 from ..log.commands import Position
 from ..log.local import LocalLog
 from ..log.log import Log
-from ..materializer.feed import FedPartition
+from ..materializer.feed_requests import FedPartition
 from ..materializer.fold.state import PartitionState, Table
-from ..materializer.maker import SnapshotMaker
 from ..materializer.partition import Partition
+from ..materializer.snapshot_scheduler import SnapshotScheduler
 from ..model.errors import ResourceNotFoundError
 from ..model.limits import Limits
 from ..model.slots import data_partitions
 from ..model.subscriptions import Subscription
 from ..model.tables import name_of
+from .api.item_counts import ItemCounter
+from .api.record_cache import RecordCache
+from .api.reply import Reply
 from .clock import span
 from .cluster import Cluster
-from .counts import Counter
 from .partitions import Partitions
-from .partitions.conflicts import ConflictingPartition
-from .partitions.digests import Digests
-from .partitions.logs import open_log
-from .partitions.rebuilding import RebuildJob
-from .records import Records
-from .reply import Reply
-from .routing import Nowhere, Router
-from .scrubbing import Scrubbing
+from .partitions.conflict_injection import ConflictingPartition
+from .partitions.digest_jobs import DigestJobs
+from .partitions.partition_log import open_log
+from .partitions.rebuild_job import RebuildJob
+from .partitions.scrub_process import ScrubProcess
+from .routing import Router, UnassignedPartition
 from .settings import Settings
-from .triggers import Triggers
+from .subscriptions import Triggers
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Node:
         self.loop = loop
         self.clock = clock
         self.random_bytes = random_bytes
-        self.records = Records()
+        self.records = RecordCache()
         self.rebuilding: RebuildJob | None = None
         self.cluster: Cluster | None = None
         self.router: Router | None = None
@@ -127,23 +127,23 @@ class Node:
         self.state: PartitionState = self._catalog.state
         self.partition: Partition = peers[0]
         if self.partitions.count > 1 or settings.log is not None:
-            peers += [Nowhere()] * (self.partitions.count - len(peers))
+            peers += [UnassignedPartition()] * (self.partitions.count - len(peers))
             self.partition = self.router = Router(peers, self.state, loop, catch_up=self._catalog.catch_up)
         if settings.transaction_conflicts:
             self.partition = ConflictingPartition(
                 self.partition, settings.transaction_conflicts, random_bytes, lambda: self.position
             )
-        self.digests = Digests(self.partitions, loop)
+        self.digests = DigestJobs(self.partitions, loop)
         self.triggers = Triggers(self)
-        self.counts = Counter(clock, settings.count_refresh_ms, self.router)
+        self.counts = ItemCounter(clock, settings.count_refresh_ms, self.router)
         self.partitions.memory.look()
         if settings.log is None:  # else it is settled with the other nodes who leads
             for hosted in self.partitions.hosted.values():
                 hosted.lead()
         self._report_lead()
-        self._maker: SnapshotMaker | None = None
+        self._maker: SnapshotScheduler | None = None
         if isinstance(self.log, LocalLog) and settings.path is not None and settings.snapshot_every:
-            self._maker = SnapshotMaker(
+            self._maker = SnapshotScheduler(
                 settings.path,
                 settings.snapshot_every,
                 is_in_place=self.log.disk.is_in_place,
@@ -151,9 +151,9 @@ class Node:
                 scheduler=loop,
             )
             self._maker.look()
-        self.scrubbing: Scrubbing | None = None
+        self.scrubbing: ScrubProcess | None = None
         if settings.path is not None and settings.log is None and settings.scrub_every_ms:
-            self.scrubbing = Scrubbing(
+            self.scrubbing = ScrubProcess(
                 settings.path,
                 [self.partitions.hosted[number].feed for number in here],
                 every_ms=settings.scrub_every_ms,

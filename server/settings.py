@@ -147,7 +147,7 @@ def check(settings: Settings) -> None:
 
 
 def _check_trigger_user(settings: Settings) -> None:
-    from ..streams.children.user import check as check_user
+    from ..streams.workers.os_user import check as check_user
 
     assert settings.trigger_user is not None
     if settings.triggers is None:

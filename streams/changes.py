@@ -13,11 +13,11 @@ from ..materializer.fold.outcomes import (
     NEXT_COMMAND,
     Applied,
     Change,
-    Counted,
+    CostOnly,
     Done,
+    MessageFolded,
     Outcome,
     Share,
-    Taken,
     Transacted,
     Tx,
     place_of,
@@ -47,12 +47,12 @@ def changes(
                     yield change
             case Transacted(actions=actions) if actions:
                 yield from _of_one_step(actions, tables, partition, partitions)
-            case Taken(applied=applied, share=share) if applied:
+            case MessageFolded(applied=applied, share=share) if applied:
                 yield from _of_share(applied, share, tables, partitions)
 
 
 def _of_one_step(
-    actions: Sequence[Applied | Counted], tables: Container[int] | None, partition: int, partitions: int
+    actions: Sequence[Applied | CostOnly], tables: Container[int] | None, partition: int, partitions: int
 ) -> Iterator[Change]:
     """The changes of a transaction that one step was enough for. What is counted here was done elsewhere."""
     applied = [action for action in actions if isinstance(action, Applied)]

@@ -20,13 +20,13 @@ from typing import Final, Literal
 
 import orjson
 
-from ..log.local.disk import SystemDisk, SystemFile, read_all
+from ..log.local.filesystem import SystemFile, SystemFilesystem, read_all
 from ..log.local.scrub import damage_in
 from ..materializer.snapshots import Snapshots
 from ..model.errors import LogLockedError
-from .feed.encoding import DamagedError, Owner, check
-from .feed.keeping import folder_of
-from .feed.mark import NAME, read_mark
+from .feed.change_codec import DamagedError, Owner, check
+from .feed.change_store import folder_of
+from .feed.durable_offset import NAME, read_mark
 from .feed.segments import segments_of
 
 _PORTION_BYTES: Final = 256 << 10
@@ -72,7 +72,7 @@ class Finding:
         return self.what if self.kind == "log" else f"{self.file}: {self.what}"
 
 
-class PacedDisk(SystemDisk):
+class PacedDisk(SystemFilesystem):
     """The file systems of this machine, read at `rate` bytes a second; `bytes` counts what was read."""
 
     def __init__(self, rate: int) -> None:

@@ -21,10 +21,10 @@ import pytest
 from botocore.config import Config
 from hypothesis import HealthCheck, settings
 
-from tests.house.driven import Driven
-from tests.positions import Positions
-from tests.served import served
-from tests.tables import MakeTable, table_request
+from tests.support.positions import Positions
+from tests.support.served import served
+from tests.support.tables import MakeTable, table_request
+from tests.unit.project.driven import Driven
 
 REGION = "us-east-1"
 

@@ -16,10 +16,10 @@ class Place(NamedTuple):
 
 COMMANDS = {
     "serve": Place(
-        "admin.serve:serve", "Serve a database folder, made if it is not there, until SIGTERM or Ctrl-C."
+        "commands.serve:serve", "Serve a database folder, made if it is not there, until SIGTERM or Ctrl-C."
     ),
     "status": Place(
-        "admin.status:status",
+        "commands.status:status",
         "Print where the database is, how long its log is, how much it holds and how it syncs.",
     ),
     "table": Place("commands.table:app", "Create, list, describe, change and delete tables."),
@@ -35,45 +35,45 @@ COMMANDS = {
     ),
     "explain": Place("commands.explain:app", "Say what a request reads or would write, and what it costs."),
     "capacity": Place("commands.capacity:app", "Plan capacity."),
-    "stream": Place("stream.stream:app", "Read the change feed: what was changed, when, and by whom."),
+    "stream": Place(
+        "commands.stream.stream:app", "Read the change feed: what was changed, when, and by whom."
+    ),
     "trigger": Place(
-        "stream.trigger:app", "Call functions, commands, endpoints and topics when items change."
+        "commands.trigger.trigger:app", "Call functions, commands, endpoints and topics when items change."
     ),
-    "dlq": Place(
-        "stream.letters:app", "Look at what triggers gave up, mend it, deliver it again, or drop it."
-    ),
+    "dlq": Place("commands.dlq:app", "Look at what triggers gave up, mend it, deliver it again, or drop it."),
     "log": Place(
-        "admin.log:app",
+        "commands.log.log:app",
         "Read, copy, back up and restore the log of a database, also while a server writes it.",
     ),
     "verify": Place(
-        "admin.verify:verify",
+        "commands.verify:verify",
         "Read the whole log, check its chain of hashes, refold it from zero and compare digests.",
     ),
     "snapshot": Place(
-        "admin.snapshot:app",
+        "commands.snapshot:app",
         "Make and list snapshots, from which a database starts without its whole log.",
     ),
     "rebuild": Place(
-        "admin.rebuild:rebuild",
+        "commands.rebuild:rebuild",
         "Make a table anew from the log, compare it with the live one, and put it in its place.",
     ),
     "sample": Place("commands.sample:app", "Sample data, and the queries that it answers."),
     "wait": Place(
-        "admin.wait:wait",
+        "commands.wait:wait",
         "Wait until a position is folded and the global indexes have it, or until triggers are done.",
     ),
-    "partition": Place("admin.partition:app", "Say where keys live."),
-    "key": Place("admin.key:app", "Make, list and revoke access keys."),
+    "partition": Place("commands.partition:app", "Say where keys live."),
+    "key": Place("commands.key:app", "Make, list and revoke access keys."),
     "cluster": Place(
-        "admin.cluster:app", "Say which nodes share a log, who serves what, and what lags behind."
+        "commands.cluster:app", "Say which nodes share a log, who serves what, and what lags behind."
     ),
     "upgrade": Place(
-        "admin.upgrade:upgrade",
+        "commands.upgrade:upgrade",
         "Bring the log to the level of this release, once every node that shares it is of this release.",
     ),
     "aws-config": Place(
-        "admin.aws_config:aws_config",
+        "commands.aws_config:aws_config",
         "Print settings that point boto3, the AWS CLI and Terraform at the database.",
     ),
 }

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ...model import capacity
-from ..failures import CommandError, ExitCode
-from ..session import Session
+from ..lib.errors import CommandError, ExitCode
+from ..lib.session import Session
 
 app = typer.Typer(no_args_is_help=True, help="Plan capacity.")
 

@@ -5,14 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ..failures import CommandError, ExitCode, ServerError
-from ..literals import Lifted
-from ..loading import Loader, Placed
-from ..output import counted
-from ..progress import progress
-from ..session import Session, consumed
-from ..values import item_of, line_name, read_item, read_json, read_lines
-from .options import (
+from ..lib.batch_writer import BatchWriter, Placed
+from ..lib.errors import CommandError, ExitCode, RequestFailedError
+from ..lib.literals import Lifted
+from ..lib.options import (
     Add,
     Condition,
     Consistent,
@@ -26,6 +22,10 @@ from .options import (
     TableName,
     Values,
 )
+from ..lib.output import counted
+from ..lib.progress import progress
+from ..lib.session import Session, consumed
+from ..lib.values import item_of, line_name, read_item, read_json, read_lines
 
 app = typer.Typer(no_args_is_help=True, help="Put, get, update and delete items.")
 
@@ -171,7 +171,7 @@ def _write(
             body["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
     try:
         answer = session.client.call(operation, body | lifted.body())
-    except ServerError as failure:
+    except RequestFailedError as failure:
         if "Item" in failure.body:
             session.output.item(failure.body["Item"])
         raise
@@ -182,7 +182,7 @@ def _write(
 
 def _put_lines(session: Session, table: str, source: str) -> None:
     """Write the items of a file or of stdin in batches; the first bad line ends it."""
-    loader = Loader(session.client, session.shape(table), is_typed=session.settings.typed)
+    loader = BatchWriter(session.client, session.shape(table), is_typed=session.settings.typed)
     items = _items(source.removeprefix("@"), loader, session.settings.typed)
     try:
         with progress(session.settings, session.output.stderr, table, None) as advance:
@@ -195,7 +195,7 @@ def _put_lines(session: Session, table: str, source: str) -> None:
     session.write_footer(loader.written, loader.units)
 
 
-def _items(source: str, loader: Loader, is_typed: bool) -> Iterator[Placed]:
+def _items(source: str, loader: BatchWriter, is_typed: bool) -> Iterator[Placed]:
     for number, line in enumerate(read_lines(source), start=1):
         if line.strip():
             place = line_name(source, number)

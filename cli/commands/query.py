@@ -5,12 +5,24 @@ from typing import Annotated
 
 import typer
 
-from ..failures import ExitCode
-from ..literals import Lifted
-from ..reading import Reading, key_condition, read_request
-from ..session import Session
-from ..shapes import Shape
-from .options import All, Consistent, FailEmpty, Index, Limit, Names, Select, Start, TableName, Values, Where
+from ..lib.errors import ExitCode
+from ..lib.key_arguments import KeyArguments
+from ..lib.literals import Lifted
+from ..lib.options import (
+    All,
+    Consistent,
+    FailEmpty,
+    Index,
+    Limit,
+    Names,
+    Select,
+    Start,
+    TableName,
+    Values,
+    Where,
+)
+from ..lib.read_requests import Reading, key_condition, read_request
+from ..lib.session import Session
 
 
 def query(
@@ -56,7 +68,7 @@ def query(
     show(session, reading, columns(shape, index, select), fail_empty)
 
 
-def columns(shape: Shape, index: str | None, select: str | None) -> list[str]:
+def columns(shape: KeyArguments, index: str | None, select: str | None) -> list[str]:
     """Return the columns to begin with: the selected attributes, else the keys of the index and of the table."""
     if select is None:
         return shape.columns(index)

@@ -10,13 +10,13 @@ import typer
 
 from ...model.values import Item
 from .. import samples
-from ..failures import CommandError, ExitCode, ServerError
-from ..loading import Loader
-from ..output import counted
-from ..progress import progress
-from ..session import Session
-from ..shapes import Shape
-from ..values import typed_item, write_json
+from ..lib.batch_writer import BatchWriter
+from ..lib.errors import CommandError, ExitCode, RequestFailedError
+from ..lib.key_arguments import KeyArguments
+from ..lib.output import counted
+from ..lib.progress import progress
+from ..lib.session import Session
+from ..lib.values import typed_item, write_json
 from .table import until_settled
 
 app = typer.Typer(no_args_is_help=True, help="Sample data, and the queries that it answers.")
@@ -92,7 +92,7 @@ def load(
         session.client.call("UpdateTable", _integers(request) | {"TableName": prefix + request["TableName"]})
         until_settled(session, prefix + request["TableName"])
     tables = [
-        Shape(session.client.call("DescribeTable", {"TableName": prefix + table})["Table"])
+        KeyArguments(session.client.call("DescribeTable", {"TableName": prefix + table})["Table"])
         for table in content["items"]
     ]
     session.output.rows({"table": table.name, "items": table.description["ItemCount"]} for table in tables)
@@ -166,7 +166,7 @@ def _create(session: Session, request: dict[str, Any], prefix: str) -> None:
     name = prefix + request["TableName"]
     try:
         session.client.call("CreateTable", _integers(request) | {"TableName": name})
-    except ServerError as failure:
+    except RequestFailedError as failure:
         if failure.name == "ResourceInUseException":
             raise CommandError(
                 f"there is a table {name} already; load beside it with --prefix", ExitCode.INVALID
@@ -182,7 +182,7 @@ def _integers(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _put(session: Session, table: str, items: list[Item]) -> None:
-    loader = Loader(session.client, session.shape(table))
+    loader = BatchWriter(session.client, session.shape(table))
     placed = ((f"{table} item {number}", item) for number, item in enumerate(items, start=1))
     with progress(session.settings, session.output.stderr, table, len(items)) as advance:
         loader.load(placed, advance)

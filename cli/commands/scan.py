@@ -4,11 +4,23 @@ from typing import Annotated
 
 import typer
 
-from ..literals import Lifted
-from ..progress import progress
-from ..reading import ParallelScan, Reading, read_request
-from ..session import Session
-from .options import All, Consistent, FailEmpty, Index, Limit, Names, Select, Start, TableName, Values, Where
+from ..lib.literals import Lifted
+from ..lib.options import (
+    All,
+    Consistent,
+    FailEmpty,
+    Index,
+    Limit,
+    Names,
+    Select,
+    Start,
+    TableName,
+    Values,
+    Where,
+)
+from ..lib.progress import progress
+from ..lib.read_requests import ParallelScan, Reading, read_request
+from ..lib.session import Session
 from .query import columns, show
 
 

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ..definitions import billing, index_request, index_units, table_request, units_of, units_request
-from ..failures import CommandError, ExitCode, ServerError
-from ..output import counted
-from ..session import Session
-from ..shapes import Shape
-from .options import TableName
+from ..lib.definitions import billing, index_request, index_units, table_request, units_of, units_request
+from ..lib.errors import CommandError, ExitCode, RequestFailedError
+from ..lib.key_arguments import KeyArguments
+from ..lib.options import TableName
+from ..lib.output import counted
+from ..lib.session import Session
 
 app = typer.Typer(no_args_is_help=True, help="Create, list, describe, change and delete tables.")
 
@@ -212,7 +212,7 @@ def until_settled(session: Session, name: str, timeout_s: float = 60) -> None:
     def settled() -> bool:
         try:
             table = session.client.call("DescribeTable", {"TableName": name})["Table"]
-        except ServerError as failure:
+        except RequestFailedError as failure:
             if failure.code is ExitCode.NOT_FOUND and name in names(session):
                 return False
             raise
@@ -228,7 +228,7 @@ def until_gone(session: Session, name: str, timeout_s: float = 60) -> None:
     def gone() -> bool:
         try:
             session.client.call("DescribeTable", {"TableName": name})
-        except ServerError as failure:
+        except RequestFailedError as failure:
             if failure.code is ExitCode.NOT_FOUND:
                 return True
             raise
@@ -306,7 +306,7 @@ def _provisioned(description: dict[str, Any]) -> tuple[int, int] | None:
 
 
 def _units_from_now_on(
-    shape: Shape, changes: list[dict[str, Any]], throughput: tuple[int, int]
+    shape: KeyArguments, changes: list[dict[str, Any]], throughput: tuple[int, int]
 ) -> list[dict[str, Any]]:
     """Give the indexes of a table that was on demand the units of the table, unless `changes` name them."""
     if _provisioned(shape.description) is not None:

@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ..failures import CommandError, ExitCode, ServerError
-from ..literals import Lifted
-from ..session import Session, consumed
-from ..values import plain_item, read_json, read_lines, typed_item, write_json
+from ..lib.errors import CommandError, ExitCode, RequestFailedError
+from ..lib.literals import Lifted
+from ..lib.session import Session, consumed
+from ..lib.values import plain_item, read_json, read_lines, typed_item, write_json
 from .item import update_expression
 
 
@@ -59,7 +59,7 @@ def _read(session: Session, body: dict[str, Any]) -> None:
 def _write(session: Session, body: dict[str, Any]) -> None:
     try:
         answer = session.client.call("TransactWriteItems", body)
-    except ServerError as failure:
+    except RequestFailedError as failure:
         for number, reason in enumerate(failure.body.get("CancellationReasons", ()), start=1):
             session.output.warn(write_json({"action": number, **_reason(reason, session.settings.typed)}))
         raise

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ..values import read_json
+from ..lib.values import read_json
 
 
 def names() -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from foldb import Change, trigger
+from ... import Change, trigger
 
 ARCHIVE = Path(os.environ.get("ARCHIVE") or Path(__file__).with_name("archive"))
 
@@ -21,7 +21,7 @@ def archive(change: Change) -> None:
     if change.source != "ttl":
         return  # somebody deleted it: that is not for the archive
     ARCHIVE.mkdir(exist_ok=True)
-    file = ARCHIVE / f"{change.number}.json"
+    file = ARCHIVE / f"{change.sequence_number}.json"
     part = file.with_suffix(".part")
     part.write_bytes(orjson.dumps({"expired": change.time, "item": change.old}, default=as_json))
     part.replace(file)

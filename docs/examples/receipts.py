@@ -3,7 +3,7 @@
 foldb serve --triggers docs/examples
 """
 
-from foldb import Change, trigger
+from ... import Change, trigger
 
 
 @trigger(

@@ -20,12 +20,12 @@ from kafka.errors import KafkaError
 from ...model.errors import LogError
 from ..commands import Entry, Genesis, Record
 from ..log import LEVEL, Deliver, Done, OnFailure, OnRecords, Stop, genesis_entries
-from . import beginning, topic
-from .appends import Appends
+from . import genesis, topic
 from .client import Clients
-from .ends import EndDone, Ends
-from .followers import Followers
-from .memory import Memory
+from .consumer import LogConsumers
+from .end_offsets import EndDone, EndOffsets
+from .log_identity import LogIdentity
+from .producer import AppendProducer
 from .reader import KafkaReader
 from .settings import Address, Security
 
@@ -75,8 +75,8 @@ class KafkaLog:
         self._memory = memory
         first = first or genesis_entries(random_bytes(LOG_ID_BYTES), partitions, limits=limits, level=level)
         found = _fit_topic(self.clients, len(first) if create else None, allow_unsafe)
-        self._followers = Followers(self.clients, deliver)
-        self._appends = Appends(self.clients, deliver, self._followers.acknowledged, repeat=repeat)
+        self._followers = LogConsumers(self.clients, deliver)
+        self._appends = AppendProducer(self.clients, deliver, self._followers.acknowledged, repeat=repeat)
         try:
             commands = self._appends.begin(found.partitions, first)
             self._reader = KafkaReader(self.clients, commands)
@@ -86,7 +86,7 @@ class KafkaLog:
             raise
         for text in self._unused(found):
             logger.warning("%s", text)
-        self._ends = Ends(self.clients, deliver, self._followers.expect)
+        self._ends = EndOffsets(self.clients, deliver, self._followers.expect)
         self._closed = False
 
     @staticmethod
@@ -98,7 +98,7 @@ class KafkaLog:
         """
         clients = _clients(url, security)
         found = _fit_topic(clients, None, allow_unsafe=True)
-        return KafkaReader(clients, beginning.genesis(clients, found.partitions))
+        return KafkaReader(clients, genesis.genesis(clients, found.partitions))
 
     @property
     def log_id(self) -> bytes:
@@ -178,9 +178,9 @@ class KafkaLog:
         if self._memory is None:
             return
         ends = [self.end(partition) for partition in range(self.partitions)]
-        if recall and (before := Memory.recall(self._memory)) is not None:
+        if recall and (before := LogIdentity.recall(self._memory)) is not None:
             before.compare(self.clients.address.topic, self.log_id, ends)
-        Memory(self.log_id, ends).keep(self._memory)
+        LogIdentity(self.log_id, ends).keep(self._memory)
 
 
 def _clients(url: str, security: Security | None) -> Clients:

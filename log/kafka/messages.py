@@ -5,12 +5,12 @@ from typing import Any
 
 from ...model.errors import CorruptionError
 from ..codec import CURRENT, MARKER
-from ..log import Heard
+from ..log import RawRecord
 
 _HEAD_BYTES = len(MARKER + CURRENT)
 
 
-def heard(message: Any) -> Heard:
+def heard(message: Any) -> RawRecord:
     """A fetched message as a record that nobody has decoded yet.
 
     Raises:
@@ -21,7 +21,7 @@ def heard(message: Any) -> Heard:
         raise CorruptionError(
             f"{message.partition}:{message.offset}", "not an entry: somebody else wrote to the topic"
         )
-    return Heard(
+    return RawRecord(
         message.partition, message.offset, message.timestamp, value[_HEAD_BYTES:], value[2:_HEAD_BYTES]
     )
 

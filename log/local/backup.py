@@ -16,11 +16,11 @@ from pathlib import Path
 from ...model.errors import CorruptionError, ForeignLogError, LogError, NewerVersionError
 from ..commands import Position
 from . import recovery, segment
-from .disk import UNFINISHED, Disk, create_file
+from .durable_position import NAME, DurablePosition, read_mark
+from .filesystem import UNFINISHED, Filesystem, create_file
 from .history import History, Limit, Part, place, segments_in
-from .judgement import judge_end, known_end
-from .mark import NAME, Mark, read_mark
 from .segment import Chain, Header
+from .torn_write import judge_end, known_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,9 @@ class Whole:
     records: int
 
 
-def back_up(disk: Disk, part: Part, target: Path, progress: Callable[[int], None] = lambda _: None) -> Copied:
+def back_up(
+    disk: Filesystem, part: Part, target: Path, progress: Callable[[int], None] = lambda _: None
+) -> Copied:
     """Bring the target, an earlier backup or an empty folder, up to the end of `part`.
 
     Raises:
@@ -70,7 +72,9 @@ def back_up(disk: Disk, part: Part, target: Path, progress: Callable[[int], None
         return copied
 
 
-def restore(disk: Disk, part: Part, target: Path, progress: Callable[[int], None] = lambda _: None) -> Copied:
+def restore(
+    disk: Filesystem, part: Part, target: Path, progress: Callable[[int], None] = lambda _: None
+) -> Copied:
     """Copy `part` into a new folder, which no server accepts before all of it is there.
 
     Raises:
@@ -85,7 +89,7 @@ def restore(disk: Disk, part: Part, target: Path, progress: Callable[[int], None
 
 
 @contextmanager
-def _locked(disk: Disk, target: Path) -> Iterator[Disk]:
+def _locked(disk: Filesystem, target: Path) -> Iterator[Filesystem]:
     """Be the target's only writer."""
     held, lock = recovery.lock(disk, target, b"pid %d\n" % os.getpid())
     try:
@@ -137,7 +141,7 @@ def cut_at(part: Part, time_ms: int) -> Part:
     return replace(part, limit=Limit(header.chain.sequence, at), chain=chain)
 
 
-def whole_part(disk: Disk, folder: Path) -> Whole:
+def whole_part(disk: Filesystem, folder: Path) -> Whole:
     """Read a log from its beginning up to the first byte that does not continue it. The mark is not believed.
 
     Raises:
@@ -178,7 +182,7 @@ def whole_part(disk: Disk, folder: Path) -> Whole:
     return Whole(part, last, damage, *_left_out(disk, part, behind))
 
 
-def _damage_at_end(disk: Disk, history: History) -> CorruptionError | None:
+def _damage_at_end(disk: Filesystem, history: History) -> CorruptionError | None:
     """The refusal of a start for the log's last segment."""
     last = history.last
     try:
@@ -189,7 +193,7 @@ def _damage_at_end(disk: Disk, history: History) -> CorruptionError | None:
     return None
 
 
-def _left_out(disk: Disk, part: Part, behind: int) -> tuple[int, int]:
+def _left_out(disk: Filesystem, part: Part, behind: int) -> tuple[int, int]:
     """The bytes behind the whole records, and the least number of records that they were, by the segments' names."""
     folder = part.history.folder
     later = [sequence for sequence in segments_in(disk, folder) if sequence > part.limit.sequence]
@@ -202,7 +206,7 @@ def _left_out(disk: Disk, part: Part, behind: int) -> tuple[int, int]:
     return behind, max(0, max(named) - part.chain.sequence)
 
 
-def _common(disk: Disk, part: Part, target: Path) -> Part:
+def _common(disk: Filesystem, part: Part, target: Path) -> Part:
     """The records of the target, with which the source begins."""
     history = History(disk, target)
     history.load()
@@ -225,7 +229,9 @@ def _common(disk: Disk, part: Part, target: Path) -> Part:
     return Part(history, Limit(last.chain.sequence, scan.end), scan.chain)
 
 
-def _copy(disk: Disk, part: Part, target: Path, held: Part | None, progress: Callable[[int], None]) -> Copied:
+def _copy(
+    disk: Filesystem, part: Part, target: Path, held: Part | None, progress: Callable[[int], None]
+) -> Copied:
     """Write the segments of `part` from the end of `held` on, which is the part of it that the target has."""
     for name in disk.names(target):
         if name.endswith(UNFINISHED):
@@ -258,12 +264,12 @@ def _bytes(part: Part, header: Header) -> bytes:
     return part.history.data(header, part.limit.position if is_last else None)
 
 
-def _write_mark(disk: Disk, folder: Path, limit: Limit) -> None:
-    mark = Mark(limit.sequence, limit.position, limit.position)
+def _write_mark(disk: Filesystem, folder: Path, limit: Limit) -> None:
+    mark = DurablePosition(limit.sequence, limit.position, limit.position)
     create_file(disk, folder / NAME, mark.encode(), replaces=True).close()
 
 
-def _names(disk: Disk, folder: Path) -> set[str]:
+def _names(disk: Filesystem, folder: Path) -> set[str]:
     try:
         return set(disk.names(folder))
     except FileNotFoundError:

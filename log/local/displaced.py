@@ -17,7 +17,7 @@ from typing import Final
 
 from ...model.errors import CorruptionError
 from . import segment
-from .disk import Disk, create_file, read_all
+from .filesystem import Filesystem, create_file, read_all
 from .history import History, place
 from .segment import DamageError
 
@@ -46,7 +46,7 @@ def segment_of(name: str) -> str | None:
     return match[1] if match else None
 
 
-def save(disk: Disk, folder: Path, name: str, data: bytes) -> Path:
+def save(disk: Filesystem, folder: Path, name: str, data: bytes) -> Path:
     """Write what a displaced segment held to a side file, durably, and return its path.
 
     The side file is in `folder`. If that was removed as well, it is in the folder above.
@@ -66,7 +66,7 @@ def save(disk: Disk, folder: Path, name: str, data: bytes) -> Path:
             held.close()
 
 
-def _save_in(disk: Disk, folder: Path, name: str, data: bytes) -> Path:
+def _save_in(disk: Filesystem, folder: Path, name: str, data: bytes) -> Path:
     path = folder / f"{name}{SUFFIX}"
     while path.name in disk.names(folder):
         path = path.with_name(path.name + "+")
@@ -79,7 +79,7 @@ def _save_in(disk: Disk, folder: Path, name: str, data: bytes) -> Path:
     return path
 
 
-def take_back(disk: Disk, folder: Path) -> None:
+def take_back(disk: Filesystem, folder: Path) -> None:
     """Give each side file in the folder its segment's name, if the log then has all that both files hold.
 
     Raises:
@@ -93,7 +93,7 @@ def take_back(disk: Disk, folder: Path) -> None:
             _take_back(disk, folder, side_name, name, sequence)
 
 
-def refuse_side_files(disk: Disk, folder: Path) -> None:
+def refuse_side_files(disk: Filesystem, folder: Path) -> None:
     """Refuse a folder whose log lacks records until a start has taken them back.
 
     Raises:
@@ -108,7 +108,7 @@ def refuse_side_files(disk: Disk, folder: Path) -> None:
             )
 
 
-def _take_back(disk: Disk, folder: Path, side_name: str, name: str, sequence: int) -> None:
+def _take_back(disk: Filesystem, folder: Path, side_name: str, name: str, sequence: int) -> None:
     path, side_file = folder / name, folder / side_name
     held = read_all(disk, side_file)
     is_there = name in disk.names(folder)
@@ -146,7 +146,7 @@ def _has_all_of(held: bytes, there: bytes) -> bool:
     )
 
 
-def _check_continues(disk: Disk, folder: Path, side_name: str, held: bytes, sequence: int) -> None:
+def _check_continues(disk: Filesystem, folder: Path, side_name: str, held: bytes, sequence: int) -> None:
     """Read the segments before, and check that the side file is whole, continues them and leads to the next."""
     try:
         header = segment.read_header(held)

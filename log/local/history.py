@@ -17,7 +17,7 @@ from ...model.errors import CorruptionError, ForeignLogError
 from ..codec import decode_entry
 from ..commands import Genesis, Record
 from . import segment
-from .disk import Disk, read_all
+from .filesystem import Filesystem, read_all
 from .segment import Chain, DamageError, Frame, Header
 
 HEADER_BYTES = 1 << 18
@@ -62,7 +62,7 @@ class Part:
 class History:
     """The segments of one folder."""
 
-    def __init__(self, disk: Disk, folder: Path) -> None:
+    def __init__(self, disk: Filesystem, folder: Path) -> None:
         self._disk = disk
         self.folder = folder
         self.headers: list[Header] = []
@@ -299,7 +299,7 @@ class History:
         return header
 
 
-def segments_in(disk: Disk, folder: Path) -> list[int]:
+def segments_in(disk: Filesystem, folder: Path) -> list[int]:
     """The first records of the folder's segments."""
     sequences = (segment.sequence_in(name) for name in disk.names(folder))
     return sorted(sequence for sequence in sequences if sequence is not None)

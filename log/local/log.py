@@ -23,8 +23,8 @@ from ..codec import encode_entry
 from ..commands import Entry, Genesis, Record
 from ..log import LEVEL, Appended, Clock, Deliver, Done, Log, genesis_entries
 from . import recovery
-from .disk import Disk, SystemDisk
 from .displaced import DisplacedError, take_back
+from .filesystem import Filesystem, SystemFilesystem
 from .reader import LogReader
 from .recovery import Cut
 from .writer import Append, Fsync, Writer
@@ -84,7 +84,7 @@ class LocalLog:
         level: int = LEVEL,
         create: bool = True,
         first: Sequence[Entry] | None = None,
-        disk: Disk | None = None,
+        disk: Filesystem | None = None,
         background: Background | None = None,
     ) -> None:
         self._folder = Path(path)
@@ -99,7 +99,7 @@ class LocalLog:
         self._displaced: DisplacedError | None = None
         self._stuck: list[Append] = []  # those of a displaced segment that is not saved yet
         note = b"pid %d\n" % os.getpid()
-        self.disk, self._lock = recovery.lock(disk or SystemDisk(), self._folder, note)
+        self.disk, self._lock = recovery.lock(disk or SystemFilesystem(), self._folder, note)
         disk = self.disk
         try:
             take_back(disk, self._folder)
@@ -134,9 +134,9 @@ class LocalLog:
         self._background = background or WriterThread(self.look, seconds)
 
     @staticmethod
-    def open_reader(path: Path | str, disk: Disk | None = None) -> LogReader:
+    def open_reader(path: Path | str, disk: Filesystem | None = None) -> LogReader:
         """Read the log in a folder, beside its writer or without one."""
-        return LogReader(Path(path), disk or SystemDisk())
+        return LogReader(Path(path), disk or SystemFilesystem())
 
     @property
     def log_id(self) -> bytes:
@@ -356,9 +356,9 @@ class LocalLog:
         self._deliver(lambda: done(result))
 
 
-def disk_of(log: Log) -> Disk:
+def disk_of(log: Log) -> Filesystem:
     """Return the disk that holds the log's folder, for other files of it; any disk for a log that has no folder."""
-    return log.disk if isinstance(log, LocalLog) else SystemDisk()
+    return log.disk if isinstance(log, LocalLog) else SystemFilesystem()
 
 
 class WriterThread:

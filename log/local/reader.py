@@ -12,12 +12,12 @@ from typing import NamedTuple
 from ...model.errors import LogError
 from ..commands import Genesis, Record
 from . import segment
-from .disk import Disk, read_all
 from .displaced import refuse_side_files
+from .durable_position import DurablePosition, read_mark
+from .filesystem import Filesystem, read_all
 from .history import History, Limit, Part, place
-from .judgement import judge_end, known_end, torn_write
-from .mark import Mark, read_mark
 from .segment import Scan
+from .torn_write import judge_end, known_end, torn_write
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Tail:
 class LogReader:
     """A log as it may be read. `end` and `read` look for what came since."""
 
-    def __init__(self, folder: Path, disk: Disk) -> None:
+    def __init__(self, folder: Path, disk: Filesystem) -> None:
         self._disk = disk
         self._folder = folder
         self._history = History(disk, folder)
@@ -182,7 +182,7 @@ class LogReader:
             )
         self._take(scan)
 
-    def _advance_to_durable(self, known: Mark | None) -> "_Ending":
+    def _advance_to_durable(self, known: DurablePosition | None) -> "_Ending":
         """Go on in the last segment to the last record that was acknowledged, or that is known to be durable."""
         data, base = self._unread(), self._position
         scan = judge_end(self._history, data, 0, self._chain, known, base)

@@ -20,12 +20,12 @@ from typing import Final
 from ...model.errors import LogError, LogFullError, LogLockedError
 from ..codec import CURRENT, encode_entry
 from ..commands import Entry, Genesis
-from . import mark, segment
-from .disk import UNFINISHED, Disk, File, HeldDisk, create_file, read_all, write_all
+from . import durable_position, segment
 from .displaced import segment_of
+from .filesystem import UNFINISHED, File, Filesystem, HeldFolder, create_file, read_all, write_all
 from .history import History, damaged
-from .judgement import judge_end, known_end, torn_write
 from .segment import Chain, Scan
+from .torn_write import judge_end, known_end, torn_write
 from .writer import LOCK_NAME, NO_SPACE
 
 ADDRESS_NAME: Final = "server.json"
@@ -56,7 +56,7 @@ class Recovered:
     cut: Cut | None
 
 
-def lock(disk: Disk, folder: Path, note: bytes) -> tuple[HeldDisk, File]:
+def lock(disk: Filesystem, folder: Path, note: bytes) -> tuple[HeldFolder, File]:
     """Become the folder's only writer, and make the folder if there is none.
 
     Returns:
@@ -87,7 +87,7 @@ def lock(disk: Disk, folder: Path, note: bytes) -> tuple[HeldDisk, File]:
         raise
 
 
-def _hold(disk: Disk, folder: Path) -> HeldDisk:
+def _hold(disk: Filesystem, folder: Path) -> HeldFolder:
     try:
         return disk.hold(folder)
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def _hold(disk: Disk, folder: Path) -> HeldDisk:
         raise LogError(f"{folder} is a file, not a folder: name another place for the data") from None
 
 
-def _holder(disk: Disk, folder: Path) -> str:
+def _holder(disk: Filesystem, folder: Path) -> str:
     """Return the process that writes to the folder: from `lock`, or else from the file that says where it serves."""
     with suppress(OSError):
         if note := read_all(disk, folder / LOCK_NAME).decode(errors="replace").strip():
@@ -112,7 +112,7 @@ def check_is_log(folder: Path, names: list[str]) -> None:
     if any(map(_has_records, names)):
         return
     strange = [name for name in names if not (name in NEIGHBOURS or name.endswith(UNFINISHED))]
-    if mark.NAME in strange:
+    if durable_position.NAME in strange:
         raise damaged(
             folder, str(folder / segment.name(0)), "the log's segments are missing, though its mark is there"
         )
@@ -122,7 +122,7 @@ def check_is_log(folder: Path, names: list[str]) -> None:
         )
 
 
-def create(disk: Disk, folder: Path, first: Sequence[Entry], time_ms: int) -> None:
+def create(disk: Filesystem, folder: Path, first: Sequence[Entry], time_ms: int) -> None:
     """Begin a log: the first segment comes to be with every partition's Genesis in it, or not at all."""
     genesis = first[0].commands[0]
     assert isinstance(genesis, Genesis), "a partition begins with Genesis"
@@ -140,7 +140,7 @@ def create(disk: Disk, folder: Path, first: Sequence[Entry], time_ms: int) -> No
         raise
 
 
-def recover(disk: Disk, folder: Path) -> Recovered:
+def recover(disk: Filesystem, folder: Path) -> Recovered:
     """Judge, cut and rewrite the log in the folder.
 
     Raises:
@@ -161,16 +161,16 @@ def recover(disk: Disk, folder: Path) -> Recovered:
     return Recovered(history, scan.chain, scan.end, genesis, cut)
 
 
-def _judge(disk: Disk, history: History) -> tuple[bytes, Scan, int]:
+def _judge(disk: Filesystem, history: History) -> tuple[bytes, Scan, int]:
     """The last segment's bytes, how far they are whole, and how far they are known to be synced."""
     last = history.last
-    known = known_end(history, mark.read_mark(disk, history.folder))
+    known = known_end(history, durable_position.read_mark(disk, history.folder))
     data = history.data(last)
     scan = judge_end(history, data, last.size, last.chain, known)
     return data, scan, known.synced if known else last.size
 
 
-def _save(disk: Disk, history: History, torn: bytes, position: int) -> Cut:
+def _save(disk: Filesystem, history: History, torn: bytes, position: int) -> Cut:
     """Keep the torn bytes beside the segment."""
     path = history.path(history.last)
     side_file = _write_side_file(disk, path, torn, position)
@@ -184,7 +184,7 @@ def _save(disk: Disk, history: History, torn: bytes, position: int) -> Cut:
     return Cut(path.name, position, len(torn), side_file)
 
 
-def _write_side_file(disk: Disk, path: Path, torn: bytes, position: int) -> Path | None:
+def _write_side_file(disk: Filesystem, path: Path, torn: bytes, position: int) -> Path | None:
     """Write the torn bytes, durably; not on a full disk, which must not keep a log from starting."""
     names = disk.names(path.parent)
     side_name = f"{path.name}.torn-{position}"
@@ -209,7 +209,7 @@ def _write_side_file(disk: Disk, path: Path, torn: bytes, position: int) -> Path
     return side_file
 
 
-def _rewrite(disk: Disk, history: History, tail: bytes, position: int) -> None:
+def _rewrite(disk: Filesystem, history: History, tail: bytes, position: int) -> None:
     """Cut what follows the tail, write the tail again, and make both and every name durable."""
     file = disk.open(history.path(history.last))
     try:
@@ -222,7 +222,7 @@ def _rewrite(disk: Disk, history: History, tail: bytes, position: int) -> None:
     disk.sync_folder(history.folder)
 
 
-def has_log(disk: Disk, folder: Path) -> bool:
+def has_log(disk: Filesystem, folder: Path) -> bool:
     """Return whether there is a segment, or the side file of one."""
     return any(map(_has_records, disk.names(folder)))
 

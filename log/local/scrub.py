@@ -6,12 +6,12 @@ from pathlib import Path
 
 from ...model.errors import CorruptionError, FoldbError
 from . import segment
-from .disk import Disk
+from .filesystem import Filesystem
 from .history import History, segments_in
 from .segment import Header
 
 
-def damage_in(disk: Disk, folder: Path) -> Iterator[FoldbError | OSError]:
+def damage_in(disk: Filesystem, folder: Path) -> Iterator[FoldbError | OSError]:
     """Check every segment that has a follower, by itself and against its follower, and return what is wrong."""
     history = History(disk, folder)
     sequences = segments_in(disk, folder)

@@ -25,11 +25,11 @@ from ...model.errors import LogFullError
 from ..codec import CURRENT
 from ..log import Appended, Done
 from . import segment
-from .disk import Disk, File, create_file, write_all
 from .displaced import DisplacedError, save
+from .durable_position import NAME as MARK_NAME
+from .durable_position import DurablePosition, open_mark, write_mark
+from .filesystem import File, Filesystem, create_file, write_all
 from .history import History, Limit
-from .mark import NAME as MARK_NAME
-from .mark import Mark, open_mark, write_mark
 from .segment import Chain
 
 # The disk is full, its owner's share of it is, or the process may not make larger files (ulimit -f).
@@ -65,7 +65,7 @@ class Writer:
 
     def __init__(
         self,
-        disk: Disk,
+        disk: Filesystem,
         lock: File,
         history: History,
         chain: Chain,
@@ -244,5 +244,5 @@ class Writer:
     def _publish(self) -> None:
         sequence = self._header.chain.sequence
         if self._mark:
-            write_mark(self._mark, Mark(sequence, self._position, self._synced))
+            write_mark(self._mark, DurablePosition(sequence, self._position, self._synced))
         self.durable = Durable(Limit(sequence, self._position), tuple(self._chain.ends))

@@ -11,6 +11,6 @@ Everything in this folder is pure: no clock, no chance, no float, no file, no th
 drives it (worker, timers, refold) stands in the folder above.
 """
 
-from .record import LEVEL, fold, fold_command
+from .fold_record import LEVEL, fold, fold_command
 
 __all__ = ["LEVEL", "fold", "fold_command"]

@@ -24,7 +24,7 @@ import orjson
 from ...log.binary import encode_message
 from ...log.commands import Relay
 from .feed import frames as feed
-from .state import Index, PartitionState, Spreading, Table
+from .state import DefinitionRollout, Index, PartitionState, Table
 from .storage import HASHES, Store
 from .transactions import frames as transactions
 from .view import Entry, Place, StoreView
@@ -137,7 +137,9 @@ def _parts_of(table: Table) -> Iterator[tuple[bytes, Store]]:
 
 def _talk(state: PartitionState) -> Iterator[bytes]:
     """What is between this partition and the others. Copies are taken now, and frames are written later."""
-    spreading = [] if state.spreading == Spreading() else [_json(SPREADING, _spreading(state.spreading))]
+    spreading = (
+        [] if state.spreading == DefinitionRollout() else [_json(SPREADING, _spreading(state.spreading))]
+    )
     received = [_json(RECEIVED, [sender, state.received[sender]]) for sender in sorted(state.received)]
     outboxes = [
         (
@@ -150,7 +152,7 @@ def _talk(state: PartitionState) -> Iterator[bytes]:
         spreading,
         received,
         chain.from_iterable(chain((frame,), map(_message, relays)) for frame, relays in outboxes),
-        (_frame(EARLY, _EARLY.pack(sender) + encode_message(one)) for sender, one in list(state.early)),
+        (_frame(EARLY, _EARLY.pack(sender) + encode_message(one)) for sender, one in list(state.deferred)),
         [_json(VOIDED, [offset, index]) for offset, index in state.voided],
     )
 
@@ -160,7 +162,7 @@ def _message(relay: Relay) -> bytes:
     return _frame(MESSAGE, place + encode_message(relay.message))
 
 
-def _spreading(spreading: Spreading) -> dict[str, Any]:
+def _spreading(spreading: DefinitionRollout) -> dict[str, Any]:
     return {
         "version": spreading.version,
         "applied": sorted(spreading.applied.items()),

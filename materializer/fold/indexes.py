@@ -17,14 +17,14 @@ from ...model.limits import Limits
 from ...model.slots import CATALOG, data_partitions, partition_of
 from ...model.tables import index_filled, key_error_of_index
 from ...model.values import load
-from .entries import Move, Place, apply_moves, entry_of, entry_place
+from .index_entries import IndexUpdate, Place, apply_moves, entry_of, entry_place
 from .outbox import send
 from .outcomes import Done, Outcome
 from .state import Index, PartitionState, Table
 from .storage import Stored
 
 
-def spread_moves(state: PartitionState, table: Table, moves: list[Move], sequence_number: int) -> None:
+def spread_moves(state: PartitionState, table: Table, moves: list[IndexUpdate], sequence_number: int) -> None:
     """Bring the indexes up to date, wherever their places are. Cannot fail."""
     for move in moves:
         if move.index.definition.kind == "LSI":

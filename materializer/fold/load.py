@@ -20,7 +20,7 @@ from ...model.tables import TableDefinition
 from . import dump as form
 from .feed import frames as feed
 from .outbox import size_of
-from .state import Index, Outbox, PartitionState, Pending, Spreading, Table, Token
+from .state import DefinitionRollout, Index, Outbox, PartitionState, Pending, Table, Token
 from .storage import Store, Stored
 from .transactions import frames as transactions
 
@@ -134,7 +134,7 @@ class _Loader:
         self, version: int, applied: list[Any], pending: list[Any], filled: list[Any]
     ) -> None:
         tables = {table: Pending(version, delayed) for table, version, delayed in pending}
-        self.state.spreading = Spreading(version, dict(applied), tables, dict(filled))
+        self.state.spreading = DefinitionRollout(version, dict(applied), tables, dict(filled))
 
     def _take_message(self, payload: bytes) -> None:
         offset, index, time = _MESSAGE.unpack_from(payload)
@@ -150,7 +150,7 @@ class _Loader:
         message = decode_message(payload[_EARLY.size :])
         if not isinstance(message, IndexEntry | IndexSent):
             raise ValueError("only messages about an index may be early")
-        self.state.early.append((sender, message))
+        self.state.deferred.append((sender, message))
 
     def _begin_table(self, definition: TableDefinition) -> None:
         table = self.state.tables[definition.id] = Table(definition)

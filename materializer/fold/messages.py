@@ -24,19 +24,19 @@ from ...log.commands import (
 )
 from . import definitions, indexes
 from .outbox import acknowledge
-from .outcomes import Done, Outcome, Taken
+from .outcomes import Done, MessageFolded, Outcome
 from .state import PartitionState
 from .transactions.coordinator import decided, vote
 from .transactions.participant import decide, prepare
 
 
-def relay(state: PartitionState, command: Relay, sequence_number: int) -> Taken:
+def relay(state: PartitionState, command: Relay, sequence_number: int) -> MessageFolded:
     """Fold a Relay."""
     if not receive(state, command):
-        return Taken(through=state.received.get(command.sender, 0) - 1, time=state.log_time)
+        return MessageFolded(through_message=state.received.get(command.sender, 0) - 1, time=state.log_time)
     place = command.offset, command.index
     taken = take(state, command.sender, place, command.message, sequence_number)
-    taken.through = command.number
+    taken.through_message = command.message_number
     taken.time = state.log_time
     return taken
 
@@ -44,20 +44,20 @@ def relay(state: PartitionState, command: Relay, sequence_number: int) -> Taken:
 def receive(state: PartitionState, command: Relay) -> bool:
     """Whether a Relay is its sender's next; if so it is counted."""
     assert command.sender != state.partition, "a partition sends itself nothing"
-    if state.received.get(command.sender, 0) != command.number:
+    if state.received.get(command.sender, 0) != command.message_number:
         return False
-    state.received[command.sender] = command.number + 1
+    state.received[command.sender] = command.message_number + 1
     return True
 
 
 def relay_ack(state: PartitionState, command: RelayAck) -> Outcome:
     """Fold a RelayAck."""
-    return Done(progressed=acknowledge(state, command.receiver, command.through))
+    return Done(progressed=acknowledge(state, command.receiver, command.through_message))
 
 
 def take(
     state: PartitionState, sender: int, place: tuple[int, int], message: Message, sequence_number: int
-) -> Taken:
+) -> MessageFolded:
     """Do what a message says, which was sent at that place, offset and index, of the sender's log."""
     match message:
         case IndexEntry() | IndexSent():
@@ -77,14 +77,14 @@ def take(
             definitions.take_applied(state, sender, message, sequence_number)
         case IndexFilled():
             definitions.take_filled(state, sender, message, sequence_number)
-    return Taken()
+    return MessageFolded()
 
 
 def _take_index_message(
     state: PartitionState, sender: int, message: IndexEntry | IndexSent, sequence_number: int
 ) -> None:
     if message.index >= state.next_id:
-        state.early.append((sender, message))
+        state.deferred.append((sender, message))
     elif type(message) is IndexEntry:
         indexes.take_entry(state, message)
     else:
@@ -94,6 +94,6 @@ def _take_index_message(
 
 def _take_early(state: PartitionState, sequence_number: int) -> None:
     """Take the messages that came before the definition that came now; what is still early is kept again."""
-    early, state.early = state.early, []
+    early, state.deferred = state.deferred, []
     for sender, message in early:
         _take_index_message(state, sender, message, sequence_number)

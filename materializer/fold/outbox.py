@@ -48,7 +48,7 @@ def acknowledge(state: PartitionState, receiver: int, through: int) -> bool:
     if outbox is None:
         return False
     waiting, before = outbox.unacknowledged, len(outbox.unacknowledged)
-    while waiting and waiting[0].number <= through:
+    while waiting and waiting[0].message_number <= through:
         state.unacknowledged_bytes -= size_of(waiting.popleft().message)
     return len(waiting) < before
 

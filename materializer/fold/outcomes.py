@@ -175,7 +175,7 @@ class Refused:
 
 
 @dataclass(slots=True)
-class Counted:
+class CostOnly:
     """An action of a transaction over partitions: what it cost. What it did is told where its item lives."""
 
     units: Units
@@ -186,7 +186,7 @@ class Counted:
 class Transacted:
     """Every action went through. `replayed` marks a used ClientRequestToken: nothing was done again."""
 
-    actions: Sequence[Applied | Counted]
+    actions: Sequence[Applied | CostOnly]
     replayed: bool = False
 
 
@@ -232,10 +232,10 @@ class Skipped:
 
 
 @dataclass(slots=True)
-class Begun:
+class TransactionStarted:
     """A transaction over partitions has begun, and has this number here. Its outcome comes later, in a Taken."""
 
-    number: int
+    transaction_number: int
 
 
 class Share(NamedTuple):
@@ -253,13 +253,13 @@ class Share(NamedTuple):
 class Resolved(NamedTuple):
     """A transaction over partitions that has come to its end; `places` is where other participants did their part."""
 
-    number: int
+    transaction_number: int
     outcome: "Outcome"
     places: tuple[Position, ...] = ()
 
 
 @dataclass(slots=True)
-class Taken:
+class MessageFolded:
     """What another partition told was folded, or a transaction was given up.
 
     `through` is the number of the last message of that sender that is folded now, `applied` what a commit wrote here
@@ -267,7 +267,7 @@ class Taken:
     `resolved` the outcomes of this partition's transactions that are known now, by number; `time` is log time.
     """
 
-    through: int = -1
+    through_message: int = -1
     applied: Sequence[Applied] = ()
     resolved: Sequence["Resolved"] = ()
     time: int = 0
@@ -290,7 +290,7 @@ Outcome: TypeAlias = (
     | Subscribed
     | Done
     | Skipped
-    | Begun
-    | Taken
+    | TransactionStarted
+    | MessageFolded
     | Failed
 )

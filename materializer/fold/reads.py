@@ -20,7 +20,7 @@ from ...model.capacity import read_half_units
 from ...model.errors import ValidationError
 from ...model.limits import MODERN
 from ...model.values import dump, load
-from .pages import Page, QueryRequest, ScanRequest
+from .read_requests import Page, QueryRequest, ScanRequest
 from .state import Index, Table
 from .storage import HASHES, Store, Stored
 from .view import StoreView

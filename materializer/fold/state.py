@@ -23,7 +23,7 @@ from ...model.limits import MODERN, Limits, limits_named
 from ...model.slots import data_partitions, slots_of
 from ...model.subscriptions import Subscription
 from ...model.tables import IndexDefinition, TableDefinition
-from .feed.windows import Window, Windows, follow
+from .feed.capture import CapturePeriod, Windows, follow
 from .storage import Store
 from .transactions.state import Transactions
 
@@ -114,7 +114,7 @@ class Pending:
 
 
 @dataclass(slots=True)
-class Spreading:
+class DefinitionRollout:
     """How the catalog's definitions get to the other partitions.
 
     Attributes:
@@ -147,7 +147,7 @@ class PartitionState:
         outboxes: What it told the others, by receiver.
         unacknowledged_bytes: About how much of that waits to be acknowledged.
         received: The number of the next message from each sender.
-        early: Messages about indexes of which the definition has yet to come, with their senders.
+        deferred: Messages about indexes of which the definition has yet to come, with their senders.
         voided: What an operator declared void and was passed over: offset, and index if it was one command.
         streams: From where to where changes are captured here, by table id.
         subscriptions: By name, at the catalog.
@@ -167,8 +167,8 @@ class PartitionState:
     outboxes: dict[int, Outbox] = field(default_factory=dict)
     unacknowledged_bytes: int = 0
     received: dict[int, int] = field(default_factory=dict)
-    early: list[tuple[int, IndexEntry | IndexSent]] = field(default_factory=list)
-    spreading: Spreading = field(default_factory=Spreading)
+    deferred: list[tuple[int, IndexEntry | IndexSent]] = field(default_factory=list)
+    spreading: DefinitionRollout = field(default_factory=DefinitionRollout)
     voided: list[tuple[int, int | None]] = field(default_factory=list)
     streams: Windows = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
@@ -209,7 +209,7 @@ class PartitionState:
             del self.names[table.definition.name]
             follow(self.streams, table_id, None, number, self.log_time)
 
-    def windows_of(self, table_id: int) -> list[Window]:
+    def windows_of(self, table_id: int) -> list[CapturePeriod]:
         """From where to where changes of a table are captured here, in the order in which that began."""
         return self.streams.get(table_id, [])
 

@@ -25,7 +25,7 @@ from ...model.errors import (
 from ...model.limits import Limits
 from ...model.tables import index_key_error
 from ...model.values import UPDATE_TOO_LARGE, Item, Value, dump, item_size, load
-from .entries import Move, apply_moves, moves, size_with_local_entries
+from .index_entries import IndexUpdate, apply_moves, moves, size_with_local_entries
 from .indexes import spread_moves
 from .outcomes import Applied, Refused, Units, cost
 from .state import EXPRESSION_LEVEL, PartitionState, Table
@@ -38,7 +38,7 @@ class Decision:
 
     old: Stored | None
     new: Stored | None
-    moves: list[Move]
+    moves: list[IndexUpdate]
     attributes: bytes | None = None
 
 
@@ -237,7 +237,7 @@ def _moves(
     after: Item | None,
     new: Stored | None,
     limits: Limits,
-) -> list[Move]:
+) -> list[IndexUpdate]:
     """The indexes' part of a write, within the limits of tables with local indexes."""
     if not table.indexes:
         return []
@@ -276,7 +276,7 @@ def units_of(decision: Decision) -> Units:
     return Units(cost(decision.old, decision.new), *_index_units(decision.moves))
 
 
-def _index_units(moves: list[Move]) -> tuple[dict[str, int] | None, dict[str, int] | None]:
+def _index_units(moves: list[IndexUpdate]) -> tuple[dict[str, int] | None, dict[str, int] | None]:
     """What a write costs in local and in global indexes, by name."""
     local: dict[str, int] = {}
     glob: dict[str, int] = {}

@@ -17,7 +17,7 @@ from typing import Final
 
 from ...log.commands import IndexEntry, IndexSent, Relay, RelayAck
 from ..fold.outbox import size_of
-from ..fold.outcomes import Done, Outcome, Taken
+from ..fold.outcomes import Done, MessageFolded, Outcome
 from ..fold.state import Outbox, PartitionState
 from ..partition import Partition, Place
 from ..worker import Cancellable, Scheduler
@@ -124,11 +124,11 @@ class Line:
             return
         attempt = self._attempt
         for relay, size in self._ready():
-            self._next = relay.number + 1
-            self._on_its_way.append((relay.number, size))
+            self._next = relay.message_number + 1
+            self._on_its_way.append((relay.message_number, size))
             self._bytes += size
             self._partitions[self._receiver].submit(
-                relay, size, partial(self._answered, attempt, relay.number)
+                relay, size, partial(self._answered, attempt, relay.message_number)
             )
             if attempt != self._attempt:
                 return
@@ -145,9 +145,9 @@ class Line:
         waiting = self._outbox.unacknowledged
         if not waiting:
             return []
-        self._next = max(self._next, waiting[0].number)
+        self._next = max(self._next, waiting[0].message_number)
         room, size = WINDOW_MESSAGES - len(self._on_its_way), self._bytes
-        start = self._next - waiting[0].number
+        start = self._next - waiting[0].message_number
         ready: list[tuple[Relay, int]] = []
         for relay in islice(waiting, start, start + max(0, room)):
             if size >= WINDOW_BYTES or self._is_early(relay):
@@ -159,7 +159,11 @@ class Line:
 
     def _is_early(self, relay: Relay) -> bool:
         """Whether a message is to be held back yet; nothing else is held back for it."""
-        if not self._lag_ms or relay.number <= self._due or not isinstance(relay.message, _OF_INDEXES):
+        if (
+            not self._lag_ms
+            or relay.message_number <= self._due
+            or not isinstance(relay.message, _OF_INDEXES)
+        ):
             return False
         early_ms = relay.time + self._lag_ms - self._clock()
         if early_ms <= 0 or any(
@@ -168,7 +172,7 @@ class Line:
             return False
         if self._lag is None:
             # A clock that went back since holds nothing back for longer than the lag: what is here now is due then.
-            due = relay.number if early_ms <= self._lag_ms else self._outbox.next_number - 1
+            due = relay.message_number if early_ms <= self._lag_ms else self._outbox.next_number - 1
             seconds = min(early_ms, self._lag_ms) / 1000
             self._lag = self._scheduler.call_later(seconds, self._lag_is_over, due)
         return True
@@ -181,9 +185,9 @@ class Line:
     def _answered(self, attempt: int, number: int, outcome: Outcome, _: Place) -> None:
         if self._closed:
             return
-        if isinstance(outcome, Taken):
-            self._learn(outcome.through, outcome.time)
-            if outcome.through >= number:
+        if isinstance(outcome, MessageFolded):
+            self._learn(outcome.through_message, outcome.time)
+            if outcome.through_message >= number:
                 self._pause = AGAIN_SECONDS
                 self.go_on()
                 return
@@ -217,7 +221,7 @@ class Line:
     def _acknowledge(self) -> None:
         """Have the own log learn how far the receiver has come; one such command is under way, no more."""
         waiting = self._outbox.unacknowledged
-        if self._acknowledging or not waiting or waiting[0].number > self._through:
+        if self._acknowledging or not waiting or waiting[0].message_number > self._through:
             return
         self._acknowledging = True
         command = RelayAck(self._receiver, self._through, self._time)

@@ -7,10 +7,14 @@ begin anew elsewhere is to begin another epoch, in which what is still said of t
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 Status: TypeAlias = Literal["ACTIVE", "PAUSED", "STOPPED"]
-Marks: TypeAlias = dict[int, int]
+Checkpoints: TypeAlias = dict[int, int]
+
+
+# The dump's name of a field, where it differs: the digest of a state depends on it.
+_STORED: Final = {"checkpoints": "marks"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,7 @@ class Subscription:
         settings: All of them, as `check` returns them.
         status: STOPPED is what came to its end by itself: `reason` says why.
         epoch: How many times it has begun anew.
-        marks: Of each partition the number up to which all is handled.
+        checkpoints: Of each partition the number up to which all is handled.
         version: A hash of the code that handled what was handled last.
         handled: How many changes were handled, repeated ones included.
         dead: How many were given up.
@@ -40,7 +44,7 @@ class Subscription:
     status: Status = "ACTIVE"
     reason: str | None = None
     epoch: int = 0
-    marks: Marks = field(default_factory=dict)
+    checkpoints: Checkpoints = field(default_factory=dict)
     version: str = ""
     handled: int = 0
     dead: int = 0
@@ -61,11 +65,12 @@ class Subscription:
     def checkpointed(self, marks: Mapping[int, int], version: str, handled: int, dead: int) -> "Subscription":
         """The subscription when so much more is handled. A mark that would go back stays."""
         risen = {
-            partition: max(number, self.marks.get(partition, number)) for partition, number in marks.items()
+            partition: max(number, self.checkpoints.get(partition, number))
+            for partition, number in marks.items()
         }
         return replace(
             self,
-            marks={**self.marks, **risen},
+            checkpoints={**self.checkpoints, **risen},
             version=version,
             handled=self.handled + handled,
             dead=self.dead + dead,
@@ -74,19 +79,16 @@ class Subscription:
     def to_json(self) -> dict[str, Any]:
         """Write every field, canonically, for the state dump."""
         return {
-            **{each.name: getattr(self, each.name) for each in fields(self)},
+            **{_STORED.get(each.name, each.name): getattr(self, each.name) for each in fields(self)},
             "tables": [list(table) for table in self.tables],
             # A sequence number has more digits than JSON's readers take for a number.
-            "marks": [[partition, str(number)] for partition, number in sorted(self.marks.items())],
+            "marks": [[partition, str(number)] for partition, number in sorted(self.checkpoints.items())],
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Subscription":
         """Read what `to_json` wrote."""
-        return cls(
-            **{
-                **data,
-                "tables": tuple((name, table_id) for name, table_id in data["tables"]),
-                "marks": {partition: int(number) for partition, number in data["marks"]},
-            }
-        )
+        values = {name: value for name, value in data.items() if name != "marks"}
+        values["tables"] = tuple((name, table_id) for name, table_id in data["tables"])
+        values["checkpoints"] = {partition: int(number) for partition, number in data["marks"]}
+        return cls(**values)

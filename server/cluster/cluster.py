@@ -18,15 +18,15 @@ from ssl import SSLContext
 from typing import Any, Final, Protocol
 
 from ...log.commands import Position
-from ...materializer.feed import FedPartition
+from ...materializer.feed_requests import FedPartition
 from ...materializer.partition import Partition
 from ...model.errors import FoldbError
 from ...model.limits import Limits
 from ..partitions import Partitions
-from .link import Address, Answer, Fate, Link, Patience
+from .handshake import LOOPBACK_SECRET, Identity
+from .link import Address, Answer, Fate, Link, Timeouts
 from .listener import PeerListener, Served
-from .proof import LOOPBACK_SECRET, Identity
-from .remote import RemotePartition, Way
+from .remote import PartitionRoute, RemotePartition
 from .routes import Route, Table, decode_table, encode_table
 from .wire import NODE, WireError
 
@@ -64,7 +64,7 @@ Join = Callable[[Address, Callable[[], tuple[list[int], list[int]]], Callable[[T
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodeConfig:
     """Where a node stands among the others.
 
     Attributes:
@@ -82,7 +82,7 @@ class Place:
     log_id: bytes
     limits: Limits
     tls: tuple[SSLContext, SSLContext] | None = None
-    patience: Patience = field(default_factory=Patience)
+    patience: Timeouts = field(default_factory=Timeouts)
 
 
 class Cluster:
@@ -95,7 +95,7 @@ class Cluster:
 
     def __init__(
         self,
-        place: Place,
+        place: NodeConfig,
         folds: Partitions,
         routed: list[FedPartition],
         loop: asyncio.AbstractEventLoop,
@@ -308,7 +308,7 @@ class Cluster:
             return None
         return self._folds.hosted[number].partition
 
-    def _way(self, number: int, seen: Position | None) -> Way:
+    def _way(self, number: int, seen: Position | None) -> PartitionRoute:
         """Who serves a partition now.
 
         With `seen` a read may be answered from what is folded here, if that is as far as that position and as far as
@@ -411,7 +411,7 @@ class Cluster:
         task.add_done_callback(self._background.discard)
 
 
-def _secret(place: Place) -> bytes:
+def _secret(place: NodeConfig) -> bytes:
     if place.secret is not None:
         return place.secret
     if not _is_loopback(place.address[0]):

@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from ...materializer.partition import Place
 from ...model.errors import FoldbError
 from .frames import Frames
+from .handshake import NONCE_BYTES, Identity, ProofError, check_proof, hello, proof, read_hello
 from .plain import Plain, read_place
-from .proof import NONCE_BYTES, Identity, ProofError, check_proof, hello, proof, read_hello
 from .wire import ANSWERED, NOT_HERE, REVISION, Method, WireError, reading
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ Address: TypeAlias = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """How long things may take, in seconds.
 
     Attributes:
@@ -103,7 +103,7 @@ class Link:
         loop: asyncio.AbstractEventLoop,
         *,
         random_bytes: Callable[[int], bytes],
-        patience: Patience,
+        patience: Timeouts,
         on_change: Callable[[], None] = lambda: None,
         tls: SSLContext | None = None,
     ) -> None:
@@ -210,7 +210,7 @@ class _Connection(Frames):
             done(Unsent(full=True))
             return
         self._number += 1
-        size = self.send([self._number, method.number, partition, method.arguments(*arguments)])
+        size = self.send([self._number, method.code, partition, method.arguments(*arguments)])
         self._under_way += size
         until = self._loop.time() + self._link.patience.call
         self._calls[self._number] = _Call(method, arguments, done, size, until)

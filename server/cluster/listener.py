@@ -16,9 +16,9 @@ from ...model.errors import FoldbError
 from ...model.limits import Limits
 from . import plain
 from .frames import Frames
+from .handshake import NONCE_BYTES, Identity, check_proof, hello, proof, read_hello
 from .link import Address
 from .plain import Plain
-from .proof import NONCE_BYTES, Identity, check_proof, hello, proof, read_hello
 from .wire import ANSWERED, FAILED, FEED, METHODS, NODE, NOT_HERE, WireError, reading
 
 logger = logging.getLogger(__name__)

@@ -12,19 +12,19 @@ import orjson
 from ...log.commands import Action, Command, Context, Put
 from ...materializer.fold.outcomes import (
     Applied,
-    Begun,
     Change,
-    Counted,
+    CostOnly,
     Defined,
     Done,
     Failed,
+    MessageFolded,
     Outcome,
     Refused,
     Skipped,
     Subscribed,
-    Taken,
     Transacted,
     TransactionRefused,
+    TransactionStarted,
     Units,
 )
 from ...model.subscriptions import Subscription
@@ -75,7 +75,7 @@ def _transacted(value: Transacted) -> Plain:
     return [[_acted(one) for one in value.actions], value.replayed]
 
 
-def _acted(value: Applied | Counted) -> Plain:
+def _acted(value: Applied | CostOnly) -> Plain:
     if isinstance(value, Applied):
         return _applied(value)
     units = value.units
@@ -87,9 +87,9 @@ def _read_transacted(command: Any, actions: Sequence[Plain], replayed: bool) -> 
     return Transacted([_read_acted(*each) for each in zip(asked, actions, strict=True)], replayed)
 
 
-def _read_acted(action: Action, data: Plain) -> Applied | Counted:
+def _read_acted(action: Action, data: Plain) -> Applied | CostOnly:
     if isinstance(data, dict):
-        return Counted(Units(*data["units"]), data["size"])
+        return CostOnly(Units(*data["units"]), data["size"])
     return _read_applied(action, *data)
 
 
@@ -142,8 +142,12 @@ _KINDS: Final[list[tuple[type[Outcome], _Write, Callable[..., Outcome]]]] = [
     (Done, _done, _read_done),
     (Skipped, lambda value: [value.why], lambda _, why: Skipped(why)),
     (Failed, lambda value: [plain.error(value.error)], lambda _, error: Failed(plain.read_error(error))),
-    (Begun, lambda value: [value.number], lambda _, number: Begun(number)),
-    (Taken, lambda value: [value.through, value.time], lambda _, through, time: Taken(through, time=time)),
+    (TransactionStarted, lambda value: [value.number], lambda _, number: TransactionStarted(number)),
+    (
+        MessageFolded,
+        lambda value: [value.through, value.time],
+        lambda _, through, time: MessageFolded(through, time=time),
+    ),
     (
         Subscribed,
         lambda value: [orjson.dumps(value.subscription.to_json()), value.version],

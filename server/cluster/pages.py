@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from ...log.commands import Context
-from ...materializer.feed import (
+from ...materializer.feed_requests import (
     Changes,
     Count,
     CountChanges,
@@ -28,7 +28,7 @@ from ...materializer.feed import (
 from ...materializer.fold.outcomes import Change, Tx
 from ...materializer.partition import Page, QueryRequest, ScanRequest
 from ...model.limits import Limits
-from .. import parameters
+from ..api import parameters
 from .plain import Plain
 
 R = TypeVar("R", QueryRequest, ScanRequest)
@@ -111,10 +111,10 @@ def read_feed_request(data: Plain) -> FeedRequest:
 def feed_answer(value: FeedAnswer) -> Plain:
     """An answer, its kind first."""
     match value:
-        case Changes(changes, after, kept_after, is_end, time):
-            return [0, [_change(each) for each in changes], str(after), str(kept_after), is_end, time]
-        case Number(after, kept_after):
-            return [1, str(after), str(kept_after)]
+        case Changes(changes, after, trim_horizon, is_end, time):
+            return [0, [_change(each) for each in changes], str(after), str(trim_horizon), is_end, time]
+        case Number(after, trim_horizon):
+            return [1, str(after), str(trim_horizon)]
         case Shards(shards, time):
             return [
                 2,
@@ -170,10 +170,10 @@ _REQUESTS: Final[list[Callable[..., FeedRequest]]] = [
 ]
 
 _ANSWERS: Final[list[Callable[..., FeedAnswer]]] = [
-    lambda changes, after, kept_after, is_end, time: Changes(
-        [_read_change(each) for each in changes], int(after), int(kept_after), is_end, time
+    lambda changes, after, trim_horizon, is_end, time: Changes(
+        [_read_change(each) for each in changes], int(after), int(trim_horizon), is_end, time
     ),
-    lambda after, kept_after: Number(int(after), int(kept_after)),
+    lambda after, trim_horizon: Number(int(after), int(trim_horizon)),
     lambda shards, time: Shards(
         [Shard(nth, int(first), _number(last), begun) for nth, first, last, begun in shards], time
     ),

@@ -13,15 +13,15 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from ...log.commands import Command, Position
-from ...materializer.feed import FeedRequest, OnFed
+from ...materializer.feed_requests import FeedRequest, OnFed
 from ...materializer.fold.outcomes import Failed, Outcome
 from ...materializer.fold.storage import Stored
 from ...materializer.partition import Found, Key, Page, Partition, Place, QueryRequest, ScanRequest
 from ...model.errors import InternalServerError, RequestError, ServiceUnavailableError, ThrottlingError
-from .link import Answer, Fate, Link, Lost, Patience, Unsent
+from .link import Answer, Fate, Link, Lost, Timeouts, Unsent
 from .wire import FEED, GET, GET_ALL, GET_ISOLATED, QUERY, REACH, SCAN, STATUS, SUBMIT, Method
 
-Way: TypeAlias = Partition | Link | None
+PartitionRoute: TypeAlias = Partition | Link | None
 """Who serves a partition: this process, another node, or nobody at the moment."""
 
 
@@ -45,9 +45,9 @@ class RemotePartition:
     def __init__(
         self,
         number: int,
-        way: Callable[[int, Position | None], Way],
+        way: Callable[[int, Position | None], PartitionRoute],
         loop: asyncio.AbstractEventLoop,
-        patience: Patience,
+        patience: Timeouts,
     ) -> None:
         self._number = number
         self._way = way

@@ -52,7 +52,7 @@ class Method:
     """
 
     name: str
-    number: int
+    code: int
     arguments: Callable[..., Plain]
     read_arguments: Callable[[Plain, Limits], list[Any]]
     result: Callable[[Any], Plain]

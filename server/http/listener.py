@@ -21,13 +21,13 @@ from ...model.errors import FoldbError
 from ..auth.guard import Guard
 from ..node import Node
 from ..settings import Settings
-from . import answers
-from .gate import Gate, is_loopback
+from . import response
+from .buffer_limit import BufferBudget
+from .fair_scheduler import FairScheduler
+from .origin_policy import OriginPolicy, is_loopback
 from .protocol import NEVER, Connection
 from .request_log import RequestLog
-from .slow import Slow
 from .tls import Certificate, Tls
-from .turns import Turns
 
 _BACKLOG = 1024
 # What the system receives ahead of us, and so the most that one read of a socket gives: who sends without end waits at
@@ -71,16 +71,16 @@ class Listener:
         settings = node.settings
         self.node = node
         self.guard = guard
-        self.gate = Gate(
+        self.gate = OriginPolicy(
             (settings.host, *settings.allowed_hosts),
             settings.cors,
             scheme="http" if certificate is None else "https",
             any_host=guard is not None,
             network_names=is_open(settings),
         )
-        self.slow = Slow(settings.slow_bytes)
+        self.slow = BufferBudget(settings.slow_bytes)
         pages = node.partitions.long_reads
-        self.turns = Turns(loop, settings.queue_bytes, is_full=lambda: pages.is_full)
+        self.turns = FairScheduler(loop, settings.queue_bytes, is_full=lambda: pages.is_full)
         self.tick = 0
         self.date = _date(node.clock())
         self.address: tuple[str, int] = ("", 0)
@@ -170,7 +170,7 @@ class Listener:
         if position is not self._position:
             self._position = position
             place = position.text(self.node.partitions.count).encode()
-            self._position_fields = answers.as_of(place, position.time_ms)
+            self._position_fields = response.as_of(place, position.time_ms)
         return self._position_fields
 
     def _make_room(self) -> bool:

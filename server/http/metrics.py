@@ -11,15 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
-from ...materializer.feed import Count
-from ...materializer.figures import figures
+from ...materializer.feed_requests import Count
+from ...materializer.partition_status import figures
 from ...model.errors import RequestError
 from ...model.subscriptions.subscription import Status, Subscription
 from ..clock import refused_ms
 from ..node import Node
-from ..scrubbing import KINDS, Scrubbing
-from ..triggers.asking import counted
-from ..triggers.lags import lag
+from ..partitions.scrub_process import KINDS, ScrubProcess
+from ..subscriptions import lag
+from ..subscriptions.async_partition import counted
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -71,7 +71,7 @@ async def _ask(node: Node) -> Asked:
                     asked.feeds[number, windows[-1].name] = await counted(hosted.partition, table, 0)
     for name, subscription in _own(node).items():
         try:
-            asked.lags[name] = await lag(node, node.triggers.running, subscription)
+            asked.lags[name] = await lag.measure(node, node.triggers.running, subscription)
         except (
             RequestError
         ):  # a partition that nobody leads at the moment; foldb_subscription_lag_known says so
@@ -172,7 +172,7 @@ def _of_repairs(node: Node) -> Iterator["Metric"]:
     )
 
 
-def _of_scrubs(scrubbing: Scrubbing | None) -> Iterator["Metric"]:
+def _of_scrubs(scrubbing: ScrubProcess | None) -> Iterator["Metric"]:
     if scrubbing is None:
         return
     damaged = [({"kind": kind}, scrubbing.count(kind)) for kind in KINDS]

@@ -25,20 +25,20 @@ from ...model.errors import (
     RequestError,
     ThrottlingError,
 )
+from ..api.dispatch import dispatch
+from ..api.reply import Reply
 from ..auth.guard import Guard
 from ..auth.rights import check, of_metrics
 from ..auth.verify import incomplete
-from ..dispatch import dispatch
 from ..node import Node
-from ..reply import Reply
-from . import answers
-from .bodies import Body, ChunkedBody, SizedBody, TooLargeError, inflate
-from .gate import ForbiddenError, Gate, is_loopback
-from .heads import HEAD_BYTES, BadRequestError, Head, read_head
+from . import response
+from .buffer_limit import BufferBudget
+from .fair_scheduler import LONG, LONG_BODY_BYTES, FairScheduler
 from .metrics import metrics
+from .origin_policy import ForbiddenError, OriginPolicy, is_loopback
+from .request_body import Body, ChunkedBody, SizedBody, TooLargeError, inflate
+from .request_head import HEAD_BYTES, BadRequestError, Head, read_head
 from .request_log import Record, RequestLog
-from .slow import Slow
-from .turns import LONG, LONG_BODY_BYTES, Turns
 
 # In ticks, which are seconds.
 FIRST_TICKS = 30  # before the first request
@@ -69,9 +69,9 @@ class Shared(Protocol):
 
     node: Node
     guard: Guard | None
-    gate: Gate
-    slow: Slow
-    turns: Turns
+    gate: OriginPolicy
+    slow: BufferBudget
+    turns: FairScheduler
     tick: int
     date: bytes
     depth: Callable[[bytes], int] | None
@@ -322,7 +322,7 @@ class Connection(asyncio.Protocol):
             return
         fields = head.fields
         content_type = fields.get(b"content-type", b"")
-        if content_type not in answers.ECHOED and body and not _is_json(content_type):
+        if content_type not in response.ECHOED and body and not _is_json(content_type):
             self._tell(head, 404, _NO_JSON, b"\r\nx-amz-crc32: %d" % zlib.crc32(_NO_JSON))
             return
         authorization = fields.get(b"authorization", b"")
@@ -425,7 +425,7 @@ class Connection(asyncio.Protocol):
     def _tell(self, head: Head, status: int, text: bytes, fields: bytes = b"") -> None:
         """Answer with what is no JSON."""
         close = self._closing or not head.keep_alive
-        data = answers.plain(
+        data = response.plain(
             status,
             text,
             date=self._listener.date,
@@ -450,21 +450,21 @@ class Connection(asyncio.Protocol):
         assert head is not None
         fields = head.fields
         close = self._closing or not head.keep_alive
-        content_type = fields.get(b"content-type", answers.JSON)
-        if content_type not in answers.ECHOED:
-            content_type = answers.JSON
+        content_type = fields.get(b"content-type", response.JSON)
+        if content_type not in response.ECHOED:
+            content_type = response.JSON
         where = listener.position_fields(listener.node.position if position is None else position)
         if head.more:
             where += head.more
-        may_pack = answers.GZIP_FROM_BYTES <= len(body) <= answers.GZIP_UP_TO_BYTES
+        may_pack = response.GZIP_FROM_BYTES <= len(body) <= response.GZIP_UP_TO_BYTES
         packed = may_pack and b"gzip" in fields.get(b"accept-encoding", b"")
         request_id = reply.request_id.encode()
         if status == 200 and not close and not packed:
-            data = answers.ok(body, listener.date, content_type, request_id, where)
-            apart = len(body) >= answers.APART_FROM_BYTES
+            data = response.ok(body, listener.date, content_type, request_id, where)
+            apart = len(body) >= response.APART_FROM_BYTES
         else:
             apart = False
-            data = answers.answer(
+            data = response.answer(
                 status,
                 body,
                 date=listener.date,
@@ -560,12 +560,12 @@ class Connection(asyncio.Protocol):
 def _refusal(error: BadRequestError, request_id: str | None, date: bytes) -> bytes:
     """Return an answer of the API where there is a request id, because SDKs show its reason, else plain text."""
     if request_id is None:
-        return answers.plain(error.status, error.reason.encode() + b"\n", date=date, close=True)
-    return answers.answer(
+        return response.plain(error.status, error.reason.encode() + b"\n", date=date, close=True)
+    return response.answer(
         error.status,
         orjson.dumps(AccessDeniedError(error.reason).body()),
         date=date,
-        content_type=answers.JSON,
+        content_type=response.JSON,
         request_id=request_id.encode(),
         close=True,
     )
@@ -573,7 +573,7 @@ def _refusal(error: BadRequestError, request_id: str | None, date: bytes) -> byt
 
 def _is_json(content_type: bytes) -> bool:
     """Whether it is one of the types of the API, whatever its case and parameters."""
-    return content_type.partition(b";")[0].rstrip(b" \t").lower() in answers.ECHOED
+    return content_type.partition(b";")[0].rstrip(b" \t").lower() in response.ECHOED
 
 
 def _lacks(authorization: bytes) -> bool:

@@ -21,10 +21,10 @@ from typing import Any
 import orjson
 
 from ...model.tables import name_of
+from ..api.reply import access_key
 from ..auth.rights import EVERYTHING, NODE, Demand
-from ..reply import access_key
-from . import answers
-from .heads import Head
+from . import response
+from .request_head import Head
 
 STDERR = 2
 # Writes of up to this size to a pipe are atomic on Linux, so no line is split by a message of another thread.
@@ -213,7 +213,7 @@ def _error(status: int | None) -> str | None:
         return "ConnectionClosed"
     if status < 400:
         return None
-    return answers.REASONS[status].replace(b" ", b"").decode()
+    return response.REASONS[status].replace(b" ", b"").decode()
 
 
 def _text(data: bytes) -> str:

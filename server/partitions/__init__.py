@@ -1,5 +1,5 @@
 """The partitions of this process: their workers, their owners, and the memory that they share."""
 
-from .hosted import Hosted, Partitions
+from .replica import Partitions, Replica
 
-__all__ = ["Hosted", "Partitions"]
+__all__ = ["Partitions", "Replica"]

@@ -1,7 +1,7 @@
 """The whole database behind the seam of one partition: which partition a request is for, and answers joined."""
 
-from .joining import joined
-from .nowhere import Nowhere
+from .fan_in import joined
 from .router import Router
+from .unassigned import UnassignedPartition
 
-__all__ = ["Nowhere", "Router", "joined"]
+__all__ = ["Router", "UnassignedPartition", "joined"]

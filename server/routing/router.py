@@ -34,8 +34,8 @@ from ...materializer.partition import Conflict, Found, Key, Page, Partition, Pla
 from ...materializer.worker import Scheduler
 from ...model.errors import InternalServerError, RequestError, ResourceNotFoundError
 from ...model.slots import partition_of_key
-from .joining import Join, first_error, joined
-from .scanning import ScanOver, partitions_of
+from .fan_in import FanIn, first_error, joined
+from .routed_scan import RoutedScan, partitions_of
 
 # Asks a partition for those of the keys that it has.
 Ask: TypeAlias = Callable[[int, Sequence[Key], Callable[[Any, Place], None]], None]
@@ -154,18 +154,18 @@ class Router:
             self.partitions[asked[0]].scan(request, done)
         else:
             room = self._catalog.limits.page_bytes
-            ScanOver(self.partitions, request, asked, room, self._scheduler, done).go_on()
+            RoutedScan(self.partitions, request, asked, room, self._scheduler, done).go_on()
 
     def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:
         """Wait for a position, or for all of a cut."""
         wanted = position.positions if isinstance(position, Cut) else (position,)
-        join = Join(len(wanted), lambda results, _: done(first_error(results)))
+        join = FanIn(len(wanted), lambda results, _: done(first_error(results)))
         for nth, each in enumerate(wanted):
             self.partitions[each.partition].reach(each, partial(join.answered, nth))
 
     def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
         """Each partition's figures, or the RequestError in their place, by its number as text."""
-        join = Join(
+        join = FanIn(
             self._count,
             lambda results, _: done({str(number): result for number, result in enumerate(results)}),
         )
@@ -275,7 +275,7 @@ class Router:
             error = first_error(results)
             done(error or _in_order(places.values(), results, len(keys)), joined(positions))
 
-        join = Join(len(places), answered)
+        join = FanIn(len(places), answered)
         for nth, (number, own) in enumerate(places.items()):
             ask(number, [keys[place] for place in own], partial(join.answered, nth))
 

@@ -1,7 +1,7 @@
 """The change feed of the partitions of this process: in memory while it is new, and in change segments."""
 
+from .change_store import ChangeStore, folder_of
 from .feed import Feed
-from .keeping import Keeping, folder_of
-from .work import Thread
+from .serial_executor import Thread
 
-__all__ = ["Feed", "Keeping", "Thread", "folder_of"]
+__all__ = ["ChangeStore", "Feed", "Thread", "folder_of"]

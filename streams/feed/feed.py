@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from ...log.commands import Position
-from ...materializer.feed import (
+from ...materializer.feed_requests import (
     Changes,
     Count,
     CountChanges,
@@ -26,20 +26,20 @@ from ...materializer.feed import (
     ReadChanges,
     Shards,
 )
-from ...materializer.fold.feed.windows import Window
+from ...materializer.fold.feed.capture import CapturePeriod
 from ...materializer.fold.outcomes import Change, Outcome, sequence_number
 from ...materializer.fold.state import PartitionState
 from ...materializer.worker import Scheduler
 from ...model.errors import InternalServerError
 from ..changes import changes
 from . import shards
-from .channel import Channel, fill
-from .keeping import Keeping
+from .change_store import ChangeStore
+from .change_writer import REPAIRS, ChangeWriter
+from .long_poll import LongPoll, LongPolls
 from .repairs import Remake
 from .segments import Segments
-from .storing import REPAIRS, Storing
-from .waits import Wait, Waits
-from .work import Work
+from .serial_executor import Work
+from .table_changes import TableChanges, fill
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class Feed:
         state: PartitionState,
         position: Callable[[], Position],
         scheduler: Scheduler,
-        keeping: Keeping | None = None,
+        keeping: ChangeStore | None = None,
         *,
         retention_ms: int = 0,
         recent_bytes: int = 64 << 20,
@@ -76,8 +76,8 @@ class Feed:
         self._state = state
         self._position = position
         self._retention_ms = retention_ms
-        self._storing = Storing(
-            keeping or Keeping(None, b"", 0),
+        self._storing = ChangeWriter(
+            keeping or ChangeStore(None, b"", 0),
             scheduler,
             state,
             retention_ms=retention_ms,
@@ -88,8 +88,8 @@ class Feed:
         self._channels = self._storing.channels
         self._next_offset = state.next_offset
         # By table: its windows, as they were when all that began or ended with them was past, and the one of today.
-        self._last_windows: dict[int, tuple[list[Window], Window | None]] = {}
-        self._waits = Waits(scheduler, self._read)
+        self._last_windows: dict[int, tuple[list[CapturePeriod], CapturePeriod | None]] = {}
+        self._waits = LongPolls(scheduler, self._read)
 
     def serve(self, writing: Work, reading: Work) -> None:
         """Go on beside those who are served: whatever has to do with files is done there."""
@@ -125,8 +125,8 @@ class Feed:
         if not windows or self._next_offset <= self._storing.through:
             return
         table = -1
-        channel: Channel | None = None
-        window: Window | None = None
+        channel: TableChanges | None = None
+        window: CapturePeriod | None = None
         is_last = False  # whether the changes that follow are in the same window
         for change in changes(outcomes, windows, state.partition, state.partitions):
             if change.table != table:
@@ -147,7 +147,7 @@ class Feed:
         self._storing.come_again(self._next_offset)
         self._waits.look()
 
-    def _find_window(self, windows: list[Window], change: Change) -> tuple[Window | None, bool]:
+    def _find_window(self, windows: list[CapturePeriod], change: Change) -> tuple[CapturePeriod | None, bool]:
         """The window that a change is in, and whether those that follow are in the same one, until there are others."""
         number = change.sequence_number
         window = _window_of(windows, number)
@@ -173,7 +173,7 @@ class Feed:
         else:
             self._storing.trim(channel, lambda: self._answer(request, channel, done))
 
-    def _answer(self, request: FeedRequest, channel: Channel | None, done: OnFed) -> None:
+    def _answer(self, request: FeedRequest, channel: TableChanges | None, done: OnFed) -> None:
         match request:
             case ReadChanges():
                 self._read(self._within(request), done)
@@ -193,53 +193,55 @@ class Feed:
         until = ended[0] if request.until is None else min(request.until, ended[0])
         return replace(request, until=until)
 
-    def _read(self, request: ReadChanges, done: OnFed, wait: Wait | None = None) -> None:
+    def _read(self, request: ReadChanges, done: OnFed, wait: LongPoll | None = None) -> None:
         """Answer with a page, or have it wait."""
         channel = self._channels.get(request.table)
-        kept_after = self._kept_after(request.table, request.stream)
-        after = max(request.after, kept_after)
+        trim_horizon = self._kept_after(request.table, request.stream)
+        after = max(request.after_sequence_number, trim_horizon)
         if channel is not None and after < channel.recent_after:
-            self._read_stored(replace(request, after=after), channel, done)
+            self._read_stored(replace(request, after_sequence_number=after), channel, done)
             return
         found, is_full = ([], False) if channel is None else channel.newest(request, after)
         if is_full:
             self._tell(
-                done, Changes(found, found[-1].sequence_number, kept_after, False, self._state.log_time)
+                done, Changes(found, found[-1].sequence_number, trim_horizon, False, self._state.log_time)
             )
             return
         end = self._end if request.until is None else min(self._end, request.until)
-        page = Changes(found, max(after, end), kept_after, True, self._state.log_time)
+        page = Changes(found, max(after, end), trim_horizon, True, self._state.log_time)
         is_over = request.until is not None and page.next >= request.until
         # What is to be known at once, or not waited for in vain.
-        is_final = is_over or request.after < kept_after or self._is_gone(request.table)
+        is_final = is_over or request.after_sequence_number < trim_horizon or self._is_gone(request.table)
         if found or is_final or not request.wait_ms or not self._waits.add(request, done, wait):
             self._tell(done, page)
 
-    def _read_stored(self, request: ReadChanges, channel: Channel, done: OnFed) -> None:
+    def _read_stored(self, request: ReadChanges, channel: TableChanges, done: OnFed) -> None:
         """Answer with what is in segments, and go on with what is in memory if there is nothing."""
         through = channel.recent_after
         until = through if request.until is None else min(through, request.until)
 
         def read(segments: Segments) -> tuple[list[Change], bool]:
             page: list[Change] = []
-            return page, any(fill(page, each, request) for each in segments.read(request.after, until))
+            return page, any(
+                fill(page, each, request) for each in segments.read(request.after_sequence_number, until)
+            )
 
         def answer(found: tuple[list[Change], bool]) -> None:
             page, is_full = found
             after = page[-1].sequence_number if is_full else until
             if not page and until == through:
-                self._read(replace(request, after=after), done)
+                self._read(replace(request, after_sequence_number=after), done)
             else:
-                kept_after = self._kept_after(request.table, request.stream)
+                trim_horizon = self._kept_after(request.table, request.stream)
                 is_end = not is_full and until < through
-                self._tell(done, Changes(page, after, kept_after, is_end, self._state.log_time))
+                self._tell(done, Changes(page, after, trim_horizon, is_end, self._state.log_time))
 
         self._stored(channel, read, answer, done)
 
-    def _find(self, request: FindNumber, channel: Channel | None, done: OnFed) -> None:
+    def _find(self, request: FindNumber, channel: TableChanges | None, done: OnFed) -> None:
         def answer(number: int) -> None:
-            kept_after = self._kept_after(request.table, request.stream)
-            self._tell(done, Number(max(number, kept_after), kept_after))
+            trim_horizon = self._kept_after(request.table, request.stream)
+            self._tell(done, Number(max(number, trim_horizon), trim_horizon))
 
         if channel is None or request.time_ms > self._state.log_time:
             answer(self._end)
@@ -250,11 +252,11 @@ class Feed:
         else:
             self._stored(channel, lambda segments: segments.find(request.time_ms), answer, done)
 
-    def _count(self, request: CountChanges, channel: Channel | None, done: OnFed) -> None:
+    def _count(self, request: CountChanges, channel: TableChanges | None, done: OnFed) -> None:
         if channel is None:
             self._tell(done, Count(0, None, self._end))
             return
-        after = max(request.after, channel.gone_after)
+        after = max(request.after_sequence_number, channel.gone_after)
         until = channel.last if request.until is None else request.until
         through = channel.recent_after
         recent, recent_ms = channel.count(max(after, through), until)
@@ -281,13 +283,13 @@ class Feed:
                     shard_ms=window.shard_ms,
                     begun=window.begun,
                     ended=window.ended,
-                    kept_after=self._kept_after(request.table, request.stream),
+                    trim_horizon=self._kept_after(request.table, request.stream),
                 )
         return Shards(found, self._state.log_time)
 
     def _stored(
         self,
-        channel: Channel,
+        channel: TableChanges,
         read: Callable[[Segments], T],
         answer: Callable[[T], None],
         done: OnFed,
@@ -337,7 +339,7 @@ def number_before(state: PartitionState, offset: int) -> int:
     return sequence_number(base + offset, 0, 0) - 1
 
 
-def _window_of(windows: Sequence[Window], number: int) -> Window | None:
+def _window_of(windows: Sequence[CapturePeriod], number: int) -> CapturePeriod | None:
     """The window that a change belongs to: that of a stream before one that only watches."""
     found = None
     for window in windows:
@@ -348,7 +350,7 @@ def _window_of(windows: Sequence[Window], number: int) -> Window | None:
     return found
 
 
-def _unbroken(windows: Sequence[Window]) -> int:
+def _unbroken(windows: Sequence[CapturePeriod]) -> int:
     """Where the newest stretch began in which there was always a window."""
     newest_first = sorted(windows, key=lambda each: each.begun, reverse=True)
     begun = newest_first[0].begun

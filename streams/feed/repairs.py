@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from ...materializer.feed import LONGEST_WAIT_MS
+from ...materializer.feed_requests import LONGEST_WAIT_MS
 from ...materializer.worker import Scheduler
 from .segments import Segment, SegmentDamagedError, Segments
-from .work import Work
+from .serial_executor import Work
 
 Remake: TypeAlias = Callable[[int, int, int, Callable[[Path | Exception, Callable[[], None]], None]], None]
 """Makes the segment of a table with changes after < number <= until; see Histories.segment."""

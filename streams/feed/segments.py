@@ -18,10 +18,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...log.local.disk import Disk, File, read_all, write_all
+from ...log.local.filesystem import File, Filesystem, read_all, write_all
 from ...materializer.fold.outcomes import Change
-from . import encoding
-from .encoding import HEAD_BYTES, MARKER_BYTES, DamagedError, Head, Owner
+from . import change_codec
+from .change_codec import HEAD_BYTES, MARKER_BYTES, DamagedError, Head, Owner
 from .shards import Beginning
 
 SEGMENT_BYTES: Final = 16 << 20
@@ -93,7 +93,7 @@ class Blocks:
         self._sizes: dict[tuple[Segment, int], int] = {}
         self._bytes = 0
 
-    def get(self, disk: Disk, segment: Segment, head: Head, table: int) -> list[Change]:
+    def get(self, disk: Filesystem, segment: Segment, head: Head, table: int) -> list[Change]:
         """The changes of a block."""
         key = segment, head.at
         found = self._kept.get(key)
@@ -120,7 +120,7 @@ class Segments:
 
     def __init__(
         self,
-        disk: Disk,
+        disk: Filesystem,
         folder: Callable[[], Path],
         owner: Owner,
         blocks: Blocks,
@@ -151,7 +151,7 @@ class Segments:
     @classmethod
     def open(
         cls,
-        disk: Disk,
+        disk: Filesystem,
         folder: Path,
         owner: Owner,
         blocks: Blocks,
@@ -181,7 +181,7 @@ class Segments:
 
     def _load(self, path: Path, after: int, until: int | None = None) -> Segment:
         """A segment with the heads of its blocks, up to so many bytes or as far as it is whole."""
-        head = encoding.header(self._owner, after)
+        head = change_codec.header(self._owner, after)
         segment = Segment(path, after, head[-MARKER_BYTES:], len(head))
         file = self._disk.open(path, write=False)
         try:
@@ -202,7 +202,7 @@ class Segments:
             data = file.read(segment.size - MARKER_BYTES, MARKER_BYTES + HEAD_BYTES)
             if data[:MARKER_BYTES] != segment.marker:
                 raise DamagedError("a block does not end where it says")
-            block = encoding.read_head(data[MARKER_BYTES:], segment.size)
+            block = change_codec.read_head(data[MARKER_BYTES:], segment.size)
             if block.at + block.size > until:
                 return
             if not _continues(segment, block):
@@ -273,7 +273,7 @@ class Segments:
             self._begin()
         segment, file = self._segments[-1], self._file
         assert file is not None
-        data = encoding.block(changes, shard, segment.marker)
+        data = change_codec.block(changes, shard, segment.marker)
         write_all(file, segment.size, data)
         if file not in self._unsynced:
             self._unsynced.append(file)
@@ -301,7 +301,7 @@ class Segments:
             self._disk.make_folder(self._folder())
             for _, path in segments_of(self._disk, self._folder(), self._owner.table):
                 self._disk.remove(path)  # of which nothing is known
-        head = encoding.header(self._owner, self.last)
+        head = change_codec.header(self._owner, self.last)
         path = self._folder() / file_name(self._owner.table, self.last)
         file = self._disk.open(path, create=True)
         try:
@@ -486,7 +486,7 @@ class Segments:
             data = read_all(self._disk, segment.path, size)
             if len(data) < size:
                 raise DamagedError("the file is cut short")
-            encoding.check(data, self._owner, segment.after)
+            change_codec.check(data, self._owner, segment.after)
         except DamagedError as error:
             raise SegmentDamagedError(segment, str(error)) from error
         except OSError as error:
@@ -539,13 +539,13 @@ class Segments:
         return found
 
 
-def _read_block(disk: Disk, segment: Segment, head: Head, table: int) -> list[Change]:
+def _read_block(disk: Filesystem, segment: Segment, head: Head, table: int) -> list[Change]:
     file = disk.open(segment.path, write=False)
     try:
         data = file.read(head.at, head.size)
     finally:
         file.close()
-    return encoding.read_block(data, segment.marker, table)
+    return change_codec.read_block(data, segment.marker, table)
 
 
 def _continues(segment: Segment, block: Head) -> bool:
@@ -575,13 +575,13 @@ def file_name(table: int, after: int) -> str:
     return f"{table}-{after:027d}.avro"
 
 
-def segments_of(disk: Disk, folder: Path, table: int) -> list[tuple[int, Path]]:
+def segments_of(disk: Filesystem, folder: Path, table: int) -> list[tuple[int, Path]]:
     """The segments of a table that a folder holds, oldest first, each with what it goes on from."""
     matches = [match for match in map(_is_segment, disk.names(folder)) if match and int(match[1]) == table]
     return sorted((int(match[2]), folder / match[0]) for match in matches)
 
 
-def remove_others(disk: Disk, folder: Path, tables: Container[int]) -> None:
+def remove_others(disk: Filesystem, folder: Path, tables: Container[int]) -> None:
     """Remove the segments of all tables but these."""
     for match in filter(None, map(_is_segment, disk.names(folder))):
         if int(match[1]) not in tables:

@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ...materializer.feed import Shard
-from ...materializer.fold.feed.windows import WATCHED, Window
+from ...materializer.feed_requests import Shard
+from ...materializer.fold.feed.capture import WATCHED, CapturePeriod
 
 _SHARD_ID = re.compile(r"shardId-([0-9]{20})-([0-9a-f]{4})([0-9a-f]{4,12})")
 
@@ -47,7 +47,7 @@ def nth_of(time_ms: int, stream: int, shard_ms: int) -> int:
     return max(0, time_ms - stream) // shard_ms
 
 
-def nth_in(window: Window, time_ms: int) -> int:
+def nth_in(window: CapturePeriod, time_ms: int) -> int:
     """Which of a window's periods a moment is in; one that only watches has no periods."""
     return 0 if window.label == WATCHED else nth_of(time_ms, window.label, window.shard_ms)
 
@@ -83,7 +83,7 @@ def shards(
     shard_ms: int,
     begun: int,
     ended: int | None,
-    kept_after: int,
+    trim_horizon: int,
 ) -> list[Shard]:
     """The shards of a stream in one partition, oldest first.
 
@@ -104,5 +104,5 @@ def shards(
     return [
         Shard(nth, number, last, begun_ms(stream, shard_ms, nth))
         for (nth, number), last in zip(places, lasts, strict=True)
-        if last is None or last > kept_after or (ended is not None and nth == places[-1][0])
+        if last is None or last > trim_horizon or (ended is not None and nth == places[-1][0])
     ]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ...log.avro import long, optional, optional_text, sized, text
 from ...materializer.fold.outcomes import Tx
-from .delivery import Delivery, operation
+from .table_view import Delivery, operation
 
 _OPERATIONS: Final = ("INSERT", "MODIFY", "REMOVE", "READ")
 
@@ -62,7 +62,7 @@ def message(delivery: Delivery) -> bytes:
             sized(table.key.write(change.pk, change.sk)),
             optional(change.old),
             optional(change.new),
-            text(str(delivery.number)),
+            text(str(delivery.sequence_number)),
             text(delivery.position),
             long(change.time),
             _tx(change.tx),

@@ -16,8 +16,8 @@ import orjson
 
 from ...model.descriptions import stream_label
 from ...model.tables import table_arn
-from .delivery import Delivery, event_id, operation
 from .plain import plain
+from .table_view import Delivery, event_id, operation
 
 STRUCTURED: Final = "application/cloudevents+json; charset=utf-8"
 BATCH: Final = "application/cloudevents-batch+json; charset=utf-8"
@@ -37,7 +37,7 @@ def attributes(delivery: Delivery) -> dict[str, str]:
         "type": f"foldb.item.{operation(change).lower()}",
         "subject": table.key.write(change.pk, change.sk).decode(),
         "time": stream_label(change.time) + "Z",
-        "sequence": str(delivery.number),
+        "sequence": str(delivery.sequence_number),
     }
 
 

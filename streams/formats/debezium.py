@@ -8,7 +8,7 @@ Items are DynamoDB JSON: a plain number of JSON would not survive most readers, 
 
 from typing import Final
 
-from .delivery import Delivery, Operation, operation
+from .table_view import Delivery, Operation, operation
 
 _OP: Final[dict[Operation, bytes]] = {"INSERT": b"c", "MODIFY": b"u", "REMOVE": b"d", "READ": b"r"}
 
@@ -39,6 +39,6 @@ def _source(delivery: Delivery) -> bytes:
         b"true" if change.is_read else b"false",
         table.log_id.hex().encode(),
         table.name.encode(),
-        delivery.number,
+        delivery.sequence_number,
         delivery.position.encode(),
     )

@@ -6,8 +6,8 @@ The images are the bytes that the item is kept as, put in as they are. What the 
 from typing import Final
 
 from ...model.tables import REGION
-from .delivery import Delivery, event_id, operation
-from .sizes import stored_size
+from .stored_size import stored_size
+from .table_view import Delivery, event_id, operation
 
 NEW: Final = frozenset(("NEW_IMAGE", "NEW_AND_OLD_IMAGES"))
 OLD: Final = frozenset(("OLD_IMAGE", "NEW_AND_OLD_IMAGES"))
@@ -35,7 +35,7 @@ def head(delivery: Delivery) -> bytes:
         REGION.encode(),
         change.time // 1000,
         images(delivery, view),
-        delivery.number,
+        delivery.sequence_number,
         view.encode(),
     )
 

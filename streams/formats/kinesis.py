@@ -8,8 +8,8 @@ from typing import Final, Literal, TypeAlias
 from uuid import UUID
 
 from ...model.tables import REGION
-from .delivery import Delivery, event_id
 from .dynamodb import BOTH, event_name, images, is_expiry
+from .table_view import Delivery, event_id
 
 Precision: TypeAlias = Literal["MILLISECOND", "MICROSECOND"]
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import orjson
 
 from ...model.descriptions import stream_label
-from .delivery import Delivery
 from .dynamodb import head, is_expiry
+from .table_view import Delivery
 
 _BY_TTL: Final = b',"userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"}'
 

@@ -7,8 +7,8 @@ import orjson
 
 from ...model.values import dump
 from . import kinesis
-from .delivery import Delivery, event_id, operation
 from .plain import plain
+from .table_view import Delivery, event_id, operation
 
 
 class PlainLines:
@@ -30,7 +30,7 @@ class PlainLines:
         """The same, before it is in a file."""
         change = delivery.change
         keys = delivery.table.key.write(change.pk, change.sk)
-        return plain_id(str(delivery.number), operation(change), keys)
+        return plain_id(str(delivery.sequence_number), operation(change), keys)
 
 
 def plain_id(number: str, op: str, keys: bytes) -> str:

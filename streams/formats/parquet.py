@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
 
-from .delivery import Delivery, operation
 from .lines import PlainLines, plain_id
+from .table_view import Delivery, operation
 
 
 def is_installed() -> bool:
@@ -82,7 +82,7 @@ def _row(delivery: Delivery) -> dict[str, Any]:
         "keys": table.key.write(change.pk, change.sk).decode(),
         "old": None if change.old is None else change.old.decode(),
         "new": None if change.new is None else change.new.decode(),
-        "number": str(delivery.number),
+        "number": str(delivery.sequence_number),
         "position": delivery.position,
         "time": change.time,
         "tx_id": tx_id,

@@ -12,7 +12,7 @@ JSON keep so many digits.
 import orjson
 
 from ...model.descriptions import stream_label
-from .delivery import Delivery, operation
+from .table_view import Delivery, operation
 
 
 def plain(delivery: Delivery, *, replay: bool = False) -> bytes:
@@ -29,7 +29,7 @@ def plain(delivery: Delivery, *, replay: bool = False) -> bytes:
         table.key.write(change.pk, change.sk),
         change.old or b"null",
         change.new or b"null",
-        delivery.number,
+        delivery.sequence_number,
         delivery.position.encode(),
         stream_label(change.time).encode(),
         b"null" if tx is None else b'{"id":"%b","n":%d,"of":%d}' % (tx.id.encode(), tx.n, tx.of),

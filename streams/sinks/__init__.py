@@ -7,7 +7,7 @@ import importlib
 from typing import Any, Final, Protocol, cast
 
 from ...model.errors import ValidationError
-from .sink import Sink, Surroundings
+from .sink import Sink, SinkContext
 
 MODULES: Final = {
     "python": "python",
@@ -32,7 +32,7 @@ class SinkModule(Protocol):
         """Refuse what this kind cannot be given, with a ValidationError; whether it is there now is not looked at."""
         ...
 
-    def make(self, settings: dict[str, Any], surroundings: Surroundings) -> Sink:
+    def make(self, settings: dict[str, Any], surroundings: SinkContext) -> Sink:
         """A sink that is yet to be started."""
         ...
 

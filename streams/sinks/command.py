@@ -1,23 +1,23 @@
 """A command, run once a batch: `{"Kind": "command", "Command": ["./notify.sh", "--quietly"]}`.
 
-It is a file in the folder of triggers. streams/children/inside/commands.py says how it is run.
+It is a file in the folder of triggers. streams/workers/runtime/commands.py says how it is run.
 """
 
 from pathlib import Path
 from typing import Any
 
 from ...model.errors import ValidationError
-from ..children.crew import Crew, Work
-from ..children.folder import version_of_file
-from .crewed import CrewSink, folder_of, lines, memory_size
-from .settings import Members
-from .sink import Batch, Surroundings, Verdict
+from ..workers.code_folder import version_of_file
+from ..workers.worker_pool import Work, WorkerPool
+from .process_sink import ProcessSink, folder_of, lines, memory_size
+from .sink import Batch, DeliveryResult, SinkContext
+from .sink_settings import Members
 
 
-class CommandSink(CrewSink):
+class CommandSink(ProcessSink):
     """Runs a command."""
 
-    def __init__(self, crew: Crew, file: Path) -> None:
+    def __init__(self, crew: WorkerPool, file: Path) -> None:
         super().__init__(crew)
         self._file = file
         self._stamp = (0, 0)
@@ -33,7 +33,7 @@ class CommandSink(CrewSink):
         self._look()
         await super().start()
 
-    async def deliver(self, batch: Batch) -> Verdict:
+    async def deliver(self, batch: Batch) -> DeliveryResult:
         """Run it with the batch on its stdin."""
         self._look()
         return await self._crew.deliver(batch, lines(batch), {})
@@ -55,9 +55,9 @@ def check(settings: dict[str, Any]) -> None:
     members.end()
 
 
-def make(settings: dict[str, Any], surroundings: Surroundings) -> CommandSink:
+def make(settings: dict[str, Any], surroundings: SinkContext) -> CommandSink:
     """A sink that runs `Command`."""
     folder, argv = folder_of(surroundings), settings["Command"]
     file, memory_mb = folder.command(argv), memory_size(Members(settings, "command"))
     work = Work("command", argv[0], {"argv": [str(file), *argv[1:]]}, memory_mb, {}, imports=False)
-    return CommandSink(Crew(work, folder, surroundings), file)
+    return CommandSink(WorkerPool(work, folder, surroundings), file)

@@ -16,9 +16,9 @@ from typing import Any, Final
 from ...model.errors import ValidationError
 from ..formats.lines import PlainLines
 from ..formats.parquet import Parquet, is_installed
-from .dated import DatedFolders, FileFormat
-from .settings import Members, version_of
-from .sink import Batch, Failed, Handled, Sink, Surroundings, Verdict
+from .dated_folders import DatedFolders, FileFormat
+from .sink import Batch, DeliveryResult, Failure, Sink, SinkContext, Success
+from .sink_settings import Members, version_of
 
 FORMATS: Final = ("jsonl", "parquet")
 
@@ -36,7 +36,7 @@ def check(settings: dict[str, Any]) -> None:
         raise ValidationError('Sink.Format parquet needs pyarrow: pip install "foldb[parquet]"')
 
 
-def make(settings: dict[str, Any], surroundings: Surroundings) -> Sink:
+def make(settings: dict[str, Any], surroundings: SinkContext) -> Sink:
     """A sink that writes below the database's folder."""
     form: FileFormat = Parquet() if settings.get("Format") == "parquet" else PlainLines()
     name = _folder_named(settings.get("Folder", surroundings.subscription))
@@ -54,7 +54,7 @@ def _folder_named(name: str) -> str:
     return name
 
 
-def data_folder(surroundings: Surroundings) -> Path:
+def data_folder(surroundings: SinkContext) -> Path:
     """Where files may be written.
 
     Raises:
@@ -70,7 +70,7 @@ def data_folder(surroundings: Surroundings) -> Path:
 class FolderSink:
     """Writes each batch into dated folders, in one thread."""
 
-    def __init__(self, settings: dict[str, Any], surroundings: Surroundings, folders: DatedFolders) -> None:
+    def __init__(self, settings: dict[str, Any], surroundings: SinkContext, folders: DatedFolders) -> None:
         self.version = version_of(settings)
         self._folders = folders
         self._loop = surroundings.loop
@@ -80,7 +80,7 @@ class FolderSink:
     async def start(self) -> None:
         """There is nothing to get ready: folders are made when they are written to."""
 
-    async def deliver(self, batch: Batch) -> Verdict:
+    async def deliver(self, batch: Batch) -> DeliveryResult:
         """Write the files of the batch."""
         return await self._loop.run_in_executor(self._thread, self._write, batch)
 
@@ -88,9 +88,9 @@ class FolderSink:
         """Come to an end with what is being written."""
         await asyncio.to_thread(self._thread.shutdown)
 
-    def _write(self, batch: Batch) -> Verdict:
+    def _write(self, batch: Batch) -> DeliveryResult:
         try:
             self._folders.write(batch.changes)
         except OSError as error:
-            return Failed(f"a file cannot be written: {error}")
-        return Handled()
+            return Failure(f"a file cannot be written: {error}")
+        return Success()

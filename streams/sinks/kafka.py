@@ -19,11 +19,11 @@ import orjson
 from ...log.kafka import Address, Security
 from ...model.errors import LogError, ValidationError
 from ..formats import avro, debezium, kinesis
-from ..formats.delivery import Delivery, event_id, operation
 from ..formats.plain import plain
-from .apart import apart
-from .settings import Members, version_of
-from .sink import Batch, Failed, Handled, Partly, Sink, Surroundings, Verdict
+from ..formats.table_view import Delivery, event_id, operation
+from .daemon_executor import apart
+from .sink import Batch, DeliveryResult, Failure, PartialFailure, Sink, SinkContext, Success
+from .sink_settings import Members, version_of
 from .topics import NAME, Headers, Message, TopicError, Topics
 
 FORMATS: Final = ("plain", "kinesis", "debezium", "avro")
@@ -39,11 +39,11 @@ def check(settings: dict[str, Any]) -> None:
     if "Topic" in settings:
         _check_topic(members.text("Topic"))
     members.choice("Format", FORMATS, "plain")
-    members.number("Partitions", 1, 1000, PARTITIONS)
+    members.integer("Partitions", 1, 1000, PARTITIONS)
     members.end()
 
 
-def make(settings: dict[str, Any], surroundings: Surroundings) -> Sink:
+def make(settings: dict[str, Any], surroundings: SinkContext) -> Sink:
     """A sink for the brokers that the operator named."""
     kind, topic = settings.get("Format", "plain"), settings.get("Topic")
 
@@ -69,7 +69,7 @@ class TopicSink:
     def __init__(
         self,
         settings: dict[str, Any],
-        surroundings: Surroundings,
+        surroundings: SinkContext,
         message: Callable[..., Message],
         partitions: int,
     ) -> None:
@@ -90,7 +90,7 @@ class TopicSink:
         """Reach the brokers."""
         await apart(self._loop, self._topics.open)
 
-    async def deliver(self, batch: Batch) -> Verdict:
+    async def deliver(self, batch: Batch) -> DeliveryResult:
         """Write the batch in a thread: neither its making nor a broker is waited for on the loop."""
         return await apart(self._loop, lambda: self._write(batch))
 
@@ -98,18 +98,18 @@ class TopicSink:
         """Leave the brokers."""
         await apart(self._loop, self._topics.close)
 
-    def _write(self, batch: Batch) -> Verdict:
+    def _write(self, batch: Batch) -> DeliveryResult:
         messages = [self._message(self._prefix, delivery, replay=batch.replay) for delivery in batch.changes]
         try:
             self._topics.write(messages, self._timeout_s)
         except TopicError as error:
             if error.refused is None:
-                return Failed(str(error))
+                return Failure(str(error))
             refused = batch.changes[error.refused]
-            return Partly(refused.partition, refused.change.sequence_number, str(error))
+            return PartialFailure(refused.partition, refused.change.sequence_number, str(error))
         except LogError as error:
-            return Failed(str(error))
-        return Handled()
+            return Failure(str(error))
+        return Success()
 
 
 def key(delivery: Delivery) -> bytes:
@@ -123,7 +123,7 @@ def headers(delivery: Delivery, *, replay: bool) -> Headers:
     change = delivery.change
     told = [
         ("id", event_id(delivery).encode()),
-        ("number", b"%d" % delivery.number),
+        ("number", b"%d" % delivery.sequence_number),
         ("position", delivery.position.encode()),
         ("table", delivery.table.name.encode()),
         ("op", operation(change).encode()),

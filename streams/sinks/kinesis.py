@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from ...model.errors import ValidationError
 from ..formats import avro, kinesis
-from ..formats.delivery import Delivery
 from ..formats.lines import KinesisLines
-from .dated import DatedFolders
+from ..formats.table_view import Delivery
+from .dated_folders import DatedFolders
 from .file import FolderSink, data_folder
-from .settings import Members
-from .sink import Sink, Surroundings
+from .sink import Sink, SinkContext
+from .sink_settings import Members
 
 PRECISIONS: Final[tuple[kinesis.Precision, ...]] = ("MILLISECOND", "MICROSECOND")
 FORMATS: Final = ("json", "avro")
@@ -47,7 +47,7 @@ def stream_name(arn: str) -> str:
     return match["name"]
 
 
-def make(settings: dict[str, Any], surroundings: Surroundings) -> Sink:
+def make(settings: dict[str, Any], surroundings: SinkContext) -> Sink:
     """A sink for the stream, wherever streams are kept here."""
     name = stream_name(settings["StreamArn"])
     precision: kinesis.Precision = settings.get("ApproximateCreationDateTimePrecision", PRECISIONS[0])

@@ -11,19 +11,19 @@ and the folder of triggers as its working directory. With ReportBatchItemFailure
 from typing import Any, Final
 
 from ...model.tables import REGION
-from ..children.crew import Crew, Work
-from ..children.folder import handler_named
+from ..delivery.tracing import traceparent
 from ..formats.lambda_event import event, windowed
-from ..tracing import traceparent
-from .crewed import CrewSink, folder_of, memory_size
-from .settings import Members
-from .sink import Batch, Failed, Handled, Partly, Surroundings, Verdict
+from ..workers.code_folder import handler_named
+from ..workers.worker_pool import Work, WorkerPool
+from .process_sink import ProcessSink, folder_of, memory_size
+from .sink import Batch, DeliveryResult, Failure, PartialFailure, SinkContext, Success
+from .sink_settings import Members
 
 _FAILURES: Final = "batchItemFailures"
 _IDENTIFIER: Final = "itemIdentifier"
 
 
-class LambdaSink(CrewSink):
+class LambdaSink(ProcessSink):
     """Calls a handler.
 
     Args:
@@ -32,20 +32,20 @@ class LambdaSink(CrewSink):
         is_partial: Whether failures of single records are read off an answer.
     """
 
-    def __init__(self, crew: Crew, timeout_s: float, *, is_partial: bool) -> None:
+    def __init__(self, crew: WorkerPool, timeout_s: float, *, is_partial: bool) -> None:
         super().__init__(crew)
         self._timeout_s = timeout_s
         self._is_partial = is_partial
         self._stream_arn = ""
 
-    async def deliver(self, batch: Batch) -> Verdict:
+    async def deliver(self, batch: Batch) -> DeliveryResult:
         """Call it."""
         about = {"timeout_s": self._timeout_s, "trace": traceparent()}
         answer = await self._crew.ask(batch, self._event(batch), about)
-        if isinstance(answer, Failed):
+        if isinstance(answer, Failure):
             return answer
         if "error" in answer:
-            return Failed(answer["error"], answer["traceback"])
+            return Failure(answer["error"], answer["traceback"])
         return verdict_of(answer["answer"], batch, is_partial=self._is_partial)
 
     def _event(self, batch: Batch) -> bytes:
@@ -65,39 +65,39 @@ class LambdaSink(CrewSink):
         )
 
 
-def verdict_of(answer: Any, batch: Batch, *, is_partial: bool) -> Verdict:
+def verdict_of(answer: Any, batch: Batch, *, is_partial: bool) -> DeliveryResult:
     """What a handler's answer means."""
     members = answer if isinstance(answer, dict) else {}
     state = None
     if batch.window is not None:
         state = members.get("state") or {}
         if not isinstance(state, dict):
-            return Failed("the handler's answer has a state that is no object")
+            return Failure("the handler's answer has a state that is no object")
     if not is_partial or answer is None:
-        return Handled(state)
+        return Success(state)
     if not isinstance(answer, dict):
-        return Failed(f"the handler's answer is no object with {_FAILURES}: {answer!r:.100}")
+        return Failure(f"the handler's answer is no object with {_FAILURES}: {answer!r:.100}")
     failures = answer.get(_FAILURES) or []
     if not isinstance(failures, list):
-        return Failed(f"{_FAILURES} of the handler's answer is no list")
+        return Failure(f"{_FAILURES} of the handler's answer is no list")
     places: dict[str, int] = {}
     for at, each in enumerate(batch.changes):
-        places.setdefault(str(each.number), at)
+        places.setdefault(str(each.sequence_number), at)
     failed = []
     for failure in failures:
         number = failure.get(_IDENTIFIER) if isinstance(failure, dict) else None
         if not isinstance(number, str) or number not in places:
-            return Failed(
+            return Failure(
                 f"{_FAILURES} of the handler's answer names no record of the batch: {failure!r:.100}"
             )
         failed.append(places[number])
     if not failed:
-        return Handled(state)
+        return Success(state)
     first = batch.changes[min(failed)]
     # Each partition has numbers of its own, and a snapshot one for all its items: nobody knows which record is meant.
-    if sum(each.number == first.number for each in batch.changes) > 1:
-        return Failed("the handler reports a record as failed whose number others of the batch have too")
-    return Partly(
+    if sum(each.sequence_number == first.sequence_number for each in batch.changes) > 1:
+        return Failure("the handler reports a record as failed whose number others of the batch have too")
+    return PartialFailure(
         first.partition,
         first.change.sequence_number,
         "the handler reports this record as failed",
@@ -113,7 +113,7 @@ def check(settings: dict[str, Any]) -> None:
     members.end()
 
 
-def make(settings: dict[str, Any], surroundings: Surroundings) -> LambdaSink:
+def make(settings: dict[str, Any], surroundings: SinkContext) -> LambdaSink:
     """A sink that calls `Handler`."""
     folder = folder_of(surroundings)
     handler, name = settings["Handler"], surroundings.subscription
@@ -137,5 +137,7 @@ def make(settings: dict[str, Any], surroundings: Surroundings) -> LambdaSink:
         in_folder=True,
     )
     return LambdaSink(
-        Crew(work, folder, surroundings), surroundings.timeout_s, is_partial=surroundings.reports_failures
+        WorkerPool(work, folder, surroundings),
+        surroundings.timeout_s,
+        is_partial=surroundings.reports_failures,
     )

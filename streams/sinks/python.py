@@ -1,22 +1,22 @@
 """A Python function, in a child of each lane: `{"Kind": "python", "Function": "receipts:send_receipt"}`.
 
-What it is given is in streams/children/inside/functions.py. `MemorySize` says how many megabytes a child may take.
+What it is given is in streams/workers/runtime/functions.py. `MemorySize` says how many megabytes a child may take.
 """
 
 from typing import Any
 
-from ..children.crew import Crew, Work
-from ..children.folder import function_named
-from ..tracing import traceparent
-from .crewed import CrewSink, folder_of, lines, memory_size
-from .settings import Members
-from .sink import Batch, Surroundings, Verdict
+from ..delivery.tracing import traceparent
+from ..workers.code_folder import function_named
+from ..workers.worker_pool import Work, WorkerPool
+from .process_sink import ProcessSink, folder_of, lines, memory_size
+from .sink import Batch, DeliveryResult, SinkContext
+from .sink_settings import Members
 
 
-class PythonSink(CrewSink):
+class PythonSink(ProcessSink):
     """Calls a function."""
 
-    async def deliver(self, batch: Batch) -> Verdict:
+    async def deliver(self, batch: Batch) -> DeliveryResult:
         """Call it."""
         about = {"window": window_of(batch), "trace": traceparent()}
         return await self._crew.deliver(batch, lines(batch), about)
@@ -38,8 +38,8 @@ def check(settings: dict[str, Any]) -> None:
     members.end()
 
 
-def make(settings: dict[str, Any], surroundings: Surroundings) -> PythonSink:
+def make(settings: dict[str, Any], surroundings: SinkContext) -> PythonSink:
     """A sink that calls `Function`."""
     memory_mb = memory_size(Members(settings, "python"))
     work = Work("python", settings["Function"], {}, memory_mb, {})
-    return PythonSink(Crew(work, folder_of(surroundings), surroundings))
+    return PythonSink(WorkerPool(work, folder_of(surroundings), surroundings))

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from ...log.local.disk import Disk, SystemDisk
-from ..formats.delivery import Delivery
+from ...log.local.filesystem import Filesystem, SystemFilesystem
+from ..formats.table_view import Delivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +55,20 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Handled:
+class Success:
     """All of it is done. `state` is the window's, to be handed to its next batch."""
 
     state: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Partly:
+class PartialFailure:
     """What stands before one change of the batch is done; that one failed, what stands behind it counts as not tried.
 
     Attributes:
         partition: Where the failed change was made.
-        number: The sequence number of the change itself, which for an item of a snapshot counts the items of its table.
+        sequence_number: The sequence number of the change itself, which for an item of a snapshot counts the
+        items of its table.
             If several of the batch have it there, as items of two tables may, none counts as done.
         error: What went wrong, in a line.
         traceback: In many lines, if there are any.
@@ -76,7 +77,7 @@ class Partly:
     """
 
     partition: int
-    number: int
+    sequence_number: int
     error: str
     traceback: str | None = None
     state: dict[str, Any] | None = None
@@ -84,7 +85,7 @@ class Partly:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class Failure:
     """None of it is done, or nobody knows which.
 
     Attributes:
@@ -99,13 +100,13 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class Unsubscribed:
     """Whoever is called wants no more calls: the subscription stops, and says why."""
 
     reason: str
 
 
-Verdict: TypeAlias = Handled | Partly | Failed | Gone
+DeliveryResult: TypeAlias = Success | PartialFailure | Failure | Unsubscribed
 
 
 class Sink(Protocol):
@@ -124,7 +125,7 @@ class Sink(Protocol):
         """Get ready. What it raises is told as the subscription's last error, and it is started again later."""
         ...
 
-    async def deliver(self, batch: Batch) -> Verdict:
+    async def deliver(self, batch: Batch) -> DeliveryResult:
         """Call once with `batch`. What it raises counts as Failed."""
         ...
 
@@ -134,7 +135,7 @@ class Sink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SinkContext:
     """What a sink may use of the process that it runs in.
 
     Attributes:
@@ -172,5 +173,5 @@ class Surroundings:
     reports_failures: bool = False
     trigger_user: str | None = None
     data: Path | None = None
-    disk: Disk = field(default_factory=SystemDisk)
+    disk: Filesystem = field(default_factory=SystemFilesystem)
     outdated: tuple[str, ...] = ()

@@ -27,10 +27,10 @@ import orjson
 from ...model.descriptions import stream_label
 from ...model.errors import ValidationError
 from ...model.values import load
-from ..formats.delivery import Delivery, TableView
+from ..formats.table_view import Delivery, TableView
 from .file import data_folder
-from .settings import Members, version_of
-from .sink import Batch, Failed, Handled, Sink, Surroundings, Verdict
+from .sink import Batch, DeliveryResult, Failure, Sink, SinkContext, Success
+from .sink_settings import Members, version_of
 
 _NAME: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,128}")
 # No table of DynamoDB's has a colon in its name.
@@ -85,7 +85,7 @@ def check_views(tables: Iterable[str]) -> None:
             )
 
 
-def make(settings: dict[str, Any], surroundings: Surroundings) -> Sink:
+def make(settings: dict[str, Any], surroundings: SinkContext) -> Sink:
     """A sink that writes a file below the database's folder."""
     name = _named(database_of(settings, surroundings.subscription))
     return SqliteSink(settings, surroundings, data_folder(surroundings) / "sqlite" / f"{name}.db")
@@ -108,7 +108,7 @@ def _named(name: str) -> str:
 class SqliteSink:
     """Writes each batch in one transaction, in one thread."""
 
-    def __init__(self, settings: dict[str, Any], surroundings: Surroundings, path: Path) -> None:
+    def __init__(self, settings: dict[str, Any], surroundings: SinkContext, path: Path) -> None:
         self.version = version_of(settings)
         self._path = path
         self._patience_s = surroundings.timeout_s
@@ -123,7 +123,7 @@ class SqliteSink:
         """Open the file, or make it."""
         await self._apart(self._begin)
 
-    async def deliver(self, batch: Batch) -> Verdict:
+    async def deliver(self, batch: Batch) -> DeliveryResult:
         """Take the batch."""
         return await self._apart(lambda: self._write(batch))
 
@@ -157,18 +157,18 @@ class SqliteSink:
             return None
         return found.st_dev, found.st_ino
 
-    def _write(self, batch: Batch) -> Verdict:
+    def _write(self, batch: Batch) -> DeliveryResult:
         try:
             self._take(batch)
             is_there = self._there() == self._opened
         except (sqlite3.Error, OSError) as error:
-            return Failed(f"{self._path.name} takes nothing: {error}")
+            return Failure(f"{self._path.name} takes nothing: {error}")
         if not is_there:
             # Opening it anew beside another sink that has the old one open would mix the two: they share -wal and -shm.
-            return Failed(
+            return Failure(
                 f"{self._path.name} was removed or replaced while it was open: pause its triggers, then resume them"
             )
-        return Handled()
+        return Success()
 
     def _take(self, batch: Batch) -> None:
         connection = self._connection
@@ -186,7 +186,7 @@ def _row(delivery: Delivery) -> tuple[int, bytes, bytes, str | None, str, str]:
     change = delivery.change
     item = None if change.new is None else _plain(load(change.new))
     changed = stream_label(change.time) + "Z"
-    return delivery.table.id, change.pk, change.sk, item, str(delivery.number), changed
+    return delivery.table.id, change.pk, change.sk, item, str(delivery.sequence_number), changed
 
 
 def _show(connection: sqlite3.Connection, table: TableView) -> None:

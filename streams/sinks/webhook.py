@@ -25,12 +25,12 @@ from typing import Any, Final, NamedTuple
 
 from ...model.errors import ValidationError
 from ..formats import cloudevents
-from ..formats.delivery import Delivery, event_id
 from ..formats.plain import plain
+from ..formats.table_view import Delivery, event_id
 from .http.exchange import Answer, CallError, Exchange, Resolve
 from .http.targets import Network, Target, address_in, may_be_called, networks_of, not_public, target_of
-from .settings import Members, site_of, version_of
-from .sink import Batch, Failed, Gone, Handled, Partly, Sink, Surroundings, Verdict
+from .sink import Batch, DeliveryResult, Failure, PartialFailure, Sink, SinkContext, Success, Unsubscribed
+from .sink_settings import Members, site_of, version_of
 
 MODES: Final = ("structured", "binary", "batch")
 BODY_BYTES: Final = 1 << 20
@@ -62,7 +62,7 @@ def check(settings: dict[str, Any]) -> None:
     _read(settings)
 
 
-def make(settings: dict[str, Any], surroundings: Surroundings) -> Sink:
+def make(settings: dict[str, Any], surroundings: SinkContext) -> Sink:
     """A webhook with this machine's resolver and certificates.
 
     Raises:
@@ -81,7 +81,7 @@ class Webhook:
     def __init__(
         self,
         settings: dict[str, Any],
-        surroundings: Surroundings,
+        surroundings: SinkContext,
         resolve: Resolve,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -106,21 +106,21 @@ class Webhook:
     async def close(self) -> None:
         """There is nothing to let go of: a connection lives as long as a batch."""
 
-    async def deliver(self, batch: Batch) -> Verdict:
+    async def deliver(self, batch: Batch) -> DeliveryResult:
         """Send the requests of the batch until one fails."""
         exchange = Exchange(self._settings.target, self._allowed, self._resolve, self._tls)
         try:
             for request in _requests(batch, self._settings):
                 verdict = await self._call(exchange, request)
-                if isinstance(verdict, Failed):
+                if isinstance(verdict, Failure):
                     return _blamed(verdict, request, batch)
-                if isinstance(verdict, Gone):
+                if isinstance(verdict, Unsubscribed):
                     return verdict
         finally:
             exchange.close()
-        return Handled()
+        return Success()
 
-    async def _call(self, exchange: Exchange, request: "_Request") -> Handled | Failed | Gone:
+    async def _call(self, exchange: Exchange, request: "_Request") -> Success | Failure | Unsubscribed:
         now_ms = self._clock()
         headers = {
             **self._settings.headers,
@@ -131,9 +131,9 @@ class Webhook:
             async with asyncio.timeout(self._timeout_s):
                 answer = await exchange.post(headers, request.body)
         except TimeoutError:
-            return Failed(f"{self._settings.target.authority} did not answer within {self._timeout_s:g} s")
+            return Failure(f"{self._settings.target.authority} did not answer within {self._timeout_s:g} s")
         except CallError as error:
-            return Failed(str(error))
+            return Failure(str(error))
         return _verdict(answer, now_ms, self._settings.target)
 
 
@@ -144,13 +144,13 @@ class _Request(NamedTuple):
     body: bytes
 
 
-def _blamed(failed: Failed, request: _Request, batch: Batch) -> Failed | Partly:
+def _blamed(failed: Failure, request: _Request, batch: Batch) -> Failure | PartialFailure:
     """Which change failed: nobody knows where the request had several, and what went before comes again."""
     if len(request.changes) > 1 or len(batch.changes) == 1:
         return failed
     blamed = request.changes[0]
     number = blamed.change.sequence_number
-    return Partly(blamed.partition, number, failed.error, retry_after_s=failed.retry_after_s)
+    return PartialFailure(blamed.partition, number, failed.error, retry_after_s=failed.retry_after_s)
 
 
 def _read(settings: dict[str, Any]) -> Settings:
@@ -160,7 +160,7 @@ def _read(settings: dict[str, Any]) -> Settings:
         members.choice("Mode", MODES, MODES[0]),
         tuple(_secret(text) for text in members.texts("Secrets")),
         _headers(members.pairs("Headers")),
-        members.number("MaximumBodyBytes", 1, 64 << 20, BODY_BYTES),
+        members.integer("MaximumBodyBytes", 1, 64 << 20, BODY_BYTES),
     )
     members.end()
     return read
@@ -232,11 +232,11 @@ def signature(id_: str, now: int, body: bytes, secrets: Sequence[bytes]) -> dict
     return about
 
 
-def _verdict(answer: Answer, now_ms: int, target: Target) -> Handled | Failed | Gone:
+def _verdict(answer: Answer, now_ms: int, target: Target) -> Success | Failure | Unsubscribed:
     if 200 <= answer.status < 300:
-        return Handled()
+        return Success()
     if answer.status == 410:
-        return Gone("the webhook answered 410: it wants no more")
+        return Unsubscribed("the webhook answered 410: it wants no more")
     said = _without_path(answer.body.decode(errors="replace"), target)[:_TOLD].strip()
     error = f"the webhook answered {answer.status}"
     if 300 <= answer.status < 400:
@@ -245,7 +245,7 @@ def _verdict(answer: Answer, now_ms: int, target: Target) -> Handled | Failed | 
         )
     elif said:
         error += f": {said}"
-    return Failed(error, retry_after_s=retry_after(answer.headers.get("retry-after"), now_ms))
+    return Failure(error, retry_after_s=retry_after(answer.headers.get("retry-after"), now_ms))
 
 
 def _without_path(text: str, target: Target) -> str:

@@ -8,11 +8,11 @@ import typer
 from ....model import capacity
 from ....model.limits import limits_named
 from ....model.values import Item, item_size
-from ...literals import Lifted
-from ...output import units_text
-from ...reading import Reading, key_condition, read_request
-from ...session import Session, consumed
-from ..options import Index, KeyWords, Names, TableName, Values, Where
+from ...lib.literals import Lifted
+from ...lib.options import Index, KeyWords, Names, TableName, Values, Where
+from ...lib.output import units_text
+from ...lib.read_requests import Reading, key_condition, read_request
+from ...lib.session import Session, consumed
 
 POINT = "point"
 RANGE = "range in one collection"

@@ -13,7 +13,7 @@ import typer
 
 from ....log.commands import Context, Delete, Expression, Put, Update
 from ....materializer.fold import LEVEL
-from ....materializer.fold.entries import Move, entry_of
+from ....materializer.fold.index_entries import IndexUpdate, entry_of
 from ....materializer.fold.outcomes import Refused
 from ....materializer.fold.state import Table
 from ....materializer.fold.writes import Decision, decide, units_of
@@ -23,17 +23,17 @@ from ....model.limits import Limits, limits_named
 from ....model.table_requests import create
 from ....model.tables import TableDefinition
 from ....model.values import Item, check_item, dump, item_size, load
-from ....server import parameters
-from ....server.writes import check_key_paths
-from ...definitions import request_like
-from ...failures import ServerError
-from ...literals import Lifted
-from ...output import Row, units_text
-from ...session import Session
-from ...shapes import Shape
-from ...values import read_item
+from ....server.api import parameters
+from ....server.api.write_requests import check_key_paths
+from ...lib.definitions import request_like
+from ...lib.errors import RequestFailedError
+from ...lib.key_arguments import KeyArguments
+from ...lib.literals import Lifted
+from ...lib.options import Add, Condition, KeyWords, Names, Remove, Set, Subtract, TableName, Values
+from ...lib.output import Row, units_text
+from ...lib.session import Session
+from ...lib.values import read_item
 from ..item import update_of
-from ..options import Add, Condition, KeyWords, Names, Remove, Set, Subtract, TableName, Values
 from .reads import POINT, item_at
 
 Write: TypeAlias = Put | Update | Delete
@@ -124,7 +124,7 @@ def _explain(
                 *(_of_index(table, move, decision, limits) for move in decision.moves),
             ]
     except RequestError as error:
-        raise ServerError(error.wire_name, error.status, error.body()) from error
+        raise RequestFailedError(error.wire_name, error.status, error.body()) from error
     session.output.rows(rows, first=("access", "table", "index"))
     units, doubled = sum(row["wcu"] for row in rows), sum(row["wcu_transaction"] for row in rows)
     session.output.say(
@@ -132,7 +132,7 @@ def _explain(
     )
 
 
-def _table_like(shape: Shape, limits: Limits) -> Table:
+def _table_like(shape: KeyArguments, limits: Limits) -> Table:
     """An empty table with the same keys and indexes."""
     request = request_like(shape.description, shape.name)
     return Table(create(request, table_id=1, uuid="", time_ms=0, limits=limits))
@@ -188,7 +188,7 @@ def _of_table(table: Table, decision: Decision) -> Row:
     }
 
 
-def _of_index(table: Table, move: Move, decision: Decision, limits: Limits) -> Row:
+def _of_index(table: Table, move: IndexUpdate, decision: Decision, limits: Limits) -> Row:
     """An index's part: one write to put, change or remove an entry, two if its key moves; never doubled."""
     before = 0
     if move.source is not None and decision.old is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from ....model.subscriptions import Subscription
-from .windows import Window
+from .capture import CapturePeriod
 
 if TYPE_CHECKING:
     from ..state import PartitionState
@@ -32,7 +32,7 @@ def frames(state: "PartitionState") -> Iterator[tuple[bytes, Any]]:
 def take_frame(state: "PartitionState", kind: bytes, payload: bytes) -> bool:
     """Read a frame back; False if it is none of these."""
     if kind == WINDOW:
-        window = Window.from_json(orjson.loads(payload))
+        window = CapturePeriod.from_json(orjson.loads(payload))
         state.streams.setdefault(window.table, []).append(window)
         return True
     if kind == SUBSCRIPTION:

@@ -66,7 +66,7 @@ def checkpoint(state: PartitionState, command: Checkpoint) -> Outcome:
     if subscription is None or subscription.epoch != command.epoch:
         return Done(progressed=False)
     state.subscriptions[subscription.name] = subscription.checkpointed(
-        dict(command.marks), command.version, command.handled, command.dead
+        dict(command.checkpoints), command.version, command.handled, command.dead
     )
     return Done(progressed=True)
 
@@ -121,7 +121,7 @@ def _change(
             return _with_status(after, "STOPPED", request["Reason"])
         case "Reset":
             settings = {**before.settings, "Start": checked_start("Start", request.get("Start"))}
-            return replace(after, settings=settings, epoch=before.epoch + 1, marks={})
+            return replace(after, settings=settings, epoch=before.epoch + 1, checkpoints={})
         case "Remove":
             return after
     return before

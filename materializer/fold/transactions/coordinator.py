@@ -16,13 +16,13 @@ from ....log.commands import Abandon, Commit, Decide, Decided, Position, Prepare
 from ..outbox import send
 from ..outcomes import (
     Applied,
-    Begun,
-    Counted,
+    CostOnly,
+    MessageFolded,
     Outcome,
     Resolved,
     Share,
-    Taken,
     Transacted,
+    TransactionStarted,
     place_of,
 )
 from ..state import FEED_LEVEL, PartitionState, Token
@@ -51,49 +51,51 @@ def begin(
             send(state, partition, Prepare(number, nths, actions), sequence_number)
     if len(parts) == 1:
         _decide(state, number, transaction, True, sequence_number)
-    return Begun(number)
+    return TransactionStarted(number)
 
 
 def vote(
     state: PartitionState, sender: int, message: Vote, place: tuple[int, int], sequence_number: int
-) -> Taken:
+) -> MessageFolded:
     """Fold a Vote: with the last one it is decided."""
-    transaction = state.transactions.under_way.get(message.number)
+    transaction = state.transactions.under_way.get(message.transaction_number)
     if transaction is None or sender not in transaction.parts:
-        return Taken()
+        return MessageFolded()
     transaction.votes.setdefault(sender, message)
     transaction.places[sender] = place
     if transaction.commit is not None or len(transaction.votes) < len(transaction.parts):
-        return Taken()
+        return MessageFolded()
     commit = all(one.holds for one in transaction.votes.values())
-    applied = _decide(state, message.number, transaction, commit, sequence_number)
-    resolved = _ended(state, message.number, transaction)
-    return Taken(applied=applied, resolved=resolved, share=_share(state, transaction) if applied else None)
+    applied = _decide(state, message.transaction_number, transaction, commit, sequence_number)
+    resolved = _ended(state, message.transaction_number, transaction)
+    return MessageFolded(
+        applied=applied, resolved=resolved, share=_share(state, transaction) if applied else None
+    )
 
 
-def decided(state: PartitionState, sender: int, message: Decided, place: tuple[int, int]) -> Taken:
+def decided(state: PartitionState, sender: int, message: Decided, place: tuple[int, int]) -> MessageFolded:
     """Fold a Decided: with the last one the client is answered."""
-    transaction = state.transactions.under_way.get(message.number)
+    transaction = state.transactions.under_way.get(message.transaction_number)
     if transaction is None or sender not in transaction.awaited:
-        return Taken()
+        return MessageFolded()
     transaction.awaited.remove(sender)
     transaction.places[sender] = place
-    return Taken(resolved=_ended(state, message.number, transaction))
+    return MessageFolded(resolved=_ended(state, message.transaction_number, transaction))
 
 
-def abandon(state: PartitionState, command: Abandon, sequence_number: int) -> Taken:
+def abandon(state: PartitionState, command: Abandon, sequence_number: int) -> MessageFolded:
     """Fold an Abandon: what is undecided for too long comes to nothing, and its client is told at once."""
-    transaction = state.transactions.under_way.get(command.number)
+    transaction = state.transactions.under_way.get(command.transaction_number)
     if transaction is None or transaction.commit is not None:
-        return Taken()
+        return MessageFolded()
     if state.log_time - transaction.begun < ABANDON_AFTER_MS:
-        return Taken()
-    _decide(state, command.number, transaction, False, sequence_number)
-    resolved = [_resolved(command.number, transaction)]
+        return MessageFolded()
+    _decide(state, command.transaction_number, transaction, False, sequence_number)
+    resolved = [_resolved(command.transaction_number, transaction)]
     state.transactions.free_token(transaction)
     transaction.answered = True
-    _ended(state, command.number, transaction)
-    return Taken(resolved=resolved)
+    _ended(state, command.transaction_number, transaction)
+    return MessageFolded(resolved=resolved)
 
 
 def _decide(
@@ -165,7 +167,7 @@ def _outcome(transaction: UnderWay) -> Outcome:
         verdicts.update(zip(nths, each, strict=True))
     ordered = [verdicts[nth] for nth in sorted(verdicts)]
     if _is_done(transaction):
-        return Transacted([Counted(one.units, one.collection_size) for one in ordered])
+        return Transacted([CostOnly(one.units, one.collection_size) for one in ordered])
     return refusal(ordered)
 
 

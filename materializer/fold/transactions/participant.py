@@ -11,9 +11,9 @@ from ....log.commands import Action, Check, Commit, Decide, Decided, Delete, Pos
 from ....model.limits import Limits
 from ....model.tables import key_error_of_index
 from ....model.values import load
-from ..entries import moves
+from ..index_entries import moves
 from ..outbox import send
-from ..outcomes import Applied, Share, Taken, changes_item
+from ..outcomes import Applied, MessageFolded, Share, changes_item
 from ..state import FEED_LEVEL, PartitionState, Table
 from ..storage import Stored
 from ..writes import Decision, apply
@@ -21,23 +21,25 @@ from .state import Effect, Name, Prepared
 from .verdicts import collection_sizes, judge, verdict, write
 
 
-def prepare(state: PartitionState, sender: int, message: Prepare, sequence_number: int) -> Taken:
+def prepare(state: PartitionState, sender: int, message: Prepare, sequence_number: int) -> MessageFolded:
     """Fold a Prepare: judge and hold, and vote."""
-    vote = judge_part(state, (sender, message.number), message.nths, message.actions)
+    vote = judge_part(state, (sender, message.transaction_number), message.nths, message.actions)
     send(state, sender, vote, sequence_number)
-    return Taken()
+    return MessageFolded()
 
 
-def decide(state: PartitionState, sender: int, message: Decide | Commit, sequence_number: int) -> Taken:
+def decide(
+    state: PartitionState, sender: int, message: Decide | Commit, sequence_number: int
+) -> MessageFolded:
     """Fold a Decide or a Commit. One about a part that is not held, because it was refused, is as good as done."""
     share, commit = None, True
     if isinstance(message, Commit):
         share = Share(Position(sender, message.offset, message.index), message.changing)
     else:
         commit = message.commit
-    applied = conclude(state, (sender, message.number), commit, sequence_number)
-    send(state, sender, Decided(message.number), sequence_number)
-    return Taken(applied=applied, share=share)
+    applied = conclude(state, (sender, message.transaction_number), commit, sequence_number)
+    send(state, sender, Decided(message.transaction_number), sequence_number)
+    return MessageFolded(applied=applied, share=share)
 
 
 def judge_part(state: PartitionState, name: Name, nths: Sequence[int], actions: Sequence[Action]) -> Vote:

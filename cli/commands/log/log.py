@@ -1,0 +1,224 @@
+"""`foldb log`: the history of a database, command by command."""
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ....log.commands import Position, Record
+from ....log.local.reader import LogReader
+from ....materializer.fold.state import PartitionState
+from ...lib.errors import CommandError, ExitCode
+from ...lib.log_history import LogHistory, Told, end_of, in_order, read_position, state_before
+from ...lib.log_location import KAFKA, Readable, log_of
+from ...lib.log_times import first_places, last_places
+from ...lib.output import Output
+from ...lib.progress import progress
+from ...lib.session import Session
+from .backup import backup, restore, salvage
+from .copy import copy
+from .skip import skip
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Read, copy, back up and restore the log of a database, also while a server writes it.",
+)
+app.command()(copy)
+app.command()(backup)
+app.command()(restore)
+app.command()(salvage)
+app.command()(skip)
+
+Place = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[PATH]", help="The database folder, or kafka://HOST:PORT/NAMESPACE, if not that of --db."
+    ),
+]
+OnlyTable = Annotated[
+    str | None, typer.Option("--table", metavar="TABLE", help="Only commands about this table.")
+]
+
+_COLUMNS = ("position", "time", "command", "table", "key", "outcome", "units")
+_FOLLOW_EVERY_S = 0.2
+
+
+@app.command()
+def cat(
+    ctx: typer.Context,
+    path: Place = None,
+    first: Annotated[
+        str | None,
+        typer.Option("--from", metavar="POSITION|TIME", help="Begin here: 10482, -1h, an ISO 8601 time."),
+    ] = None,
+    last: Annotated[
+        str | None, typer.Option("--to", metavar="POSITION|TIME", help="End here, this record included.")
+    ] = None,
+    table: OnlyTable = None,
+) -> None:
+    """Print every command with its outcome: old and new image, sequence number, units, refusals too.
+
+    With --from the log is folded from the newest snapshot before that position, else from its beginning.
+
+    Example: foldb log cat ./data --table Goods -o json
+    """
+    session: Session = ctx.obj
+    log = log_of(session, path)
+    everywhere = range(log.partitions)
+    begins = {} if first is None else first_places(log, first, everywhere)
+    limits = {} if last is None else last_places(log, last, everywhere)
+    named = [places.keys() for places in (begins, limits) if places]
+    partitions = sorted(set(everywhere).intersection(*named))
+    if not partitions:
+        raise CommandError("--from and --to are of two partitions: name one", ExitCode.USAGE)
+    states = _states_before(session, log, path, begins)
+    story = LogHistory(log, typed=session.settings.typed, begin=states)
+    starts = {partition: story.states[partition].next_offset for partition in partitions}
+    records = _up_to(limits, in_order(log, starts))
+    total = sum(log.end(partition) - start for partition, start in starts.items())
+    with progress(session.settings, session.output.stderr, "log", total) as advance:
+        told = _wanted(story.tell(_counted(records, advance)), table)
+        told = _between(told, begins, limits, log.partitions)
+        count = session.output.rows(told, first=_COLUMNS)
+    session.output.say(f"{count:,} commands · the log ends at @{end_of(log, log.partitions)}")
+
+
+def _states_before(
+    session: Session, log: Readable, path: str | None, begins: dict[int, Position]
+) -> dict[int, PartitionState]:
+    """Return the state to begin with, by partition; a log in Kafka has no snapshots."""
+    if not begins or (path is not None and path.startswith(KAFKA)):
+        return {}
+    folder = session.folder if path is None else Path(path)
+    return {partition: state_before(log, folder, begin) for partition, begin in begins.items()}
+
+
+@app.command()
+def tail(
+    ctx: typer.Context,
+    path: Place = None,
+    count: Annotated[int, typer.Option("-n", min=0, help="How many commands.")] = 10,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on as the log grows; Ctrl-C ends it.")
+    ] = False,
+    table: OnlyTable = None,
+) -> None:
+    """Print the last commands with their outcomes.
+
+    Example: foldb log tail ./data -n 5 -f
+    """
+    session: Session = ctx.obj
+    log = log_of(session, path)
+    story = LogHistory(log, typed=session.settings.typed)
+    with progress(session.settings, session.output.stderr, "log", _records(log)) as advance:
+        last = deque(_wanted(story.tell(_counted(_all(log), advance)), table), maxlen=count)
+    session.output.rows(last, first=_COLUMNS)
+    if follow:
+        _follow(session.output, log, story, table)
+
+
+@app.command()
+def stats(ctx: typer.Context, path: Place = None) -> None:
+    """Print how long the log is, what it holds, and how often each command was applied or refused.
+
+    Example: foldb log stats ./data
+    """
+    session: Session = ctx.obj
+    log = log_of(session, path)
+    story = LogHistory(log)
+    kinds: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
+    first = last = None
+    with progress(session.settings, session.output.stderr, "log", _records(log)) as advance:
+        for row in story.tell(_counted(_all(log), advance)):
+            kinds[row["command"]] += 1
+            outcomes[row["outcome"]] += 1
+            first, last = first or row["time"], row["time"]
+    items: Counter[str] = Counter()
+    for state in story.states.values():
+        for each in state.tables.values():
+            items[each.definition.name] += each.items.count
+    session.output.row(
+        {
+            "log_id": log.log_id.hex(),
+            **_on_disk(log),
+            "partitions": log.partitions,
+            "entries": sum(state.next_offset for state in story.states.values()),
+            "commands": sum(kinds.values()),
+            "first": first,
+            "last": last,
+            "kinds": dict(kinds),
+            "outcomes": dict(outcomes),
+            "tables": dict(items),
+        }
+    )
+
+
+def _on_disk(log: Readable) -> dict[str, int]:
+    if not isinstance(log, LogReader):
+        return {}
+    statistics = log.statistics()
+    return {"segments": statistics.segments, "bytes": statistics.bytes}
+
+
+def _counted(records: Iterable[Record], advance: Any) -> Iterator[Record]:
+    for record in records:
+        yield record
+        advance(1)
+
+
+def _wanted(told: Iterator[Told], table: str | None) -> Iterator[Told]:
+    if table is None:
+        return told
+    return (row for row in told if table in (row.get("table"), (row.get("request") or {}).get("TableName")))
+
+
+def _follow(output: Output, log: Readable, story: LogHistory, table: str | None) -> None:
+    while True:
+        behind = {
+            partition: story.states[partition].next_offset
+            for partition in range(log.partitions)
+            if log.end(partition) > story.states[partition].next_offset
+        }
+        if behind:
+            output.rows(_wanted(story.tell(in_order(log, behind)), table), first=_COLUMNS)
+        else:
+            time.sleep(_FOLLOW_EVERY_S)
+
+
+def _up_to(limits: dict[int, Position], records: Iterator[Record]) -> Iterator[Record]:
+    """Yield records up to the limit of their partition, and stop when every partition has passed its limit."""
+    open_ = set(limits)
+    for record in records:
+        limit = limits.get(record.partition)
+        if limit is None or record.offset <= limit.offset:
+            yield record
+        else:
+            open_.discard(record.partition)
+            if not open_:
+                return
+
+
+def _between(
+    told: Iterator[Told], begins: dict[int, Position], limits: dict[int, Position], partitions: int
+) -> Iterator[Told]:
+    """Yield the rows from the first place of their partition to the last."""
+    for row in told:
+        place = read_position(row["position"], partitions)
+        first, last = begins.get(place.partition), limits.get(place.partition)
+        if first is not None and place < replace(first, index=first.index or 0):
+            continue
+        if last is None or last.index is None or place <= last:
+            yield row
+
+
+def _all(log: Readable) -> Iterator[Record]:
+    return in_order(log, dict.fromkeys(range(log.partitions), 0))
+
+
+def _records(log: Readable) -> int:
+    return sum(map(log.end, range(log.partitions)))

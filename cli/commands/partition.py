@@ -1,0 +1,34 @@
+"""`foldb partition`: which part of the log a key belongs to."""
+
+import typer
+
+from ..lib.options import KeyWords, TableName
+from ..lib.session import Session
+from ..lib.values import read_item
+
+app = typer.Typer(no_args_is_help=True, help="Say where keys live.")
+
+
+@app.callback()
+def main() -> None:
+    """Group the commands even while there is only one."""
+
+
+@app.command()
+def of(ctx: typer.Context, table: TableName, key: KeyWords) -> None:
+    """Print the slot of a key, its partition, and the node that acts for it.
+
+    The partition key decides: a sort key may be left out.
+
+    Example: foldb partition of Music Kyuss
+    """
+    session: Session = ctx.obj
+    if len(key) == 1 and not key[0].lstrip().startswith("{"):
+        shape = session.shape(table)
+        [name] = shape.key_names(role="HASH")
+        wanted = {name: shape.value(name, key[0])}
+    elif len(key) == 1:
+        wanted = read_item(key[0], "the key", is_typed=session.settings.typed)
+    else:
+        wanted = session.shape(table).read_key(key, is_typed=session.settings.typed)
+    session.output.row(session.client.admin("Partition", {"TableName": table, "Key": wanted}))

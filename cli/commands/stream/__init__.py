@@ -1,0 +1,1 @@
+"""`foldb stream`: read the change feed."""

@@ -1,0 +1,111 @@
+"""`foldb stream`: the change feed of a database."""
+
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from ....model.subscriptions.settings import EVENTS
+from ...lib.change_sources import reading_of
+from ...lib.durations import now
+from ...lib.errors import CommandError, ExitCode
+from ...lib.filter_options import FROM, Events, Names, Pattern, TableNames, Tables, Values, When, choice
+from ...lib.options import TableName
+from ...lib.session import Session
+from ...lib.start_position import read_start
+from ...lib.values import write_json
+from .tail import tail
+
+app = typer.Typer(no_args_is_help=True, help="Read the change feed: what was changed, when, and by whom.")
+app.command()(tail)
+
+_COLUMNS = ("TableName", "Status", "StreamViewType", "StreamLabel", "Subscriptions")
+
+
+@app.command("list")
+def list_(ctx: typer.Context) -> None:
+    """Print whose changes are kept: tables with a stream, and those that only a trigger watches.
+
+    Example: foldb stream list
+    """
+    session: Session = ctx.obj
+    streams = session.client.admin("Streams")["Streams"]
+    # A stream that is enabled keeps all that a trigger needs, and says who reads.
+    enabled = {each["TableName"] for each in streams if each["Status"] == "ENABLED"}
+    rows = [each for each in streams if each["Status"] != "WATCHED" or each["TableName"] not in enabled]
+    session.output.rows(rows, first=_COLUMNS)
+
+
+@app.command()
+def describe(ctx: typer.Context, table: TableName) -> None:
+    """Print the streams of a table, what each partition keeps of it, and the shards of the newest.
+
+    Example: foldb stream describe Orders -o json
+    """
+    session: Session = ctx.obj
+    answer = session.client.admin("Streams", {"TableName": table})
+    if not answer["Streams"]:
+        raise CommandError(
+            f"{table} has no stream, and no trigger watches it: `foldb table update {table} --stream` enables one",
+            ExitCode.NOT_FOUND,
+        )
+    session.output.row(answer)
+
+
+@app.command()
+def stats(
+    ctx: typer.Context,
+    named: TableNames = None,
+    tables: Tables = None,
+    begin: Annotated[str, FROM] = "horizon",
+    on: Events = None,
+    when: When = None,
+    pattern: Pattern = None,
+    values: Values = None,
+    names: Names = None,
+) -> None:
+    """Count the changes of each table: by what happened, how many keys, and how many bytes.
+
+    Example: foldb stream stats --table Orders --from -1h
+    """
+    session: Session = ctx.obj
+    chosen = choice(on, when, pattern, names, values)
+    counts: dict[str, _Count] = {}
+    meant = [*(named or ()), *(tables or ())]
+    for row in reading_of(session, meant, read_start(begin, now), chosen).rows(follow=False):
+        counts.setdefault(row["table"], _Count()).take(row)
+    session.output.rows(
+        [{"table": name, **counts[name].told()} for name in sorted(counts)], first=("table", "changes")
+    )
+
+
+class _Count:
+    """What is counted of one table."""
+
+    def __init__(self) -> None:
+        self._operations: Counter[str] = Counter()
+        self._keys: Counter[str] = Counter()
+        self._bytes = self._transactions = 0
+        self._first = self._last = ""
+
+    def take(self, row: dict[str, Any]) -> None:
+        self._operations[row["op"]] += 1
+        self._keys[write_json(row["keys"])] += 1
+        self._bytes += sum(len(write_json(row[side])) for side in ("old", "new") if row[side] is not None)
+        self._transactions += row["tx"] is not None
+        self._first = self._first or row["time"]
+        self._last = row["time"]
+
+    def told(self) -> dict[str, Any]:
+        """As one row."""
+        count = self._operations.total()
+        return {
+            "changes": count,
+            **{name: self._operations[name] for name in EVENTS},
+            "in_transactions": self._transactions,
+            "keys": len(self._keys),
+            "most_of_a_key": max(self._keys.values()),
+            "bytes": self._bytes,
+            "first": self._first,
+            "last": self._last,
+        }

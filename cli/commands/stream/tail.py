@@ -1,0 +1,83 @@
+"""`foldb stream tail`: changes as they are, were, and come."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Annotated, Final
+
+import typer
+
+from ...lib.change_format import coloured, line_of, shown
+from ...lib.change_sources import Row, reading_of
+from ...lib.durations import now
+from ...lib.errors import CommandError, ExitCode
+from ...lib.filter_options import FROM, Events, Names, Pattern, TableNames, Tables, Values, When, choice
+from ...lib.output import counted, visible
+from ...lib.session import Session
+from ...lib.settings import Format
+from ...lib.start_position import read_start
+
+_COLUMNS: Final = ("time", "op", "table", "keys", "old", "new", "number")
+
+
+def tail(
+    ctx: typer.Context,
+    named: TableNames = None,
+    tables: Tables = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on as changes come; Ctrl-C ends it.")
+    ] = False,
+    begin: Annotated[str | None, FROM] = None,
+    count: Annotated[int | None, typer.Option("-c", "--count", min=1, help="Stop after so many.")] = None,
+    end: Annotated[bool, typer.Option("-e", "--end", help="Stop at the end, as without -f.")] = False,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", metavar="TEXT", help="A line a change; the fields are listed above."),
+    ] = None,
+    on: Events = None,
+    when: When = None,
+    pattern: Pattern = None,
+    values: Values = None,
+    names: Names = None,
+) -> None:
+    """Print the changes of tables: one JSON line each in a pipe, one line of colours each on a terminal.
+
+    Of a server these are the tables that have a stream or a trigger, if none is named. Of a folder that nobody serves
+    they are read from the log itself, of any table that there ever was. Without --from it is what comes, with -f, or
+    all that the feed keeps.
+
+    Fields of --format: %T time, %ms time in milliseconds, %op what happened, %t table, %k key, %K key as JSON, %old and
+    %new the item before and after, %old.NAME and %new.NAME one attribute, %n sequence number, %p position,
+    %tx transaction, %who principal, %src source, %req request id, %d depth of triggers, %j all as JSON, and %%.
+
+    Example: foldb stream tail --table Orders -f --from -1h --when "NEW.Total > 100" --format '%T %op %k %new.Total'
+    """
+    session: Session = ctx.obj
+    if end and follow:
+        raise CommandError("-e stops at the end and -f goes on: say one of them", ExitCode.USAGE)
+    written_late = session.settings.format in (Format.JSON, Format.CSV, Format.TABLE)
+    if follow and count is None and format_ is None and written_late:
+        raise CommandError(
+            f"-f needs -o jsonl or raw: {session.settings.format} is written when all is there, which is never",
+            ExitCode.USAGE,
+        )
+    line = None if format_ is None else line_of(format_)
+    start = read_start(begin or ("end" if follow else "horizon"), now)
+    chosen = choice(on, when, pattern, names, values)
+    reading = reading_of(session, [*(named or ()), *(tables or ())], start, chosen)
+    rows = (shown(row, typed=session.settings.typed) for row in islice(reading.rows(follow=follow), count))
+    written = _write(session, rows, line)
+    session.output.say(f"{counted(written, 'change')} · {reading.where}")
+
+
+def _write(session: Session, rows: Iterator[Row], line: Callable[[Row], str] | None) -> int:
+    """Write rows as they come, unless what was asked for is one document."""
+    output = session.output
+    if line is None and not output.draws:
+        return output.rows(rows, first=_COLUMNS)
+    written = 0
+    for written, row in enumerate(rows, start=1):  # noqa: B007  # it is told below
+        if line is None:
+            output.line(coloured(row))
+        else:
+            output.line(visible(line(row)) if output.draws else line(row))
+    return written

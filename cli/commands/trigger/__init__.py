@@ -1,0 +1,1 @@
+"""`foldb trigger`: subscriptions that call a target when items change."""

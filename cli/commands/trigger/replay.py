@@ -1,0 +1,106 @@
+"""`foldb trigger replay`: deliver a stretch of history again, once it is known how much that is."""
+
+import time
+from typing import Annotated, Any, Final
+
+import typer
+
+from ...lib.change_sources import is_served, nobody_calls
+from ...lib.durations import now
+from ...lib.errors import CommandError, ExitCode
+from ...lib.filter_options import FROM, TriggerName
+from ...lib.output import counted
+from ...lib.progress import progress
+from ...lib.session import Session
+from ...lib.start_position import read_end, read_start
+from ...lib.values import read_item
+
+_LOOK_S: Final = 0.2
+_DONE: Final = "done"
+
+
+def replay(
+    ctx: typer.Context,
+    name: TriggerName,
+    begin: Annotated[str, FROM],
+    end: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="PLACE",
+            help="Up to here: -1h, a time, @POSITION or a sequence number; else up to now.",
+        ),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="Only this item: its key, or a JSON object.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how much it would be.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")] = True,
+) -> None:
+    """Call a trigger again for what was changed before; the calls say that they are a replay.
+
+    First it is counted how many calls that is, and of how many keys; then it is asked. The trigger itself goes on as it
+    does, and its marks stay: the replay is a subscription of its own, which ends when it is done.
+
+    Example: foldb trigger replay receipts --from 2026-11-20 --dry-run
+    """
+    session: Session = ctx.obj
+    request: dict[str, Any] = {"Name": name, "From": read_start(begin, now)}
+    if request["From"]["At"] in ("NOW", "SNAPSHOT"):
+        raise CommandError(f"--from {begin}: a replay begins in the past", ExitCode.USAGE)
+    if end is not None:
+        request["To"] = read_end(end, now)
+    if key is not None:
+        request["Key"] = _key(session, name, key)
+    counts = session.client.admin("ReplaySubscription", request | {"DryRun": True})
+    told = {"trigger": name, "calls": counts["Calls"], "changes": counts["Changes"], "keys": counts["Keys"]}
+    if dry_run or not counts["Changes"]:
+        session.output.row(told)
+        session.output.say("nothing was called")
+        return
+    if wait and not is_served(session):
+        raise nobody_calls(session)
+    session.confirm(
+        f"Call {name} {counted(counts['Calls'], 'time')} again, for {counted(counts['Changes'], 'change')} of "
+        f"{counted(counts['Keys'], 'key')}?"
+    )
+    begun = session.client.admin("ReplaySubscription", request | {"DryRun": False})
+    replay_name = begun["Replay"]
+    ended = _watch(session, replay_name, counts["Changes"]) if wait else {}
+    session.output.row(told | {"replay": replay_name} | ended)
+    if ended.get("dead"):
+        raise CommandError(
+            f"{counted(ended['dead'], 'letter')}: `foldb dlq show {replay_name}` says what could not be delivered",
+            ExitCode.PARTLY,
+        )
+    if ended.get("status", _DONE) != _DONE:
+        raise CommandError(
+            f"it came to another end: `foldb trigger show {replay_name}` tells more", ExitCode.PARTLY
+        )
+    session.output.say(f"`foldb trigger show {replay_name}` tells of it")
+
+
+def _watch(session: Session, name: str, total: int) -> dict[str, Any]:
+    """Wait for the end of a replay, and show how far it is."""
+    shown = 0
+    try:
+        with progress(session.settings, session.output.stderr, name, total) as advance:
+            while True:
+                described = session.client.admin("DescribeSubscription", {"Name": name})
+                handled = min(described["Handled"], total)  # what a filter drops is handled, too
+                advance(handled - shown)
+                shown = handled
+                if described["Status"] != "ACTIVE":
+                    return {"status": described["Reason"], "dead": described["Dead"]}
+                time.sleep(_LOOK_S)
+    except KeyboardInterrupt as error:
+        raise CommandError(
+            f"interrupted; the replay goes on: `foldb trigger pause {name}` stops it", ExitCode.INTERRUPTED
+        ) from error
+
+
+def _key(session: Session, name: str, text: str) -> dict[str, Any]:
+    if text.lstrip().startswith("{"):
+        return read_item(text, "--key", is_typed=session.settings.typed)
+    tables = session.client.admin("DescribeSubscription", {"Name": name})["TableNames"]
+    return session.shape(tables[0]).read_key([text], is_typed=session.settings.typed)

@@ -1,0 +1,307 @@
+"""`foldb trigger`: what is called when items change, how far each is, and what would be called."""
+
+import time
+from decimal import Decimal
+from typing import Annotated, Any, Final
+
+import typer
+
+from ...lib import trigger_options
+from ...lib.change_sources import check_called
+from ...lib.durations import now
+from ...lib.errors import CommandError, ExitCode
+from ...lib.filter_options import FROM, Events, Names, Pattern, Tables, TriggerName, Values, When, choice
+from ...lib.output import counted
+from ...lib.session import Session
+from ...lib.start_position import read_start
+from .explain import explain
+from .replay import replay
+from .test import rehearse
+
+app = typer.Typer(
+    no_args_is_help=True, help="Call functions, commands, endpoints and topics when items change."
+)
+
+Row = dict[str, Any]
+
+_BEGUN_S: Final = 3.0
+_LOOK_S: Final = 0.02
+
+
+@app.command()
+def add(
+    ctx: typer.Context,
+    name: TriggerName,
+    tables: Tables = None,
+    run: trigger_options.Run = None,
+    python: trigger_options.Python = None,
+    lambda_: trigger_options.Lambda = None,
+    webhook: trigger_options.Webhook = None,
+    kafka: trigger_options.Kafka = None,
+    file: trigger_options.File = None,
+    sqlite: trigger_options.Sqlite = None,
+    sink: trigger_options.Sink = None,
+    on: Events = None,
+    when: When = None,
+    pattern: Pattern = None,
+    values: Values = None,
+    names: Names = None,
+    begin: Annotated[str | None, FROM] = None,
+    batch: trigger_options.Batch = None,
+    window: trigger_options.Window = None,
+    tumbling: trigger_options.Tumbling = None,
+    workers: trigger_options.Workers = None,
+    retries: trigger_options.Retries = None,
+    backoff: trigger_options.Backoff = None,
+    max_age: trigger_options.MaxAge = None,
+    bisect: trigger_options.Bisect = None,
+    partial: trigger_options.Partial = None,
+    policy: trigger_options.Policy = None,
+    dlq: trigger_options.Dlq = None,
+    timeout: trigger_options.Timeout = None,
+    together: trigger_options.Together = None,
+    max_lag: trigger_options.MaxLag = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Change the trigger of that name: what is said, and nothing else."),
+    ] = False,
+) -> None:
+    """Have something called when items of a table change: of the table NAME, unless --table names others.
+
+    Commands and functions come from the folder that the server was given with --triggers. What is written once this
+    has ended is delivered; --from begins elsewhere than at the end.
+
+    Example: foldb trigger add receipts --table Orders --python receipts.py:send --when "NEW.Status = 'PAID'"
+    """
+    session: Session = ctx.obj
+    flags = {
+        "--run": run,
+        "--python": python,
+        "--lambda": lambda_,
+        "--webhook": webhook,
+        "--kafka": kafka,
+        "--file": file,
+        "--sqlite": sqlite,
+    }
+    called = trigger_options.sink_of(flags, sink)
+    settings = choice(on, when, pattern, names, values) | trigger_options.settings_of(
+        batch=batch,
+        window=window,
+        tumbling=tumbling,
+        workers=workers,
+        retries=retries,
+        backoff=backoff,
+        max_age=max_age,
+        bisect=bisect,
+        partial=partial,
+        policy=policy,
+        dlq=dlq,
+        timeout=timeout,
+        together=together,
+        max_lag=max_lag,
+    )
+    if called:
+        settings["Sink"] = called
+    if replace:
+        _replace(session, name, settings | ({"TableNames": tables} if tables else {}), begin)
+        return
+    if "Kind" not in called:
+        raise CommandError(
+            f"say what is called: {', '.join(trigger_options.KINDS)}, or --sink with its Kind",
+            ExitCode.USAGE,
+        )
+    request = {
+        "Name": name,
+        "TableNames": tables or [name],
+        "Start": read_start(begin or "end", now),
+    } | settings
+    session.client.admin("CreateSubscription", request)
+    begun = _begun(session, name)
+    session.output.row(_summary(begun))
+    if begun["LastError"] is not None and not _is_started(begun):
+        raise CommandError(
+            f"{name} is there, and calls nobody yet: {begun['LastError']}. It is tried again; "
+            f"`foldb trigger show {name}` tells how it is.",
+            ExitCode.PARTLY,
+        )
+
+
+def _replace(session: Session, name: str, settings: Row, begin: str | None) -> None:
+    if begin is not None:
+        raise CommandError(
+            f"--from: `foldb trigger reset {name} --from {begin}` sets it to another place", ExitCode.USAGE
+        )
+    if "Sink" in settings and "Kind" not in settings["Sink"]:
+        raise CommandError(
+            "--sink alone is not all of what is called, which is replaced as a whole: say it with its Kind, or beside "
+            "--webhook URL or whatever it is",
+            ExitCode.USAGE,
+        )
+    if not settings:
+        raise CommandError("nothing to change: see `foldb trigger add --help`", ExitCode.USAGE)
+    session.client.admin("UpdateSubscription", {"Name": name} | settings)
+    _tell(session, name)
+
+
+@app.command("list")
+def list_(ctx: typer.Context) -> None:
+    """Print all triggers: what each calls, whether it runs, and how far it is behind.
+
+    Example: foldb trigger list
+    """
+    session: Session = ctx.obj
+    session.output.rows(
+        [_summary(_described(session, name)) for name in _names(session)],
+        first=("trigger", "tables", "calls", "status"),
+    )
+
+
+@app.command()
+def show(ctx: typer.Context, name: TriggerName) -> None:
+    """Print all that is known of a trigger: settings, marks, lag, rate, errors, blocked keys.
+
+    Example: foldb trigger show receipts -o json
+    """
+    session: Session = ctx.obj
+    session.output.row(_described(session, name))
+
+
+@app.command()
+def pause(
+    ctx: typer.Context,
+    name: TriggerName,
+    drain: Annotated[bool, typer.Option("--drain", help="Deliver what was written until now first.")] = False,
+) -> None:
+    """Stop calling, for now; nothing is lost, and `foldb trigger resume` goes on there.
+
+    Example: foldb trigger pause receipts --drain
+    """
+    session: Session = ctx.obj
+    if drain:
+        check_called(session, [name])
+    session.client.admin("PauseSubscription", {"Name": name, "Drain": drain})
+    _tell(session, name)
+
+
+@app.command()
+def resume(ctx: typer.Context, name: TriggerName) -> None:
+    """Go on calling, from where the trigger was.
+
+    Example: foldb trigger resume receipts
+    """
+    session: Session = ctx.obj
+    session.client.admin("ResumeSubscription", {"Name": name})
+    _tell(session, name)
+
+
+@app.command()
+def reset(ctx: typer.Context, name: TriggerName, begin: Annotated[str, FROM]) -> None:
+    """Set a trigger to another place, after asking: what comes behind it is delivered, again or not at all.
+
+    Example: foldb trigger reset receipts --from 2026-11-20T12:00:00Z
+    """
+    session: Session = ctx.obj
+    start = read_start(begin, now)
+    _described(session, name)
+    session.confirm(f"Set {name} to {begin}? What comes behind it is delivered, also what was before.")
+    session.client.admin("ResetSubscription", {"Name": name, "Start": start})
+    _tell(session, name)
+
+
+@app.command()
+def remove(ctx: typer.Context, name: TriggerName) -> None:
+    """Remove a trigger, after asking; the table of its dead letters stays.
+
+    Example: foldb trigger remove receipts --yes
+    """
+    session: Session = ctx.obj
+    described = _described(session, name)
+    session.confirm(f"Remove the trigger {name} on {', '.join(described['TableNames'])}?")
+    session.client.admin("RemoveSubscription", {"Name": name})
+    session.output.say(f"{name}: removed")
+
+
+@app.command()
+def lag(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A trigger; all, if none is named.")
+    ] = None,
+) -> None:
+    """Print how far triggers are behind, partition by partition: in changes, and in seconds.
+
+    Example: foldb trigger lag receipts
+    """
+    session: Session = ctx.obj
+    names = _names(session) if name is None else [name]
+    rows = [row for each in names for row in _lags(_described(session, each))]
+    session.output.rows(rows, first=("trigger", "partition", "changes", "seconds"))
+    behind = sum(row["changes"] for row in rows)
+    session.output.say(f"{counted(behind, 'change')} behind")
+
+
+app.command()(replay)
+app.command("test")(rehearse)
+app.command()(explain)
+
+
+def _names(session: Session) -> list[str]:
+    return [each["Name"] for each in session.client.admin("ListSubscriptions")["Subscriptions"]]
+
+
+def _described(session: Session, name: str) -> Row:
+    described: Row = session.client.admin("DescribeSubscription", {"Name": name})
+    return described
+
+
+def _begun(session: Session, name: str) -> Row:
+    """A trigger once what it calls is loaded, or could not be: a slip in a function's name is told where it is made."""
+    until = time.monotonic() + _BEGUN_S
+    while True:
+        described = _described(session, name)
+        here, error = described["RunsHere"], described["LastError"]
+        if not here or _is_started(described) or error is not None or time.monotonic() > until:
+            return described
+        time.sleep(_LOOK_S)
+
+
+def _is_started(described: Row) -> bool:
+    """Whether what it calls is loaded, on the node that was asked."""
+    return bool(described.get("Figures", {}).get("IsStarted"))
+
+
+def _tell(session: Session, name: str) -> None:
+    session.output.row(_summary(_described(session, name)))
+
+
+def _summary(described: Row) -> Row:
+    lag = described["Lag"].values()
+    return {
+        "trigger": described["Name"],
+        "tables": described["TableNames"],
+        "calls": trigger_options.sink_text(described["Settings"]["Sink"]),
+        "status": described["Status"],
+        **({"reason": described["Reason"]} if described["Reason"] else {}),
+        "handled": described["Handled"],
+        "behind": sum(each["Changes"] for each in lag),
+        "seconds": _seconds(max((each["Milliseconds"] for each in lag), default=0)),
+        "dead": described["Dead"],
+        "last_error": described["LastError"],
+    }
+
+
+def _seconds(milliseconds: int) -> Decimal:
+    return Decimal(milliseconds) / 1000
+
+
+def _lags(described: Row) -> list[Row]:
+    return [
+        {
+            "trigger": described["Name"],
+            "partition": int(partition),
+            "changes": lag["Changes"],
+            "seconds": _seconds(lag["Milliseconds"]),
+            "mark": described["Checkpoints"].get(partition),
+        }
+        for partition, lag in described["Lag"].items()
+    ]

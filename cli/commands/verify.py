@@ -1,0 +1,266 @@
+"""`foldb verify`: is the history whole, and does it still make the tables that are served?"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...log.commands import Digest, Position
+from ...log.local.filesystem import SystemFilesystem
+from ...log.local.reader import LogReader, Tail
+from ...materializer.fold.dump import digest
+from ...materializer.fold.fold_record import Void, voids
+from ...materializer.fold.state import PartitionState
+from ...materializer.refold import fold_record
+from ...materializer.snapshots import Snapshots, of_each
+from ..lib.errors import CommandError, ExitCode
+from ..lib.log_location import KAFKA, Readable, log_of
+from ..lib.output import counted
+from ..lib.progress import Advance, progress
+from ..lib.session import Session, is_address
+
+
+def verify(
+    ctx: typer.Context,
+    path: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PATH]", help="The database folder, or kafka://HOST:PORT/NAMESPACE, if not that of --db."
+        ),
+    ] = None,
+) -> None:
+    """Read the whole log, check its chain of hashes, refold it from zero and compare digests.
+
+    Digests are compared with those of a running server, those that the log records, and every snapshot. Exit code 0 of
+    a folder: `foldb serve` starts on its log, and no acknowledged write is missing as far as the file `mark` and the
+    chain of hashes show. An unfinished write at the end, which a start cuts into a side file, is reported. Exit code 9
+    and the position: the log or a snapshot is damaged, or acknowledged writes are missing.
+
+    A log in Kafka has no chain of hashes. Name a node with --db to compare its digests as well. Exit code 1: there was
+    no digest to compare for some partition. Reads only.
+
+    Example: foldb verify --db ./data
+    """
+    session: Session = ctx.obj
+    is_shared = path is not None and path.startswith(KAFKA)
+    node_given = session.settings.is_db_given and is_address(session.settings.db)
+    asks_server = path is None or (is_shared and node_given)
+    expected = _live_digests(session) if asks_server else {}
+    log = log_of(session, path)
+    if expected:
+        _check_same_log(session, log)
+    # List snapshots before the log's end is read: none of them may be ahead of it.
+    folder = None if is_shared else Path(path or session.folder)
+    snapshots = [] if folder is None else of_each(folder, SystemFilesystem(), log.partitions)
+    offsets = [each.offsets() for each in snapshots]
+    tail = log.hold() if isinstance(log, LogReader) else None
+    if tail is not None and tail.missing:
+        raise _missing(tail, folder)
+    ends = [log.end(partition) for partition in range(log.partitions)]
+    unusable: list[str] = []
+    compared: list[int] = []
+    digests = []
+    with progress(session.settings, session.output.stderr, "verify", 2 * sum(ends)) as advance:
+        for partition in range(log.partitions):
+            live = expected.get(partition, {})
+            usable: dict[int, list[str]] = {}
+            if snapshots:
+                usable, faults = _examined(snapshots[partition], offsets[partition], log, ends[partition])
+                unusable += faults
+            state, met = _refold(log, partition, live, usable, advance)
+            compared.append(met + len(usable) + _met(session, state, live, folder, log.partitions))
+            digests.append((_place(state, log.partitions), digest(state)))
+    for place, made in digests:
+        session.output.row(
+            {
+                "log_id": log.log_id.hex(),
+                "position": place,
+                "digest": made,
+                "compared": sum(compared),
+                "differences": 0,
+            }
+        )
+    _report_tail(session, tail)
+    if is_shared and not all(compared):
+        raise _not_compared(sum(ends), [number for number, met in enumerate(compared) if not met])
+    result = "no difference" if any(compared) else "the chain of hashes is whole"
+    session.output.say(
+        f"{counted(sum(ends), 'record')} · {counted(sum(compared), 'digest')} compared · {result}"
+    )
+    if unusable:
+        raise CommandError(
+            f"the log is whole, but not its snapshots: {'; '.join(unusable)}. Delete them: a start passes over them, "
+            "and `foldb snapshot make` makes another.",
+            ExitCode.INTEGRITY,
+        )
+
+
+def _check_same_log(session: Session, log: Readable) -> None:
+    """Refuse to compare digests with those of another database's server."""
+    assert session.server is not None, "its digests were asked for"
+    theirs = session.server.admin("Status")["LogId"]
+    if theirs != log.log_id.hex():
+        raise CommandError(
+            f"{session.url} serves the log {theirs}, and this is {log.log_id.hex()}: name a server of this log.",
+            ExitCode.USAGE,
+        )
+
+
+def _missing(tail: Tail, folder: Path | None) -> CommandError:
+    return CommandError(
+        f"{folder}: the log's last {counted(tail.missing, 'byte')} are missing: its file `mark` says that they were "
+        "acknowledged, and not that they were synced. A power cut takes such writes with --fsync interval or never. "
+        "`foldb serve` starts without them; `foldb log restore` brings back those that a backup has.",
+        ExitCode.INTEGRITY,
+    )
+
+
+def _not_compared(records: int, partitions: list[int]) -> CommandError:
+    which = ", ".join(map(str, partitions))
+    return CommandError(
+        f"{counted(records, 'record')} can be read and folded, but nothing was compared for partition {which}: the log "
+        "records no digest of it. Name a node that serves it: `foldb verify kafka://... --db http://NODE:PORT`.",
+        ExitCode.DIFFERENT,
+    )
+
+
+def _report_tail(session: Session, tail: Tail | None) -> None:
+    if tail is None or not tail.torn:
+        return
+    unsure = "" if tail.is_marked else " The file `mark` does not say whether it was acknowledged."
+    session.output.say(
+        f"{counted(tail.torn, 'byte')} behind the last record are an unfinished write: a server is writing it, or a "
+        f"crash tore it, and the next start cuts it into a side file.{unsure}"
+    )
+
+
+def _refold(
+    log: Readable,
+    partition: int,
+    live: dict[int, list[str]],
+    snapshots: dict[int, list[str]],
+    advance: Advance,
+) -> tuple[PartitionState, int]:
+    """One partition folded from zero and compared on the way; its state, and how many digests the log records."""
+    recorded, void = _recorded(log, partition, advance)
+    state = PartitionState()
+    for record in log.read(partition):
+        fold_record(state, record, void)
+        _compare(state, recorded.get(record.offset, ()), "the log records", log.partitions)
+        _compare(state, live.get(record.offset, ()), "the server has", log.partitions)
+        _compare(state, snapshots.get(record.offset, ()), "the snapshot has", log.partitions)
+        advance(1)
+    return state, sum(map(len, recorded.values()))
+
+
+def _met(
+    session: Session, state: PartitionState, live: dict[int, list[str]], folder: Path | None, partitions: int
+) -> int:
+    """Return how many of the server's digests were compared.
+
+    Raises:
+        CommandError: The folder's log ends before the position of the server that writes it.
+    """
+    met = [offset for offset in live if offset < state.next_offset]
+    for offset in live.keys() - set(met):
+        sentence = f"the server is at @{offset}, the log can be read to @{_place(state, partitions)} only"
+        if folder is not None:
+            raise CommandError(
+                f"{sentence}: acknowledged writes are not in {folder}. Was the folder replaced, or a file of it "
+                "removed? Look before the server stops: it may still have the files open.",
+                ExitCode.INTEGRITY,
+            )
+        session.output.warn(sentence)
+    return len(met)
+
+
+def _place(state: PartitionState, partitions: int) -> str:
+    assert state.genesis is not None, "every log begins with Genesis"
+    return Position(state.genesis.partition, state.next_offset - 1).text(partitions)
+
+
+def _examined(
+    snapshots: Snapshots, offsets: Sequence[int], log: Readable, end: int
+) -> tuple[dict[int, list[str]], list[str]]:
+    """Return the digests of the snapshots that a start would use, by offset, and the faults of the others.
+
+    Raises:
+        CommandError: A snapshot of this log was made of records that the log does not hold.
+    """
+    digests: dict[int, list[str]] = {}
+    unusable = []
+    for offset in offsets:
+        snapshot = snapshots.examine(offset, log)
+        path = snapshots.path(offset)
+        if snapshot.fault is None and snapshot.digest is not None:
+            digests[offset] = [snapshot.digest]
+        elif offset >= end and snapshot.head is not None and snapshot.head.log_id == log.log_id:
+            raise CommandError(
+                f"{path}: the snapshot was made @{offset} of this log, which ends at @{end - 1}: records are "
+                "missing, or an older copy took the log's place. Delete the snapshot if the log is to go on as it is.",
+                ExitCode.INTEGRITY,
+            )
+        elif path.exists():  # else its maker has removed it since, because newer ones are there
+            unusable.append(f"{path}: {snapshot.fault}")
+    return digests, unusable
+
+
+def _live_digests(session: Session) -> dict[int, dict[int, list[str]]]:
+    """Return the digests of the running server: by partition, and by the offset of its last record."""
+    if session.server is None:
+        return {}
+    answer = session.server.admin("Digest")
+    found: dict[int, dict[int, list[str]]] = {}
+    for one in answer.get("Digests", [answer]):
+        partition, _, offset = one["Position"].rpartition(":")
+        found[int(partition or 0)] = {int(offset): [one["Digest"]]}
+    return found
+
+
+def _recorded(
+    log: Readable, partition: int, advance: Advance
+) -> tuple[dict[int, list[str]], frozenset[Void]]:
+    """Read everything once: this alone finds a flipped byte, a missing block, a swapped segment.
+
+    Returns:
+        Digests to compare with, by the offset of the entry after which the state had them; and what is void.
+    """
+    found: dict[int, list[str]] = {}
+    void: set[Void] = set()
+    for record in log.read(partition):
+        for command in record.entry.commands:
+            if isinstance(command, Digest):
+                found.setdefault(command.offset, []).append(command.digest)
+        for one in voids((record,)):
+            void.add(one)
+            # Who recorded these had folded what has been void since.
+            found = {offset: digests for offset, digests in found.items() if offset < one[0]}
+        advance(1)
+    return _worth_comparing(found), frozenset(void)
+
+
+def _worth_comparing(found: dict[int, list[str]]) -> dict[int, list[str]]:
+    """The last digests, and of the others so few that comparing takes no longer than refolding.
+
+    A digest goes through the whole state, so each must be followed by as much log as there was before it.
+    """
+    kept, due, last = {}, 0, max(found, default=0)
+    for offset in sorted(found):
+        if offset >= due or offset == last:
+            kept[offset], due = found[offset], 2 * offset
+    return kept
+
+
+def _compare(state: PartitionState, digests: Sequence[str], whose: str, partitions: int) -> None:
+    """Hold the state against digests that somebody else came to at the same position."""
+    if not digests:
+        return
+    ours = digest(state)
+    for other in digests:
+        if other != ours:
+            raise CommandError(
+                f"position {_place(state, partitions)}: {whose} the digest {other[:16]}..., "
+                f"the log folds to {ours[:16]}...",
+                ExitCode.INTEGRITY,
+            )

@@ -1,0 +1,1 @@
+"""The parts that commands share: the session, the client, input, output and errors."""

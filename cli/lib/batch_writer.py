@@ -1,0 +1,156 @@
+"""Many items by BatchWriteItem, until the server has taken them all or an item is refused."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from ...model.values import Item
+from .client import Client
+from .errors import CommandError, ExitCode, RequestFailedError
+from .key_arguments import KeyArguments
+from .output import counted
+from .progress import Advance
+from .session import consumed
+from .values import plain_item, write_json
+
+Placed: TypeAlias = tuple[str, Item]
+"""An item, and its place for an error: `songs.jsonl line 32`."""
+
+_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+
+# Errors that one item of a batch causes: the whole batch is refused, and the error does not say which item it was.
+_OF_ONE_ITEM = frozenset(
+    ("ValidationException", "SerializationException", "ItemCollectionSizeLimitExceededException")
+)
+
+
+class BatchWriter:
+    """Writes items in their order, and counts those that the server acknowledged.
+
+    Attributes:
+        written: Acknowledged items. An item with the key of a later one in its batch counts with that one.
+        unprocessed: Items that the server did not take, retries included.
+        units: Consumed write units.
+    """
+
+    BATCH = 25
+
+    def __init__(
+        self,
+        client: Client,
+        shape: KeyArguments,
+        *,
+        is_typed: bool = False,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.written = 0
+        self.unprocessed = 0
+        self.units = Decimal(0)
+        self._client = client
+        self._table = shape.name
+        self._keys = shape.key_names()
+        self._is_typed = is_typed
+        self._sleep = sleep
+
+    def load(self, items: Iterable[Placed], advance: Advance = lambda _: None) -> None:
+        """Write all items. The first bad item ends the load; all items before it are written.
+
+        Raises:
+            CommandError: `items` raised it, the server refused an item, cannot be reached or did not take all items.
+                The sentence says how many items were written, if any; the exit code is PARTLY then.
+        """
+        rest = iter(items)
+        try:
+            while True:
+                batch, failure = _batch(rest, self.BATCH)
+                self._put(batch)
+                advance(len(batch))
+                if failure is not None:
+                    raise failure
+                if len(batch) < self.BATCH:
+                    break
+        except CommandError as error:
+            if not self.written:
+                raise
+            were = "item was" if self.written == 1 else "items were"
+            raise CommandError(
+                f"{error.sentence.rstrip('.')}; {self.written:,} {were} written before it; "
+                "putting them again is harmless",
+                ExitCode.PARTLY,
+            ) from error
+        if self.unprocessed:
+            raise CommandError(
+                f"{counted(self.unprocessed, 'item')} not taken, retries included, and {self.written:,} written; "
+                "putting them again is harmless",
+                ExitCode.PARTLY,
+            )
+
+    def key_text(self, item: Mapping[str, Any]) -> str:
+        """Return ` (key {...})` for an item as JSON has it, and nothing for an item without a whole key."""
+        try:
+            return f" (key {write_json({name: item[name] for name in self._keys})})"
+        except (KeyError, TypeError):
+            return ""
+
+    def _put(self, batch: Sequence[Placed]) -> None:
+        """Write a batch; of a batch that is refused, each item by itself, up to the one that was the reason."""
+        try:
+            self._write([item for _, item in batch])
+        except CommandError as error:
+            if not _is_of_one_item(error):
+                raise
+            for place, item in batch:
+                self._put_alone(place, item)
+
+    def _put_alone(self, place: str, item: Item) -> None:
+        try:
+            self._write([item])
+        except CommandError as error:
+            if not _is_of_one_item(error):
+                raise
+            raise CommandError(f"{place}{self._key_of(item)}: {error.sentence}", error.code) from error
+
+    def _write(self, items: Sequence[Item]) -> None:
+        """Write up to BATCH items. A batch may not name a key twice, so of two items with one key the last goes."""
+        last = {repr([item.get(name) for name in self._keys]): item for item in items}
+        waiting: list[Any] = [{"PutRequest": {"Item": item}} for item in last.values()]
+        acknowledged = len(items) - len(waiting)
+        for pause in (*_PAUSES_S, None):
+            left = self._send(waiting)
+            self.written += acknowledged + len(waiting) - len(left)
+            waiting, acknowledged = left, 0
+            if not waiting:
+                return
+            if pause is not None:
+                self._sleep(pause)
+        self.unprocessed += len(waiting)
+
+    def _send(self, requests: list[Any]) -> list[Any]:
+        if not requests:
+            return []
+        body = {"RequestItems": {self._table: requests}, "ReturnConsumedCapacity": "TOTAL"}
+        answer = self._client.call("BatchWriteItem", body)
+        self.units += consumed(answer)
+        left: list[Any] = answer.get("UnprocessedItems", {}).get(self._table, [])
+        return left
+
+    def _key_of(self, item: Item) -> str:
+        return self.key_text(item if self._is_typed else plain_item(item))
+
+
+def _batch(items: Iterator[Placed], size: int) -> tuple[list[Placed], CommandError | None]:
+    """Take the next items, and the failure that ended them, if one did."""
+    batch: list[Placed] = []
+    try:
+        while len(batch) < size and (placed := next(items, None)) is not None:
+            batch.append(placed)
+    except CommandError as error:
+        return batch, error
+    return batch, None
+
+
+def _is_of_one_item(error: CommandError) -> bool:
+    if isinstance(error, RequestFailedError):
+        return error.name in _OF_ONE_ITEM
+    return error.code is ExitCode.USAGE  # the item has no JSON

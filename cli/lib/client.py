@@ -1,0 +1,229 @@
+"""A thin HTTP client for foldb's wire protocol, on the standard library.
+
+One request, one answer: a JSON object, or a ServerError that knows its exit code. Every
+request is signed; a server on this machine that has no keys does not look at it.
+"""
+
+import http.client
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from http.client import HTTPConnection, HTTPMessage
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from ...server.auth.signature import sign
+from .errors import CommandError, ExitCode, NoAnswerError, RequestFailedError, is_throttling
+from .settings import Credentials
+
+DYNAMODB = "DynamoDB_20120810"
+ADMIN = "Foldb_20261121"
+
+# Throttling and 503 mean that nothing was done, so these may be tried again; a 500 may not.
+_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
+
+# In every answer of a DynamoDB endpoint, and in few of anybody else's.
+_REQUEST_ID = "x-amzn-RequestId"
+_SHOWN = 200
+_HOST = re.compile(r"[0-9A-Za-z._:%-]+")
+
+
+class Client:
+    """Calls one server. Not for use by several threads: `copy()` gives each its own.
+
+    Attributes:
+        position: What the last answer was as of.
+        log_time_ms: Log time there, in milliseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        credentials: Credentials | None = None,
+        ca: Path | None = None,
+        timeout_s: float = 60,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Nothing is connected before it is needed.
+
+        Args:
+            url: Of the server.
+            credentials: What to sign with; nobody's, if there are none.
+            ca: Certificates that the server's must rest on, if not those that the system has.
+            timeout_s: How long an answer may take.
+            sleep: Waits before a request is sent again.
+        """
+        self.url, host, port = address(url)
+        self.position: str | None = None
+        self.log_time_ms: int | None = None
+        self._timeout_s = timeout_s
+        self._sleep = sleep
+        self._host = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._credentials = credentials or Credentials()
+        self._ca = ca
+        self._connection = _connection(self.url, host, port, ca, timeout_s)
+
+    def copy(self, timeout_s: float | None = None) -> "Client":
+        """Return another client of the same server, whose answers may take `timeout_s` if that is given."""
+        return Client(
+            self.url,
+            credentials=self._credentials,
+            ca=self._ca,
+            timeout_s=timeout_s or self._timeout_s,
+            sleep=self._sleep,
+        )
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def call(self, operation: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Do one operation of DynamoDB's API.
+
+        Raises:
+            ServerError: The server refused, after retries where these can help.
+            NoAnswerError: The server did not answer in time.
+            CommandError: Nobody answers.
+        """
+        return self._retrying(f"{DYNAMODB}.{operation}", body)
+
+    def admin(self, operation: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Do one of foldb's own operations."""
+        return self._retrying(f"{ADMIN}.{operation}", body or {})
+
+    def _retrying(self, target: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        for pause in _PAUSES_S:
+            try:
+                return self._once(target, body)
+            except RequestFailedError as failure:
+                if not is_throttling(failure.name) and failure.name != "ServiceUnavailableException":
+                    raise
+            self._sleep(pause)
+        return self._once(target, body)
+
+    def _once(self, target: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        status, headers, answer = self._send(target, _body(body))
+        if "x-foldb-position" in headers:
+            self.position = headers["x-foldb-position"]
+            self.log_time_ms = _milliseconds(headers.get("x-foldb-log-time"))
+        content = _parsed(status, headers, answer, self.url)
+        if status != 200:
+            failure = RequestFailedError(
+                str(content.get("__type", "")).rpartition("#")[2] or f"HTTP {status}", status, content
+            )
+            if failure.code is ExitCode.NOT_FOUND:
+                failure.table = _table_of(body)
+            raise failure
+        return content
+
+    def _send(self, target: str, body: bytes) -> tuple[int, HTTPMessage, bytes]:
+        fields = {
+            "Host": self._host,
+            "X-Amz-Target": target,
+            "Content-Type": "application/x-amz-json-1.0",
+        }
+        key = self._credentials
+        headers = sign(key.key_id, key.secret, fields, body, seconds=int(time.time()))
+        try:
+            self._connection.request("POST", "/", body, headers)
+            response = self._connection.getresponse()
+            return response.status, response.headers, response.read()
+        except TimeoutError as error:
+            self._connection.close()
+            raise NoAnswerError(
+                f"{self.url} did not answer within {self._timeout_s:g} s; whether the request was done is unknown.",
+                ExitCode.UNREACHABLE,
+            ) from error
+        except OSError as error:
+            self._connection.close()
+            if type(error).__name__ == "SSLCertVerificationError":
+                raise _untrusted(self.url, error) from error
+            raise CommandError(
+                f"cannot reach {self.url}. Start a server with `foldb serve`, "
+                "or open a database folder without one: --db PATH.",
+                ExitCode.UNREACHABLE,
+            ) from error
+        except http.client.HTTPException as error:
+            self._connection.close()
+            raise _is_another(self.url, "what is not HTTP") from error
+
+
+def _table_of(body: Mapping[str, Any]) -> str | None:
+    """The only table that a request names."""
+    names = [body["TableName"]] if "TableName" in body else body.get("TableNames", [])
+    return names[0] if len(names) == 1 else None
+
+
+def address(url: str) -> tuple[str, str, int]:
+    """An address as it is shown, its host and its port.
+
+    >>> address("localhost:8001")
+    ('http://localhost:8001', 'localhost', 8001)
+    """
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), None, None
+    if parts.scheme not in ("http", "https") or not host or not _HOST.fullmatch(host):
+        raise CommandError(f"{url} is not an address such as http://127.0.0.1:8000", ExitCode.USAGE)
+    return f"{parts.scheme}://{parts.netloc}", host, 8000 if port is None else port
+
+
+def _connection(url: str, host: str, port: int, ca: Path | None, timeout_s: float) -> HTTPConnection:
+    if url.startswith("http:"):
+        return HTTPConnection(host, port, timeout=timeout_s)
+    import ssl  # not loaded for a server on this machine: it takes as long as the rest of a command
+
+    try:
+        context = ssl.create_default_context(cafile=ca)
+    except OSError as error:  # ssl's own errors are among them
+        raise CommandError(
+            f"{ca} has no certificates that could be read: name a file in PEM", ExitCode.USAGE
+        ) from error
+    return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
+
+
+def _untrusted(url: str, error: OSError) -> CommandError:
+    why = getattr(error, "verify_message", "") or error
+    return CommandError(
+        f"the certificate of {url} is not to be believed: {why}. If it is its own CA's, name that with --ca FILE.",
+        ExitCode.UNREACHABLE,
+    )
+
+
+def _milliseconds(text: str | None) -> int | None:
+    """A server of an older version does not tell the time."""
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+def _body(request: Mapping[str, Any]) -> bytes:
+    """The request's bytes. What does not fit the operation goes as it is: the server says it better."""
+    try:
+        return orjson.dumps(request, default=lambda number: orjson.Fragment(f"{number}"))
+    except TypeError as error:
+        raise CommandError(f"this cannot be sent, {error}: write it another way", ExitCode.USAGE) from error
+
+
+def _parsed(status: int, headers: HTTPMessage, answer: bytes, url: str) -> dict[str, Any]:
+    try:
+        content = json.loads(answer, parse_float=Decimal) if answer or status != 200 else {}
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or _REQUEST_ID not in headers:
+        is_text = headers.get("Content-Type", "").startswith("text/plain")
+        text = answer[:_SHOWN].decode(errors="replace") if is_text else ""
+        raise _is_another(url, " ".join(f"HTTP {status} {text}".split()))
+    return content
+
+
+def _is_another(url: str, answers: str) -> CommandError:
+    sentence = (
+        f"{url} answers `{answers}`, not as a DynamoDB endpoint does: is it foldb, and is that its port?"
+    )
+    return CommandError(sentence, ExitCode.UNREACHABLE)

@@ -1,0 +1,84 @@
+"""A place in history as people write it: a position, or a log time.
+
+10482, 10482.3, 2:10482.3        a position
+2026-11-20T12:00:00Z, -1h        a time: in each partition the last record up to it, or the first from it on
+"""
+
+import re
+
+from ...log.commands import Position
+from .durations import now, read_time
+from .errors import CommandError, ExitCode
+from .log_history import read_position, timed
+from .log_location import Readable
+from .output import time_text
+
+_POSITION = re.compile(r"@?([0-9]+:)?[0-9]+(\.[0-9]+)?")
+
+
+def time_of(text: str) -> int | None:
+    """Return the time that `text` is, in milliseconds since 1970; None if it is a position.
+
+    Raises:
+        CommandError: It is neither.
+    """
+    if _POSITION.fullmatch(text.partition(",")[0]):
+        return None
+    return read_time(
+        text,
+        now,
+        f"`{text}` is not a position such as 10482, 10482.3 or 2:10482.3, "
+        "and no time such as 2026-11-20T12:00:00Z or -1h",
+    )
+
+
+def last_places(log: Readable, text: str, partitions: range) -> dict[int, Position]:
+    """Return where reading ends: the position `text`, or in each partition the last record up to that time.
+
+    Raises:
+        CommandError: It is no place of this log, or history begins later.
+    """
+    time_ms = time_of(text)
+    if time_ms is None:
+        return _positions(log, text)
+    found = {}
+    for partition in partitions:
+        offset = first = None
+        for time, _, record in timed(log.read(partition)):
+            if time > time_ms:
+                first = time
+                break
+            offset = record.offset
+        if offset is None:
+            begins = "" if first is None else f": its history begins at {time_text(first)}"
+            raise CommandError(f"the log has no record up to {time_text(time_ms)}{begins}", ExitCode.USAGE)
+        found[partition] = Position(partition, offset)
+    return found
+
+
+def first_places(log: Readable, text: str, partitions: range) -> dict[int, Position]:
+    """Return where reading begins: the position `text`, or in each partition the first record from that time on.
+
+    A partition that has none begins at its end.
+
+    Raises:
+        CommandError: It is no place of this log.
+    """
+    time_ms = time_of(text)
+    if time_ms is None:
+        return _positions(log, text)
+    return {
+        partition: Position(
+            partition,
+            next(
+                (record.offset for time, _, record in timed(log.read(partition)) if time >= time_ms),
+                log.end(partition),
+            ),
+        )
+        for partition in partitions
+    }
+
+
+def _positions(log: Readable, text: str) -> dict[int, Position]:
+    read = (read_position(each, log.partitions) for each in text.split(","))
+    return {position.partition: position for position in read}

@@ -1,0 +1,197 @@
+"""Pages of Query and Scan, one after the other."""
+
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from decimal import Decimal
+from queue import SimpleQueue
+from typing import Any
+
+from ...model.values import Item
+from .client import Client
+from .errors import CommandError, ExitCode
+from .key_arguments import KeyArguments
+from .literals import Lifted
+from .progress import Advance
+from .session import consumed
+from .settings import Settings
+from .values import plain_item, read_item, write_json
+
+
+@dataclass(slots=True)
+class Reading:
+    """One Query or Scan as the user asked for it, and what it has read so far.
+
+    Without `everything` and without `limit` it is one page; with `limit`, as many pages as that takes.
+    """
+
+    client: Client
+    operation: str
+    body: dict[str, Any]
+    limit: int | None = None
+    everything: bool = False
+    count: int = 0
+    scanned: int = 0
+    pages: int = 0
+    units: Decimal = Decimal(0)
+    last: Item | None = None
+    advance: Advance = lambda _: None  # told how many items were looked at
+
+    def items(self) -> Iterator[Item]:
+        """The items as the pages come; counts and units are right when it ends."""
+        for page in self.answers():
+            yield from page.get("Items", ())
+
+    def answers(self) -> Iterator[dict[str, Any]]:
+        """The answers, one a page."""
+        body = dict(self.body)
+        while True:
+            if self.limit is not None:
+                body["Limit"] = self.limit - self.count
+            answer = self.client.call(self.operation, body)
+            self.count_page(answer)
+            self.last = answer.get("LastEvaluatedKey")
+            yield answer
+            if self.last is None or not self._goes_on():
+                return
+            body["ExclusiveStartKey"] = self.last
+
+    def count_page(self, answer: dict[str, Any]) -> None:
+        """Add a page to the totals."""
+        self.pages += 1
+        self.count += answer["Count"]
+        self.scanned += answer["ScannedCount"]
+        self.units += consumed(answer)
+        self.advance(answer["ScannedCount"])
+
+    def more(self, settings: Settings) -> str:
+        """What the footer says of pages that were not read."""
+        if self.last is None:
+            return ""
+        key = write_json(self.last if settings.typed else plain_item(self.last))
+        return f"more: --all, or --start '{key}'"
+
+    def _goes_on(self) -> bool:
+        if self.limit is not None:
+            return self.count < self.limit
+        return self.everything
+
+
+def read_request(
+    table: str,
+    lifted: Lifted,
+    *,
+    index: str | None,
+    where: str | None,
+    select: str | None,
+    consistent: bool,
+    start: str | None,
+    is_typed: bool,
+) -> dict[str, Any]:
+    """What Query and Scan have in common; names and values come from `lifted` when all is lifted."""
+    body: dict[str, Any] = {"TableName": table, "ReturnConsumedCapacity": "INDEXES"}
+    if index is not None:
+        body["IndexName"] = index
+    if consistent:
+        body["ConsistentRead"] = True
+    if where is not None:
+        body["FilterExpression"] = lifted.lift(where)
+    if select == "count":
+        body["Select"] = "COUNT"
+    elif select is not None:
+        body["ProjectionExpression"] = lifted.paths(select)
+    if start is not None:
+        body["ExclusiveStartKey"] = read_item(start, "--start", is_typed=is_typed)
+    return body
+
+
+@dataclass(slots=True)
+class ParallelScan(Reading):
+    """A whole Scan in segments, each in a thread; pages come in no particular order."""
+
+    segments: int = 1
+
+    def answers(self) -> Iterator[dict[str, Any]]:
+        answers: SimpleQueue[dict[str, Any] | Future[None]] = SimpleQueue()
+        with ThreadPoolExecutor(self.segments) as pool:
+            for segment in range(self.segments):
+                pool.submit(self._read, segment, answers.put).add_done_callback(answers.put)
+            under_way = self.segments
+            while under_way:
+                answer = answers.get()
+                if isinstance(answer, Future):
+                    answer.result()
+                    under_way -= 1
+                else:
+                    self.count_page(answer)
+                    yield answer
+
+    def _read(self, segment: int, deliver: Callable[[dict[str, Any]], None]) -> None:
+        body = self.body | {"Segment": segment, "TotalSegments": self.segments}
+        with closing(self.client.copy()) as client:
+            for answer in Reading(client, "Scan", body, everything=True).answers():
+                deliver(answer)
+
+
+_OPERATORS = ("=", "<", "<=", ">", ">=")
+_OPERATOR = re.compile(r"[<=>]+|!=+")
+_AND = re.compile(r"\s+and\s+", re.IGNORECASE)
+
+
+def key_condition(
+    shape: KeyArguments, index: str | None, words: list[str], sort: str | None, lifted: Lifted
+) -> str:
+    """A KeyConditionExpression from the partition key's words and the text of --sk.
+
+    --sk is `= X`, `< X`, `<= X`, `> X`, `>= X`, `begins_with X` or `between X and Y`; a bare X means `= X`.
+
+    Raises:
+        CommandError: `words` are not the partition key, there is no sort key, or `sort` has no operator of these.
+    """
+    names = shape.key_names(index, "HASH")
+    if len(words) != len(names):
+        raise CommandError(f"the partition key is {' and '.join(names)}", ExitCode.USAGE)
+    parts = [
+        f"{lifted.alias(name)} = {lifted.add(shape.plain(name, word))}"
+        for name, word in zip(names, words, strict=True)
+    ]
+    if sort is not None:
+        sort_names = shape.key_names(index, "RANGE")
+        if not sort_names:
+            raise CommandError(f"{index or shape.name} has no sort key", ExitCode.USAGE)
+        parts.append(_sort_condition(shape, sort_names[0], sort.strip(), lifted))
+    return " AND ".join(parts)
+
+
+def _sort_condition(shape: KeyArguments, name: str, text: str, lifted: Lifted) -> str:
+    def value(word: str) -> str:
+        return lifted.add(shape.plain(name, _unquoted(word.strip())))
+
+    alias = lifted.alias(name)
+    if operator := _OPERATOR.match(text):
+        if operator[0] not in _OPERATORS:
+            raise CommandError(
+                f"--sk '{text}': there is no operator {operator[0]}; there are {', '.join(_OPERATORS)}, begins_with "
+                f"and between. Quote a value that begins so: \"= '{text}'\".",
+                ExitCode.USAGE,
+            )
+        return f"{alias} {operator[0]} {value(text[operator.end() :])}"
+    word, _, rest = text.partition(" ")
+    bounds = _AND.split(rest, maxsplit=1)
+    match word.lower():
+        case "begins_with" if rest:
+            return f"begins_with({alias}, {value(rest)})"
+        case "between" if len(bounds) > 1:
+            return f"{alias} BETWEEN {value(bounds[0])} AND {value(bounds[1])}"
+        case "begins_with" | "between":
+            raise CommandError(
+                f"--sk '{text}': write 'begins_with X', 'between X and Y', or '= {text}' for the word itself",
+                ExitCode.USAGE,
+            )
+    return f"{alias} = {value(text)}"
+
+
+def _unquoted(word: str) -> str:
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word

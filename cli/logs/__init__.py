@@ -1,1 +1,0 @@
-"""Logs as a command line names them (`places`), and what happened in them (`story`)."""

@@ -1,0 +1,232 @@
+"""A partition in this process whose reads may have to wait.
+
+    consistent read ──► the log's end is folded ──► no transaction holds what is read ──► the state at hand answers
+                          (a log that others               (several partitions)
+                           append to)
+
+A transaction over partitions that was decided may be written in one partition and not yet in another. Who has seen it
+in the one must not miss it in the other: so whoever reads waits for the transactions that held an item when he came;
+not for those that came later, of which nobody can have seen anything. Each wait has a deadline.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from ..log.commands import Position
+from ..model.errors import InternalServerError, RequestError
+from .feed_requests import Reader, no_feed
+from .fold.outcomes import Outcome
+from .fold.state import Table
+from .fold.storage import Stored
+from .fold.transactions.state import Name
+from .local_partition import LocalPartition
+from .long_reads import LongReads
+from .partition import Conflict, Found, Key, Page, Place, QueryRequest, ScanRequest
+from .recent_writes import RecentWrites
+from .replicated import ReadIndex, ReplicatedWorker
+from .worker import Cancellable, Scheduler, Worker
+
+DEADLINE_SECONDS = 5.0
+STALE_MS = 5_000
+
+# Answered with an error, or with what was asked for; the state behind it is that of the position.
+Answer: TypeAlias = Callable[[Any, Position], None]
+
+
+@dataclass(slots=True, eq=False)
+class _Wait:
+    """Somebody who waits until `is_over`, or for so long."""
+
+    is_over: Callable[[], bool]
+    go_on: Callable[[], None]
+    timer: Cancellable
+
+
+class ConsistentPartition(LocalPartition):
+    """A `Partition` over a worker: one of several partitions, or on a log that others append to.
+
+    Args:
+        worker: Folds it.
+        read_feed: Who keeps its feed.
+        long_reads: Reads pages that are longer than one portion.
+        clock: Milliseconds since 1970.
+        scheduler: The loop.
+        strict: Whether to find the end of a log that others append to by an entry of one's own.
+        deadline: Seconds that a read may wait for each of the two.
+        stale_ms: How long ago the state may have been the latest for a read that need not be consistent.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        read_feed: Reader = no_feed,
+        *,
+        long_reads: LongReads,
+        clock: Callable[[], int],
+        scheduler: Scheduler,
+        strict: bool = False,
+        deadline: float = DEADLINE_SECONDS,
+        stale_ms: int = STALE_MS,
+    ) -> None:
+        super().__init__(worker, read_feed, long_reads=long_reads)
+        self._scheduler = scheduler
+        self._deadline = deadline
+        self._read_index: ReadIndex | None = None
+        if isinstance(worker, ReplicatedWorker):
+            self._read_index = ReadIndex(
+                worker, clock=clock, scheduler=scheduler, deadline=deadline, strict=strict
+            )
+        self._stale_ms = stale_ms
+        self._waits: list[_Wait] = []
+        self._recent = RecentWrites(self._state.next_offset)
+        worker.on_outcomes = self._folded
+
+    def get(
+        self,
+        table: int,
+        pk: bytes,
+        sk: bytes,
+        consistent: bool,
+        done: Callable[[Stored | RequestError | None, Position], None],
+    ) -> None:
+        """Read an item."""
+        if self._read_index is None and not self._held:
+            super().get(table, pk, sk, consistent, done)
+            return
+        serve = partial(super().get, table, pk, sk, consistent, done)
+        self._read(consistent, lambda: self._holders([(table, pk, sk)]), serve, done)
+
+    def get_all(
+        self,
+        keys: Sequence[Key],
+        consistent: bool,
+        done: Callable[[list[Stored | None] | RequestError, Position], None],
+    ) -> None:
+        """Read items at one position of the log."""
+        serve = partial(super().get_all, keys, consistent, done)
+        self._read(consistent, lambda: self._holders(keys), serve, done)
+
+    def get_isolated(
+        self,
+        keys: Sequence[Key],
+        since: Position | None,
+        done: Callable[[list[Found] | RequestError, Position], None],
+    ) -> None:
+        """See Partition. It waits for nobody: what is held is a Conflict."""
+        self._read(True, set, lambda: done(self._isolated(keys, since), self.position), done)
+
+    def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
+        """Read a page of one item collection."""
+        serve = partial(super().query, request, done)
+        self._read(
+            request.consistent,
+            lambda: self._holders(
+                key for key in self._held if key[0] == request.table and key[1] == request.pk
+            ),
+            serve,
+            done,
+            fresh=request.fresh,
+        )
+
+    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
+        """Read a page in hash order."""
+        serve = partial(super().scan, request, done)
+        self._read(
+            request.consistent,
+            lambda: self._holders(key for key in self._held if key[0] == request.table),
+            serve,
+            done,
+            fresh=request.fresh,
+        )
+
+    def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:
+        """See Partition; of several positions, the one in this partition counts."""
+        offset = self._offset_in(position)
+        self._wait(lambda: self._has_reached(offset), lambda: done(None), done)
+
+    def _read(
+        self,
+        consistent: bool,
+        holders: Callable[[], set[Name]],
+        serve: Callable[[], None],
+        done: Answer,
+        *,
+        fresh: bool = False,
+    ) -> None:
+        def refuse(error: RequestError) -> None:
+            done(error, self.position)
+
+        def fold_is_there(error: RequestError | None) -> None:
+            if error is not None:
+                refuse(error)
+            elif consistent and self._held and (names := holders()):
+                self._wait(lambda: names.isdisjoint(self._state.transactions.prepared), serve, refuse)
+            else:
+                serve()
+
+        index = self._read_index
+        if index is None or (not consistent and not fresh and index.is_fresh(self._stale_ms)):
+            fold_is_there(None)
+        else:
+            index.wait(fold_is_there)
+
+    @property
+    def _held(self) -> dict[Key, Name]:
+        return self._state.transactions.held
+
+    def _holders(self, keys: Iterable[Key]) -> set[Name]:
+        """The transactions that hold some of the keys."""
+        held = self._held
+        return {held[key] for key in keys if key in held}
+
+    def _isolated(self, keys: Sequence[Key], since: Position | None) -> list[Found]:
+        held, tables = self._held, self._state.tables
+
+        def find(key: Key) -> Found:
+            if key in held or (since is not None and self._recent.changed(key, since.offset)):
+                return Conflict()
+            table: Table | None = tables.get(key[0])
+            return None if table is None else table.items.get(key[1], key[2])
+
+        return [find(key) for key in keys]
+
+    def _has_reached(self, offset: int) -> bool:
+        """Whether all up to `offset` is folded here, and what it sent to others is folded there."""
+        if self._state.next_offset <= offset:
+            return False
+        outboxes = self._state.outboxes.values()
+        return all(
+            not outbox.unacknowledged or outbox.unacknowledged[0].offset > offset for outbox in outboxes
+        )
+
+    def _wait(
+        self,
+        is_over: Callable[[], bool],
+        go_on: Callable[[], None],
+        refuse: Callable[[RequestError], None],
+    ) -> None:
+        if is_over():
+            go_on()
+            return
+
+        def give_up() -> None:
+            self._waits.remove(wait)
+            refuse(InternalServerError())
+
+        wait = _Wait(is_over, go_on, self._scheduler.call_later(self._deadline, give_up))
+        self._waits.append(wait)
+
+    def _folded(self, outcomes: list[Outcome]) -> None:
+        self._recent.note(self._state.next_offset - 1, outcomes)
+        if self._waits:
+            # Not at once: a reader's trouble is not the fold's.
+            over: list[_Wait] = []
+            waiting: list[_Wait] = []
+            for wait in self._waits:
+                (over if wait.is_over() else waiting).append(wait)
+            self._waits = waiting
+            for wait in over:
+                wait.timer.cancel()
+                self._scheduler.call_soon(wait.go_on)

@@ -1,0 +1,272 @@
+"""What one record does.
+
+    (state, record) ──► fold ──► outcomes, one for each command
+
+The fold is the whole semantics of the database. It does no I/O, reads no clock and draws no random number:
+replaying a partition from offset 0 makes the same state and the same changes, byte for byte, on any machine
+and any day. A command that is refused is an outcome. Anything that raises here is a bug, and stops the
+partition at the record's position.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import TypeAlias
+
+from ...log.commands import (
+    Abandon,
+    Backfill,
+    Barrier,
+    Checkpoint,
+    Command,
+    Commit,
+    Decide,
+    DefineSubscription,
+    DefineTable,
+    Delete,
+    Digest,
+    Entry,
+    Expire,
+    Genesis,
+    Level,
+    Put,
+    Record,
+    Relay,
+    RelayAck,
+    Settle,
+    Skip,
+    Transact,
+    Update,
+)
+from ...log.log import HASH
+from ...model import numbers
+from ...model.errors import NewerVersionError, TransactionConflictError
+from ...model.slots import CATALOG
+from ...model.values import load
+from . import definitions, messages
+from .feed.subscriptions import checkpoint, define_subscription
+from .indexes import backfill
+from .outcomes import NEXT_COMMAND, Done, Outcome, Refused, Skipped, change, sequence_number
+from .state import FEED_LEVEL, PartitionState
+from .transactions.coordinator import abandon
+from .transactions.transact import transact
+from .writes import apply, decide, removal, replace, store
+
+# What a command means is part of the format (see `Level`). This release knows no other.
+LEVEL = 4
+_VOID = "an operator declared it void"
+
+Void: TypeAlias = tuple[int, int | None]
+"""The offset of a record, and the index of one of its commands or None for all: what a Skip declares void."""
+
+
+class LateSkipError(Exception):
+    """A Skip was met, and what it declares void had been folded: this release does not raise there.
+
+    Whoever folds begins anew, with a state from before `void`, and says that it is void.
+    """
+
+    def __init__(self, void: Void) -> None:
+        super().__init__(f"what stands at {void} is void, and was folded")
+        self.void = void
+
+
+def fold(state: PartitionState, record: Record, void: Collection[Void] = ()) -> list[Outcome]:
+    """Fold one record into the state and say what became of each command.
+
+    Args:
+        state: What the records before made.
+        record: The next one.
+        void: What later records declare void (`voids`); most logs have nothing of the kind.
+
+    Raises:
+        LateSkipError: The record declares void what was folded.
+        AssertionError: The record is not the next one, or a command is not what the server may append: a bug.
+        NewerVersionError: A later release wrote it, and its commands mean what this one does not know.
+    """
+    assert record.offset == state.next_offset, "the log skipped or repeated a record"
+    state.next_offset = record.offset + 1
+    entry = record.entry
+    time = record.time if entry.time is None else entry.time
+    state.log_time = max(state.log_time, time)
+    here = [] if not void else [index for offset, index in void if offset == record.offset]
+    state.voided += [(record.offset, index) for index in here]
+    if not state.count_origin(entry.origin, entry.entry_number):
+        return _skipped(entry)
+    if state.partitions > 1:
+        state.log_time = max(state.log_time, _told_at(entry) + 1)
+    outcomes: list[Outcome] = []
+    base = 0 if state.genesis is None else state.genesis.base
+    number = sequence_number(base + record.offset, 0, 0)
+    for command in entry.commands:
+        if here and (None in here or len(outcomes) in here):
+            outcomes.append(_pass_over(state, command, number))
+        else:
+            outcomes.append(fold_command(state, command, number))
+        number += NEXT_COMMAND
+    return outcomes
+
+
+def _told_at(entry: Entry) -> int:
+    """Log time elsewhere of what the entry tells of. What a partition is told of, it is told of later.
+
+    It holds for the whole record: so a cut by time has no effect without its cause, whichever command that is.
+    """
+    return max(
+        (command.time for command in entry.commands if isinstance(command, Relay | RelayAck)), default=-1
+    )
+
+
+def voids(records: Iterable[Record]) -> list[Void]:
+    """What these records declare void of those before them."""
+    commands = ((record, command) for record in records for command in record.entry.commands)
+    return [
+        (command.offset, command.index)
+        for record, command in commands
+        if type(command) is Skip and command.offset < record.offset
+    ]
+
+
+def fold_command(state: PartitionState, command: Command, sequence_number: int) -> Outcome:
+    """Fold one command; `sequence_number` is that of its first change."""
+    match command:
+        case Put() | Update() | Delete():
+            return _write(state, command, sequence_number)
+        case Transact():
+            return transact(state, command, sequence_number)
+        case Expire():
+            return _expire(state, command, sequence_number)
+        case DefineTable():
+            return definitions.define(state, command, sequence_number)
+        case Settle():
+            return definitions.settle(state, command, sequence_number)
+        case Backfill():
+            return backfill(state, command, sequence_number)
+        case Relay():
+            return messages.relay(state, command, sequence_number)
+        case RelayAck():
+            return messages.relay_ack(state, command)
+        case Abandon():
+            return abandon(state, command, sequence_number)
+        case Genesis():
+            return _begin(state, command)
+        case Level():
+            return _raise_level(state, command, sequence_number)
+        case Checkpoint():
+            return checkpoint(state, command)
+        case DefineSubscription():
+            return define_subscription(state, command, sequence_number)
+        case Digest() | Barrier():
+            return Done(progressed=False)
+        case Skip():
+            return _skip(state, command)
+
+
+def _write(state: PartitionState, command: Put | Update | Delete, sequence_number: int) -> Outcome:
+    table = state.tables.get(command.table)
+    if table is None:
+        return Skipped("no such table")
+    assert state.genesis is not None, "the log does not begin with a Genesis"
+    if state.partitions > 1:
+        if table.items.slot_of(command.pk) not in state.slots:
+            return Skipped("not of this partition")
+        if (command.table, command.pk, command.sk) in state.transactions.held:
+            return Refused(TransactionConflictError())
+    if type(command) is Put and command.expression is None and not table.indexes:
+        return replace(table, command, sequence_number, state.log_time)
+    decision = decide(table, command, state.limits, state.level)
+    if isinstance(decision, Refused):
+        return decision
+    return apply(state, table, command, decision, sequence_number)
+
+
+def _expire(state: PartitionState, command: Expire, sequence_number: int) -> Outcome:
+    """Remove an item whose time has passed, if that is still so.
+
+    The owner proposed this from what it saw; an update may have come in between, or the table may have got
+    another time-to-live attribute or none. Only what holds here and now counts.
+    """
+    table = state.tables.get(command.table)
+    old = None if table is None else table.items.get(command.pk, command.sk)
+    if table is None or old is None or table.definition.ttl_attribute is None:
+        return Done(progressed=False)
+    if (command.table, command.pk, command.sk) in state.transactions.held:
+        return Done(progressed=False)
+    value = load(old[0]).get(table.definition.ttl_attribute, {})
+    due = numbers.compare(command.at, str(state.log_time // 1000)) <= 0
+    if value.get("N") != command.at or not due:
+        return Done(progressed=False)
+    decision = removal(table, command.pk, command.sk, old, state.limits)
+    store(state, table, command.pk, command.sk, decision, sequence_number)
+    return Done(
+        progressed=True,
+        change=change(
+            command.table,
+            command.pk,
+            command.sk,
+            old,
+            None,
+            sequence_number,
+            state.log_time,
+            command.context,
+        ),
+    )
+
+
+def _pass_over(state: PartitionState, command: Command, sequence_number: int) -> Outcome:
+    """Leave out what is void. A message counts all the same, or its sender would tell it for ever.
+
+    So does the end of a transaction, though not what it would have written: its keys would be held for ever.
+    """
+    if type(command) is not Relay or not messages.receive(state, command):
+        return Skipped(_VOID)
+    if isinstance(command.message, Decide | Commit):
+        place, forgotten = (
+            (command.offset, command.index),
+            Decide(command.message.transaction_number, commit=False),
+        )
+        messages.take(state, command.sender, place, forgotten, sequence_number)
+    return Skipped(_VOID)
+
+
+def _skip(state: PartitionState, command: Skip) -> Outcome:
+    """Find that what is void was passed over. An offset that is not before the Skip's own says nothing."""
+    void = command.offset, command.index
+    if command.offset < state.next_offset - 1 and void not in state.voided:
+        raise LateSkipError(void)
+    return Done(progressed=False)
+
+
+def _begin(state: PartitionState, genesis: Genesis) -> Outcome:
+    if state.genesis is not None:
+        return Done(progressed=False)
+    _check_level(genesis.level)
+    if genesis.hash != HASH:
+        raise _later(f"keys find their places by {genesis.hash}")
+    try:
+        state.begin(genesis)
+    except ValueError:
+        raise _later(f"its limits are {genesis.limits}") from None
+    return Done(progressed=True)
+
+
+def _raise_level(state: PartitionState, command: Level, sequence_number: int) -> Outcome:
+    _check_level(command.level)
+    before, state.level = state.level, max(state.level, command.level)
+    if before < FEED_LEVEL <= state.level and state.partition == CATALOG:
+        definitions.capture_streams(state, sequence_number)
+    return Done(progressed=state.level > before)
+
+
+def _check_level(level: int) -> None:
+    if level > LEVEL:
+        raise _later(f"commands mean what they do at level {level}, not {LEVEL}")
+
+
+def _later(what: str) -> NewerVersionError:
+    """Who does not know what a log means must not guess."""
+    return NewerVersionError(
+        f"the log is of a version of foldb later than this one: {what}. Start the one that wrote it, or a later one."
+    )
+
+
+def _skipped(entry: Entry) -> list[Outcome]:
+    return [Skipped("a duplicate or stale entry") for _ in entry.commands]

@@ -1,0 +1,160 @@
+"""What an item's indexes hold of it, and what a write changes there.
+
+An index keeps, for each item that has its key attributes, an *entry*: the projected attributes under
+
+    partition key   the index's partition key (of a local index: the table's)
+    sort key        part(index sort key) ... part(table partition key) table sort key
+
+The table's key in the sort key makes entries unique where index keys are not, and gives ties an order that
+every refold repeats. An item without the key attributes has no entry: the index is sparse.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ...model import keys
+from ...model.capacity import index_write_units
+from ...model.limits import Limits
+from ...model.values import Item, dump, item_size
+from .state import Index, Table
+from .storage import Stored
+
+Place: TypeAlias = tuple[bytes, bytes]
+
+
+@dataclass(slots=True)
+class IndexUpdate:
+    """One index's part of a write: what leaves, what comes, and the write units that it costs."""
+
+    index: Index
+    source: Place | None
+    target: Place | None
+    stored: Stored | None
+    units: int
+
+
+def entry_place(index: Index, item: Item, pk: bytes, sk: bytes) -> Place | None:
+    """Where the entry of `item`, whose table key is (pk, sk), belongs; None if it has none."""
+    key = index.definition.key
+    sort = key.sort_part(item)
+    if sort is None:
+        return None
+    if index.definition.kind == "LSI":
+        return pk, sort + sk
+    index_pk = key.pk(item)
+    if index_pk is None:
+        return None
+    return index_pk, sort + keys.part(pk) + sk
+
+
+def entry_of(index: Index, item: Item, stored: Stored, limits: Limits) -> Stored:
+    """What the index keeps of an item. With ALL it is the item's own bytes, not a copy."""
+    if index.kept is None:
+        return stored
+    projected = {name: item[name] for name in index.kept if name in item}
+    return dump(projected), item_size(projected, limits)
+
+
+def size_with_local_entries(table: Table, item: Item, stored: Stored, limits: Limits) -> int:
+    """Bytes of an item and of its entries in the table's local indexes."""
+    parts = _Parts(item, stored, limits)
+    size = stored[1]
+    for index in table.indexes.values():
+        if index.definition.kind == "LSI" and index.definition.key.sort_part(item) is not None:
+            size += parts.size(index)
+    return size
+
+
+def moves(
+    table: Table,
+    pk: bytes,
+    sk: bytes,
+    old: tuple[Item, Stored] | None,
+    new: tuple[Item, Stored] | None,
+    limits: Limits,
+) -> list[IndexUpdate]:
+    """What replacing the item at (pk, sk) means for each index of the table.
+
+    An index costs no write if nothing that it projects changed, one to put, change or remove an entry, and two
+    if the entry's key moved (SPEC S55; Amazon DynamoDB Developer Guide, "Provisioned throughput considerations
+    for global secondary indexes").
+    """
+    changes = []
+    before = None if old is None else _Parts(*old, limits)
+    after = None if new is None else _Parts(*new, limits)
+    changed = _changed({} if old is None else old[0], {} if new is None else new[0])
+    for index in table.indexes.values():
+        source = None if old is None else entry_place(index, old[0], pk, sk)
+        target = None if new is None else entry_place(index, new[0], pk, sk)
+        if source == target and (source is None or not _concerns(index, changed)):
+            continue
+        units = index_write_units(
+            None if before is None or source is None else before.size(index),
+            None if after is None or target is None else after.size(index),
+            moved=source != target,
+            changed=True,
+        )
+        stored = None if after is None or target is None else after.entry(index)
+        changes.append(IndexUpdate(index, source, target, stored, units))
+    return changes
+
+
+def _changed(old: Item, new: Item) -> dict[str, None]:
+    """The attributes that a write changes, adds or removes."""
+    names = dict.fromkeys(name for name, value in new.items() if old.get(name) != value)
+    names.update(dict.fromkeys(name for name in old if name not in new))
+    return names
+
+
+def _concerns(index: Index, changed: dict[str, None]) -> bool:
+    return bool(changed) if index.kept is None else any(name in changed for name in index.kept)
+
+
+class _Parts:
+    """An item by its attributes: each is measured and written once, however many indexes keep it."""
+
+    __slots__ = ("_item", "_limits", "_sizes", "_stored", "_texts")
+
+    def __init__(self, item: Item, stored: Stored, limits: Limits) -> None:
+        self._item = item
+        self._stored = stored
+        self._limits = limits
+        self._sizes: dict[str, int] = {}
+        self._texts: dict[str, bytes] = {}
+
+    def size(self, index: Index) -> int:
+        """As that of `entry_of`."""
+        return self._stored[1] if index.kept is None else sum(map(self._size, self._names(index.kept)))
+
+    def entry(self, index: Index) -> Stored:
+        """As `entry_of`, to the byte."""
+        if index.kept is None:
+            return self._stored
+        texts = [self._text(name) for name in sorted(self._names(index.kept))]
+        return b"{%b}" % b",".join(texts), self.size(index)
+
+    def _names(self, kept: Iterable[str]) -> list[str]:
+        return [name for name in kept if name in self._item]
+
+    def _size(self, name: str) -> int:
+        size = self._sizes.get(name)
+        if size is None:
+            size = self._sizes[name] = item_size({name: self._item[name]}, self._limits)
+        return size
+
+    def _text(self, name: str) -> bytes:
+        text = self._texts.get(name)
+        if text is None:
+            text = self._texts[name] = dump({name: self._item[name]})[1:-1]
+        return text
+
+
+def apply_moves(changes: list[IndexUpdate]) -> None:
+    """Bring the indexes up to date. Cannot fail."""
+    for move in changes:
+        if move.source is not None and move.source != move.target:
+            move.index.store.remove(*move.source)
+        if move.target is not None:
+            assert move.stored is not None
+            move.index.store.put(*move.target, move.stored)

@@ -1,0 +1,141 @@
+"""A partition in this process: its worker writes, its state answers reads at once.
+
+The state holds only what is durable and folded, and this process alone writes the log. So every read, consistent
+or not, is answered from the state at hand.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..log.commands import Command, Cut, Position
+from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
+from .feed_requests import FeedRequest, OnFed, Reader, no_feed
+from .fold.reads import PORTION_BYTES, PageReader
+from .fold.state import Table
+from .fold.storage import Stored
+from .long_reads import LongReads
+from .partition import Found, Key, Page, Place, QueryRequest, ScanRequest
+from .partition_status import figures
+from .worker import Done, Worker
+
+
+class LocalPartition:
+    """A `Partition` over a worker.
+
+    Args:
+        worker: Folds the partition.
+        read_feed: Reads the partition's feed.
+        long_reads: Reads pages that are longer than one portion.
+    """
+
+    def __init__(self, worker: Worker, read_feed: Reader = no_feed, *, long_reads: LongReads) -> None:
+        self._worker = worker
+        self._state = worker.state
+        self._read_feed = read_feed
+        self._long_reads = long_reads
+        self.submit: Callable[[Command, int, Done], None] = worker.submit
+
+    @property
+    def position(self) -> Position:
+        """What reads see: everything up to and including this entry."""
+        return self._worker.position
+
+    def get(
+        self,
+        table: int,
+        pk: bytes,
+        sk: bytes,
+        consistent: bool,  # noqa: ARG002  the state at hand always is
+        done: Callable[[Stored | RequestError | None, Position], None],
+    ) -> None:
+        """Read an item; a table that is gone holds nothing."""
+        found = self._state.tables.get(table)
+        done(None if found is None else found.items.get(pk, sk), self._worker.position)
+
+    def get_all(
+        self,
+        keys: Sequence[Key],
+        consistent: bool,  # noqa: ARG002  the state at hand always is
+        done: Callable[[list[Stored | None] | RequestError, Position], None],
+    ) -> None:
+        """Read items at one position of the log; a table that is gone holds nothing."""
+        tables = self._state.tables
+        done(
+            [tables[table].items.get(pk, sk) if table in tables else None for table, pk, sk in keys],
+            self._worker.position,
+        )
+
+    def get_isolated(
+        self,
+        keys: Sequence[Key],
+        since: Position | None,  # noqa: ARG002
+        done: Callable[[list[Found] | RequestError, Position], None],
+    ) -> None:
+        """Read items in isolation; a table that is gone holds nothing."""
+        tables = self._state.tables
+        done(
+            [tables[table].items.get(pk, sk) if table in tables else None for table, pk, sk in keys],
+            self._worker.position,
+        )
+
+    def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
+        """Read a page of one item collection."""
+        self._read_page(request, done)
+
+    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
+        """Read a page in hash order."""
+        self._read_page(request, done)
+
+    def _read_page(
+        self, request: QueryRequest | ScanRequest, done: Callable[[Page | RequestError, Position], None]
+    ) -> None:
+        """Read a page that fits into one portion now, and the rest of a longer one in later turns of the loop."""
+        position = self._worker.position
+        page: Page | RequestError | None
+        try:
+            reader = PageReader(self._table(request.table), request, self._state.limits.page_bytes)
+            page = reader.read(PORTION_BYTES)
+        except RequestError as error:
+            page = error
+        if page is not None:
+            done(page, position)
+            return
+
+        def go_on() -> bool:
+            if not reader.reads(self._state.tables.get(request.table)):
+                reader.close()
+                self._read_page(request, done)  # from the start: nothing of it was sent yet
+                return True
+            page = reader.read(PORTION_BYTES)
+            if page is not None:
+                done(page, position)
+            return page is not None
+
+        self._long_reads.add(go_on)
+
+    def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:
+        """See Partition. What has a position is folded, and nobody else has to hear of it."""
+        if self._offset_in(position) < self._state.next_offset:
+            done(None)
+        else:
+            done(ValidationError(f"The log ends before position {position.text()}"))
+
+    def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
+        """See figures.py."""
+        done(figures(self._worker))
+
+    def feed(self, request: FeedRequest, done: OnFed) -> None:
+        """Read the feed."""
+        self._read_feed(request, done)
+
+    def _offset_in(self, position: Place) -> int:
+        """The offset of the position that is in this partition; -1 if there is none."""
+        positions = position.positions if isinstance(position, Cut) else (position,)
+        here = self._worker.position.partition
+        return max((each.offset for each in positions if each.partition == here), default=-1)
+
+    def _table(self, table_id: int) -> Table:
+        table = self._state.tables.get(table_id)
+        if table is None:
+            raise ResourceNotFoundError()
+        return table

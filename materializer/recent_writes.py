@@ -1,0 +1,61 @@
+"""Which items changed lately, for reads that take two looks.
+
+A read of several partitions is isolated if nothing that it reads changed between its first look and its last. How far
+back that is known is bounded by count; what was forgotten counts as changed.
+"""
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from ..log.commands import Action, Check
+from .fold.outcomes import Applied, Change, Done, MessageFolded, Outcome, Transacted
+
+CHANGES_KEPT: Final = 100_000
+
+Key: TypeAlias = tuple[int, bytes, bytes]
+
+
+class RecentWrites:
+    """The last offset at which each of the items that changed last did.
+
+    Args:
+        since: The offset before which nothing is known.
+        kept: How many items are remembered.
+    """
+
+    def __init__(self, since: int, kept: int = CHANGES_KEPT) -> None:
+        self._offsets: dict[Key, int] = {}  # the one that changed longest ago first
+        self._known_after = since - 1
+        self._kept = kept
+
+    def note(self, offset: int, outcomes: Iterable[Outcome]) -> None:
+        """Remember what the entry at `offset` changed."""
+        offsets = self._offsets
+        for outcome in outcomes:
+            for action in _writes(outcome):
+                key = action.table, action.pk, action.sk
+                offsets.pop(key, None)
+                offsets[key] = offset
+        while len(offsets) > self._kept:
+            self._known_after = offsets.pop(next(iter(offsets)))
+
+    def changed(self, key: Key, after: int) -> bool:
+        """Whether an item changed after the entry at offset `after`, or may have."""
+        return after < self._known_after or self._offsets.get(key, -1) > after
+
+
+def _writes(outcome: Outcome) -> Iterable[Action | Change]:
+    """What an outcome may have written."""
+    if isinstance(outcome, Applied):
+        return (outcome.action,)
+    if isinstance(outcome, Transacted):
+        return [each.action for each in outcome.actions if isinstance(each, Applied) and not _looks(each)]
+    if isinstance(outcome, MessageFolded):
+        return [each.action for each in outcome.applied if not _looks(each)]
+    if isinstance(outcome, Done) and outcome.change is not None:
+        return (outcome.change,)
+    return ()
+
+
+def _looks(applied: Applied) -> bool:
+    return isinstance(applied.action, Check)

@@ -1,0 +1,172 @@
+"""BatchWriteItem: up to twenty-five puts and deletes of several tables, each by itself.
+
+Every request is a command of its own; some may succeed where others are turned away, and those come back as
+UnprocessedItems.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ....log.commands import Context, Delete, Position, Put
+from ....materializer.fold.outcomes import Applied, Outcome
+from ....materializer.partition import Place
+from ....model.errors import (
+    ProvisionedThroughputExceededError,
+    RequestError,
+    ServiceUnavailableError,
+    ThrottlingError,
+    TransactionConflictError,
+    ValidationError,
+)
+from ....model.key_schema import KEY_MISMATCH
+from ....model.limits import Limits
+from ....model.tables import TableDefinition, index_key_error
+from ....model.values import check_item, dump
+from ...routing import joined
+from .. import write_requests
+from ..reply import Reply
+from ..response_json import Consumed, array, collection_metrics, consumed_each, members, quoted
+
+if TYPE_CHECKING:
+    from ...node import Node
+
+_ONE_OF = "Supplied WriteRequest must contain exactly one of PutRequest and DeleteRequest"
+
+# Nothing was done, and the same request may succeed later.
+_LATER = (
+    ProvisionedThroughputExceededError,
+    ServiceUnavailableError,
+    ThrottlingError,
+    TransactionConflictError,
+)
+
+
+@dataclass(slots=True)
+class _Write:
+    """One put or delete; `name` is what the request calls the table."""
+
+    name: str
+    request: dict[str, Any]
+    size: int
+    definition: TableDefinition
+    outcome: Outcome | None = None
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The writes under way; the last outcome to come makes the answer."""
+
+    body: dict[str, Any]
+    reply: Reply
+    writes: list[_Write]
+    waiting: int
+    places: dict[int, Position] = field(default_factory=dict)  # where each partition stands
+    keys: list[bytes] = field(default_factory=list)
+
+
+def batch_write_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Check all requests, then have each folded."""
+    limits = node.limits
+    requests: dict[str, list[dict[str, Any]]] = body["RequestItems"]
+    if sum(map(len, requests.values())) > limits.batch_write_requests:
+        raise ValidationError("Too many items requested for the BatchWriteItem call")
+    sizes = [_check(request, limits) for each in requests.values() for request in each]
+    if sum(sizes) > limits.batch_write_bytes:
+        raise ValidationError("The items of the BatchWriteItem call exceed 16 MB")
+    size = iter(sizes)
+    wanted = [
+        _Write(name, request, next(size), node.table(name).definition)
+        for name, each in requests.items()
+        for request in each
+    ]
+    context = reply.context
+    commands = [_command(write, context, limits) for write in wanted]
+    if len({(command.table, command.pk, command.sk) for command in commands}) < len(commands):
+        raise ValidationError("Provided list of item keys contains duplicates")
+
+    batch = _Batch(body, reply, wanted, len(wanted), keys=[command.pk for command in commands])
+    for write, command in zip(wanted, commands, strict=True):
+        node.partition.submit(command, write.size + 256, partial(_done, batch, write))
+
+
+def _check(request: dict[str, Any], limits: Limits) -> int:
+    if len(request) != 1:
+        raise ValidationError(_ONE_OF)
+    if "PutRequest" in request:
+        return check_item(request["PutRequest"]["Item"], limits)
+    return check_item(request["DeleteRequest"]["Key"], limits)
+
+
+def _command(write: _Write, context: Context, limits: Limits) -> Put | Delete:
+    definition = write.definition
+    if "DeleteRequest" in write.request:
+        pk, sk = definition.key.read_key(write.request["DeleteRequest"]["Key"], limits)
+        return Delete(definition.id, pk, sk, context)
+    item, key = write.request["PutRequest"]["Item"], definition.key
+    if key.pk(item) is None or key.sk(item) is None:
+        # PutItem would name the attribute.
+        raise ValidationError(KEY_MISMATCH)
+    pk, sk = key.item_key(item, limits)
+    if definition.indexes and (error := index_key_error(definition, item, limits)) is not None:
+        raise error
+    return Put(definition.id, pk, sk, dump(item), write.size, context, parsed=item)
+
+
+def _done(batch: _Batch, write: _Write, outcome: Outcome, place: Place) -> None:
+    write.outcome = outcome
+    batch.waiting -= 1
+    assert isinstance(place, Position), "one item is in one partition"
+    batch.places[place.partition] = place  # a partition's answers come in its order
+    if not batch.waiting:
+        _answer(batch)
+
+
+def _answer(batch: _Batch) -> None:
+    position = joined(batch.places.values())
+    unprocessed: dict[str, list[dict[str, Any]]] = {}
+    last: RequestError | None = None
+    for write in batch.writes:
+        assert write.outcome is not None
+        error = write_requests.refusal(write.outcome)
+        if isinstance(error, _LATER):
+            unprocessed.setdefault(write.name, []).append(write.request)
+            last = error
+        elif error is not None:
+            batch.reply.error(error, position)
+            return
+    if last is not None and sum(map(len, unprocessed.values())) == len(batch.writes):
+        batch.reply.error(last, position)
+        return
+    answer = members(
+        b'"UnprocessedItems":' + orjson.dumps(unprocessed),
+        consumed_each(batch.body, _consumed(batch)),
+        _metrics(batch),
+    )
+    batch.reply.ok(answer, position)
+
+
+def _consumed(batch: _Batch) -> list[Consumed]:
+    tables: dict[str, Consumed] = {}
+    for write in batch.writes:
+        consumed = tables.setdefault(write.name, Consumed(write.name))
+        if isinstance(write.outcome, Applied):
+            consumed.add(write.outcome.units)
+    return list(tables.values())
+
+
+def _metrics(batch: _Batch) -> bytes:
+    if batch.body.get("ReturnItemCollectionMetrics") != "SIZE":
+        return b""
+    tables: dict[str, list[bytes]] = {}
+    for write, pk in zip(batch.writes, batch.keys, strict=True):
+        if isinstance(write.outcome, Applied) and write.outcome.collection_size is not None:
+            one = collection_metrics(write.definition, pk, write.outcome.collection_size)
+            tables.setdefault(write.name, []).append(one)
+    if not tables:
+        return b""
+    return b'"ItemCollectionMetrics":' + members(
+        *(b"%b:%b" % (quoted(name), array(each)) for name, each in tables.items())
+    )

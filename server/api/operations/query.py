@@ -1,0 +1,70 @@
+"""Query: one page of one item collection, of a table or an index, in the order of its sort keys."""
+
+from typing import TYPE_CHECKING, Any
+
+from ....expressions import KeyRange, key_range, refuse_key_filter
+from ....materializer.partition import QueryRequest
+from ....model.errors import ValidationError
+from .. import page_requests, parameters
+from ..reply import Reply
+
+if TYPE_CHECKING:
+    from ...node import Node
+
+_NO_CONDITION = (
+    "Either the KeyConditions or KeyConditionExpression parameter must be specified in the request."
+)
+
+
+def query(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Check the request and read a page."""
+    limits = node.limits
+    asked = page_requests.check_request(body, limits, "Query")
+    plan = asked.plan
+    if plan is None or plan.key_condition is None:
+        raise ValidationError(_NO_CONDITION)
+
+    table = node.table(body["TableName"])
+    index = page_requests.index_of(body, table)
+    schema = table.definition.key if index is None else index.definition.key
+    start = page_requests.start_place(body, table, index, limits, "Query")
+    wanted = key_range(plan.key_condition, schema, asked.values or {}, composite=index is not None)
+    if start is not None:
+        _check_start(start, wanted, ranged=len(plan.key_condition.terms) > len(schema.partition))
+    if plan.filter is not None:
+        refuse_key_filter(plan.filter, schema.names)  # a filter is for what the key condition cannot say
+    parameters.check_key_paths(plan, table.definition)
+    fetches = page_requests.fetches(body, index, plan)
+    page_requests.check_filter(index, plan)
+    request = QueryRequest(
+        table=table.definition.id,
+        index=None if index is None else index.definition.name,
+        pk=wanted.pk,
+        low=wanted.low,
+        high=wanted.high,
+        forward=body.get("ScanIndexForward", True),
+        start=None if start is None else start[1],
+        limit=body.get("Limit"),
+        consistent=body.get("ConsistentRead", False),
+        plan=plan,
+        values=asked.values,
+        count_only=body.get("Select") == "COUNT",
+        all_attributes=fetches,
+        source=body,
+        fresh=reply.after is not None,
+    )
+    node.partition.query(request, page_requests.answering(body, index, reply))
+
+
+def _check_start(start: tuple[bytes, bytes], wanted: KeyRange, *, ranged: bool) -> None:
+    """A page can only begin inside of what is asked for, which may be a range of sort keys."""
+    pk, sk = start
+    if ranged and (sk < wanted.low or (wanted.high is not None and sk >= wanted.high)):
+        raise ValidationError("The provided starting key does not match the range key predicate")
+    if pk != wanted.pk:
+        # DynamoDB says the first of these of any range, not only of one that holds a single row.
+        raise ValidationError(
+            "The query can return at most one row and cannot be restarted"
+            if ranged
+            else "The provided starting key is outside query boundaries based on provided conditions"
+        )

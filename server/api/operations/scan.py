@@ -1,0 +1,61 @@
+"""Scan: one page of a table or an index, whole or one segment of many, in the order of hashes."""
+
+from typing import TYPE_CHECKING, Any
+
+from ....materializer.partition import ScanRequest
+from ....model.errors import ValidationError
+from .. import page_requests, parameters
+from ..reply import Reply
+
+if TYPE_CHECKING:
+    from ...node import Node
+
+
+def scan(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Check the request and read a page."""
+    limits = node.limits
+    asked = page_requests.check_request(body, limits, "Scan")
+    segment, segments = _segment(body)
+
+    table = node.table(body["TableName"])
+    index = page_requests.index_of(body, table)
+    start = page_requests.start_place(body, table, index, limits, "Scan")
+    parameters.check_key_paths(asked.plan, table.definition)
+    request = ScanRequest(
+        table=table.definition.id,
+        index=None if index is None else index.definition.name,
+        segment=segment,
+        segments=segments,
+        start=start,
+        limit=body.get("Limit"),
+        consistent=body.get("ConsistentRead", False),
+        plan=asked.plan,
+        values=asked.values,
+        count_only=body.get("Select") == "COUNT",
+        all_attributes=page_requests.fetches(body, index, asked.plan),
+        source=body,
+        fresh=reply.after is not None,
+    )
+    node.partition.scan(request, page_requests.answering(body, index, reply))
+
+
+def _segment(body: dict[str, Any]) -> tuple[int, int]:
+    segment, segments = body.get("Segment"), body.get("TotalSegments")
+    if segment is None and segments is None:
+        return 0, 1
+    if segments is None:
+        raise ValidationError(
+            "The TotalSegments parameter is required but was not present in the request "
+            "when Segment parameter is present"
+        )
+    if segment is None:
+        raise ValidationError(
+            "The Segment parameter is required but was not present in the request "
+            "when parameter TotalSegments is present"
+        )
+    if segment >= segments:
+        raise ValidationError(
+            "The Segment parameter is zero-based and must be less than parameter TotalSegments: "
+            f"Segment: {segment} is not less than TotalSegments: {segments}"
+        )
+    return segment, segments

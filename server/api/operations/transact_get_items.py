@@ -1,0 +1,111 @@
+"""TransactGetItems: up to a hundred items, all as they stood at one moment.
+
+Of one partition they are read at one position of its log. Of several they are read twice, and a key that a transaction
+holds, or that was written between the two, cancels the request with a conflict at its place.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ....expressions import Plan
+from ....materializer.partition import Conflict, Found, Key, Place
+from ....model.capacity import transaction_read_half_units
+from ....model.errors import (
+    Reason,
+    RequestError,
+    TransactionCanceledError,
+    TransactionConflictError,
+    ValidationError,
+)
+from ....model.limits import Limits
+from ....model.tables import TableDefinition
+from ....model.values import check_item
+from .. import parameters
+from ..reply import Reply
+from ..response_json import Consumed, array, consumed_each, members
+from .get_item import projected
+
+if TYPE_CHECKING:
+    from ...node import Node
+
+MULTIPLE = "Transaction request cannot include multiple operations on one item"
+TOO_LARGE = "The aggregate size of the items in the transaction exceeds 4 MB"
+CONFLICT = Reason("TransactionConflict", TransactionConflictError().message)
+
+
+@dataclass(slots=True)
+class _Get:
+    request: dict[str, Any]
+    plan: Plan | None
+    definition: TableDefinition
+
+
+def transact_get_items(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Check the request and read."""
+    limits = node.limits
+    requests = [item["Get"] for item in body["TransactItems"]]
+    plans = [_plan(request, limits) for request in requests]
+    gets = [
+        _Get(request, plan, node.table(request["TableName"]).definition)
+        for request, plan in zip(requests, plans, strict=True)
+    ]
+    keys = _keys(gets, limits)
+    if len(set(keys)) < len(keys):
+        raise ValidationError(MULTIPLE)
+    node.partition.get_isolated(keys, None, partial(_answer, body, reply, gets, limits))
+
+
+def _plan(request: dict[str, Any], limits: Limits) -> Plan | None:
+    parameters.check(request, limits)
+    check_item(request["Key"], limits)
+    return parameters.read(request, limits).plan
+
+
+def _keys(gets: list[_Get], limits: Limits) -> list[Key]:
+    """The keys to read. A key that does not fit its table is a reason to cancel, told at its place."""
+    keys: list[Key] = []
+    reasons = []
+    for get in gets:
+        try:
+            key = get.definition.key.read_key(get.request["Key"], limits)
+            parameters.check_key_paths(get.plan, get.definition)
+            keys.append((get.definition.id, *key))
+            reasons.append(Reason("None"))
+        except ValidationError as error:
+            reasons.append(Reason("ValidationError", error.message))
+    if len(keys) < len(gets):
+        raise TransactionCanceledError(reasons)
+    return keys
+
+
+def _answer(
+    body: dict[str, Any],
+    reply: Reply,
+    gets: list[_Get],
+    limits: Limits,
+    found: list[Found] | RequestError,
+    position: Place,
+) -> None:
+    if isinstance(found, RequestError):
+        reply.error(found, position)
+        return
+    items = [one for one in found if not isinstance(one, Conflict)]
+    if len(items) < len(found):
+        reply.error(TransactionCanceledError([_reason(one) for one in found]), position)
+        return
+    if sum(stored[1] for stored in items if stored is not None) > limits.transaction_bytes:
+        reply.error(ValidationError(TOO_LARGE), position)
+        return
+    responses = []
+    tables: dict[int, Consumed] = {}
+    for get, stored in zip(gets, items, strict=True):
+        consumed = tables.setdefault(get.definition.id, Consumed(get.request["TableName"], kind="Read"))
+        consumed.table += transaction_read_half_units(0 if stored is None else stored[1])
+        responses.append(b"{}" if stored is None else b'{"Item":%b}' % projected(stored, get.plan))
+    answer = members(b'"Responses":' + array(responses), consumed_each(body, tables.values()))
+    reply.ok(answer, position)
+
+
+def _reason(found: Found) -> Reason:
+    return CONFLICT if isinstance(found, Conflict) else Reason("None")

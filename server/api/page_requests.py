@@ -1,0 +1,197 @@
+"""What Query and Scan have in common: which index, which attributes, from where, and the answer.
+
+The checks are in DynamoDB's order: what the request says by itself, then the table, then the two together.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...expressions import Plan
+from ...materializer.fold.index_entries import entry_place
+from ...materializer.fold.state import Index, Table
+from ...materializer.partition import Page, Place
+from ...model import keys
+from ...model.errors import RequestError, ValidationError
+from ...model.key_schema import KEY_MISMATCH, KeySchema, empty_key_error
+from ...model.limits import Limits
+from ...model.values import Item, check_item
+from . import parameters
+from .parameters import Read
+from .reply import Reply
+from .response_json import Consumed, consumed_one
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_INVALID = "One or more parameter values were invalid: "
+_START_INVALID = "The provided starting key is invalid"
+_ALL_PROJECTED = "ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName"
+_ALL_OF_GLOBAL = (
+    _INVALID + "Select type ALL_ATTRIBUTES is not supported for global secondary index {} "
+    "because its projection type is not ALL"
+)
+_NAMED_NOTHING = (
+    "Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES"
+)
+_CHOICES = {
+    "COUNT": "only the Count",
+    "ALL_ATTRIBUTES": "ALL_ATTRIBUTES",
+    "ALL_PROJECTED_ATTRIBUTES": "ALL_PROJECTED_ATTRIBUTES",
+}
+
+
+def check_request(body: dict[str, Any], limits: Limits, operation: str) -> Read:
+    """Judge what a page's request says by itself, and compile its expressions."""
+    parameters.check(body, limits, operation)
+    start = body.get("ExclusiveStartKey")
+    if start is not None:
+        try:
+            check_item(start, limits)
+        except ValidationError as error:
+            raise ValidationError(f"{_START_INVALID}: {error.message}") from None
+    _check_select(body)
+    return parameters.read(body, limits)
+
+
+def _check_select(body: dict[str, Any]) -> None:
+    select = body.get("Select")
+    if select is None:
+        return
+    named = next((name for name in ("ProjectionExpression", "AttributesToGet") if name in body), None)
+    if select == "SPECIFIC_ATTRIBUTES":
+        if named is None:
+            raise ValidationError(_NAMED_NOTHING)
+    elif named is not None:
+        raise ValidationError(f"Cannot specify the {named} when choosing to get {_CHOICES[select]}")
+    elif select == "ALL_PROJECTED_ATTRIBUTES" and "IndexName" not in body:
+        raise ValidationError(_ALL_PROJECTED)
+
+
+def index_of(body: dict[str, Any], table: Table) -> Index | None:
+    """The index that the request names, checked against what else it asks for."""
+    name = body.get("IndexName")
+    if name is None:
+        return None
+    index = table.indexes.get(name)
+    if index is None:
+        raise ValidationError(f"The table does not have the specified index: {name}")
+    if index.definition.kind == "GSI" and body.get("ConsistentRead"):
+        raise ValidationError("Consistent reads are not supported on global secondary indexes")
+    return index
+
+
+def fetches(body: dict[str, Any], index: Index | None, plan: Plan | None) -> bool:
+    """Whether a page over an index needs more of each item than the index holds.
+
+    Raises:
+        ValidationError: It does, and the index is a global one, which cannot fetch.
+    """
+    if index is None or index.kept is None:
+        return False
+    if body.get("Select") == "ALL_ATTRIBUTES":
+        if index.definition.kind == "GSI":
+            raise ValidationError(_ALL_OF_GLOBAL.format(index.definition.name))
+        return True
+    wanted = () if plan is None or plan.projection is None else plan.projection.attributes
+    lacking = [name for name in wanted if name not in index.kept]
+    if lacking and index.definition.kind == "GSI":
+        raise ValidationError(
+            f"{_INVALID}Global secondary index {index.definition.name} does not project [{', '.join(lacking)}]"
+        )
+    return bool(lacking)
+
+
+def check_filter(index: Index | None, plan: Plan) -> None:
+    """Refuse a Query's filter on attributes that its index does not have; a Scan's just finds them missing.
+
+    Raises:
+        ValidationError: It names some. That a local index could fetch them changes nothing.
+    """
+    if index is None or index.kept is None or plan.filter is None:
+        return
+    lacking = sorted(name for name in plan.filter.attributes if name not in index.kept)
+    if lacking:
+        raise ValidationError(
+            f"{_INVALID}Secondary index {index.definition.name} does not project one or more filter attributes: "
+            f"[{', '.join(lacking)}]"
+        )
+
+
+def start_place(
+    body: dict[str, Any], table: Table, index: Index | None, limits: Limits, operation: str
+) -> tuple[bytes, bytes] | None:
+    """The place of ExclusiveStartKey as the store orders it: (partition key, sort key).
+
+    Raises:
+        ValidationError: It is no key of the table (and the index).
+    """
+    start: Item | None = body.get("ExclusiveStartKey")
+    if start is None:
+        return None
+    key = table.definition.key
+    read = key if index is None else index.definition.key
+    # DynamoDB words what is wrong with the key that is read in one way, with the rest of the table's in another;
+    # a Scan of a table knows only the other.
+    of_table = index is None and operation == "Scan"
+    if len(start) != len({*key.names, *read.names}):
+        raise ValidationError(f"{_START_INVALID}: {KEY_MISMATCH}" if of_table else _START_INVALID)
+    if not of_table:
+        _check_start_key(start, read)
+    try:
+        pk, sk = key.read_key({name: start[name] for name in key.names if name in start}, limits)
+    except ValidationError as error:
+        raise ValidationError(f"{_START_INVALID}: {error.message}") from None
+    if index is None:
+        return pk, sk
+    place = entry_place(index, start, pk, sk)
+    assert place is not None, "the key of the index was checked"
+    return place
+
+
+def _check_start_key(start: Item, read: KeySchema) -> None:
+    for attribute in read.attributes:
+        value = start.get(attribute.name)
+        if value is None:
+            raise ValidationError(_START_INVALID)
+        if attribute.type not in value:
+            raise ValidationError(KEY_MISMATCH)
+        if not keys.encode(value):
+            raise empty_key_error(attribute)
+
+
+def answering(
+    body: dict[str, Any], index: Index | None, reply: Reply
+) -> "Callable[[Page | RequestError, Place], None]":
+    """What turns a page into the answer."""
+    return partial(_answer, body, index, reply)
+
+
+def _answer(
+    body: dict[str, Any],
+    index: Index | None,
+    reply: Reply,
+    page: Page | RequestError,
+    position: Place,
+) -> None:
+    if isinstance(page, RequestError):
+        reply.error(page, position)
+        return
+    before, after = (b"", b"") if body.get("Select") == "COUNT" else (b'"Items":[', b"],")
+    last = b"" if page.last is None else b',"LastEvaluatedKey":' + page.last
+    consumed = b""
+    if "ReturnConsumedCapacity" in body:
+        consumed = consumed_one(body, _consumed(body["TableName"], index, page))
+        consumed = consumed and b"," + consumed
+    # Written in one go, because items are many bytes to copy.
+    answer = b'{%b%b%b"Count":%d,"ScannedCount":%d%b%b}' % (
+        before, b",".join(page.items), after, page.count, page.scanned, last, consumed,
+    )  # fmt: skip
+    reply.ok(answer, position)
+
+
+def _consumed(name: str, index: Index | None, page: Page) -> Consumed:
+    consumed = Consumed(name, page.table_half_units)
+    if index is not None:
+        arm = consumed.local if index.definition.kind == "LSI" else consumed.glob
+        arm[index.definition.name] = page.index_half_units
+    return consumed

@@ -1,0 +1,176 @@
+"""What the operations on tables have in common: a request becomes a command, an outcome an answer.
+
+The request is judged here first, by the rules of `table_rules` and against the tables as they are, so that what would
+be refused is not written to the log. The fold judges it again, and what it says is answered.
+"""
+
+import re
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import orjson
+
+from ...log.commands import DefineTable
+from ...materializer.fold.outcomes import Defined, Failed, Outcome, Refused, Skipped
+from ...materializer.fold.state import Table
+from ...materializer.partition import Place
+from ...model import table_requests
+from ...model.descriptions import describe
+from ...model.errors import RequestError, ResourceNotFoundError, ValidationError
+from ...model.table_requests import SHARD_AGE
+from ...model.tables import TableDefinition, name_of
+from ...model.throughput import units_of
+from . import table_rules
+from .item_counts import Count, Counts
+from .reply import Reply
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+# Answers with the table as the command left it.
+Answer: TypeAlias = Callable[[TableDefinition, Place], None]
+
+_is_resource = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]{3,255}").fullmatch
+
+
+def create(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+    """Judge a CreateTable and have it folded."""
+    body = table_rules.admit("CreateTable", body)
+    table_id = str(uuid.UUID(bytes=node.random_bytes(16), version=4))
+    table_requests.create(
+        body,
+        table_id=node.state.next_id,
+        uuid=table_id,
+        time_ms=node.clock(),
+        limits=node.limits,
+        tables=len(node.state.tables),
+        units=units_of(table.definition for table in node.state.tables.values()),
+    )
+    say = partial(describe_to, node, reply, "TableDescription", None)
+    _submit(node, "CreateTable", body, reply, say, uuid=table_id)
+
+
+def change(
+    node: "Node",
+    operation: str,
+    table: Table,
+    body: dict[str, Any],
+    reply: Reply,
+    answer: Callable[[TableDefinition], dict[str, Any] | None] | None = None,
+    *,
+    omit: frozenset[str] = frozenset(),
+) -> None:
+    """Judge a command on a table that is there and have it folded.
+
+    By default TableDescription is answered, without the members in `omit`; an `answer` of None is an empty body.
+    """
+    body = table_rules.admit(operation, body)
+    definition = table.definition
+    others = (each.definition for each in node.state.tables.values() if each is not table)
+    table_requests.change(
+        operation,
+        definition,
+        body,
+        next_id=node.state.next_id,
+        time_ms=node.clock(),
+        limits=node.limits,
+        units=units_of(others),
+    )
+    describing: Answer = partial(describe_to, node, reply, "TableDescription", table, omit=omit)
+    say = describing if answer is None else _saying(reply, answer)
+    _submit(node, operation, body, reply, say, table=definition.id)
+
+
+def describe_to(
+    node: "Node",
+    reply: Reply,
+    member: str,
+    table: Table | None,
+    definition: TableDefinition,
+    place: Place | None = None,
+    *,
+    omit: frozenset[str] = frozenset(),
+) -> None:
+    """Answer with the description of `definition`, with the counts of `table`, as `member`, but for `omit`."""
+
+    def counted(counts: Counts) -> None:
+        own, indexes = counts
+        description = describe(
+            definition,
+            item_count=own.items,
+            size_bytes=own.bytes,
+            index_counts={name: (index.items, index.bytes) for name, index in indexes.items()},
+            time_ms=node.clock(),
+        )
+        shown = {name: value for name, value in description.items() if name not in omit}
+        reply.ok(orjson.dumps({member: shown}), place)
+
+    if table is None:
+        counted((Count(0, 0), {}))
+    else:
+        node.counts.of(table, counted)
+
+
+def tagged_table(node: "Node", arn: str) -> Table | None:
+    """The table that a ResourceArn means, if there is one.
+
+    Raises:
+        ValidationError: It is no table's ARN.
+    """
+    if not _is_resource(arn):
+        raise ValidationError(f"Invalid TableArn: Invalid ResourceArn provided as input {arn}")
+    return node.state.table_named(name_of(arn))
+
+
+def table_to_tag(node: "Node", arn: str) -> Table:
+    """The same, where it must be there."""
+    table = tagged_table(node, arn)
+    if table is None:
+        # DynamoDB's spelling.
+        raise ResourceNotFoundError(f"Requested resource not found: ResourcArn: {arn} not found")
+    return table
+
+
+def _saying(reply: Reply, answer: Callable[[TableDefinition], dict[str, Any] | None]) -> Answer:
+    def say(definition: TableDefinition, place: Place) -> None:
+        content = answer(definition)
+        reply.ok(b"" if content is None else orjson.dumps(content), place)
+
+    return say
+
+
+def _submit(
+    node: "Node",
+    operation: str,
+    body: dict[str, Any],
+    reply: Reply,
+    answer: Answer,
+    *,
+    table: int = 0,
+    uuid: str = "",
+) -> None:
+    if "StreamSpecification" in body:
+        body = {**body, SHARD_AGE: node.settings.shard_age_ms}
+    request = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+    settle = node.settings.table_delay_ms > 0
+    command = DefineTable(operation, table, request, uuid, reply.context, settle)
+    node.partition.submit(command, len(request), partial(_answer, reply, answer))
+
+
+def _answer(reply: Reply, answer: Answer, outcome: Outcome, place: Place) -> None:
+    if isinstance(outcome, Defined):
+        answer(outcome.definition, place)
+    else:
+        reply.error(_refusal(outcome), place)
+
+
+def _refusal(outcome: Outcome) -> RequestError:
+    match outcome:
+        case Refused(error) | Failed(error):
+            return error
+        case Skipped():
+            return ResourceNotFoundError()
+        case _:
+            raise AssertionError("a table command has no such outcome")

@@ -1,0 +1,106 @@
+"""DynamoDB's rules about table requests that the server alone applies, before it writes the command.
+
+`model.table_requests` says what a table command means, to the fold of every log. A log may hold requests that an
+earlier release accepted, so a later rule that refuses one of them belongs here.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+from unicodedata import category
+
+from ...model.errors import ValidationError
+from ...model.index_requests import INVALID, attribute_types
+from ...model.table_requests import not_supported
+
+# Beside letters, digits and spaces of any script.
+_TAG_CHARACTERS: Final = frozenset("+-=._:/@")
+_LETTERS_SPACES_NUMBERS: Final = frozenset("LZN")  # the first letters of Unicode's categories
+
+
+def admit(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Return the request as it goes into the log: an UpdateTable loses the AttributeDefinitions that it has no use for.
+
+    Raises:
+        ValidationError: The request breaks one of these rules.
+    """
+    _refuse_without_effect(operation, request)
+    match operation:
+        case "CreateTable":
+            _check_tags(request.get("Tags", ()))
+            _check_projections(request.get("LocalSecondaryIndexes", ()))
+            _check_projections(request.get("GlobalSecondaryIndexes", ()))
+        case "TagResource":
+            _check_tags(request["Tags"])
+        case "UpdateTable":
+            updates = request.get("GlobalSecondaryIndexUpdates", ())
+            created = [update["Create"] for update in updates if "Create" in update]
+            _check_projections(created)
+            return _with_definitions_of(created, request)
+    return request
+
+
+def _refuse_without_effect(operation: str, body: dict[str, Any]) -> None:
+    """Refuse members of a CreateTable or UpdateTable that the fold would ignore.
+
+    The fold goes on ignoring them, because logs may contain them: what a command means does not change.
+
+    Raises:
+        ValidationError: The request has such a member.
+    """
+    if "ResourcePolicy" in body:
+        raise not_supported("ResourcePolicy")
+    encryption = body.get("SSESpecification", {})
+    for name in ("SSEType", "KMSMasterKeyId"):
+        if name in encryption and not encryption.get("Enabled", False):
+            raise ValidationError(f"{INVALID}{name} can not be specified if Enabled is false")
+    stream = body.get("StreamSpecification", {})
+    if operation == "UpdateTable" and "StreamViewType" in stream and not stream["StreamEnabled"]:
+        raise ValidationError(
+            f"{INVALID}If stream is being disabled, then UpdateViewType must not be specified"
+        )
+
+
+def _check_tags(tags: Sequence[dict[str, str]]) -> None:
+    """Check the characters. UntagResource takes any: it removes tags of before this rule, too."""
+    for tag in tags:
+        for member in ("Key", "Value"):
+            if not all(map(_is_of_a_tag, tag[member])):
+                raise ValidationError(f"The Tag {member} provided is invalid, {member}: {tag[member]}")
+
+
+def _is_of_a_tag(character: str) -> bool:
+    return character in _TAG_CHARACTERS or category(character)[0] in _LETTERS_SPACES_NUMBERS
+
+
+def _check_projections(indexes: Sequence[dict[str, Any]]) -> None:
+    for index in indexes:
+        seen: set[str] = set()
+        for name in index["Projection"].get("NonKeyAttributes", ()):
+            if name in seen:
+                raise ValidationError(f"{INVALID}Duplicate element in NonKeyAttributes: {name}")
+            seen.add(name)
+
+
+def _with_definitions_of(indexes: Sequence[dict[str, Any]], request: dict[str, Any]) -> dict[str, Any]:
+    """Return the request with the definitions of these indexes' key attributes alone.
+
+    Each has to be in the request, also where the table has it already.
+    """
+    definitions = request.get("AttributeDefinitions")
+    if definitions is None:
+        if indexes:
+            name = indexes[0]["IndexName"]
+            raise ValidationError(f"{INVALID}AttributeDefinitions is not specified for index: {name}")
+        return request
+    types = attribute_types(definitions)
+    used: set[str] = set()
+    for index in indexes:
+        names = [element["AttributeName"] for element in index["KeySchema"]]
+        if any(name not in types for name in names):
+            raise ValidationError(
+                f"{INVALID}Some index key attributes are not defined in AttributeDefinitions. "
+                f"Keys: [{', '.join(names)}], AttributeDefinitions: [{', '.join(types)}]"
+            )
+        used.update(names)
+    kept = [definition for definition in definitions if definition["AttributeName"] in used]
+    return {**request, "AttributeDefinitions": kept}

@@ -1,0 +1,104 @@
+"""What the writes of single items have in common: how they are asked, and how they are answered."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...expressions import refuse_key_update
+from ...log.commands import Command, Expression
+from ...materializer.fold.outcomes import Applied, Failed, Outcome, Refused, Skipped
+from ...materializer.partition import Place
+from ...model.errors import RequestError, ResourceNotFoundError, ValidationError
+from ...model.tables import TableDefinition
+from . import parameters
+from .reply import Reply
+from .response_json import EMPTY, Consumed, collection_metrics, consumed_one, members
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+_COMMAND_BYTES = 256  # of a command besides its item and expressions, roughly
+
+_ANSWER_MEMBERS = frozenset(("ReturnConsumedCapacity", "ReturnItemCollectionMetrics"))
+
+
+def check_returns(body: dict[str, Any]) -> None:
+    """Refuse the ReturnValues that only an update knows."""
+    if body.get("ReturnValues", "NONE") not in ("NONE", "ALL_OLD"):
+        raise ValidationError("ReturnValues can only be ALL_OLD or NONE")
+
+
+def shows_refused(body: dict[str, Any]) -> bool:
+    """Whether the answer to a failed condition shows the item in the way."""
+    return body.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
+
+
+def check_key_paths(definition: TableDefinition, expression: Expression | None) -> None:
+    """Refuse expressions that write to a key attribute of the table, or go into one of any key.
+
+    Raises:
+        ValidationError: So they do.
+    """
+    plan = None if expression is None else expression.plan
+    if plan is None:
+        return
+    if plan.update is not None:
+        refuse_key_update(plan.update, definition.key.names)
+    parameters.check_key_paths(plan, definition)
+
+
+def submit(
+    node: "Node",
+    body: dict[str, Any],
+    reply: Reply,
+    definition: TableDefinition,
+    pk: bytes,
+    command: Command,
+    size: int,
+) -> None:
+    """Have a command folded and answer with its outcome; `size` is that of its item and expressions."""
+    node.partition.submit(command, size + _COMMAND_BYTES, partial(_answer, body, reply, definition, pk))
+
+
+def refusal(outcome: Outcome) -> RequestError | None:
+    """The error that a command's outcome is, if it is one."""
+    match outcome:
+        case Refused(error) | Failed(error):
+            return error
+        case Skipped():
+            return ResourceNotFoundError()
+        case _:
+            return None
+
+
+def _answer(
+    body: dict[str, Any],
+    reply: Reply,
+    definition: TableDefinition,
+    pk: bytes,
+    outcome: Outcome,
+    position: Place,
+) -> None:
+    if not isinstance(outcome, Applied):
+        error = refusal(outcome)
+        assert error is not None, "a write of an item has another outcome"
+        reply.error(error, position)
+    elif outcome.attributes is None and _ANSWER_MEMBERS.isdisjoint(body):
+        reply.ok(EMPTY, position)
+    else:
+        reply.ok(_applied(body, definition, pk, outcome), position)
+
+
+def _applied(body: dict[str, Any], definition: TableDefinition, pk: bytes, outcome: Applied) -> bytes:
+    consumed = Consumed(body["TableName"])
+    consumed.add(outcome.units)
+    return members(
+        b"" if outcome.attributes is None else b'"Attributes":' + outcome.attributes,
+        consumed_one(body, consumed),
+        _metrics(body, definition, pk, outcome),
+    )
+
+
+def _metrics(body: dict[str, Any], definition: TableDefinition, pk: bytes, outcome: Applied) -> bytes:
+    if body.get("ReturnItemCollectionMetrics") != "SIZE" or outcome.collection_size is None:
+        return b""
+    return b'"ItemCollectionMetrics":' + collection_metrics(definition, pk, outcome.collection_size)

@@ -1,0 +1,86 @@
+"""From a node's settings to its place in a cluster.
+
+The log and the group are the broker's; the address is by default any free port of this machine, where other machines
+cannot call; the secret is what the command line was given or, else, what stands in the key file.
+"""
+
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+from ...log.kafka import KafkaLog
+from ...log.log import Log
+from ...model.errors import CertificateError
+from ...model.limits import limits_named
+from ..auth.keyfile import read_keys
+from ..settings import Settings
+from .cluster import NodeConfig
+from .link import Address
+from .membership import Membership
+from .routes import Table
+
+_ANY_PORT: Final = ("127.0.0.1", 0)
+
+
+def place_of(settings: Settings, log: Log) -> NodeConfig:
+    """Where a node stands among those that share its log.
+
+    Raises:
+        KeyFileError, CertificateError: The files cannot be used.
+    """
+    assert isinstance(log, KafkaLog)
+    genesis = log.genesis(0)
+
+    def join(
+        address: Address,
+        folded: Callable[[], tuple[list[int], list[int]]],
+        told: Callable[[Table], None],
+    ) -> Membership:
+        return Membership(
+            log.clients.consumer,
+            log.clients.address.topic,
+            log.clients.address.group,
+            genesis.partitions,
+            address,
+            folded=folded,
+            told=told,
+            session_timeout_ms=settings.session_timeout_ms,
+        )
+
+    return NodeConfig(
+        address=settings.node_address or _ANY_PORT,
+        join=join,
+        secret=_secret(settings),
+        log_id=genesis.log_id,
+        limits=limits_named(genesis.limits),
+        tls=_tls(settings),
+    )
+
+
+def _tls(settings: Settings) -> tuple[ssl.SSLContext, ssl.SSLContext] | None:
+    """How nodes call and how they are called, where that is by TLS: both ends show a certificate of one authority.
+
+    Raises:
+        CertificateError: The files cannot be used.
+    """
+    if settings.node_ca is None:
+        return None
+    if settings.tls_cert is None:
+        raise CertificateError(
+            "nodes that call each other by TLS (--node-ca) show a certificate: name it with --tls-cert"
+        )
+    try:
+        calling = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=settings.node_ca)
+        called = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=settings.node_ca)
+        called.verify_mode = ssl.CERT_REQUIRED
+        for context in (calling, called):
+            context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")
+    except (OSError, ValueError) as error:
+        raise CertificateError(f"nodes cannot call each other by TLS: {error}") from error
+    return calling, called
+
+
+def _secret(settings: Settings) -> bytes | None:
+    if settings.cluster_secret is not None or settings.keys is None:
+        return settings.cluster_secret
+    return read_keys(settings.keys).cluster_secret

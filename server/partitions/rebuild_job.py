@@ -1,0 +1,224 @@
+"""A table refolded from the log beside the live one, compared with it, and installed; or one index of it.
+
+    fold from the log ──► caught up ──► compare, with every record that is written now ──► install ──► free the rest
+
+Each step is a portion in a turn of the node's loop, with other requests in between. A portion is compared when both
+states are at one position, and installing exchanges references in the turn of the last portion, so no write falls
+between. A table that is spread over partitions is rebuilt partition after partition. Nothing of it outlives the
+process: after a crash the start refolds everything.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import orjson
+
+from ...log.commands import Record
+from ...log.log import Log
+from ...materializer.disposer import Disposer, stores_of
+from ...materializer.fold.state import PartitionState, Table
+from ...materializer.gc_tuning import adding_items
+from ...materializer.partition import Place
+from ...materializer.rebuild import Comparison, Rebuild
+from ...model.errors import (
+    FoldbError,
+    InternalServerError,
+    RequestError,
+    ResourceNotFoundError,
+    ServiceUnavailableError,
+)
+from ...model.tables import TableDefinition
+from ..api.reply import Reply
+from ..routing import joined
+from .replica import Replica
+
+# Steps folded in a turn: about ten milliseconds. More than an entry has, and so more than is written in a turn of the
+# loop: a rebuild always catches up.
+_PORTION: Final = 600
+# Items compared in a turn: about ten milliseconds.
+COMPARED_ITEMS: Final = 4_000
+# A request for its progress is answered when it is done, or after this time.
+_ANSWER_AFTER_S: Final = 0.5
+
+logger = logging.getLogger(__name__)
+
+
+class RebuildJob:
+    """One rebuild, from its first portion to its answer."""
+
+    def __init__(
+        self,
+        parts: Sequence[Replica],
+        log: Log,
+        loop: asyncio.AbstractEventLoop,
+        table: TableDefinition,
+        number: int,
+        index: str | None = None,
+    ) -> None:
+        """Take a job on, in these partitions; `index` names the one index to rebuild, None means the whole table."""
+        self.name = table.name
+        self._table = table.id
+        self.number = number
+        self._index = index
+        self.finished = False
+        self._parts = parts
+        self._nth = 0  # the partition that is under way
+        self._log = log
+        self._loop = loop
+        self._disposer = Disposer(loop)
+        self._items = 0
+        self._same = True
+        self._result: dict[str, Any] | RequestError = {}
+        self._waiting: list[Callable[[], None]] = []
+        self._begin()
+
+    def go_on(self) -> None:
+        """Fold or compare a portion, and go on in another turn; with the last portion install, and be done."""
+        try:
+            with adding_items():
+                has_more = self._fold() or self._compare()
+            if has_more:
+                self._loop.call_soon(self.go_on)
+                return
+            self._install()
+            self._end_part()
+            if self._nth + 1 < len(self._parts):
+                self._nth += 1
+                self._begin()
+                self._loop.call_soon(self.go_on)
+            else:
+                self._finish({"Position": self._text(), "Items": self._items, "Same": self._same})
+        except RequestError as error:
+            self._end_part()
+            self._finish(error)
+        except FoldbError:
+            # The live table stays as it is. `foldb verify` finds what is wrong with the log.
+            logger.exception("the rebuild of %s stopped", self.name)
+            self._end_part()
+            self._finish(InternalServerError(f"The table {self.name} could not be rebuilt from the log"))
+
+    def tell(self, reply: Reply) -> None:
+        """Answer when it is done, or with how far it is."""
+        told = False
+
+        def answer() -> None:
+            nonlocal told
+            if not told:
+                told = True
+                self._answer(reply)
+
+        if self.finished:
+            answer()
+        else:
+            self._waiting.append(answer)
+            self._loop.call_later(_ANSWER_AFTER_S, answer)
+
+    @property
+    def _part(self) -> Replica:
+        return self._parts[self._nth]
+
+    @property
+    def _live(self) -> PartitionState:
+        return self._part.state
+
+    @property
+    def _position(self) -> Place:
+        return joined(part.worker.position for part in self._parts)
+
+    def _text(self) -> str:
+        assert self._live.genesis is not None, "every log begins with Genesis"
+        return self._position.text(self._live.genesis.partitions)
+
+    def _begin(self) -> None:
+        """Begin with the partition whose turn it is."""
+        self._work = Rebuild(self._live.voided, self._disposer.take)
+        self._comparison = Comparison(self._index)
+        self._records: Iterator[Record] = iter(())
+        # What the live state has folded since the rebuilt one had caught up; None until then.
+        self._new: deque[Record] | None = None
+
+    def _end_part(self) -> None:
+        """Stop following the partition, and free the refolded state: it was as large as the live one."""
+        self._part.worker.on_record = None
+        self._disposer.take(stores_of(self._work.state))
+        self._work, self._records, self._new = Rebuild(), iter(()), None
+
+    def _fold(self) -> bool:
+        """Fold a portion, and return whether the live state has more."""
+        if self._part.is_closed:
+            raise ServiceUnavailableError(
+                f"The table {self.name} was not rebuilt: this node has stopped serving a part of it. Try again."
+            )
+        live, work = self._live.next_offset, self._work
+        if self._new is not None:
+            return work.fold(_taken_from(self._new), _PORTION, until=live)
+        more = work.fold(self._records, _PORTION, until=live)
+        if not more and work.state.next_offset < live:
+            self._records = self._log.read(self._part.partition_id, work.state.next_offset)
+            more = work.fold(self._records, _PORTION, until=live)
+        if not more and work.state.next_offset == live:
+            self._records, self._new = iter(()), deque()
+            self._part.worker.on_record = self._new.append
+        return more
+
+    def _compare(self) -> bool:
+        """Compare a portion, and return whether there is more."""
+        if self._work.state.next_offset < self._live.next_offset:
+            return True  # the log had less than the live state: its end is being written
+        table, rebuilt = self._tables()
+        return self._comparison.go_on(table, rebuilt, COMPARED_ITEMS)
+
+    def _tables(self) -> tuple[Table, Table]:
+        """The live table and the rebuilt one.
+
+        Raises:
+            ResourceNotFoundError: The table or the index was deleted during the rebuild.
+        """
+        table = self._live.tables.get(self._table)
+        if table is None:
+            raise ResourceNotFoundError(f"The table {self.name} was deleted while it was rebuilt")
+        if self._index is not None and self._index not in table.indexes:
+            raise ResourceNotFoundError(f"The index {self._index} was deleted while it was rebuilt")
+        return table, self._work.state.tables[self._table]
+
+    def _install(self) -> None:
+        table, rebuilt = self._tables()
+        same, index = self._comparison.same, self._index
+        self._same &= same
+        if index is None:
+            self._work.install(self._live, self._table)
+            self._items += rebuilt.items.count
+            return
+        # Entries share bytes with the items of their table. Those of the rebuilt index share with items that are about
+        # to be dropped, so an index that is right already is kept: another would cost its size in memory.
+        if not same:
+            self._work.install_index(self._live, self._table, index)
+        self._items += table.indexes[index].store.count
+
+    def _finish(self, result: dict[str, Any] | RequestError) -> None:
+        self._result = result
+        self.finished = True
+        for answer in self._waiting:
+            answer()
+        self._waiting.clear()
+
+    def _answer(self, reply: Reply) -> None:
+        if isinstance(self._result, RequestError):
+            reply.error(self._result, self._position)
+            return
+        ends = [part.state.next_offset for part in self._parts]
+        progress = {
+            "Id": self.number,
+            "Status": "DONE" if self.finished else "RUNNING",
+            "Folded": sum(ends) if self.finished else sum(ends[: self._nth]) + self._work.state.next_offset,
+            "End": sum(ends),
+        }
+        reply.ok(orjson.dumps(progress | self._result), self._position)
+
+
+def _taken_from(records: deque[Record]) -> Iterator[Record]:
+    while records:
+        yield records.popleft()

@@ -1,0 +1,148 @@
+"""What was delivered is delivered again: by a subscription like the first, with a beginning, an end and `Replay`.
+
+The first goes on beside it, with its own checkpoint. A dry run reads and filters the same, loads the function, and
+calls nobody.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from ...materializer.feed_requests import LONGEST_WAIT_MS
+from ...materializer.fold.outcomes import Change
+from ...model.errors import ValidationError
+from ...model.subscriptions import Subscription, check
+from ...streams.delivery.delivery_policy import DeliveryPolicy
+from ...streams.delivery.filter import ChangeFilter
+from ...streams.delivery.source import ReadRange, Source, stretch_of
+from ...streams.formats.table_view import Delivery
+from ...streams.workers.worker_pool import LoadError
+from .async_partition import ends
+from .context import SubscriptionContext
+from .runner import sink_of, view_at
+
+_OWN: Final = ("Start", "End", "Replay", "DeadLetterTable", "MaximumLag", "DeclaredIn", "Filter")
+_MARK: Final = "~count"
+
+
+async def replay_of(
+    node: SubscriptionContext,
+    subscription: Subscription,
+    begin: Mapping[str, Any],
+    end: Mapping[str, Any] | None,
+    key: dict[str, Any] | None,
+) -> tuple[str, dict[str, Any]]:
+    """The name and the settings of the subscription that delivers again."""
+    settings = {name: value for name, value in subscription.settings.items() if name not in _OWN}
+    settings["Start"] = {"At": "TIME" if "Time" in begin else "NUMBERS", **begin}
+    if end is None:
+        now = await ends(node.partitions_of_feed(), subscription.table_ids[0])
+        end = {"Numbers": {str(partition): str(number) for partition, number in now.items()}}
+    settings |= {"End": dict(end), "Replay": True, "Filter": _only(subscription.settings["Filter"], key)}
+    return _name(node, subscription), settings
+
+
+def _name(node: SubscriptionContext, subscription: Subscription) -> str:
+    nth = 1
+    while (name := f"{subscription.name[:110]}.replay-{nth}") in node.state.subscriptions:
+        nth += 1
+    return name
+
+
+def _only(given: Mapping[str, Any] | None, key: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The filter, narrowed to the item with this key (its attributes in DynamoDB JSON)."""
+    if key is None:
+        return None if given is None else dict(given)
+    tests, names, values = [], {}, {}
+    for nth, (attribute, value) in enumerate(key.items()):
+        tests.append(f"(NEW.#replayed{nth} = :replayed{nth} OR OLD.#replayed{nth} = :replayed{nth})")
+        names[f"#replayed{nth}"] = attribute
+        values[f":replayed{nth}"] = value
+    if given is not None:
+        tests.append(f"({given['Expression']})")
+        names |= given.get("ExpressionAttributeNames", {})
+        values |= given.get("ExpressionAttributeValues", {})
+    return {
+        "Expression": " AND ".join(tests),
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+    }
+
+
+def _until_now(stretch: ReadRange, end: int) -> ReadRange:
+    """Without what is yet to come: nobody waits for that to be counted."""
+    return replace(stretch, until=end if stretch.until is None else min(end, stretch.until))
+
+
+async def count(
+    node: SubscriptionContext, subscription: Subscription, name: str, settings: dict[str, Any], scratch: Path
+) -> dict[str, Any]:
+    """What a replay would be, read to its end: changes, their keys, and calls.
+
+    Calls are those of a function, or requests, that take one change each. Where they take batches there are at least so
+    many: a batch that waited for long enough need not be full.
+
+    Raises:
+        ValidationError: The function cannot be loaded.
+    """
+    subscription = replace(subscription, settings=check(name, settings), checkpoints={})
+    is_single = await _is_single(node, scratch, name, subscription.settings)
+    passes, terms = ChangeFilter(subscription.settings).chooses, DeliveryPolicy.of(subscription.settings)
+    keys: set[tuple[int, bytes, bytes]] = set()
+    lanes = Counter[tuple[int, int]]()
+
+    def take(source: Source, page: Sequence[Change]) -> None:
+        for change in page:
+            if passes(Delivery(change, source.partition, view_at(node, change.table, change.stream))):
+                lanes[source.partition, terms.lane_of(change.pk)] += 1
+                keys.add((change.table, change.pk, change.sk))
+
+    def exists(table: int) -> bool:
+        return table in node.state.tables
+
+    async def room() -> None:
+        """There is always room: nothing is kept."""
+
+    now = await ends(node.partitions_of_feed(), subscription.table_ids[0])
+    sources = [
+        Source(
+            number,
+            table,
+            _until_now(stretch_of(subscription, number), now[number]),
+            read=partition.feed,
+            histories=node.histories,
+            exists=partial(exists, table),
+            take=take,
+            room=room,
+            waits_ms=lambda: LONGEST_WAIT_MS,
+            clock=node.clock,
+            troubled=lambda _: None,
+        )
+        for number, partition in node.partitions_of_feed().items()
+        for table in subscription.table_ids
+    ]
+    await asyncio.gather(*(source.run() for source in sources))
+    batch = 1 if is_single else terms.batch
+    calls = sum(-(-changes // batch) for changes in lanes.values())
+    return {"Changes": lanes.total(), "Keys": len(keys), "Calls": calls}
+
+
+async def _is_single(
+    node: SubscriptionContext, scratch: Path, name: str, settings: Mapping[str, Any]
+) -> bool:
+    """Whether each change is a call of its own: of a function only its code says that."""
+    kind = settings["Sink"]["Kind"]
+    if not node.settings.runs_triggers or kind not in ("python", "webhook"):
+        return False
+    sink = sink_of(node, scratch, name, settings, f"{name}{_MARK}")
+    try:
+        await sink.start()
+        return bool(getattr(sink, "is_single", False))
+    except LoadError as error:
+        raise ValidationError(str(error)) from None
+    finally:
+        await sink.close()

@@ -1,5 +1,0 @@
-"""The subscriptions of a node: which run here, and what can be done about them."""
-
-from .triggers import Triggers
-
-__all__ = ["Triggers"]

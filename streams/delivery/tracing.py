@@ -1,0 +1,95 @@
+"""A span for each delivery, where OpenTelemetry is installed and somebody collects spans; else nothing at all.
+
+    write ──request id──► link ──► span "deliver NAME" ──traceparent──► what the function traces
+
+foldb makes no span of a write, so the link leads to a trace whose id is made of the write's request id: a client that
+gives its own span this id (`trace_id_of`) sees the two as one. The request id itself is an attribute of the link.
+"""
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+from ...version import __version__
+from ..sinks.sink import Batch, DeliveryResult, Failure, PartialFailure, Sink
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Link, Tracer
+
+_LINKS_MOST: Final = 128
+
+
+def trace_id_of(request_id: str) -> int:
+    """The trace that a link to a write leads to."""
+    return int.from_bytes(blake2b(request_id.encode(), digest_size=16).digest())
+
+
+def traced(sink: Sink) -> Sink:
+    """The sink, with a span around each delivery."""
+    try:
+        from opentelemetry import trace
+    except ImportError:
+        return sink
+    return TracedSink(sink, trace.get_tracer_provider().get_tracer("foldb", __version__))
+
+
+def traceparent() -> str | None:
+    """The current span, as other processes are told it; None where there is none."""
+    try:
+        from opentelemetry import trace
+    except ImportError:
+        return None
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid:
+        return None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
+
+
+class TracedSink:
+    """A sink with spans."""
+
+    def __init__(self, sink: Sink, tracer: "Tracer") -> None:
+        self._sink = sink
+        self._tracer = tracer
+        self.start = sink.start
+        self.close = sink.close
+
+    @property
+    def version(self) -> str:
+        """The sink's."""
+        return self._sink.version
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sink, name)
+
+    async def deliver(self, batch: Batch) -> DeliveryResult:
+        """Deliver, in a span if anybody collects them."""
+        from opentelemetry import trace
+
+        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            return await self._sink.deliver(batch)
+        with self._tracer.start_as_current_span(
+            f"deliver {batch.subscription}",
+            kind=trace.SpanKind.CONSUMER,
+            links=_links(batch),
+            attributes={
+                "foldb.subscription": batch.subscription,
+                "foldb.lane": batch.lane,
+                "foldb.attempt": batch.attempt,
+                "foldb.changes": len(batch.changes),
+            },
+        ) as span:
+            verdict = await self._sink.deliver(batch)
+            if isinstance(verdict, Failure | PartialFailure):
+                span.set_status(trace.StatusCode.ERROR, verdict.error)
+        return verdict
+
+
+def _links(batch: Batch) -> "list[Link]":
+    from opentelemetry import trace
+
+    links = []
+    for request_id in dict.fromkeys(each.change.context.request_id for each in batch.changes):
+        number = trace_id_of(request_id)
+        context = trace.SpanContext(number, number & 0xFFFFFFFFFFFFFFFF, is_remote=True)
+        links.append(trace.Link(context, {"foldb.request_id": request_id}))
+    return links[:_LINKS_MOST]

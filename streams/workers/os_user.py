@@ -1,0 +1,67 @@
+"""The user that runs the code of triggers, where the server is root and an operator names one.
+
+check    at the start of a server: refuse a user that could not run a child
+lend     before a child starts: its scratch folder
+become   in a worker, before it reads any code
+"""
+
+import os
+import pwd
+import subprocess
+import sys
+from pathlib import Path
+
+_CHILD = "foldb.streams.workers.runtime.worker"
+
+
+def check(name: str) -> None:
+    """Refuse a user that children cannot run as.
+
+    Raises:
+        ValueError: This process is not root's, there is no such user, it is root, or it cannot read Python or foldb.
+    """
+    if os.geteuid() != 0:
+        raise ValueError(
+            f"only root can run children as {name}; start the server as root, or as {name} itself"
+        )
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise ValueError(f"there is no user {name!r} on this machine") from None
+    if entry.pw_uid == 0:
+        raise ValueError(f"{name} is root, from whom the server's secrets cannot be kept; name another user")
+    try:
+        subprocess.run(  # noqa: S603  our own command
+            [sys.executable, "-P", "-c", f"import {_CHILD}"],
+            user=entry.pw_uid,
+            group=entry.pw_gid,
+            extra_groups=os.getgrouplist(name, entry.pw_gid),
+            env={},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except OSError as error:
+        raise _unusable(name, str(error)) from error
+    except subprocess.CalledProcessError as error:
+        raise _unusable(name, error.stderr.strip().rpartition("\n")[2]) from error
+
+
+def _unusable(name: str, reason: str) -> ValueError:
+    return ValueError(
+        f"{name} cannot run {sys.executable} with foldb ({reason}); install both where that user can read them"
+    )
+
+
+def lend(folder: Path, name: str, root: Path) -> None:
+    """Make a user the owner of a folder, and let it pass through those above it, up to `root`.
+
+    The folders above stay the server's, so that the user cannot put a link where the server makes a folder.
+    """
+    entry = pwd.getpwnam(name)
+    for above in folder.parents:
+        if above.is_relative_to(root):
+            above.chmod(0o711)
+    os.chown(folder, entry.pw_uid, entry.pw_gid, follow_symlinks=False)

@@ -1,0 +1,252 @@
+"""What each operation takes, and that it gets it from the keys that have it and from no others."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from foldb.model.errors import AccessDeniedError
+from foldb.server.api.admin import ADMIN
+from foldb.server.api.operations import OPERATIONS
+from foldb.server.api.operations.streams import STREAMS
+from foldb.server.auth.keyfile import Key
+from foldb.server.auth.rights import DEMANDS, Demand, Right, Rights, check, is_pattern, of_admin, of_metrics
+from tests.behaviour.auth.signed import CREATED
+
+ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/Cars"
+STREAM = {"StreamArn": f"{ARN}/stream/2026-11-21T10:00:00.123"}
+CARS = {"TableName": "Cars"}
+
+# Each operation, what it takes on the table Cars, and a request.
+TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
+    "BatchGetItem": (Right.READ, {"RequestItems": {"Cars": {"Keys": [{}]}}}),
+    "BatchWriteItem": (Right.WRITE, {"RequestItems": {"Cars": [{"DeleteRequest": {}}]}}),
+    "CreateTable": (Right.ADMIN, CARS),
+    "DeleteItem": (Right.WRITE, CARS),
+    "DeleteTable": (Right.ADMIN, CARS),
+    "DescribeContinuousBackups": (Right.READ, CARS),
+    "DescribeEndpoints": (Right.NONE, {}),
+    "DescribeKinesisStreamingDestination": (Right.READ, CARS),
+    "DescribeLimits": (Right.NONE, {}),
+    "DescribeStream": (Right.READ, STREAM),
+    "DescribeTable": (Right.READ, CARS),
+    "DescribeTimeToLive": (Right.READ, CARS),
+    "DisableKinesisStreamingDestination": (Right.ADMIN, CARS),
+    "EnableKinesisStreamingDestination": (Right.ADMIN, CARS),
+    "GetItem": (Right.READ, CARS),
+    "GetRecords": (Right.READ, {"ShardIterator": f"{STREAM['StreamArn']}|1|AAAA"}),
+    "GetShardIterator": (Right.READ, STREAM),
+    "ListStreams": (Right.READ, CARS),
+    "ListTables": (Right.READ, {}),
+    "ListTagsOfResource": (Right.READ, {"ResourceArn": ARN}),
+    "PutItem": (Right.WRITE, CARS),
+    "Query": (Right.READ, CARS | {"IndexName": "by-colour"}),
+    "Scan": (Right.READ, CARS | {"IndexName": "by-colour"}),
+    "TagResource": (Right.ADMIN, {"ResourceArn": ARN}),
+    "TransactGetItems": (Right.READ, {"TransactItems": [{"Get": CARS}]}),
+    "TransactWriteItems": (Right.WRITE, {"TransactItems": [{"ConditionCheck": CARS}, {"Delete": CARS}]}),
+    "UntagResource": (Right.ADMIN, {"ResourceArn": ARN}),
+    "UpdateContinuousBackups": (Right.ADMIN, CARS),
+    "UpdateItem": (Right.WRITE, CARS),
+    "UpdateKinesisStreamingDestination": (Right.ADMIN, CARS),
+    "UpdateTable": (Right.ADMIN, CARS),
+    "UpdateTimeToLive": (Right.ADMIN, CARS),
+}
+
+
+def key(right: Right, *patterns: str) -> Key:
+    rights = {
+        Right.READ: Rights(patterns),
+        Right.WRITE: Rights((), patterns),
+        Right.ADMIN: Rights((), (), patterns),
+    }
+    return bearing(rights.get(right, Rights()))
+
+
+def bearing(rights: Rights) -> Key:
+    return Key("FOLDB1", "a secret that is long enough", CREATED, rights=rights)
+
+
+def allows(bearer: Key, demands: Iterator[Demand] | Any) -> bool:
+    try:
+        check(bearer, demands)
+    except AccessDeniedError:
+        return False
+    return True
+
+
+def test_no_operation_is_without_a_line() -> None:
+    assert sorted(OPERATIONS | STREAMS) == sorted(DEMANDS) == sorted(TAKES)
+
+
+@pytest.mark.guarantee("SEC5")
+@pytest.mark.parametrize("operation", TAKES)
+@pytest.mark.parametrize("right", Right)
+def test_an_operation_takes_its_right_and_no_more(operation: str, right: Right) -> None:
+    takes, body = TAKES[operation]
+
+    assert (right >= takes) == allows(key(right, "*"), DEMANDS[operation](body))
+
+
+@pytest.mark.parametrize("operation", [name for name, (right, _) in TAKES.items() if right])
+def test_the_right_on_another_table_opens_nothing(operation: str) -> None:
+    assert not allows(key(Right.ADMIN, "Cars-*", "Car", "cars"), DEMANDS[operation](TAKES[operation][1]))
+
+
+ROLES = {
+    "nothing": Rights(),
+    "a monitor": Rights(monitor=True),
+    "a reader of one table": Rights(read=["Cars"]),
+    "a reader": Rights(read=["*"]),
+    "a writer of one table": Rights(write=["Cars"]),
+    "a writer": Rights(write=["*"]),
+    "an administrator of one table": Rights(admin=["Cars"]),
+    "an administrator": Rights(admin=["*"]),
+}
+# Of foldb's own operations, who may use them with the table Cars; all others are an administrator's alone.
+ALL = {"a reader", "a writer", "an administrator"}
+OWN = {
+    "Changes": {role for role in ROLES if role.startswith(("a reader", "a writer", "an administrator"))},
+    "DescribeSubscription": ALL,
+    "ListDeadLetters": ALL,
+    "ListSubscriptions": ALL,
+    "WaitForTriggers": ALL,
+    "Status": {"a monitor", "an administrator"},
+    "Streams": ALL,
+    "Wait": {"a monitor", "an administrator"},
+}
+
+
+@pytest.mark.guarantee("SEC5")
+@pytest.mark.parametrize("operation", ADMIN)
+@pytest.mark.parametrize("role", ROLES)
+def test_an_own_operation_opens_to_its_roles_alone(operation: str, role: str) -> None:
+    allowed = allows(bearing(ROLES[role]), of_admin(operation)({"TableNames": ["Cars"]}))
+
+    assert (role in OWN.get(operation, {"an administrator"})) == allowed
+
+
+@pytest.mark.parametrize("operation", TAKES)
+@pytest.mark.parametrize("role", ROLES)
+def test_an_operation_of_dynamodb_opens_to_its_roles_alone(operation: str, role: str) -> None:
+    """A monitor is like a key without rights: it opens what DynamoDB answers to each account."""
+    takes, body = TAKES[operation]
+    level = {"reader": Right.READ, "writer": Right.WRITE, "administrator": Right.ADMIN}
+    has = next((right for name, right in level.items() if name in role), Right.NONE)
+    reaches = operation != "ListTables" or not role.endswith("of one table")
+
+    assert (has >= takes and reaches) == allows(bearing(ROLES[role]), DEMANDS[operation](body))
+
+
+@pytest.mark.guarantee("SEC5")
+@pytest.mark.parametrize("role", ROLES)
+def test_metrics_open_to_monitors_and_administrators(role: str) -> None:
+    """They name every table, so rights on data do not open them."""
+    assert (role in ("a monitor", "an administrator")) == allows(bearing(ROLES[role]), of_metrics())
+
+
+@pytest.mark.parametrize("name", ["", "None", "node", "*"])
+def test_no_name_that_a_request_brings_is_the_node(name: str) -> None:
+    monitor = bearing(ROLES["a monitor"])
+
+    assert not allows(monitor, of_admin("Changes")({"TableNames": [name]}))
+    assert not allows(monitor, DEMANDS["GetRecords"]({"ShardIterator": name}))
+    assert not allows(monitor, DEMANDS["GetItem"]({"TableName": name}))
+
+
+def test_the_feed_of_tables_is_for_who_may_read_them() -> None:
+    demands = of_admin("Changes")
+
+    assert allows(key(Right.READ, "Cars"), demands({"TableNames": ["Cars"]}))
+    assert not allows(key(Right.READ, "Cars"), demands({"TableNames": ["Cars", "Secrets"]}))
+    assert not allows(key(Right.READ, "Cars"), demands({}))
+
+
+@pytest.mark.guarantee("SEC5")
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [
+        ("BatchGetItem", {"RequestItems": {"Cars": {}, "Secrets": {}}}),
+        ("BatchWriteItem", {"RequestItems": {"Secrets": [], "Cars": []}}),
+        ("TransactGetItems", {"TransactItems": [{"Get": CARS}, {"Get": {"TableName": "Secrets"}}]}),
+        ("TransactWriteItems", {"TransactItems": [{"Put": CARS}, {"Update": {"TableName": "Secrets"}}]}),
+        ("TransactWriteItems", {"TransactItems": [{"Put": CARS}, {"ConditionCheck": {"TableName": "Secrets"}}]}),
+        ("TransactWriteItems", {"TransactItems": [{"Put": CARS, "Delete": {"TableName": "Secrets"}}]}),
+    ],
+)  # fmt: skip
+def test_what_is_about_several_tables_takes_the_right_on_all(operation: str, body: dict[str, Any]) -> None:
+    assert not allows(key(Right.WRITE, "Cars"), DEMANDS[operation](body))
+    assert allows(key(Right.WRITE, "Cars", "Secrets"), DEMANDS[operation](body))
+
+
+def test_all_streams_are_listed_to_who_may_read_all() -> None:
+    assert allows(key(Right.READ, "*"), DEMANDS["ListStreams"]({}))
+    assert not allows(key(Right.ADMIN, "Cars"), DEMANDS["ListStreams"]({}))
+
+
+def test_who_may_read_all_may_check_a_condition_but_not_write() -> None:
+    bearer = key(Right.READ, "*")
+
+    assert allows(bearer, DEMANDS["TransactWriteItems"]({"TransactItems": [{"ConditionCheck": CARS}]}))
+    assert not allows(bearer, DEMANDS["TransactWriteItems"]({"TransactItems": [{"Delete": CARS}]}))
+
+
+@pytest.mark.parametrize("name", [ARN, ARN + "/index/by-colour", "Cars"])
+def test_a_table_is_the_same_by_name_and_by_arn(name: str) -> None:
+    demands = DEMANDS["Query"]({"TableName": name})
+
+    assert allows(key(Right.READ, "Cars"), demands)
+    assert not allows(key(Right.READ, "Car"), DEMANDS["Query"]({"TableName": name}))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches", "not_these"),
+    [
+        ("Cars", ["Cars"], ["Car", "Cars2", "cars", "XCars", "Cars\n"]),
+        ("Cars*", ["Cars", "Cars-2026"], ["Car", "MyCars"]),
+        ("*.log", ["a.log", ".log"], ["alog", "a.log2"]),
+        ("a*b*c", ["abc", "a-b-c", "abbc"], ["ab", "abcd"]),
+        ("*", ["Cars", "*"], []),
+    ],
+)
+def test_an_asterisk_is_anything_and_all_else_is_itself(
+    pattern: str, matches: list[str], not_these: list[str]
+) -> None:
+    rights = Rights(read=[pattern])
+
+    assert is_pattern(pattern)
+    assert {Right.READ} == {rights.on(table) for table in matches}
+    assert {Right.NONE} >= {rights.on(table) for table in not_these}
+
+
+@pytest.mark.parametrize("pattern", ["", "Ca rs", "Cars/", "[a-z]", "C?rs", "Cärs", "x" * 256])
+def test_what_cannot_match_a_table_is_no_pattern(pattern: str) -> None:
+    assert not is_pattern(pattern)
+
+
+def test_the_highest_right_counts() -> None:
+    rights = Rights(read=["*"], write=["Cars*"], admin=["Cars-test-*"])
+
+    assert [Right.READ, Right.WRITE, Right.ADMIN] == [
+        rights.on(table) for table in ("Boats", "Cars", "Cars-test-1")
+    ]
+
+
+def test_names_that_a_client_makes_up_are_not_kept_without_bound() -> None:
+    rights = Rights(read=["Cars"])
+    for n in range(5000):
+        rights.on(f"table-{n}")
+
+    assert len(rights._known) <= 1000
+    assert Right.READ == rights.on("Cars")
+
+
+def test_who_may_not_is_told_as_dynamodb_tells_it() -> None:
+    with pytest.raises(AccessDeniedError) as caught:
+        check(key(Right.READ, "Cars"), DEMANDS["PutItem"](CARS))
+
+    assert {
+        "__type": "com.amazon.coral.service#AccessDeniedException",
+        "Message": "User: arn:aws:iam::000000000000:user/FOLDB1 is not authorized to perform: dynamodb:PutItem "
+        f"on resource: {ARN} because no identity-based policy allows the dynamodb:PutItem action",
+    } == caught.value.body()

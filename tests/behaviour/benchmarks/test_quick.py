@@ -1,0 +1,70 @@
+"""`python -m benchmarks` in its quick form: that it runs, not what it finds.
+
+A long run tries every part, `make test` those that neither start many servers nor need a broker.
+"""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+pytestmark = [pytest.mark.soak] if SOAK else []
+
+QUICK = {
+    "rates": ["32 connections"],
+    "batches": ["batches, 32 connections", "a batch beside single requests"],
+    "paging": ["a collection of 2,000 items"],
+    "scans": ["gets beside scans of 2,000 small items"],
+    "cpu": ["processor time in a node, without sockets and disk"],
+    "feed": [
+        "feed: changes a second",
+        "feed: from an acknowledged put to the function",
+        "feed: puts beside readers, 32 connections",
+    ],
+}
+LONG = {
+    "refold": ["refold"],
+    "memory": ["memory, 2,000 items of about 200 bytes"],
+    "start": ["start"],
+    "turns": ["longest turn of the event loop, 2,000 items"],
+    "flat": ["cost by size, 32 connections"],
+    "kafka": ["kafka: commands appended and folded", "kafka: consistent reads of an idle partition"],
+    "cluster": ["cluster: requests a second over HTTP, a node for each partition"],
+}
+PARTS = QUICK | LONG if SOAK else QUICK
+
+
+def test_the_parts_of_the_benchmarks_run_and_print_tables_with_their_goals(tmp_path: Path) -> None:
+    if shutil.which("wrk") is None:
+        pytest.skip("wrk is not on the PATH")
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks", *PARTS, "--quick", "--port", str(_free_ports())],
+        cwd=ROOT,
+        env={"PATH": f"{Path(shutil.which('wrk') or '').parent}", "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+    assert 0 == run.returncode, run.stderr
+    titles = [title for part in PARTS.values() for title in part]
+    assert titles == re.findall(r"^(.+)\n\n.*\n-+ ", run.stdout, re.MULTILINE)
+    assert re.search(r"\(>= 0.95: (reached|missed)\)", run.stdout)
+    assert "not here" in run.stdout, "dynoxide is compared only where it is installed"
+
+
+def _free_ports() -> int:
+    """The first of forty ports that nobody has; below those that the system gives to whoever asks for any."""
+    return next(first for first in range(20_000, 30_000, 40) if all(map(_is_free, range(first, first + 40))))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) != 0

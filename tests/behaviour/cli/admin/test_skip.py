@@ -1,0 +1,145 @@
+"""`foldb log skip`: a log at which the fold stopped is served again, without what it stopped at."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+import foldb
+from foldb.log.commands import Put
+from foldb.log.local import LocalLog
+from foldb.materializer.fold import fold_record
+from foldb.materializer.refold import FoldError
+from tests.behaviour.cli.conftest import Foldb, at, lines
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A database of two items: each put is an entry of its own."""
+    folder = tmp_path / "data"
+    with foldb.serve(folder, fsync="never") as server:
+        cli = at(server.endpoint_url)
+        cli("table", "create", "Cars", "pk:S")
+        for name in ("first", "second"):
+            assert 0 == put(cli, name).exit_code
+    return folder
+
+
+@pytest.fixture
+def broken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A release with a bug serves it, and stops at a put that it cannot fold. Returns where that is."""
+    whole = fold_record.fold_command
+
+    def fold_command(state: object, command: object, number: int) -> object:
+        assert not (isinstance(command, Put) and b"third" in command.item), "a bug"
+        return whole(state, command, number)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fold_record, "fold_command", fold_command)
+    with pytest.raises(FoldError), foldb.serve(folder) as server:
+        assert 8 == put(at(server.endpoint_url), "third").exit_code
+    return f"{where_is(folder, b'third')}.0"
+
+
+def put(cli: Foldb, name: str) -> Result:
+    return cli("item", "put", "Cars", json.dumps({"pk": name}))
+
+
+def where_is(folder: Path, name: bytes) -> int:
+    """The offset of the entry that puts it."""
+    for record in LocalLog.open_reader(folder).read(0):
+        if any(isinstance(command, Put) and name in command.item for command in record.entry.commands):
+            return record.offset
+    raise AssertionError("nobody put it")
+
+
+def keys(cli: Foldb) -> list[str]:
+    return sorted(item["pk"] for item in lines(cli("scan", "Cars")))
+
+
+def test_a_log_at_which_the_fold_stops_is_served_without_what_is_void(folder: Path, broken: str) -> None:
+    with pytest.raises(FoldError):
+        foldb.serve(folder)
+
+    skipped = at(folder)("log", "skip", broken, "--yes")
+
+    assert {"void": broken, "commands": ["Put"]}.items() <= lines(skipped)[0].items()
+    assert ["first", "second"] == keys(at(folder))
+    assert 0 == put(at(folder), "fourth").exit_code
+    assert 0 == at(folder)("verify").exit_code
+
+
+def test_a_release_without_the_bug_passes_over_it_too(folder: Path) -> None:
+    """Whether a node could fold it must not decide what a table holds."""
+    assert 0 == at(folder)("log", "skip", str(where_is(folder, b"second")), "--force", "--yes").exit_code
+
+    assert ["first"] == keys(at(folder))
+    assert 0 == at(folder)("verify").exit_code  # although the log records a digest from before
+
+
+def test_what_the_fold_passes_is_not_declared_void_by_mistake(folder: Path) -> None:
+    refused = at(folder)("log", "skip", str(where_is(folder, b"second")), "--yes")
+
+    assert 2 == refused.exit_code
+    assert "the log folds to its end" in refused.stderr
+    assert ["first", "second"] == keys(at(folder))
+
+
+def test_another_place_than_where_the_fold_stops_is_refused(folder: Path, broken: str) -> None:
+    for position in ("3", "3.0"):
+        refused = at(folder)("log", "skip", position, "--yes")
+        assert 2 == refused.exit_code
+        assert (
+            f"the log stops at @{broken.partition('.')[0]}: @{position} is not in its way" in refused.stderr
+        )
+
+
+def test_it_is_asked_before_and_nothing_is_done_without_a_yes(folder: Path) -> None:
+    before = LocalLog.open_reader(folder).end(0)
+    refused = at(folder)("log", "skip", "3", "--force", stdin="n\n")
+
+    assert 130 == refused.exit_code
+    assert "Declare void what stands at @3 (" in refused.stderr
+    assert before == LocalLog.open_reader(folder).end(0)
+
+
+@pytest.mark.parametrize(
+    ("position", "code", "says"),
+    [
+        ("0", 2, "a log cannot do without its beginning"),
+        ("99999", 3, "there is nothing at @99999"),
+        ("3.7", 3, "none is number 7"),
+        ("1:3", 2, "is no position of this log"),
+        ("soon", 2, "`soon` is not a position"),
+    ],
+)
+def test_what_is_not_there_cannot_be_void(folder: Path, position: str, code: int, says: str) -> None:
+    result = at(folder)("log", "skip", position, "--yes")
+
+    assert code == result.exit_code
+    assert says in result.stderr
+
+
+def test_a_folder_that_is_served_is_refused(folder: Path) -> None:
+    with foldb.serve(folder):
+        result = at(folder)("log", "skip", "3", "--force", "--yes")
+
+    assert 8 == result.exit_code
+    assert "another process" in result.stderr
+
+
+def test_log_cat_passes_over_a_snapshot_of_void_records(folder: Path) -> None:
+    """The record was folded into the snapshot, and was declared void after that."""
+    cli = at(folder)
+    at_first = where_is(folder, b"first")
+    assert 0 == cli("snapshot", "make").exit_code
+    assert 0 == cli("log", "skip", str(at_first), "--force", "--yes").exit_code
+    assert 0 == put(cli, "third").exit_code
+    last = str(where_is(folder, b"third"))
+
+    rows = lines(cli("log", "cat", "--from", last))
+
+    for path in (folder / "snapshots").glob("*.snapshot"):
+        path.unlink()
+    assert lines(cli("log", "cat", "--from", last)) == rows
+    assert "applied" == rows[0]["outcome"]

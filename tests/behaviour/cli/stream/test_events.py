@@ -1,0 +1,129 @@
+"""Changes out of a file: all that AWS and foldb write is read, and of what is none it is said which and why."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import foldb
+from tests.behaviour.cli.conftest import at, lines
+from tests.behaviour.cli.test_refusals import check
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Path:
+    """A database whose server is no more, with a trigger on `Orders`."""
+    folder = tmp_path_factory.mktemp("events") / "data"
+    with foldb.serve(folder, fsync="never", triggers=triggers) as server:
+        cli = at(server.endpoint_url)
+        cli("table", "create", "Orders", "id:S")
+        cli("trigger", "add", "receipts", "--table", "Orders", "--python", "receipts.py:send")
+    return folder
+
+
+KEYS = {"Id": {"N": "101"}}
+IMAGE = {"Id": {"N": "101"}, "Message": {"S": "new"}}
+OLDER = {"Id": {"N": "101"}, "Message": {"S": "old"}}
+
+
+@pytest.mark.parametrize("op", ["INSERT", "MODIFY", "REMOVE"])
+@pytest.mark.parametrize("view", ["KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"])
+def test_an_event_of_lambdas_is_read_whatever_the_view_of_its_stream(
+    stopped: Path, tmp_path: Path, view: str, op: str
+) -> None:
+    """An image that the view leaves out is made of the key, so what happened can be told."""
+    told: dict[str, Any] = {"Keys": KEYS, "SequenceNumber": "333"}
+    if "NEW" in view and op != "REMOVE":
+        told["NewImage"] = IMAGE
+    if "OLD" in view and op != "INSERT":
+        told["OldImage"] = OLDER
+    (tmp_path / "event").write_text(json.dumps({"Records": [{"eventName": op, "dynamodb": told}]}))
+
+    result = at(stopped)("trigger", "test", "receipts", "--event", str(tmp_path / "event"), "--typed")
+
+    [change] = lines(result)[0]["changes"]
+    assert (op, KEYS, "333") == (change["op"], change["keys"], change["number"])
+    assert told.get("NewImage", None if op == "REMOVE" else KEYS) == change["new"]
+    assert told.get("OldImage", None if op == "INSERT" else KEYS) == change["old"]
+
+
+def test_a_number_of_another_database_stands_nowhere_in_this_one(stopped: Path, tmp_path: Path) -> None:
+    (tmp_path / "event").write_text('{"new": {"id": "a"}, "table": "Orders", "number": "111"}')
+
+    for command in ("test", "explain"):
+        [row] = lines(at(stopped)("trigger", command, "receipts", "--event", str(tmp_path / "event")))
+        change = row["changes"][0] if command == "test" else row
+        assert ("111", None) == (change["number"], change["position"])
+
+
+def test_what_several_partitions_made_is_read_back_as_it_was(tmp_path: Path, triggers: Path) -> None:
+    with foldb.serve(partitions=3, triggers=triggers) as server:
+        cli = at(server.endpoint_url)
+        cli("table", "create", "Orders", "id:S", "--stream")
+        cli("trigger", "add", "receipts", "--table", "Orders", "--python", "receipts.py:send")
+        cli("item", "put", "Orders", "-", stdin="".join(f'{{"id": "o{number}"}}\n' for number in range(9)))
+        printed = cli("stream", "tail").stdout
+        (tmp_path / "event").write_text(printed)
+        told = lines(cli("trigger", "explain", "receipts", "--event", str(tmp_path / "event")))
+
+    places = [json.loads(line)["position"] for line in printed.splitlines()]
+    assert 1 < len({place.partition(":")[0] for place in places})
+    assert [place.partition(":")[0] for place in places] == [
+        each["position"].partition(":")[0] for each in told
+    ]
+
+
+def test_no_database_is_asked_where_each_change_has_its_keys(tmp_path: Path, triggers: Path) -> None:
+    (tmp_path / "event").write_text('{"keys": {"id": "a"}, "new": {"id": "a"}}')
+
+    result = at("/nowhere/data")(
+        "trigger", "test", "receipts.py:send", "--event", str(tmp_path / "event"), "--triggers", str(triggers)
+    )
+
+    assert [{"id": "a"}] == [change["keys"] for change in lines(result)[0]["changes"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "is not JSON"),
+        ("\n", "is not JSON"),
+        ("[]", "holds no change"),
+        ("7", "change 1: one has `new`, `old` or both"),
+        ('{"table": "Orders"}', "change 1: one has `new`, `old` or both"),
+        ('{"new": null, "old": null}', "change 1: one has `new`, `old` or both"),
+        ('[{"new": {"id": "a"}, "table": "Orders"}, {"new": {}, "table": "Orders"}]', "change 2: the item has no `id`"),
+        ('{"table": "Nope", "new": {"id": "a"}}', "change 1: nothing tells what the key of Nope is: write `keys`"),
+        ('{"keys": {}, "new": {"id": "a"}, "table": "Nope"}', "change 1: nothing tells what the key of Nope is"),
+        ('{"keys": {"a": 1, "b": 2, "c": 3}, "new": {"a": 1, "b": 2, "c": 3}}', "change 1: `keys` holds one"),
+        ('{"keys": {"id": true}, "new": {"id": true}}', "change 1: "),
+        ('{"keys": {"id": ""}, "new": {"id": ""}}', "change 1: "),
+        ('{"table": "Orders", "new": {"id": "a"}, "time": "noon"}', "change 1: `time` is a time such as 2026-11"),
+        ('{"table": "Orders", "new": {"id": "a"}, "number": "abc"}', "change 1: `number` is digits, and not \"abc\""),
+        ('{"table": "Orders", "new": {"id": "a"}, "number": 1.5}', "change 1: `number` is digits, and not 1.5"),
+        ('{"table": "Orders", "new": {"id": "a"}, "depth": "x"}', 'change 1: `depth` is a number from 0 on, and'),
+        ('{"table": "Orders", "new": {"id": "a"}, "depth": -1}', "change 1: `depth` is a number from 0 on"),
+        ('{"table": "Orders", "new": {"id": "a"}, "tx": 5}', 'change 1: `tx` is {"id", "n", "of"}, and not 5'),
+        ('{"table": "Orders", "new": {"id": "a"}, "tx": {"id": "x"}}', 'change 1: `tx` is {"id", "n", "of"}'),
+        ('{"table": "Orders", "new": {"id": "a"}, "requestId": 7}', "change 1: `requestId` is text, and not 7"),
+        ('{"table": "Orders", "new": {"id": "a"}, "source": []}', "change 1: `source` is text, and not []"),
+        ('{"table": "Orders", "new": {"id": "a"}, "principal": 1}', "change 1: `principal` is text, and not 1"),
+        ('{"table": 5, "new": {"id": "a"}}', "change 1: `table` is text, and not 5"),
+        ('{"table": "Orders", "new": {"id": "a"}, "position": "x"}', 'change 1: `position` is one such as 10482.3'),
+        ('{"table": "Orders", "new": "a"}', 'change 1: `new` is an object, and not "a"'),
+        ('{"eventName": "DROP", "dynamodb": {"Keys": {"id": {"S": "a"}}}}', "change 1: `eventName` is INSERT, MODIFY"),
+        ('{"eventName": "INSERT", "dynamodb": {}}', "change 1: `Keys` is an object, and not null"),
+        (
+            '{"eventName": "INSERT", "dynamodb": {"Keys": {"id": {"S": "a"}}, "SequenceNumber": "x111"}}',
+            'change 1: `number` is digits, and not "x111"',
+        ),
+        ('{"eventName": "INSERT", "dynamodb": {"Keys": {"id": "a"}}}', "change 1: "),
+        ('{"eventName": "INSERT", "dynamodb": {"Keys": {"id": {"S": 5}}}}', "change 1: "),
+    ],
+)  # fmt: skip
+def test_a_file_that_holds_no_change_is_refused(stopped: Path, tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "event").write_text(text)
+
+    for command in ("test", "explain"):
+        check(at(stopped)("trigger", command, "receipts", "--event", str(tmp_path / "event")), 2, says)

@@ -1,0 +1,241 @@
+"""Tables made anew from the log: in place while others are served, and as they were, into another table."""
+
+import http.client
+import json
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import foldb
+from foldb.cli.lib.client import Client
+from tests.behaviour.cli.conftest import Foldb, at, lines
+from tests.support.served import FOLDB, served
+
+
+def items(cli: Foldb, table: str) -> list[str]:
+    result = cli("scan", table, "--all")
+    assert result.exit_code == 0, result.output
+    return sorted(result.stdout.splitlines())
+
+
+@pytest.mark.spec("H1")
+def test_a_rebuilt_table_is_the_same_to_the_byte(cli: Foldb) -> None:
+    """Items, a local index, entries made and taken away, and another table beside it."""
+    cli("sample", "load", "forum")
+    cli("item", "delete", "Reply", "Databases#Hot keys", "2026-01-05T09:15:00Z")
+    before = items(cli, "Reply")
+
+    [result] = lines(cli("rebuild", "Reply"))
+
+    assert (True, 4) == (result["same"], result["items"])
+    assert before == items(cli, "Reply")
+    assert 0 == cli("verify").exit_code
+    cli(
+        "item",
+        "put",
+        "Reply",
+        '{"Id": "Databases#Hot keys", "ReplyDateTime": "2026-03-01", "PostedBy": "Eve"}',
+    )
+    eve = lines(cli("query", "Reply", "Databases#Hot keys", "--index", "PostedBy", "--sk", "Eve"))
+    assert 1 == len(eve), "the rebuilt index is the one that is kept up from now on"
+    assert 3 == cli("rebuild", "Nope").exit_code
+
+
+@pytest.mark.spec("H1")
+def test_writes_go_on_while_a_table_is_rebuilt_and_none_is_lost(cli: Foldb, url: str) -> None:
+    cli("table", "create", "Notes", "id:N")
+    cli("item", "put", "Notes", "-", stdin="\n".join(f'{{"id": {n}}}' for n in range(2000)))
+
+    with closing(Client(url)) as client, ThreadPoolExecutor(1) as pool:
+        rebuilding = pool.submit(rebuilt, url)
+        written = 0
+        while not rebuilding.done():
+            client.call("PutItem", {"TableName": "Notes", "Item": {"id": {"N": str(9000 + written)}}})
+            written += 1
+
+    assert rebuilding.result()["Same"]
+    assert written > 0
+    assert 2000 + written == len(items(cli, "Notes"))
+    assert 0 == cli("verify").exit_code
+
+
+def rebuilt(url: str) -> dict[str, object]:
+    """What `foldb rebuild Notes` does, in a thread, where the command line's own test runner cannot go."""
+    with closing(Client(url)) as client:
+        answer = client.admin("Rebuild", {"TableName": "Notes"})
+        while answer["Status"] == "RUNNING":
+            answer = client.admin("Rebuild", {"TableName": "Notes", "Id": answer["Id"]})
+        return answer
+
+
+@pytest.mark.spec("H1")
+def test_a_table_that_is_not_what_its_log_says_is_put_right(folder: Path) -> None:
+    with foldb.serve(folder, fsync="never") as server:
+        cli = at(server.endpoint_url)
+        cli("sample", "load", "music")
+        assert server._serving is not None
+        table = server._serving.node.state.table_named("Music")
+        assert table is not None
+        table.items.remove(b"Kyuss", b"Space Cadet")
+        assert 2 == len(items(cli, "Music"))
+
+        result = cli("rebuild", "Music")
+
+        assert (1, False) == (result.exit_code, json.loads(result.stdout)["same"])
+        assert "Music was not what its log says; it is now" in result.stderr
+        assert 3 == len(items(cli, "Music"))
+        assert 0 == cli("rebuild", "Music").exit_code
+
+
+@pytest.mark.spec("H1")
+def test_one_index_is_put_right_and_the_rest_of_its_table_is_left_alone(folder: Path) -> None:
+    with foldb.serve(folder, fsync="never") as server:
+        cli = at(server.endpoint_url)
+        cli("sample", "load", "music-genres")
+        assert server._serving is not None
+        table = server._serving.node.state.table_named("MusicGenres")
+        assert table is not None
+        items, store = table.items, table.indexes["Genres"].store
+        entries = store.count
+        _, pk, sk, _ = next(store.scan())
+        store.remove(pk, sk)
+
+        result = cli("rebuild", "MusicGenres", "--index", "Genres")
+
+        row = json.loads(result.stdout)
+        assert (1, "Genres", entries, False) == (
+            result.exit_code,
+            row["index"],
+            row["items"],
+            row["same"],
+        )
+        assert "MusicGenres.Genres was not what its log says; it is now" in result.stderr
+        assert table.items is items
+        assert entries == table.indexes["Genres"].store.count
+        assert [True] == [row["same"] for row in lines(cli("rebuild", "MusicGenres", "--index", "Genres"))]
+        assert [True] == [row["same"] for row in lines(cli("rebuild", "MusicGenres"))]
+
+
+def test_an_index_that_is_not_there_is_not_rebuilt(cli: Foldb) -> None:
+    cli("sample", "load", "music-genres")
+
+    missing = cli("rebuild", "MusicGenres", "--index", "Nope")
+
+    assert 3 == missing.exit_code
+    assert "foldb: ResourceNotFoundException: The table MusicGenres has no index Nope\n" == missing.stderr
+    assert 2 == cli("rebuild", "MusicGenres", "--index", "Genres", "--into", "Copied").exit_code
+    assert 2 == cli("rebuild", "MusicGenres", "--index", "Genres", "--to", "2").exit_code
+
+
+@pytest.mark.spec("H1")
+def test_a_dropped_table_comes_back(cli: Foldb, url: str) -> None:
+    cli("sample", "load", "music-genres")
+    before = items(cli, "MusicGenres")
+    genres = cli("query", "MusicGenres", "Rock", "--index", "Genres").stdout
+    cli("table", "delete", "MusicGenres", "--yes")
+
+    lost = cli("rebuild", "MusicGenres", "--into", "Again")
+    assert 3 == lost.exit_code
+    position = lost.stderr.rpartition("--to ")[2].strip()
+
+    assert 0 == cli("rebuild", "MusicGenres", "--to", position, "--into", "MusicGenres").exit_code
+    assert before == items(cli, "MusicGenres")
+    assert genres == cli("query", "MusicGenres", "Rock", "--index", "Genres").stdout
+    assert [] == tags(url, "MusicGenres")
+
+
+@pytest.mark.spec("H1")
+def test_a_past_state_is_written_beside_the_present_one(cli: Foldb) -> None:
+    cli("table", "create", "Notes", "id:N", "--read", "3", "--write", "4", "--ttl", "until")
+    for n in range(4):
+        cli("item", "put", "Notes", json.dumps({"id": n % 2, "n": n}))
+
+    [position] = [row["position"] for row in lines(cli("log", "cat")) if row.get("new") == {"id": 0, "n": 2}]
+    [row] = lines(cli("rebuild", "Notes", "--to", position, "--into", "Earlier"))
+
+    assert ("Earlier", "Notes", position, 2) == (row["table"], row["from"], row["position"], row["items"])
+    assert ['{"id":0,"n":2}', '{"id":1,"n":1}'] == items(cli, "Earlier")
+    assert ['{"id":0,"n":2}', '{"id":1,"n":3}'] == items(cli, "Notes")
+    [described] = lines(cli("table", "describe", "Earlier"))
+    assert 3 == described["ProvisionedThroughput"]["ReadCapacityUnits"]
+    assert "DISABLED" == described["TimeToLive"]["TimeToLiveStatus"]
+
+
+@pytest.mark.spec("H1")
+def test_a_past_state_of_several_partitions_is_written_beside_it(tmp_path: Path) -> None:
+    with served(tmp_path, "--partitions", "3") as url:
+        cli = at(url)
+        cli("table", "create", "Notes", "id:N")
+        cli("item", "put", "Notes", "-", stdin="\n".join(f'{{"id": {n}}}' for n in range(60)))
+        rebuilt = cli("rebuild", "Notes", "--into", "Copied")
+
+        assert 0 == rebuilt.exit_code, rebuilt.output
+        assert items(cli, "Notes") == items(cli, "Copied")
+        assert [] == tags(url, "Copied")
+
+
+def test_a_wrong_position_or_name_is_refused(cli: Foldb) -> None:
+    cli("sample", "load", "music")
+
+    assert 2 == cli("rebuild", "Music", "--to", "99", "--into", "Copied").exit_code
+    assert 2 == cli("rebuild", "Music", "--to", "1").exit_code
+    assert 7 == cli("rebuild", "Music", "--into", "Music").exit_code
+
+
+@pytest.mark.spec("H1")
+def test_an_interrupted_rebuild_goes_on_when_it_is_run_again(cli: Foldb, url: str) -> None:
+    """What a kill leaves behind: the new table, its tag, and some of the items."""
+    cli("table", "create", "Notes", "id:N")
+    cli("item", "put", "Notes", "-", stdin="\n".join(f'{{"id": {n}}}' for n in range(60)))
+    position = lines(cli("log", "tail", "-n", "1"))[0]["position"].partition(".")[0]
+    cli("table", "create", "Copied", "id:N")
+    cli("item", "put", "Copied", '{"id": 7}')
+    tag(url, "Copied", f"Notes@{position}")
+
+    assert 0 == cli("rebuild", "Notes", "--to", position, "--into", "Copied").exit_code
+    assert items(cli, "Notes") == items(cli, "Copied")
+
+
+@pytest.mark.spec("H1")
+def test_a_server_killed_while_it_rebuilds_starts_with_the_same_table(tmp_path: Path) -> None:
+    with foldb.serve(tmp_path, fsync="never") as server:
+        cli = at(server.endpoint_url)
+        cli("table", "create", "Notes", "id:N")
+        cli("item", "put", "Notes", "-", stdin="\n".join(f'{{"id": {n}}}' for n in range(3000)))
+        before = items(cli, "Notes")
+
+    command = [str(FOLDB), "serve", "--db", str(tmp_path), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        told = process.stderr.readline()  # foldb serves http://127.0.0.1:4711, in ...
+        asking = http.client.HTTPConnection(told.split()[2].removeprefix("http://").rstrip(","))
+        asking.request(
+            "POST",
+            "/",
+            b'{"TableName": "Notes"}',
+            {"X-Amz-Target": "Foldb_20261121.Rebuild", "Authorization": "none"},
+        )
+        process.kill()
+        asking.close()
+
+    with served(tmp_path) as url:
+        cli = at(url)
+        assert before == items(cli, "Notes")
+        assert [True] == [row["same"] for row in lines(cli("rebuild", "Notes"))]
+
+
+def tag(url: str, table: str, value: str) -> None:
+    with closing(Client(url)) as client:
+        arn = client.call("DescribeTable", {"TableName": table})["Table"]["TableArn"]
+        client.call(
+            "TagResource", {"ResourceArn": arn, "Tags": [{"Key": "foldb:rebuilt-from", "Value": value}]}
+        )
+
+
+def tags(url: str, table: str) -> list[object]:
+    with closing(Client(url)) as client:
+        arn = client.call("DescribeTable", {"TableName": table})["Table"]["TableArn"]
+        return list(client.call("ListTagsOfResource", {"ResourceArn": arn})["Tags"])

@@ -1,0 +1,3 @@
+from tests.support.broker import kafka
+
+__all__ = ["kafka"]

@@ -1,0 +1,285 @@
+"""Nodes take over from one another, and whoever asks any of them is answered by one that has folded the partition."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from foldb.model.limits import MODERN
+from foldb.server.cluster.cluster import Cluster, ClusterRefusedError, NodeConfig
+from tests.behaviour.cluster.nodes import Group, Node
+from tests.behaviour.cluster.peers import LOG_ID, run, until
+
+PARTITIONS = 9
+
+
+@asynccontextmanager
+async def cluster(*names: str) -> AsyncIterator[tuple[Group, list[Node]]]:
+    """Nodes that joined one after the other; all have taken what is theirs."""
+    group = Group(PARTITIONS)
+    nodes: list[Node] = []
+    try:
+        for name in names:
+            nodes.append(Node(group, name, PARTITIONS))
+            await nodes[-1].cluster.start()
+        share = PARTITIONS // len(names)
+        await until(lambda: all(len(node.leading) >= share for node in nodes))
+        await until(lambda: all(all(link.is_up for link in node.cluster._links.values()) for node in nodes))
+        yield group, nodes
+    finally:
+        for node in nodes:
+            await node.cluster.stop()
+
+
+def owners(nodes: list[Node]) -> list[str]:
+    table = nodes[0].cluster.table
+    assert table is not None
+    names = {node.cluster.address: node.folds.name for node in nodes}
+    return [names[route.owner] for route in table.routes]
+
+
+def test_any_node_answers_for_any_partition() -> None:
+    async def scenario() -> None:
+        async with cluster("one", "two", "three") as (_, nodes):
+            expected = [(owner.encode(), n) for n, owner in enumerate(owners(nodes))]
+            for node in nodes:
+                assert expected == [await node.ask(n) for n in range(PARTITIONS)]
+
+    run(scenario)
+
+
+def test_each_partition_is_led_once_and_folded_twice_and_all_fold_the_catalog() -> None:
+    async def scenario() -> None:
+        async with cluster("one", "two", "three") as (_, nodes):
+            led = [number for node in nodes for number in node.leading]
+            folded = [number for node in nodes for number in node.folds.hosted]
+
+            assert list(range(PARTITIONS)) == sorted(led)
+            assert {0: 3, **dict.fromkeys(range(1, PARTITIONS), 2)} == {
+                n: folded.count(n) for n in set(folded)
+            }
+
+    run(scenario)
+
+
+def test_reads_that_need_not_be_consistent_are_answered_at_home_by_a_standby() -> None:
+    async def scenario() -> None:
+        async with cluster("one", "two") as (_, [one, two]):
+            number = two.leading[-1]
+            link = one.cluster._links[two.cluster.address]
+            await until(lambda: link.positions.get(number) == 11)
+
+            assert (b"one", number) == await one.ask(number, consistent=False)
+            assert (b"two", number) == await one.ask(number, consistent=True)
+
+            worker = two.folds.hosted[number].worker
+            worker.position = replace(worker.position, offset=11)
+            await until(lambda: link.positions.get(number) == 12)
+            assert (b"two", number) == await one.ask(number, consistent=False), "it has seen more by now"
+
+    run(scenario)
+
+
+@pytest.mark.guarantee("G34")
+def test_when_a_node_dies_its_standby_answers_before_the_group_knows() -> None:
+    async def scenario() -> None:
+        async with cluster("one", "two") as (_, [one, two]):
+            theirs = two.leading
+            await two.die()
+
+            assert [(b"one", n) for n in theirs] == [await one.ask(n) for n in theirs]
+            await until(lambda: one.leading == list(range(PARTITIONS)))
+
+    run(scenario)
+
+
+def test_a_third_node_finds_the_standby_of_one_that_died() -> None:
+    async def scenario() -> None:
+        async with cluster("one", "two", "three") as (_, nodes):
+            table = nodes[0].cluster.table
+            assert table is not None
+            owner, standby, _ = table.routes[PARTITIONS - 1]
+            [first, second, third] = (
+                next(node for node in nodes if node.cluster.address == address)
+                for address in (owner, standby, *({*table.nodes} - {owner, standby}))
+            )
+            await first.die()
+
+            assert (second.folds.name.encode(), PARTITIONS - 1) == await third.ask(PARTITIONS - 1)
+
+    run(scenario)
+
+
+@pytest.mark.guarantee("G34")
+def test_a_node_that_leaves_is_missed_by_nobody() -> None:
+    """It goes on answering, and forwarding, until the others have what it had."""
+
+    async def scenario() -> None:
+        async with cluster("one", "two") as (_, [one, two]):
+            answers: list[Any] = []
+            asking = True
+
+            async def ask(node: Node) -> None:
+                while asking:
+                    for number in range(PARTITIONS):
+                        answers.append(await node.ask(number))
+                        await asyncio.sleep(0)  # one that answers at once would keep the loop to itself
+
+            crowd = [asyncio.create_task(ask(node)) for node in (one, two, one)]
+            await until(lambda: len(answers) > 20)
+            await two.cluster.leave()
+
+            assert [] == two.leading
+            assert list(range(PARTITIONS)) == one.leading
+            assert (b"one", 3) == await two.ask(3), "it forwards"
+            asking = False
+            await asyncio.gather(*crowd)
+            await two.cluster.stop()
+            assert {b"one", b"two"} == {found[0] for found in answers}, "and no error among them"
+
+    run(scenario)
+
+
+def test_the_last_node_leaves_without_waiting_for_anybody() -> None:
+    async def scenario() -> None:
+        async with cluster("one") as (_, [one]), asyncio.timeout(0.5):
+            await one.cluster.leave()
+
+    run(scenario)
+
+
+def test_one_that_joins_is_asked_for_nothing_before_it_has_folded_it() -> None:
+    async def scenario() -> None:
+        async with cluster("one") as (group, [one]):
+            two = Node(group, "two", PARTITIONS)
+            two.folds.slow = two.folds.hosted[0].slow = True
+            starting = asyncio.create_task(two.cluster.start())
+            await until(lambda: len(two.folds.hosted) > 4)
+
+            assert {b"one"} == {(await two.ask(n))[0] for n in range(PARTITIONS)}
+            assert [] == two.leading
+            assert not starting.done(), "it does not know which tables there are"
+
+            for hosted in two.folds.hosted.values():
+                hosted.slow = False
+                for done in hosted.catching_up:
+                    done()
+            await starting
+            await until(lambda: len(two.leading) == PARTITIONS // 2)
+            assert {b"one", b"two"} == {(await one.ask(n))[0] for n in range(PARTITIONS)}
+            await two.cluster.stop()
+
+    run(scenario)
+
+
+def test_what_was_folded_while_the_group_decided_is_told_at_once() -> None:
+    """The decision says that it is still to be folded; nothing else would ever be heard of it."""
+
+    async def scenario() -> None:
+        async with cluster("one", "two") as (group, [one, two]):
+            table = two.cluster.table
+            assert table is not None
+            number = one.leading[-1]
+            routes = list(table.routes)
+            routes[number] = routes[number]._replace(moving=True)
+            before = group.generation
+            two.cluster.told(replace(table, routes=tuple(routes)))
+
+            assert group.generation == before + 1
+
+    run(scenario)
+
+
+def test_a_node_that_the_group_forgot_serves_on_by_its_old_table_and_joins_again() -> None:
+    """As one that was paused: others have what it thinks it owns, and both answer right."""
+
+    async def scenario() -> None:
+        async with cluster("one", "two") as (group, [one, two]):
+            number = two.leading[-1]
+            assert two.cluster._group is not None
+            group.forget("002")
+            await until(lambda: one.leading == list(range(PARTITIONS)))
+
+            assert (b"two", number) == await two.ask(number)
+            assert (b"one", number) == await one.ask(number)
+
+            two.cluster._group.start()
+            two.cluster._awoken(60.0)
+            await until(
+                lambda: len(two.leading) >= PARTITIONS // 2 and not set(two.leading) & set(one.leading)
+            )
+
+    run(scenario)
+
+
+def test_after_a_pause_nothing_is_served_that_is_not_caught_up() -> None:
+    async def scenario() -> None:
+        async with cluster("one", "two") as (_, [one, two]):
+            number = two.leading[-1]
+            for hosted in two.folds.hosted.values():
+                hosted.slow = True
+            two.cluster._awoken(60.0)
+
+            asked = asyncio.create_task(two.ask(number))
+            for _ in range(20):  # turns of the loop, in which it would be answered
+                await asyncio.sleep(0)
+            assert two.folds.hosted[number].catching_up
+            assert [] == two.leading
+            assert not asked.done()
+
+            for hosted in two.folds.hosted.values():
+                for done in hosted.catching_up:
+                    done()
+            assert (b"two", number) == await asked
+            assert number in two.leading
+            del one
+
+    run(scenario)
+
+
+def test_a_partition_that_comes_back_while_it_is_let_go_of_is_opened_again() -> None:
+    async def scenario() -> None:
+        async with cluster("one", "two", "three") as (_, [one, *_]):
+            table = one.cluster.table
+            assert table is not None
+            mine = one.cluster.address
+            number = one.leading[-1]
+            others = [route.owner for route in table.routes if route.owner != mine]
+            without = [
+                route._replace(owner=others[0], standby=others[-1]) if mine in route[:2] else route
+                for route in table.routes
+            ]
+            before = one.folds.hosted[number]
+            one.cluster.told(replace(table, routes=tuple(without)))
+            one.cluster.told(table)
+            await until(lambda: one.folds.hosted.get(number, before) is not before)
+
+            assert (b"one", number) == await one.ask(number)
+
+    run(scenario)
+
+
+def place(host: str, secret: bytes | None) -> NodeConfig:
+    def join(*_: Any) -> Any:
+        raise AssertionError
+
+    return NodeConfig((host, 0), join, secret, LOG_ID, MODERN)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "node-1", "::"])
+def test_off_this_machine_nodes_need_a_secret(host: str) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        folds: Any = Node(Group(1), "x", 1).folds
+        make: Callable[[bytes | None], Cluster] = lambda secret: Cluster(  # noqa: E731
+            place(host, secret), folds, [], loop, bytes
+        )
+
+        with pytest.raises(ClusterRefusedError, match="same secret"):
+            make(None)
+        make(b"secret")
+
+    run(scenario)

@@ -1,0 +1,275 @@
+"""Nodes call each other: who proves to be one is answered, and whatever happens to a connection is told."""
+
+import asyncio
+import hmac
+import logging
+import ssl
+from pathlib import Path
+
+import pytest
+
+from foldb.log.commands import Position
+from foldb.model.errors import CertificateError
+from foldb.server.cluster.bootstrap import _tls
+from foldb.server.cluster.handshake import NONCE_BYTES, Identity, hello, proof
+from foldb.server.cluster.link import Answer, Lost, NotHere, Unsent
+from foldb.server.cluster.wire import GET, NODE, REACH, STATUS, frame
+from foldb.server.settings import Settings
+from tests.behaviour.auth.certificates import Files, make_certificates
+from tests.behaviour.cluster.peers import AT, IDENTITY, LOG_ID, Told, answered, nobody, peers, run, until
+
+KEY = (7, b"car", b"", True)
+
+
+def test_a_call_is_answered_with_the_result_and_its_position() -> None:
+    async def scenario() -> None:
+        async with peers() as all_:
+            told = Told((b"{}", 2))
+            link = all_.link(await all_.listen(told))
+            await until(lambda: link.is_up)
+
+            assert (Answer((b"{}", 2), AT),) == await answered(lambda done: link.ask(GET, 3, KEY, done))
+            assert [("get", *KEY)] == told.asked
+            await until(lambda: link.positions == {3: 11})
+
+    run(scenario)
+
+
+def test_calls_without_a_position_are_answered_too() -> None:
+    async def scenario() -> None:
+        async with peers() as all_:
+            told = Told()
+            link = all_.link(await all_.listen(told))
+            await until(lambda: link.is_up)
+
+            assert (Answer(None, None),) == await answered(
+                lambda done: link.ask(REACH, 3, (Position(3, 5),), done)
+            )
+            told.answer = {"items": {7: 1}}
+            assert (Answer({"items": {7: 1}}, None),) == await answered(
+                lambda done: link.ask(STATUS, 3, (), done)
+            )
+            assert (Answer({"here": [3]}, None),) == await answered(lambda done: link.ask(NODE, 0, (), done))
+
+    run(scenario)
+
+
+def test_many_calls_are_under_way_and_answered_in_any_order() -> None:
+    async def scenario() -> None:
+        async with peers() as all_:
+            told = Told()
+            told.holds = True
+            link = all_.link(await all_.listen(told))
+            await until(lambda: link.is_up)
+            fates: dict[int, object] = {}
+            for number in range(300):
+                link.ask(GET, 3, (number, b"", b"", False), lambda fate, n=number: fates.update({n: fate}))  # type: ignore[misc]
+            await until(lambda: len(told.waiting) == 300)
+            for number, done in reversed(list(enumerate(told.waiting))):
+                done((b"%d" % number, number), AT)
+            await until(lambda: len(fates) == 300)
+
+            assert {n: Answer((b"%d" % n, n), AT) for n in range(300)} == fates
+
+    run(scenario)
+
+
+def test_a_partition_that_is_not_here_is_said_to_be() -> None:
+    async def scenario() -> None:
+        async with peers() as all_:
+            link = all_.link(await all_.listen())
+            await until(lambda: link.is_up)
+
+            assert (NotHere(),) == await answered(lambda done: link.ask(GET, 3, KEY, done))
+
+    run(scenario)
+
+
+@pytest.mark.guarantee("SEC9")
+@pytest.mark.parametrize(
+    ("identity", "said"),
+    [
+        (Identity(b"another secret", LOG_ID), "does not know the cluster's secret"),
+        (Identity(IDENTITY.secret, b"some other log  "), "serves another log"),
+    ],
+    ids=["secret", "log"],
+)
+def test_who_is_of_no_cluster_or_another_is_neither_answered_nor_asked(
+    identity: Identity, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with peers() as all_:
+            told = Told()
+            stranger = all_.link(await all_.listen(told), identity)
+            false_friend = all_.link(await all_.listen(told, identity=identity))
+            await until(lambda: stranger.is_down and false_friend.is_down)
+            await until(lambda: said in caplog.text)
+
+            assert (Unsent(),) == await answered(lambda done: stranger.ask(GET, 3, KEY, done))
+            assert [] == told.asked
+
+    with caplog.at_level(logging.WARNING):
+        run(scenario)
+
+
+@pytest.mark.guarantee("SEC9")
+def test_with_tls_only_who_has_a_certificate_of_the_same_authority_is_talked_to(tmp_path: Path) -> None:
+    ours, theirs = make_certificates(tmp_path, "ours"), make_certificates(tmp_path, "theirs")
+
+    def contexts(shown: Files, believed: Files) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+        found = _tls(Settings(node_ca=believed.ca, tls_cert=shown.cert, tls_key=shown.key))
+        assert found is not None
+        return found
+
+    async def scenario() -> None:
+        async with peers() as all_:
+            calling, called = contexts(ours, ours)
+            strange, _ = contexts(theirs, ours)
+            told = Told((b"{}", 2))
+            address = await all_.listen(told, tls=called)
+            link = all_.link(address, tls=calling)
+            stranger, plain = all_.link(address, tls=strange), all_.link(address)
+            await until(lambda: link.is_up and stranger.is_down and plain.is_down)
+
+            assert (Answer((b"{}", 2), AT),) == await answered(lambda done: link.ask(GET, 3, KEY, done))
+            assert [] == [link for link in (stranger, plain) if link.is_up]
+
+    run(scenario)
+
+
+def test_tls_without_a_certificate_to_show_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CertificateError, match="--tls-cert"):
+        _tls(Settings(node_ca=tmp_path / "ca.pem"))
+
+
+def test_what_the_listener_proves_does_not_prove_the_caller() -> None:
+    """Somebody who sends back what it was sent learns nothing that helps it."""
+
+    async def scenario() -> None:
+        async with peers() as all_:
+            told = Told()
+            reader, writer = await asyncio.open_connection(*await all_.listen(told))
+            nonce = bytes(NONCE_BYTES)
+            writer.write(frame(hello(IDENTITY, nonce)))
+            data = await reader.read(1000)
+            shown = data[-32:]
+            assert hmac.compare_digest(shown, proof(IDENTITY, "listener", nonce, data[-66:-34]))
+            writer.write(frame([shown]) + frame([1, 1, 3, list(KEY)]))
+
+            assert b"" == await reader.read(1000)
+            assert [] == told.asked
+            writer.close()
+
+    run(scenario)
+
+
+@pytest.mark.guarantee("SEC9")
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\xff\xff\xff\xff",
+        frame(None),
+        frame([0]),
+        frame([1, 1, 3, []]),
+        b"\0\0\0\0",
+    ],
+    ids=repr,
+)
+def test_a_stranger_is_cut_off_at_its_first_word(sent: bytes) -> None:
+    async def scenario() -> None:
+        async with peers() as all_:
+            reader, writer = await asyncio.open_connection(*await all_.listen(Told()))
+            writer.write(sent)
+
+            async with asyncio.timeout(2):
+                assert b"" == await reader.read(100)
+            writer.close()
+
+    run(scenario)
+
+
+@pytest.mark.guarantee("SEC9")
+def test_a_crowd_of_strangers_is_not_listened_to() -> None:
+    async def scenario() -> None:
+        async with peers() as all_:
+            address = await all_.listen(Told())
+            crowd = [await asyncio.open_connection(*address) for _ in range(64)]
+            reader, writer = await asyncio.open_connection(*address)
+
+            assert b"" == await reader.read(100)
+            for _, one in (*crowd, (reader, writer)):
+                one.close()
+            await until(lambda: all_.listeners[0].strangers == 0)
+
+    run(scenario)
+
+
+def test_calls_under_way_are_lost_with_their_connection_and_the_link_comes_back() -> None:
+    async def scenario() -> None:
+        async with peers() as all_:
+            told = Told()
+            told.holds = True
+            address = await all_.listen(told)
+            link = all_.link(address)
+            await until(lambda: link.is_up)
+            lost = asyncio.create_task(answered(lambda done: link.ask(GET, 3, KEY, done)))
+            await until(lambda: told.waiting)
+            await all_.listeners[0].close()
+
+            assert (Lost(),) == await lost
+            assert (Unsent(),) == await answered(lambda done: link.ask(GET, 3, KEY, done))
+            await all_.listen(Told((b"back", 4)), address=address)
+            await until(lambda: link.is_up)
+            assert (Answer((b"back", 4), AT),) == await answered(lambda done: link.ask(GET, 3, KEY, done))
+
+    run(scenario)
+
+
+def test_one_that_shows_no_sign_of_life_is_taken_for_lost() -> None:
+    """As a process that was stopped: its sockets stay open, and say nothing."""
+
+    async def scenario() -> None:
+        async with peers() as all_:
+            told = Told()
+            told.holds = True
+            link = all_.link(await all_.listen(told))
+            await until(lambda: link.is_up)
+            lost = asyncio.create_task(answered(lambda done: link.ask(GET, 3, KEY, done)))
+            await until(lambda: told.waiting)
+            for caller in all_.listeners[0].callers:
+                assert caller._transport is not None
+                caller._transport.pause_reading()
+
+            assert (Lost(),) == await lost
+            await until(lambda: not link.is_up)
+
+    run(scenario)
+
+
+def test_a_call_that_nobody_answers_is_given_up() -> None:
+    async def scenario() -> None:
+        async with peers() as all_:
+            told = Told()
+            told.holds = True
+            link = all_.link(await all_.listen(told))
+            await until(lambda: link.is_up)
+
+            assert (Lost(),) == await answered(lambda done: link.ask(GET, 3, KEY, done))
+            told.waiting[0]((b"late", 4), AT)
+            assert link.is_up
+
+    run(scenario)
+
+
+def test_where_nobody_listens_the_link_is_down_until_somebody_does() -> None:
+    async def scenario() -> None:
+        async with peers() as all_:
+            address = nobody()
+            link = all_.link(address)
+            await until(lambda: link.is_down)
+            await all_.listen(Told(), address=address)
+
+            await until(lambda: link.is_up)
+
+    run(scenario)

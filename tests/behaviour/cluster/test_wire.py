@@ -1,0 +1,289 @@
+"""What crosses between nodes arrives as it was sent."""
+
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foldb.log.commands import Cut, DefineTable, Position, Transact
+from foldb.materializer.fold.outcomes import (
+    Applied,
+    Change,
+    CostOnly,
+    Defined,
+    Done,
+    Failed,
+    MessageFolded,
+    Refused,
+    Skipped,
+    Transacted,
+    TransactionRefused,
+    TransactionStarted,
+    Units,
+)
+from foldb.materializer.partition import Conflict, Page, QueryRequest, ScanRequest
+from foldb.model import errors
+from foldb.model.errors import Reason, RequestError
+from foldb.model.limits import MODERN
+from foldb.model.table_requests import create
+from foldb.server.api import parameters
+from foldb.server.cluster import outcomes, pages, plain, wire
+from foldb.server.cluster.wire import METHODS, WireError
+from tests.support.tables import table_request
+from tests.unit.log.samples import CONTEXT, actions, commands, contexts, keys, puts, texts
+
+ids = st.integers(0, 2**40)
+positions = st.builds(Position, st.integers(0, 256), st.integers(-1, 2**60), st.none() | st.integers(0, 511))
+places = positions | st.builds(Cut, st.lists(positions, min_size=1, max_size=3).map(tuple))
+items = st.none() | st.tuples(st.binary(max_size=30), st.integers(0, 400_000))
+reasons = st.builds(Reason, texts, st.none() | texts, st.none() | st.binary())
+told = st.lists(st.fixed_dictionaries({"reason": texts, "resource": texts}), max_size=2)
+
+
+def _any_error(kind: type[RequestError]) -> st.SearchStrategy[RequestError]:
+    match kind:
+        case errors.ConditionalCheckFailedError:
+            return st.builds(kind, st.none() | st.binary())
+        case errors.TransactionCanceledError:
+            return st.builds(kind, st.lists(reasons, max_size=3))
+        case errors.ThrottlingError | errors.ProvisionedThroughputExceededError:
+            return st.builds(kind, texts, told)
+        case _:
+            return st.builds(kind, texts)
+
+
+request_errors = st.sampled_from(list(plain.ERRORS.values())).flatmap(_any_error)
+
+
+def travelled(value: Any) -> Any:
+    """What is plain, as the other end has it."""
+    return wire.unpacked(wire.frame(value)[4:])
+
+
+def same(one: RequestError, other: RequestError) -> bool:
+    return type(one) is type(other) and vars(one) == vars(other) and one.args == other.args
+
+
+def test_every_error_has_a_name_of_its_own() -> None:
+    kinds = {
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RequestError)
+    }
+
+    assert kinds - {RequestError} == set(plain.ERRORS.values())
+
+
+@given(request_errors)
+def test_errors_arrive_with_their_members(error: RequestError) -> None:
+    arrived = plain.read_error(travelled(plain.error(error)))
+
+    assert same(error, arrived)
+    assert error.body() == arrived.body() or "Item" in str(error.body())  # a fragment equals no other
+
+
+def test_an_error_of_a_later_release_is_an_error_still() -> None:
+    arrived = plain.read_error(["OutOfCheeseException", "no more", None])
+
+    assert isinstance(arrived, errors.InternalServerError)
+    assert "no more" == arrived.message
+
+
+@given(commands)
+def test_commands_arrive_as_they_were(command: Any) -> None:
+    assert command == plain.read_command(travelled(plain.command(command)))
+
+
+@given(places)
+def test_positions_and_cuts_arrive_as_they_were(place: Any) -> None:
+    assert place == plain.read_place(travelled(plain.position(place)))
+
+
+units = st.dictionaries(texts, ids, max_size=2)
+applied = st.builds(
+    Applied,
+    puts,
+    items,
+    items,
+    st.integers(0, 10**39),
+    ids,
+    st.none() | st.binary(),
+    st.none() | ids,
+    st.none() | units,
+    st.none() | units,
+    st.booleans(),
+    ids,
+)
+counted = st.builds(CostOnly, st.builds(Units, ids, st.none() | units, st.none() | units), st.none() | ids)
+changes = st.builds(
+    Change,
+    ids,
+    keys,
+    keys,
+    st.none() | keys,
+    st.none() | keys,
+    st.integers(0, 10**39),
+    ids,
+    contexts,
+)
+
+
+@given(applied)
+def test_what_a_write_did_arrives_beside_what_was_asked(outcome: Applied) -> None:
+    command: Any = outcome.action
+
+    assert outcome == outcomes.read_outcome(travelled(outcomes.outcome(outcome)), command)
+
+
+@given(puts, applied)
+def test_the_item_that_a_put_left_is_not_sent_back(put: Any, outcome: Applied) -> None:
+    put.item = b"x" * 10_000
+    outcome.action, outcome.old, outcome.new = put, None, (put.item, put.size)
+    sent = outcomes.outcome(outcome)
+
+    assert outcome == outcomes.read_outcome(travelled(sent), put)
+    assert len(msgpack.packb(sent)) < 5_000
+
+
+@given(st.lists(applied | counted, max_size=4), st.booleans())
+def test_transactions_arrive_action_by_action(done: list[Any], replayed: bool) -> None:
+    asked: list[Any] = [one.action if isinstance(one, Applied) else None for one in done]
+    outcome = Transacted(done, replayed)
+
+    arrived = outcomes.read_outcome(travelled(outcomes.outcome(outcome)), Transact(asked, CONTEXT))
+
+    assert outcome == arrived
+
+
+@given(
+    st.one_of(
+        st.builds(Done, st.booleans(), st.none() | changes),
+        st.builds(Skipped, texts),
+        st.builds(TransactionStarted, ids),
+        st.builds(MessageFolded, st.integers(-1, 2**40), time=st.integers(0, 2**40)),
+    )
+)
+def test_the_outcomes_of_owners_arrive(outcome: Any) -> None:
+    arrived = outcomes.read_outcome(
+        travelled(outcomes.outcome(outcome)), DefineTable("", 0, b"", "", CONTEXT)
+    )
+
+    assert outcome == arrived
+
+
+@given(request_errors, st.lists(ids), actions)
+def test_refusals_arrive_with_what_they_cost(error: RequestError, cost: list[int], asked: Any) -> None:
+    command = Transact(asked, CONTEXT)
+    for outcome in (Refused(error, 3), Failed(error), TransactionRefused(error, cost)):
+        arrived: Any = outcomes.read_outcome(travelled(outcomes.outcome(outcome)), command)
+
+        assert type(outcome) is type(arrived)
+        assert same(error, arrived.error)
+        assert getattr(outcome, "units", None) == getattr(arrived, "units", None)
+
+
+def test_a_table_definition_arrives_whole() -> None:
+    definition = create(table_request("Cars", "pk:S", "sk:N"), table_id=7, uuid="u", time_ms=1, limits=MODERN)
+
+    outcome = Defined(definition)
+
+    assert outcome == outcomes.read_outcome(
+        travelled(outcomes.outcome(outcome)), DefineTable("", 0, b"", "", CONTEXT)
+    )
+
+
+def test_what_a_page_shows_is_compiled_again_where_it_is_read() -> None:
+    body: dict[str, Any] = {
+        "TableName": "Cars",
+        "KeyConditionExpression": "pk = :k",
+        "FilterExpression": "#c = :c",
+        "ProjectionExpression": "pk",
+        "ExpressionAttributeNames": {"#c": "colour"},
+        "ExpressionAttributeValues": {":k": {"S": "a"}, ":c": {"S": "red"}},
+    }
+    read = parameters.read(body, MODERN)
+    request = QueryRequest(
+        7, "by-colour", b"a", b"", None, False, b"s", 5, False, read.plan, read.values, source=body
+    )
+
+    assert request == pages.read_query(travelled(pages.query(request)), MODERN)
+
+
+def test_a_legacy_filter_is_compiled_again_too() -> None:
+    body = {
+        "TableName": "Cars",
+        "ScanFilter": {"c": {"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "red"}]}},
+    }
+    read = parameters.read(body, MODERN)
+    request = ScanRequest(
+        7, None, 1, 4, (b"a", b"b"), plan=read.plan, values=read.values, source=body, room=7
+    )
+
+    assert request == pages.read_scan(travelled(pages.scan(request)), MODERN)
+
+
+def test_a_key_condition_alone_is_not_compiled_again() -> None:
+    body = {"KeyConditionExpression": "pk = :k", "ExpressionAttributeValues": {":k": {"S": "a"}}}
+    read = parameters.read(body, MODERN)
+    request = QueryRequest(7, None, b"a", b"", None, plan=read.plan, values=read.values, source=body)
+
+    arrived = pages.read_query(travelled(pages.query(request)), MODERN)
+
+    assert QueryRequest(7, None, b"a", b"", None) == arrived
+
+
+@given(st.builds(Page, st.lists(keys), ids, ids, st.none() | keys, ids, ids, ids))
+def test_pages_arrive_as_they_were(page: Page) -> None:
+    assert page == pages.read_page(travelled(pages.page(page)))
+
+
+@given(st.lists(items | st.just(Conflict()), max_size=4))
+def test_items_read_in_isolation_arrive(found: list[Any]) -> None:
+    result = wire.GET_ISOLATED.result(found)
+
+    assert found == wire.GET_ISOLATED.read_result(travelled(result), ())
+
+
+@given(st.dictionaries(texts, ids | st.dictionaries(ids, texts, max_size=2), max_size=3))
+def test_figures_arrive_whatever_they_are_called(figures: dict[str, Any]) -> None:
+    result = wire.STATUS.result({"error": figures})
+
+    assert {"error": figures} == wire.STATUS.read_result(travelled(result), ())
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(max_size=5) | st.binary(max_size=12),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(METHODS), junk)
+def test_arguments_that_are_none_are_refused_and_do_nothing_else(method: wire.Method, data: Any) -> None:
+    try:
+        wire.reading(method.read_arguments, data, MODERN)
+    except WireError:
+        return
+
+
+@given(st.sampled_from(METHODS), junk, st.lists(puts, max_size=1))
+def test_results_that_are_none_are_refused_and_do_nothing_else(
+    method: wire.Method, data: Any, asked: Any
+) -> None:
+    try:
+        wire.reading(method.read_result, data, asked)
+    except WireError:
+        return
+
+
+@given(st.binary(max_size=40))
+def test_bytes_that_nobody_packed_are_refused(data: bytes) -> None:
+    try:
+        wire.unpacked(data)
+    except WireError:
+        return
+
+
+def test_a_frame_that_is_too_long_is_not_sent() -> None:
+    with pytest.raises(WireError, match="a frame of"):
+        wire.frame(b"x" * wire.FRAME_BYTES)

@@ -1,0 +1,97 @@
+"""`foldb.serve`: a server inside a Python process."""
+
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+import foldb
+from foldb.embedded import SETTINGS
+from foldb.model.errors import LogLockedError
+from tests.support.tables import table_request
+
+
+def _client(server: Any) -> Any:
+    return boto3.client("dynamodb", **server.boto3)
+
+
+def test_without_a_path_everything_is_in_memory() -> None:
+    with foldb.serve() as server:
+        client = _client(server)
+        client.create_table(**table_request("Orders", "pk:S"))
+        assert ["Orders"] == client.list_tables()["TableNames"]
+        client.close()
+    with foldb.serve() as server:
+        client = _client(server)
+        assert [] == client.list_tables()["TableNames"]
+        client.close()
+
+
+def test_with_a_path_what_was_written_is_there_again(tmp_path: Path) -> None:
+    for n in range(3):
+        with foldb.serve(tmp_path / "data") as server:
+            client = _client(server)
+            if n == 0:
+                client.create_table(**table_request("Orders", "pk:S"))
+            client.put_item(TableName="Orders", Item={"pk": {"S": f"run {n}"}})
+            assert n + 1 == client.scan(TableName="Orders")["Count"]
+            client.close()
+
+
+def test_two_servers_live_beside_each_other() -> None:
+    with foldb.serve() as one, foldb.serve() as two:
+        assert one.endpoint_url != two.endpoint_url
+
+
+def test_a_stopped_server_is_gone_and_may_be_stopped_again() -> None:
+    server = foldb.serve()
+    client = _client(server)
+    before = threading.active_count()
+    server.stop()
+    server.stop()
+
+    assert before - 1 == threading.active_count()
+    with pytest.raises(EndpointConnectionError):
+        client.list_tables()
+    client.close()
+
+
+def test_a_folder_has_one_server_at_a_time(tmp_path: Path) -> None:
+    with foldb.serve(tmp_path), pytest.raises(LogLockedError):
+        foldb.serve(tmp_path)
+
+
+def test_an_unknown_setting_is_refused() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        foldb.serve(colour="red")
+
+
+def test_the_page_lists_exactly_the_settings_that_are_accepted() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "python.md").read_text()
+    listed = re.findall(
+        r"^\| `(\w+)` \|", page.partition("| setting |")[2].partition("\n\n")[0], re.MULTILINE
+    )
+
+    assert sorted(SETTINGS) == sorted(listed)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"table_delay": 1}, "did you mean 'table_delay_ms'"),
+        ({"kafka_variables": {}}, "no setting 'kafka_variables'"),
+        ({"settings": {}}, "docs/python.md"),
+    ],
+)
+def test_a_setting_that_is_not_listed_is_refused(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        foldb.serve(**wrong)
+
+
+def test_names_of_files_and_lists_are_taken_as_they_are_written(tmp_path: Path) -> None:
+    with foldb.serve(triggers=str(tmp_path), allowed_hosts=["db", "foldb"]) as server:
+        assert (tmp_path, ("db", "foldb")) == (server.settings.triggers, server.settings.allowed_hosts)

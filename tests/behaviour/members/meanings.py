@@ -1,0 +1,123 @@
+"""Other values for the members of a request, and the refusals that show that a member was looked at."""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from tests.behaviour.members.model import is_structure
+from tests.behaviour.members.samples import ARN, streams
+
+
+def other_values(path: str, shape: Any, value: Any) -> Iterator[Any]:
+    """Make other values for a member: those that suit its meaning first, then those that suit its kind."""
+    yield from _other_meanings().get(path.rpartition(".")[2], ())
+    match value:
+        case bool():
+            yield not value
+        case int():
+            yield from (value - 1, value + 1, 1)
+        case str():
+            yield from (name for name in shape.enum or [f"{value}x"] if name != value)
+        case {"S": str(text)} if not is_structure(shape):
+            yield {"S": f"{text}x"}
+        case {"N": str(number)} if not is_structure(shape):
+            yield from ({"N": str(int(number) + step)} for step in (1, -1))
+        case dict() if shape.type_name == "map":
+            for key, member in value.items():
+                yield from ({**value, key: each} for each in other_values(f"{path}{{}}", shape.value, member))
+        case dict() if is_structure(shape):
+            for name, member in value.items():
+                inner = other_values(f"{path}.{name}", shape.members[name], member)
+                yield from ({**value, name: each} for each in inner)
+        case list():
+            yield from (value[1:], value[:-1])
+            for place, element in enumerate(value):
+                inner = other_values(f"{path}[]", shape.member, element)
+                yield from ([*value[:place], each, *value[place + 1 :]] for each in inner)
+
+
+def refusals(path: str) -> tuple[str, ...]:
+    """Return the errors that another value of a member leads to only because its value was looked at."""
+    found = _REFUSALS.get(path.rpartition(".")[2], ())
+    return found + next((texts for end, texts in _REFUSALS.items() if "." in end and path.endswith(end)), ())
+
+
+@cache
+def _other_meanings() -> dict[str, tuple[Any, ...]]:
+    """By the name of the member."""
+    known = streams()
+    shard = known.shards[2]
+    return {
+        "AttributeName": ("p", "q", "r"),
+        "ConditionExpression": ("#a <> :ten",),
+        "ExclusiveStartShardId": (shard["ShardId"],),
+        "ExpressionAttributeNames": ({"#a": "b"},),
+        "FilterExpression": ("#a >= :most",),
+        "KeyConditionExpression": ("p = :p AND q >= :q", "r = :p"),
+        "ProjectionExpression": ("#a",),
+        "ResourceArn": (f"{ARN}spare",),
+        "SequenceNumber": (known.shards[1]["SequenceNumberRange"]["StartingSequenceNumber"],),
+        "ShardId": (shard["ShardId"],),
+        "ShardIterator": (known.iterators[1],),
+        "StreamArn": (known.spare,),
+        "TableName": ("spare", "units", "lost"),
+        "UpdateExpression": ("SET e = :ten", "SET e = :d"),
+    }
+
+
+_NO_INDEX = "Requested resource not found: Index: gsix not found"
+_NO_KEY = (
+    "Some index key attribute have no definition",
+    "Index KeySchema does not have the same leading hash key",
+)
+_NO_VIEW = ("StreamViewType must be specified when StreamEnabled is true",)
+_UNITS_OF_MODE = (
+    "must be specified when BillingMode is PROVISIONED",
+    "must both be specified when BillingMode is PROVISIONED",
+    "can be specified when BillingMode is PAY_PER_REQUEST",
+)
+
+# By a member's name, or by the end of its path. Each is the error for another value alone: without the member, or where
+# it was ignored, the request would fail otherwise or not at all.
+_REFUSALS: dict[str, tuple[str, ...]] = {
+    "BillingMode": _UNITS_OF_MODE,
+    "Exists": ("Value cannot be used when Exists is false",),
+    "KeyConditionExpression": ("Query condition missed key schema element: p",),
+    "KeySchema": _NO_KEY,
+    "KeySchema[].AttributeName": _NO_KEY,
+    "KeyType": ("The first KeySchemaElement is not a HASH key type",),
+    "ProjectionType": ("ProjectionType is ALL, but NonKeyAttributes is specified",),
+    "SSEType": ("SSEType AES256 is not supported",),
+    "TableName": ("resource not found", "Table not found: lost"),
+    "Query.KeyConditions{}.ComparisonOperator": ("Query key condition not supported",),
+    "AttributeDefinitions[].AttributeName": (
+        "Attribute Name is duplicated",
+        "Some index key attributes are not defined in AttributeDefinitions",
+    ),
+    "StreamSpecification": (*_NO_VIEW, "Table already has an enabled stream"),
+    "UpdateTable.AttributeDefinitions": ("Attributes cannot be redefined",),
+    "UpdateTable.AttributeDefinitions[].AttributeType": ("Attributes cannot be redefined",),
+    "UpdateTable.GlobalSecondaryIndexUpdates": (_NO_INDEX,),
+    "UpdateTable.GlobalSecondaryIndexUpdates[].Delete": (_NO_INDEX,),
+    "UpdateTable.GlobalSecondaryIndexUpdates[].Delete.IndexName": (_NO_INDEX,),
+    "UpdateTable.GlobalSecondaryIndexUpdates[].Update.IndexName": (_NO_INDEX,),
+    "SSESpecification.Enabled": ("SSEType can not be specified if Enabled is false",),
+    "StreamSpecification.StreamEnabled": (
+        *_NO_VIEW,
+        "Table is being created with a stream disabled",
+        "Table already has an enabled stream",
+        "If stream is being disabled, then UpdateViewType must not be specified",
+    ),
+    "PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled": (
+        "RecoveryPeriodInDays can only be specified when PointInTimeRecoveryEnabled is true",
+    ),
+    "TimeToLiveSpecification.Enabled": ("TimeToLive is already disabled",),
+    "DisableKinesisStreamingDestination.StreamArn": ("must be ACTIVE to perform DISABLE operation",),
+    "UpdateKinesisStreamingDestination.StreamArn": ("No streaming destination with streamArn",),
+    "UpdateKinesisStreamingConfiguration": ("Precision is already set to the desired value",),
+    "ApproximateCreationDateTimePrecision": ("Precision is already set to the desired value",),
+    "ShardFilter.Type": ("ShardFilter must have both a Type and a ShardId",),
+    "GetShardIterator.StreamArn": ("Shard does not exist",),
+    "GetShardIterator.ShardId": ("SequenceNumber is not in the range of the shard",),
+    "GetShardIterator.ShardIteratorType": ("Timestamp must not be specified for ShardIteratorType",),
+}

@@ -1,0 +1,528 @@
+"""Requests that together have each member which foldb takes, and other values for these members.
+
+Each sample is made so that every member in it matters: another value of it alone, or its absence, changes the answer
+or what the tables hold afterwards.
+"""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from tests.behaviour.members.world import Request, observe
+
+ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/"
+KINESIS = "arn:aws:kinesis:us-east-1:000000000000:stream/"
+MAIN: dict[str, Any] = {"TableName": "main"}
+SPARE: dict[str, Any] = {"TableName": "spare"}
+UNITS = {"ReadCapacityUnits": 5, "WriteCapacityUnits": 6}
+WARM = {"ReadUnitsPerSecond": 13_000, "WriteUnitsPerSecond": 5_000}
+ON_DEMAND = {"MaxReadRequestUnits": 7, "MaxWriteRequestUnits": 8}
+COUNTED = {"ReturnConsumedCapacity": "INDEXES"}
+MEASURED = {**COUNTED, "ReturnItemCollectionMetrics": "SIZE"}
+STREAM = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+ENCRYPTED = {"Enabled": True, "SSEType": "KMS", "KMSMasterKeyId": "mine"}
+FAILURE_SHOWN = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+
+
+class Sample(NamedTuple):
+    """A request that succeeds.
+
+    Attributes:
+        operation: Its operation.
+        body: The request.
+        before: Requests that are sent first, after those that make the tables.
+        times: How often the request is sent.
+        about: The names of the members that the sample is about; None for all that it has. Where it has some, the
+            request may also fail on a condition.
+    """
+
+    operation: str
+    body: dict[str, Any]
+    before: tuple[Request, ...] = ()
+    times: int = 1
+    about: tuple[str, ...] | None = None
+
+
+def definitions(**types: str) -> list[dict[str, str]]:
+    return [{"AttributeName": name, "AttributeType": kind} for name, kind in types.items()]
+
+
+def key_schema(*names: str) -> list[dict[str, str]]:
+    return [
+        {"AttributeName": name, "KeyType": kind} for name, kind in zip(names, ("HASH", "RANGE"), strict=False)
+    ]
+
+
+def index(name: str, *key: str, **more: Any) -> dict[str, Any]:
+    return {
+        "IndexName": name,
+        "KeySchema": key_schema(*key),
+        "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["a"]},
+        **more,
+    }
+
+
+def table(name: str, **more: Any) -> dict[str, Any]:
+    return {
+        "TableName": name,
+        "AttributeDefinitions": definitions(p="S", q="N", r="S"),
+        "KeySchema": key_schema("p", "q"),
+        "LocalSecondaryIndexes": [index("lsi", "p", "r")],
+        "GlobalSecondaryIndexes": [index("gsi", "r", "q")],
+        "BillingMode": "PAY_PER_REQUEST",
+        "StreamSpecification": STREAM,
+        **more,
+    }
+
+
+def key(number: int, partition: str = "a") -> dict[str, Any]:
+    return {"p": {"S": partition}, "q": {"N": str(number)}}
+
+
+def item(number: int, partition: str = "a", times: int = 10) -> dict[str, Any]:
+    return {
+        **key(number, partition),
+        "r": {"S": "xy"[number % 2]},
+        "a": {"N": str(times * number)},
+        "b": {"M": {"c": {"N": str(number)}}},
+    }
+
+
+BEFORE: list[Request] = [
+    ("CreateTable", table("main", Tags=[{"Key": f"k{n}", "Value": str(n)} for n in range(3)])),
+    ("CreateTable", table("spare")),
+    (
+        "CreateTable",
+        table(
+            "units",
+            BillingMode="PROVISIONED",
+            ProvisionedThroughput=UNITS,
+            GlobalSecondaryIndexes=[index("gsi", "r", "q", ProvisionedThroughput=UNITS)],
+        ),
+    ),
+    ("UpdateTimeToLive", {**SPARE, "TimeToLiveSpecification": {"Enabled": True, "AttributeName": "t"}}),
+    (
+        "UpdateContinuousBackups",
+        {**SPARE, "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}},
+    ),
+    ("EnableKinesisStreamingDestination", {**SPARE, "StreamArn": f"{KINESIS}spare"}),
+    *(("PutItem", {**MAIN, "Item": item(n)}) for n in range(1, 6)),
+    *(("PutItem", {**MAIN, "Item": item(n, partition)}) for n in (1, 2) for partition in "bcdef"),
+    *(("PutItem", {**SPARE, "Item": item(n, times=11)}) for n in range(1, 6)),
+]
+
+CONDITION = {
+    "ConditionExpression": "#a = :ten",
+    "ExpressionAttributeNames": {"#a": "a"},
+    "ExpressionAttributeValues": {":ten": {"N": "10"}},
+}
+FAILING = {**CONDITION, "ConditionExpression": "#a <> :ten", **FAILURE_SHOWN}
+EXPECTED = {
+    "Expected": {
+        "a": {"Value": {"N": "10"}, "Exists": True},
+        "r": {"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "y"}]},
+    },
+}
+EITHER = {
+    "Expected": {"a": {"Value": {"N": "10"}}, "r": {"Value": {"S": "other"}}},
+    "ConditionalOperator": "OR",
+}
+OF_A = {"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "a"}]}
+ABOVE_THREE = {"ComparisonOperator": "GT", "AttributeValueList": [{"N": "3"}]}
+
+
+def filters(most: int) -> dict[str, Any]:
+    return {
+        "a": {"ComparisonOperator": "LT", "AttributeValueList": [{"N": str(most)}]},
+        "lost": {"ComparisonOperator": "NOT_NULL", "AttributeValueList": []},
+    }
+
+
+FILTER = {
+    "FilterExpression": "#a < :most",
+    "ProjectionExpression": "q, #a",
+    "ExpressionAttributeNames": {"#a": "a"},
+}
+PROJECTED = {"ProjectionExpression": "q, #a", "ExpressionAttributeNames": {"#a": "a"}}
+TRANSACTION: list[dict[str, Any]] = [
+    {"ConditionCheck": {**MAIN, "Key": key(1), **CONDITION}},
+    {"Put": {**MAIN, "Item": {**key(1, "b"), "r": {"S": "z"}}, **CONDITION}},
+    {"Delete": {**MAIN, "Key": key(1, "c"), **CONDITION}},
+    {
+        "Update": {
+            **MAIN,
+            "Key": key(1, "d"),
+            **CONDITION,
+            "UpdateExpression": "SET d = :ten",
+        }
+    },
+]
+UPDATE = {
+    "UpdateExpression": "SET d = :d",
+    **CONDITION,
+    "ExpressionAttributeValues": {":ten": {"N": "10"}, ":d": {"S": "d"}},
+}
+UPDATES = {
+    "AttributeUpdates": {
+        "a": {"Action": "ADD", "Value": {"N": "1"}},
+        "d": {"Action": "PUT", "Value": {"S": "d"}},
+    }
+}
+
+ITEMS = [
+    Sample("GetItem", {**MAIN, "Key": key(1), **COUNTED}),
+    Sample("BatchGetItem", {"RequestItems": {"main": {"Keys": [key(1)]}}, **COUNTED}),
+    Sample("PutItem", {**MAIN, "Item": item(1, times=7)}),
+    Sample("DeleteItem", {**MAIN, "Key": key(1)}),
+    Sample("UpdateItem", {**MAIN, "Key": key(9)}),
+    Sample("GetItem", {**MAIN, "Key": key(1), **PROJECTED, "ConsistentRead": True, **COUNTED}),
+    Sample(
+        "GetItem", {**MAIN, "Key": key(1), "AttributesToGet": ["q", "a"], "ConsistentRead": True, **COUNTED}
+    ),
+    Sample(
+        "BatchGetItem",
+        {
+            "RequestItems": {"main": {"Keys": [key(1), key(2)], **PROJECTED, "ConsistentRead": True}},
+            **COUNTED,
+        },
+    ),
+    Sample(
+        "BatchGetItem",
+        {"RequestItems": {"main": {"Keys": [key(1), key(2)], "AttributesToGet": ["q", "a"]}}, **COUNTED},
+    ),
+    Sample(
+        "BatchWriteItem",
+        {
+            "RequestItems": {"main": [{"PutRequest": {"Item": item(9)}}, {"DeleteRequest": {"Key": key(1)}}]},
+            **MEASURED,
+        },
+    ),
+    Sample("PutItem", {**MAIN, "Item": item(1, times=7), **CONDITION, "ReturnValues": "ALL_OLD", **MEASURED}),
+    Sample("PutItem", {**MAIN, "Item": item(1, times=7), **FAILING}, about=tuple(FAILURE_SHOWN)),
+    Sample("PutItem", {**MAIN, "Item": item(1, times=7), **EXPECTED, "ReturnValues": "ALL_OLD", **MEASURED}),
+    Sample("PutItem", {**MAIN, "Item": item(1, times=7), **EITHER}, about=("ConditionalOperator",)),
+    Sample("DeleteItem", {**MAIN, "Key": key(1), **CONDITION, "ReturnValues": "ALL_OLD", **MEASURED}),
+    Sample("DeleteItem", {**MAIN, "Key": key(1), **FAILING}, about=tuple(FAILURE_SHOWN)),
+    Sample("DeleteItem", {**MAIN, "Key": key(1), **EXPECTED, "ReturnValues": "ALL_OLD", **MEASURED}),
+    Sample("DeleteItem", {**MAIN, "Key": key(1), **EITHER}, about=("ConditionalOperator",)),
+    Sample("UpdateItem", {**MAIN, "Key": key(1), **UPDATE, "ReturnValues": "ALL_NEW", **MEASURED}),
+    Sample(
+        "UpdateItem",
+        {**MAIN, "Key": key(1), **FAILING, "UpdateExpression": "SET d = :ten"},
+        about=tuple(FAILURE_SHOWN),
+    ),
+    Sample(
+        "UpdateItem", {**MAIN, "Key": key(1), **UPDATES, **EXPECTED, "ReturnValues": "ALL_NEW", **MEASURED}
+    ),
+    Sample("UpdateItem", {**MAIN, "Key": key(1), **UPDATES, **EITHER}, about=("ConditionalOperator",)),
+    Sample(
+        "TransactGetItems",
+        {
+            "TransactItems": [
+                {"Get": {**MAIN, "Key": key(1), **PROJECTED}},
+                {"Get": {**MAIN, "Key": key(2)}},
+            ],
+            **COUNTED,
+        },
+    ),
+    Sample("TransactWriteItems", {"TransactItems": TRANSACTION, **MEASURED}),
+    *(
+        Sample(
+            "TransactWriteItems",
+            {"TransactItems": [{kind: {**request, **FAILING}}]},
+            about=tuple(FAILURE_SHOWN),
+        )
+        for action in TRANSACTION
+        for kind, request in action.items()
+    ),
+    Sample(
+        "TransactWriteItems",
+        {
+            "ClientRequestToken": "token",
+            "TransactItems": [
+                {
+                    "Update": {
+                        **MAIN,
+                        "Key": key(1),
+                        "UpdateExpression": "ADD a :one",
+                        "ExpressionAttributeValues": {":one": {"N": "1"}},
+                    }
+                }
+            ],
+        },
+        times=2,
+        about=("ClientRequestToken",),
+    ),
+]
+
+READ = {**MAIN, "ConsistentRead": True, **COUNTED}
+BACKWARD = {"ScanIndexForward": False, "Limit": 2, "ExclusiveStartKey": key(5)}
+PAGES = [
+    Sample("Query", {**MAIN, **COUNTED, "KeyConditions": {"p": OF_A}}),
+    Sample(
+        "Query",
+        {
+            **MAIN,
+            **COUNTED,
+            "KeyConditionExpression": "p = :p",
+            "ExpressionAttributeValues": {":p": {"S": "a"}},
+        },
+    ),
+    Sample("Scan", {**MAIN, **COUNTED}),
+    Sample(
+        "Query",
+        {
+            **READ,
+            **BACKWARD,
+            **FILTER,
+            "KeyConditionExpression": "p = :p AND q > :q",
+            "ExpressionAttributeValues": {":p": {"S": "a"}, ":q": {"N": "3"}, ":most": {"N": "41"}},
+        },
+    ),
+    Sample(
+        "Query",
+        {
+            **READ,
+            **BACKWARD,
+            "KeyConditions": {"p": OF_A, "q": ABOVE_THREE},
+            "QueryFilter": filters(41),
+            "ConditionalOperator": "OR",
+            "AttributesToGet": ["q", "a"],
+        },
+    ),
+    Sample(
+        "Query",
+        {
+            **READ,
+            **BACKWARD,
+            **FILTER,
+            "KeyConditions": {"p": OF_A, "q": ABOVE_THREE},
+            "ExpressionAttributeValues": {":most": {"N": "41"}},
+        },
+    ),
+    Sample("Query", {**READ, "IndexName": "lsi", "KeyConditions": {"p": OF_A}, "Select": "ALL_ATTRIBUTES"}),
+    Sample(
+        "Scan",
+        {
+            **READ,
+            **FILTER,
+            "ExpressionAttributeValues": {":most": {"N": "41"}},
+            "Limit": 3,
+            "ExclusiveStartKey": key(2),
+        },
+    ),
+    Sample(
+        "Scan",
+        {
+            **READ,
+            "ScanFilter": filters(21),
+            "ConditionalOperator": "OR",
+            "AttributesToGet": ["q", "a"],
+            "Segment": 0,
+            "TotalSegments": 2,
+        },
+    ),
+    Sample("Scan", {**READ, "IndexName": "lsi", "Select": "ALL_ATTRIBUTES"}),
+]
+
+STOP_STREAM: Request = ("UpdateTable", {**MAIN, "StreamSpecification": {"StreamEnabled": False}})
+START_STREAM: Request = ("UpdateTable", {**MAIN, "StreamSpecification": STREAM})
+KEYED = {"AttributeDefinitions": definitions(p="S", q="N", r="S"), "KeySchema": key_schema("p", "q")}
+TABLES = [
+    Sample(
+        "CreateTable",
+        {
+            "TableName": "new",
+            "AttributeDefinitions": definitions(p="S", q="N"),
+            "KeySchema": key_schema("p", "q"),
+            "BillingMode": "PAY_PER_REQUEST",
+            "StreamSpecification": {"StreamEnabled": False},
+            "SSESpecification": {"Enabled": False},
+        },
+    ),
+    Sample(
+        "CreateTable",
+        {
+            "TableName": "new",
+            **KEYED,
+            "LocalSecondaryIndexes": [index("lsi", "p", "r")],
+            "GlobalSecondaryIndexes": [
+                index("gsi", "r", "q", OnDemandThroughput=ON_DEMAND, WarmThroughput=WARM),
+                index("other", "p", Projection={"ProjectionType": "KEYS_ONLY"}),
+            ],
+            "BillingMode": "PAY_PER_REQUEST",
+            "OnDemandThroughput": ON_DEMAND,
+            "WarmThroughput": WARM,
+            "StreamSpecification": STREAM,
+            "SSESpecification": ENCRYPTED,
+            "Tags": [{"Key": "k", "Value": "v"}, {"Key": "l", "Value": "w"}],
+            "TableClass": "STANDARD_INFREQUENT_ACCESS",
+            "DeletionProtectionEnabled": True,
+        },
+    ),
+    Sample(
+        "CreateTable",
+        {
+            "TableName": "new",
+            **KEYED,
+            "GlobalSecondaryIndexes": [
+                index("gsi", "r", "q", ProvisionedThroughput=UNITS),
+                index("other", "p", ProvisionedThroughput=UNITS),
+            ],
+            "ProvisionedThroughput": UNITS,
+        },
+    ),
+    Sample("DeleteTable", MAIN),
+    Sample("DescribeContinuousBackups", MAIN),
+    Sample("DescribeEndpoints", {}),
+    Sample("DescribeKinesisStreamingDestination", MAIN),
+    Sample("DescribeLimits", {}),
+    Sample("DescribeTable", MAIN),
+    Sample("DescribeTimeToLive", MAIN),
+    Sample("ListTables", {"ExclusiveStartTableName": "main", "Limit": 1}),
+    Sample("ListTagsOfResource", {"ResourceArn": f"{ARN}main", "NextToken": "k0"}),
+    Sample(
+        "TagResource",
+        {"ResourceArn": f"{ARN}main", "Tags": [{"Key": "k1", "Value": "v"}, {"Key": "n", "Value": "w"}]},
+    ),
+    Sample("UntagResource", {"ResourceArn": f"{ARN}main", "TagKeys": ["k1", "k2"]}),
+    Sample(
+        "UpdateContinuousBackups",
+        {
+            **MAIN,
+            "PointInTimeRecoverySpecification": {
+                "PointInTimeRecoveryEnabled": True,
+                "RecoveryPeriodInDays": 7,
+            },
+        },
+    ),
+    Sample(
+        "UpdateContinuousBackups",
+        {**MAIN, "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}},
+    ),
+    Sample("UpdateTimeToLive", {**MAIN, "TimeToLiveSpecification": {"Enabled": True, "AttributeName": "t"}}),
+    Sample(
+        "UpdateTable",
+        {
+            **MAIN,
+            "BillingMode": "PROVISIONED",
+            "ProvisionedThroughput": UNITS,
+            "GlobalSecondaryIndexUpdates": [{"Update": {"IndexName": "gsi", "ProvisionedThroughput": UNITS}}],
+        },
+    ),
+    Sample("UpdateTable", {"TableName": "units", "BillingMode": "PAY_PER_REQUEST"}),
+    Sample("UpdateTable", {**MAIN, "OnDemandThroughput": ON_DEMAND}),
+    Sample("UpdateTable", {**MAIN, "WarmThroughput": WARM}),
+    Sample(*STOP_STREAM),
+    Sample("UpdateTable", {**MAIN, "SSESpecification": ENCRYPTED}),
+    Sample(
+        "UpdateTable",
+        {**MAIN, "SSESpecification": {"Enabled": False}},
+        before=(("UpdateTable", {**MAIN, "SSESpecification": ENCRYPTED}),),
+    ),
+    Sample("UpdateTable", {**MAIN, "TableClass": "STANDARD_INFREQUENT_ACCESS"}),
+    Sample("UpdateTable", {**MAIN, "DeletionProtectionEnabled": True}),
+    Sample(
+        "UpdateTable",
+        {
+            **MAIN,
+            "GlobalSecondaryIndexUpdates": [
+                {"Update": {"IndexName": "gsi", "OnDemandThroughput": ON_DEMAND, "WarmThroughput": WARM}}
+            ],
+        },
+    ),
+    Sample(
+        "UpdateTable",
+        {
+            **MAIN,
+            "AttributeDefinitions": definitions(p="S", q="N", r="S", d="S"),
+            "GlobalSecondaryIndexUpdates": [
+                {"Create": index("new", "d", "q", OnDemandThroughput=ON_DEMAND, WarmThroughput=WARM)}
+            ],
+        },
+    ),
+    Sample(
+        "UpdateTable",
+        {
+            "TableName": "units",
+            "AttributeDefinitions": definitions(p="S", q="N", r="S"),
+            "GlobalSecondaryIndexUpdates": [{"Create": index("new", "q", "r", ProvisionedThroughput=UNITS)}],
+        },
+    ),
+    Sample("UpdateTable", {**MAIN, "GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": "gsi"}}]}),
+    Sample(*START_STREAM, before=(STOP_STREAM,)),
+]
+
+ENABLE: Request = ("EnableKinesisStreamingDestination", {**MAIN, "StreamArn": f"{KINESIS}main"})
+FINER = {"ApproximateCreationDateTimePrecision": "MICROSECOND"}
+DESTINATIONS = [
+    Sample(ENABLE[0], {**ENABLE[1], "EnableKinesisStreamingConfiguration": FINER}),
+    Sample("DisableKinesisStreamingDestination", ENABLE[1], before=(ENABLE,)),
+    Sample(
+        "UpdateKinesisStreamingDestination",
+        {**ENABLE[1], "UpdateKinesisStreamingConfiguration": FINER},
+        before=(ENABLE,),
+    ),
+]
+
+
+class Streams(NamedTuple):
+    """The streams of the tables main and spare, and shards, numbers and iterators of the first."""
+
+    main: str
+    spare: str
+    shards: list[dict[str, Any]]
+    iterators: list[str]
+
+
+@cache
+def streams() -> Streams:
+    """Ask a database for its streams: each database of these tests has the same."""
+    listed = observe(BEFORE, ("ListStreams", {})).answers[0].body["Streams"]
+    arns = {each["TableName"]: each["StreamArn"] for each in listed}
+    described = observe(BEFORE, ("DescribeStream", {"StreamArn": arns["main"]})).answers[0]
+    shards = described.body["StreamDescription"]["Shards"]
+    kinds = ("TRIM_HORIZON", "LATEST")
+    asked = [
+        (
+            "GetShardIterator",
+            {"StreamArn": arns["main"], "ShardId": shards[1]["ShardId"], "ShardIteratorType": kind},
+        )
+        for kind in kinds
+    ]
+    iterators = [answer.body["ShardIterator"] for answer in observe(BEFORE, *asked).answers]
+    return Streams(arns["main"], arns["spare"], shards, iterators)
+
+
+def of_streams() -> list[Sample]:
+    main, _, shards, iterators = streams()
+    second = {"StreamArn": main, "ShardId": shards[1]["ShardId"]}
+    numbers = shards[1]["SequenceNumberRange"]
+    return [
+        Sample("ListStreams", MAIN, before=(STOP_STREAM, START_STREAM)),
+        Sample("ListStreams", {"ExclusiveStartStreamArn": main, "Limit": 1}),
+        Sample(
+            "DescribeStream", {"StreamArn": main, "ExclusiveStartShardId": shards[0]["ShardId"], "Limit": 1}
+        ),
+        Sample(
+            "DescribeStream",
+            {"StreamArn": main, "ShardFilter": {"Type": "CHILD_SHARDS", "ShardId": shards[0]["ShardId"]}},
+        ),
+        Sample("GetRecords", {"ShardIterator": iterators[0], "Limit": 2}),
+        Sample("GetShardIterator", {**second, "ShardIteratorType": "TRIM_HORIZON"}),
+        Sample(
+            "GetShardIterator",
+            {
+                **second,
+                "ShardIteratorType": "AT_SEQUENCE_NUMBER",
+                "SequenceNumber": numbers["EndingSequenceNumber"],
+            },
+        ),
+        Sample(
+            "GetShardIterator", {**second, "ShardIteratorType": "AT_TIMESTAMP", "Timestamp": 1_700_000_001}
+        ),
+    ]
+
+
+def samples() -> list[Sample]:
+    """All samples."""
+    return [*ITEMS, *PAGES, *TABLES, *DESTINATIONS, *of_streams()]

@@ -1,3 +1,0 @@
-from tests.broker import kafka
-
-__all__ = ["kafka"]

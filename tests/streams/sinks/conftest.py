@@ -1,5 +1,0 @@
-"""What tests of sinks ask for."""
-
-from tests.broker import kafka
-
-__all__ = ["kafka"]

@@ -1,0 +1,86 @@
+"""Local logs on a disk in memory, without a thread: an append is durable, or refused, when `append` returns."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from foldb.log.commands import Entry, Put
+from foldb.log.local import LocalLog
+from foldb.log.local.filesystem import Filesystem
+from foldb.log.local.reader import LogReader
+from foldb.log.log import Appended, Log
+from foldb.model.errors import LogError
+from tests.unit.log.fake_disk import FakeDisk
+from tests.unit.log.samples import put_entry
+
+FOLDER = Path("/data")
+FIRST = FOLDER / "00000000000000000000.avro"
+
+
+class Inline:
+    """The writer's thread without the thread."""
+
+    def run(self, job: Callable[[], None]) -> None:
+        job()
+
+    def close(self) -> None:
+        pass
+
+
+class Held:
+    """A writer's thread that works when told to: what is appended meanwhile is one group."""
+
+    def __init__(self) -> None:
+        self._jobs: list[Callable[[], None]] = []
+
+    def run(self, job: Callable[[], None]) -> None:
+        self._jobs.append(job)
+
+    def close(self) -> None:
+        while self._jobs:
+            self._jobs.pop(0)()
+
+
+def open_log(disk: Filesystem, *, path: Path = FOLDER, **options: Any) -> LocalLog:
+    """The log in a folder, FOLDER unless another is given."""
+    options.setdefault("background", Inline())
+    options.setdefault("on_fatal", lambda error: None)
+    return LocalLog(
+        path,
+        clock=itertools.count(1000).__next__,
+        deliver=lambda callback: callback(),
+        random_bytes=lambda size: b"l" * size,
+        disk=disk,
+        **options,
+    )
+
+
+def append(log: LocalLog, *entries: Entry, partition: int = 0) -> list[Appended | LogError]:
+    """Append them and return the answers."""
+    results: list[Appended | LogError] = []
+    for entry in entries:
+        log.append(partition, entry, results.append)
+    return results
+
+
+def numbers(log: Log | LogReader, partition: int = 0) -> list[int]:
+    """The numbers of the entries that are in the log, Genesis left out."""
+    return [record.entry.entry_number for record in log.read(partition, start=1)]
+
+
+def log_of(count: int, disk: FakeDisk | None = None, **options: Any) -> FakeDisk:
+    """A disk with a closed log of so many entries."""
+    disk = disk or FakeDisk()
+    log = open_log(disk, **options)
+    results = append(log, *(put_entry(n) for n in range(count)))
+    assert all(isinstance(result, Appended) for result in results)
+    log.close()
+    return disk
+
+
+def item_of(entry: Entry) -> bytes:
+    """The item of an entry of one put."""
+    [command] = entry.commands
+    assert isinstance(command, Put)
+    return command.item

@@ -1,0 +1,87 @@
+"""FORMAT.md's example is what the code writes, and every log that a release wrote is read by this version."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from foldb.log import codec
+from foldb.log.codec import CURRENT, encode_entry, fingerprint_of, schema_files
+from foldb.log.commands import Context, Entry, Put
+from foldb.log.local import LocalLog, segment
+from foldb.log.log import genesis_entry
+from tests.unit.log.generate_golden import GOLDEN, number, text
+
+TEXT = Path(codec.__file__).with_name("FORMAT.md").read_text()
+LOG_ID = b"an example's log"
+
+
+def example() -> bytes:
+    """The bytes of the document's example: pairs of hexadecimal digits, as far as a line has nothing else."""
+    lines = TEXT.split("## An example")[1].split("```")[1].splitlines()
+    columns = [re.match(r"(?:[0-9a-f]{2} )*[0-9a-f]{2}(?= {2,}|$)", line) for line in lines]
+    return bytes.fromhex("".join(column[0] for column in columns if column))
+
+
+def test_the_example_is_what_the_code_writes() -> None:
+    chain = segment.Chain.start(LOG_ID, partitions=1)
+    header = segment.header(LOG_ID, CURRENT, chain)
+    marker = segment.read_header(header).marker
+    put = Put(1, b"car", b"", b'{"pk":{"S":"car"}}', 5, Context("4Q1R"))
+
+    genesis = encode_entry(genesis_entry(LOG_ID, 0, 1))
+    blocks = segment.block(chain, marker, 0, 1_700_000_000_000, 0, genesis)
+    blocks += segment.block(
+        chain, marker, 0, 1_700_000_000_123, 0, encode_entry(Entry(b"a process's life", 0, [put]))
+    )
+
+    assert example().hex(" ") == blocks.hex(" ")
+    assert f"header has {len(header):,} bytes" in TEXT
+    assert marker.hex() in TEXT
+
+
+def test_the_header_has_the_keys_that_the_document_lists_in_its_order() -> None:
+    header = segment.header(LOG_ID, CURRENT, segment.Chain.start(LOG_ID, partitions=1))
+
+    documented = re.findall(r"^\| `((?:avro|foldb)\.\w+)` \|", TEXT, re.MULTILINE)
+
+    assert documented == list(segment._read_meta(header)[0])
+
+
+def test_a_header_names_the_schema_that_its_fingerprint_names() -> None:
+    header = segment.header(LOG_ID, CURRENT, segment.Chain.start(LOG_ID, partitions=1))
+    meta = segment._read_meta(header)[0]
+    fields = {field["name"]: field["type"] for field in json.loads(meta["avro.schema"])["fields"]}
+
+    assert CURRENT == fingerprint_of(fields["entry"])
+    assert CURRENT == segment.read_header(header).fingerprint
+
+
+# Golden logs
+
+
+@pytest.mark.guarantee("G18")
+def test_every_released_schema_has_a_golden_log() -> None:
+    assert [number(known) for known in schema_files()] == sorted(path.name for path in GOLDEN.iterdir())
+
+
+@pytest.mark.guarantee("G18")
+@pytest.mark.parametrize("folder", sorted(GOLDEN.iterdir()), ids=lambda folder: folder.name)
+def test_a_golden_log_reads_as_it_did_when_it_was_written(folder: Path) -> None:
+    reader = LocalLog.open_reader(folder)
+
+    assert (folder / "expected.json").read_text() == text([*reader.read(0), *reader.read(1)])
+
+
+@pytest.mark.parametrize("folder", sorted(GOLDEN.iterdir()), ids=lambda folder: folder.name)
+def test_a_golden_log_can_be_gone_on_with(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    shutil.copytree(folder, path, ignore=shutil.ignore_patterns("expected.json"))
+
+    log = LocalLog(path, clock=lambda: 0, deliver=print, random_bytes=bytes, on_fatal=print, create=False)
+    records = [*log.read(0), *log.read(1)]
+    log.close()
+
+    assert (folder / "expected.json").read_text() == text(records)

@@ -1,0 +1,227 @@
+"""A cluster to which things happen, by a seed.
+
+Tables, indexes, streams and subscriptions come and go while items are written, and messages are late, early, repeated,
+or told to a state that was loaded from a dump a moment ago. A life may begin at an older level, which each partition
+leaves in its own time.
+"""
+
+import random
+from typing import Any
+
+from foldb.log.commands import Abandon, Checkpoint, Context, Level, Transact
+from foldb.materializer.fold import LEVEL, fold
+from foldb.materializer.fold.dump import dump
+from foldb.materializer.fold.outcomes import Outcome, Subscribed
+from foldb.materializer.fold.state import PartitionState, Table
+from foldb.model.values import Value
+from foldb.streams.changes import changes
+from tests.unit.materializer.ledger import (
+    START,
+    about,
+    define,
+    delete,
+    index_request,
+    put,
+    subscribe,
+    table_request,
+    update,
+)
+from tests.unit.materializer.partitions.cluster import Cluster
+
+NAMES = ["Cars", "Bikes"]
+ATTRIBUTES = ["a", "b"]
+
+
+class Life:
+    """See the module. By their clocks partitions are `skew_ms` apart.
+
+    Attributes:
+        subscribed: The subscriptions there are, with the version of definitions by which all capture for them.
+    """
+
+    def __init__(self, seed: int, skew_ms: int = 1000, level: int = LEVEL) -> None:
+        self.dice = random.Random(seed)
+        self.now = START
+        self._skew_ms = skew_ms
+        self.cluster = Cluster(data=self.dice.randrange(2, 6), now=self._clock, level=level)
+        self.pace = self.dice.choice([2, 4, 8])  # how well messages keep up with what happens
+        self.tokens = 0
+        self.subscribed: dict[str, int] = {}
+
+    def _clock(self, partition: int) -> int:
+        self.now += self.dice.randrange(30)
+        return self.now - self._skew_ms * partition
+
+    def live(self, steps: int) -> None:
+        for name in NAMES:
+            self._define("CreateTable", 0, _table(self.dice, name))
+        for _ in range(steps):
+            self._step()
+            self._check_capture()
+
+    def rest(self) -> None:
+        """Let everything come to its end, at the level of today."""
+        for partition in range(self.cluster.partitions):
+            self.cluster.fold(partition, Level(LEVEL, Context("L")))
+        self.cluster.rest()
+        self._check_capture()
+
+    def _step(self) -> None:
+        dice = self.dice
+        match dice.randrange(28):
+            case 0 | 1:
+                self._change_a_table()
+            case 2 | 3 | 4:
+                self.cluster.backfill(dice)
+            case 5 | 6:
+                self._transact()
+            case 7 if dice.random() < 0.3:
+                self._abandon()
+            case 8 | 9:
+                self._stream()
+            case 10 | 11:
+                self._subscribe()
+            case 12 if dice.random() < 0.5:
+                self.cluster.fold(dice.randrange(self.cluster.partitions), Level(LEVEL, Context("L")))
+            case _:
+                self._write()
+        for _ in range(dice.randrange(self.pace)):
+            self.cluster.disturb(dice)
+
+    def _table(self) -> Table | None:
+        """A table as the catalog knows it, which may be more or less than the partitions do."""
+        tables = list(self.cluster.catalog.tables.values())
+        return self.dice.choice(tables) if tables else None
+
+    def _command(self, table: Table) -> Any:
+        dice, key = self.dice, {"pk": {"S": str(self.dice.randrange(12))}}
+        match dice.randrange(4):
+            case 0:
+                return delete(table, key)
+            case 1:
+                name = dice.choice(ATTRIBUTES)
+                return update(table, key, f"SET {name} = :v", {":v": _value(dice)})
+            case _:
+                values = {name: _value(dice) for name in [*ATTRIBUTES, "c"] if dice.random() < 0.7}
+                return put(table, {**key, **values}, when=dice.choice([None, "attribute_exists(a)"]))
+
+    def _write(self) -> None:
+        table = self._table()
+        if table is not None:
+            command = self._command(table)
+            self.cluster.write(command)
+
+    def _transact(self) -> None:
+        table = self._table()
+        if table is None:
+            return
+        actions = {command.pk: command for command in (self._command(table) for _ in range(2))}
+        self.tokens += 1
+        command = Transact(list(actions.values()), Context("T"), f"token {self.tokens}", b"f")
+        self.cluster.fold(self.dice.choice(self.cluster.data), command)
+
+    def _abandon(self) -> None:
+        for partition in self.cluster.data:
+            for number, _ in list(self.cluster.states[partition].transactions.undecided()):
+                self.now += 10_000
+                self.cluster.fold(partition, Abandon(number, Context("A")))
+
+    def _change_a_table(self) -> None:
+        table = self._table()
+        if table is None or self.dice.random() < 0.2:
+            name = self.dice.choice(NAMES)
+            self._define("CreateTable", 0, _table(self.dice, name))
+            return
+        definition = table.definition
+        if self.dice.random() < 0.1:
+            self._define("DeleteTable", definition.id, {"TableName": definition.name})
+        elif definition.gsis and self.dice.random() < 0.5:
+            name = self.dice.choice(definition.gsis).name
+            self._define("UpdateTable", definition.id, _update(Delete={"IndexName": name}))
+        else:
+            create = _index(self.dice, f"index{self.dice.randrange(4)}")
+            self._define("UpdateTable", definition.id, _update(Create=create))
+
+    def _define(self, operation: str, table: int, request: dict[str, Any]) -> None:
+        self.cluster.fold(0, define(operation, table, request))
+
+    def _stream(self) -> None:
+        table = self._table()
+        if table is not None:
+            view = {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
+            specification = self.dice.choice([view, view, {"StreamEnabled": False}])
+            request = {"TableName": table.definition.name, "StreamSpecification": specification}
+            self._define("UpdateTable", table.definition.id, {**request, "ShardAgeMs": 5000})
+
+    def _subscribe(self) -> None:
+        """Create a subscription, or remove one, or say how far it is."""
+        name = self.dice.choice("RS")
+        subscription = self.cluster.catalog.subscriptions.get(name)
+        if subscription is None:
+            outcome = self.cluster.fold(0, subscribe(name, self.dice.choice(NAMES)))
+            if isinstance(outcome, Subscribed):
+                self.subscribed[name] = outcome.version
+        elif self.dice.random() < 0.5:
+            self.cluster.fold(0, about(name, "Remove"))
+            del self.subscribed[name]
+        else:
+            marks = [(partition, self.now) for partition in self.cluster.data]
+            self.cluster.fold(0, Checkpoint(subscription.id, 0, marks, "v", 1, 0))
+
+    def _check_capture(self) -> None:
+        """Whoever was told that all capture for its subscription misses nothing that is written from then on."""
+        catalog = self.cluster.catalog
+        for name, version in self.subscribed.items():
+            for table_id in catalog.subscriptions[name].table_ids:
+                table = catalog.tables.get(table_id)
+                if table is None or table.definition.status == "DELETING" or not catalog.told_to_all(version):
+                    continue
+                for partition in self.cluster.data:
+                    windows = self.cluster.states[partition].windows_of(table_id)
+                    assert any(window.is_open and window.label == 0 for window in windows)
+
+    def feed(self) -> dict[tuple[int, bytes, bytes], bytes]:
+        """What the feeds of all partitions, refolded, say that there is."""
+        items: dict[tuple[int, bytes, bytes], bytes] = {}
+        for outcomes in self.refold():
+            for change in changes(outcomes):
+                place = (change.table, change.pk, change.sk)
+                assert items.get(place) == change.old, "a feed goes on from what it said before"
+                if change.new is None:
+                    del items[place]
+                else:
+                    items[place] = change.new
+        return {place: item for place, item in items.items() if place[0] in self.cluster.catalog.tables}
+
+    def refold(self) -> list[list[Outcome]]:
+        """Fold every log again, and find each state to be as it is."""
+        found: list[list[Outcome]] = []
+        for partition, records in enumerate(self.cluster.records):
+            state = PartitionState()
+            found += [fold(state, record) for record in records]
+            assert b"".join(dump(state)) == b"".join(dump(self.cluster.states[partition]))
+        return found
+
+
+def _value(dice: random.Random) -> Value:
+    """What may be a key of an index, mostly."""
+    return dice.choice([{"S": dice.choice("xyzuvw")}] * 8 + [{"N": "1"}, {"S": ""}])
+
+
+def _index(dice: random.Random, name: str) -> dict[str, Any]:
+    key = dice.choice([["a"], ["b"], ["a", "b"]])
+    return index_request(name, *key, projection=dice.choice(["ALL", "KEYS_ONLY"]))
+
+
+def _table(dice: random.Random, name: str) -> dict[str, Any]:
+    indexes = [_index(dice, f"first{n}") for n in range(dice.randrange(3))]
+    settings: dict[str, Any] = {"GlobalSecondaryIndexes": indexes} if indexes else {}
+    return table_request(name, **settings)
+
+
+def _update(**change: Any) -> dict[str, Any]:
+    attributes = [{"AttributeName": name, "AttributeType": "S"} for name in ["pk"]]
+    if "Create" in change:
+        names = [element["AttributeName"] for element in change["Create"]["KeySchema"]]
+        attributes += [{"AttributeName": name, "AttributeType": "S"} for name in names]
+    return {"AttributeDefinitions": attributes, "GlobalSecondaryIndexUpdates": [change]}

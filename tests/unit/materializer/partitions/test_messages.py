@@ -1,0 +1,226 @@
+"""What a partition tells another is folded there once, in order, and later than it was told."""
+
+import pytest
+
+from foldb.log.commands import Barrier, Command, IndexEntry, Record, Relay, RelayAck, Skip
+from foldb.materializer.fold import fold
+from foldb.materializer.fold.dump import digest, dump
+from foldb.materializer.fold.fold_record import LateSkipError, Void, voids
+from foldb.materializer.fold.load import load
+from foldb.materializer.fold.outbox import size_of
+from foldb.materializer.fold.outcomes import Done, MessageFolded, Skipped
+from foldb.materializer.fold.state import PartitionState
+from tests.unit.materializer.ledger import CONTEXT, START, Ledger, delete, index_request, put
+from tests.unit.materializer.partitions.cluster import Cluster
+
+
+def talkative() -> tuple[Cluster, int, int, list[Relay]]:
+    """A cluster, two of its partitions, and what the first has told the second: some index entries."""
+    cluster = Cluster()
+    cars = cluster.create("Cars", GlobalSecondaryIndexes=[index_request("by-colour", "colour")])
+    for n in range(40):
+        cluster.write(put(cars, {"pk": {"S": str(n)}, "colour": {"S": f"colour {n % 7}"}}))
+    relays = list(cluster.states[1].outboxes[2].unacknowledged)
+    assert len(relays) > 3
+    return cluster, 1, 2, relays
+
+
+def entries(state: PartitionState) -> int:
+    return state.tables[1].indexes["by-colour"].store.count
+
+
+@pytest.mark.guarantee("G29")
+def test_only_the_next_message_counts() -> None:
+    cluster, _, receiver, relays = talkative()
+    first, second, third = relays[:3]
+    before = entries(cluster.states[receiver])
+    last = first.message_number - 1
+
+    told = [cluster.deliver(relay, receiver) for relay in (second, first, third, first, second, third)]
+
+    assert [last, last + 1, last + 1, last + 1, last + 2, last + 3] == [
+        one.through_message for one in told if isinstance(one, MessageFolded)
+    ]
+    assert before + 3 == entries(cluster.states[receiver])
+
+
+def test_a_message_waits_until_it_is_acknowledged() -> None:
+    cluster, sender, receiver, relays = talkative()
+    state = cluster.states[sender]
+    before = state.unacknowledged_bytes
+
+    cluster.deliver(relays[0], receiver)
+    cluster.deliver(relays[1], receiver)
+    assert relays == list(state.outboxes[receiver].unacknowledged)
+    outcomes = [cluster.acknowledge(sender, receiver) for _ in range(2)]
+
+    assert [Done(progressed=True), Done(progressed=False)] == outcomes
+    assert relays[2:] == list(state.outboxes[receiver].unacknowledged)
+    assert before - size_of(relays[0].message) - size_of(relays[1].message) == state.unacknowledged_bytes
+
+
+def test_an_old_acknowledgement_takes_nothing_back_and_one_from_nobody_does_nothing() -> None:
+    cluster, sender, receiver, relays = talkative()
+    late = RelayAck(receiver, relays[1].message_number, START)
+    cluster.fold(sender, late)
+
+    assert Done(progressed=False) == cluster.fold(sender, RelayAck(receiver, relays[0].message_number, START))
+    assert Done(progressed=False) == cluster.fold(sender, RelayAck(77, 5, START))
+    assert relays[2:] == list(cluster.states[sender].outboxes[receiver].unacknowledged)
+
+
+def test_a_message_says_where_it_was_sent_and_when() -> None:
+    cluster, sender, receiver, _ = talkative()
+
+    for relay in cluster.states[sender].outboxes[receiver].unacknowledged:
+        [command] = cluster.records[sender][relay.offset].entry.commands
+        assert (sender, 0) == (relay.sender, relay.index)
+        assert cluster.states[sender].log_time == relay.time
+        assert isinstance(relay.message, IndexEntry)
+        assert relay.message.item == command.item  # type: ignore[union-attr]
+
+
+def test_whatever_is_told_is_folded_later_than_it_was_sent() -> None:
+    """Clocks differ: if the receiver's is behind, its log time catches up."""
+    cluster, _, receiver, relays = talkative()
+    relays[0].time = START + 3_600_000
+
+    cluster.deliver(relays[0], receiver)
+
+    assert START + 3_600_001 == cluster.states[receiver].log_time
+
+
+def test_a_record_has_one_time_whatever_it_tells_of() -> None:
+    """
+    The put stands before the message in the record, and must not seem to be earlier: what it tells others would be
+    there at a time at which it is not here.
+    """
+    cluster, _, receiver, relays = talkative()
+    relays[0].time = START + 1000
+    writes = (
+        put(cluster.catalog.tables[1], {"pk": {"S": str(n)}, "colour": {"S": str(n)}}) for n in range(99)
+    )
+    write = next(write for write in writes if cluster.home(write) == receiver)
+    before = cluster.states[receiver].unacknowledged_bytes
+
+    cluster.fold(receiver, write, relays[0])
+
+    state = cluster.states[receiver]
+    times = [one.time for outbox in state.outboxes.values() for one in outbox.unacknowledged]
+    assert before < state.unacknowledged_bytes
+    assert START + 1001 == state.log_time == max(times)
+
+
+@pytest.mark.guarantee("G29")
+def test_who_hears_that_a_message_was_folded_hears_it_later() -> None:
+    """Or at some time it would be forgotten by the sender, and not yet known to the receiver."""
+    cluster, sender, receiver, relays = talkative()
+    told = cluster.deliver(relays[0], receiver)
+    assert isinstance(told, MessageFolded)
+
+    cluster.fold(sender, RelayAck(receiver, told.through_message, told.time + 5000))
+
+    assert cluster.states[receiver].log_time == told.time
+    assert told.time + 5001 == cluster.states[sender].log_time
+
+
+@pytest.mark.guarantee("G29")
+@pytest.mark.parametrize("partition", [0, 1, 2, 3])
+def test_a_dump_holds_what_is_under_way(partition: int) -> None:
+    """A state that was loaded tells the others what the one that was dumped had to tell."""
+    cluster, *_ = talkative()
+    before = cluster.states[partition]
+
+    cluster.reload(partition)
+
+    state = cluster.states[partition]
+    assert before.outboxes == state.outboxes
+    assert before.received == state.received
+    assert before.unacknowledged_bytes == state.unacknowledged_bytes
+
+
+def test_a_barrier_does_nothing() -> None:
+    assert Done(progressed=False) == Cluster().fold(1, Barrier())
+
+
+# What an operator declares void
+
+
+def skipping(*skips: Void) -> tuple[Ledger, list[Command]]:
+    """A log of puts, and at its end an operator's decisions about what stands before."""
+    ledger = Ledger()
+    table = ledger.create("Cars")
+    ledger.fold(*(put(table, {"pk": {"S": name}}) for name in "abc"))
+    ledger.fold(delete(table, {"pk": {"S": "c"}}))
+    decisions: list[Command] = [Skip(*skip, CONTEXT) for skip in skips]
+    return ledger, decisions
+
+
+def refold(records: list[Record], void: list[Void]) -> tuple[PartitionState, list[str]]:
+    state, left_out = PartitionState(), []
+    for record in records:
+        for outcome in fold(state, record, void):
+            left_out += [outcome.why] if isinstance(outcome, Skipped) else []
+    return state, left_out
+
+
+@pytest.mark.parametrize(
+    ("void", "names"),
+    [
+        ([(2, 1)], [b"a"]),
+        ([(2, None)], []),
+        ([(3, None)], [b"a", b"b", b"c"]),
+        ([(2, 0), (3, 0)], [b"b", b"c"]),
+    ],
+)
+def test_what_is_void_is_left_out_and_nothing_else(void: list[Void], names: list[bytes]) -> None:
+    ledger, decisions = skipping(*void)
+    records = [*ledger.records, ledger.record(*decisions)]
+    assert void == voids(records)
+
+    state, left_out = refold(records, void)
+
+    assert names == sorted(pk for _, pk, *_ in state.tables[1].items.scan())
+    assert {"an operator declared it void"} == set(left_out)
+
+
+def test_who_folded_what_is_declared_void_later_has_to_begin_anew() -> None:
+    """A release that does not raise there must not make another history of it."""
+    ledger, decisions = skipping((2, 1))
+
+    with pytest.raises(LateSkipError) as caught:
+        ledger.fold(*decisions)
+
+    assert (2, 1) == caught.value.void
+
+
+def test_a_state_between_the_two_knows_what_it_left_out() -> None:
+    ledger, decisions = skipping((2, 1))
+    state, _ = refold(ledger.records, [(2, 1)])
+    again = load(dump(state))
+    record = ledger.record(*decisions)
+
+    assert [Done(progressed=False)] == fold(again, record)
+    assert digest(state) != digest(ledger.state)
+
+
+def test_nothing_that_is_yet_to_come_can_be_void() -> None:
+    ledger = Ledger()
+
+    assert Done(progressed=False) == ledger.fold(Skip(1, None, CONTEXT))
+    assert Done(progressed=False) == ledger.fold(Skip(99, 0, CONTEXT))
+    assert [] == voids(ledger.records)
+
+
+def test_a_void_message_counts_or_its_sender_would_tell_it_for_ever() -> None:
+    cluster, _, receiver, relays = talkative()
+    state = cluster.states[receiver]
+    before, offset = entries(state), state.next_offset
+
+    cluster.fold(receiver, relays[0], void=[(offset, 0)])
+
+    assert before == entries(state)
+    told = cluster.fold(receiver, relays[1])
+    assert isinstance(told, MessageFolded)
+    assert relays[1].message_number == told.through_message
+    assert before + 1 == entries(state)

@@ -1,0 +1,63 @@
+"""What changed lately is known; what is forgotten counts as changed."""
+
+from foldb.log.commands import Check, Delete, Put
+from foldb.materializer.fold.outcomes import (
+    Applied,
+    Change,
+    Done,
+    MessageFolded,
+    Outcome,
+    Refused,
+    Transacted,
+)
+from foldb.materializer.recent_writes import RecentWrites
+from foldb.model.errors import ConditionalCheckFailedError
+from tests.unit.materializer.ledger import CONTEXT
+
+KEY = (1, b"k", b"")
+
+
+def put(pk: bytes = b"k") -> Applied:
+    return Applied(Put(1, pk, b"", b"{}", 2, CONTEXT), None, (b"{}", 2), 0, 0)
+
+
+def changed_by(*outcomes: Outcome) -> bool:
+    recent = RecentWrites(since=0)
+    recent.note(7, outcomes)
+    assert not recent.changed(KEY, after=7)
+    return recent.changed(KEY, after=6)
+
+
+def test_whatever_writes_an_item_is_a_change() -> None:
+    expired = Change(*KEY, b"{}", None, 0, 0, CONTEXT)
+
+    assert changed_by(put())
+    assert changed_by(Applied(Delete(*KEY, CONTEXT), (b"{}", 2), None, 0, 0))
+    assert changed_by(Transacted([put(b"other"), put()]))
+    assert changed_by(MessageFolded(0, [put()]))
+    assert changed_by(Done(progressed=True, change=expired))
+
+
+def test_what_writes_nothing_is_none() -> None:
+    assert not changed_by(Refused(ConditionalCheckFailedError()))
+    assert not changed_by(MessageFolded(0, [Applied(Check(*KEY, CONTEXT), None, None, 0, 0)]))
+    assert not changed_by(put(b"other"), MessageFolded(0), Done(progressed=False))
+
+
+def test_what_was_before_is_not_known() -> None:
+    recent = RecentWrites(since=100)
+
+    assert recent.changed(KEY, after=98)
+    assert not recent.changed(KEY, after=99)
+
+
+def test_the_item_that_changed_longest_ago_is_forgotten_first() -> None:
+    recent = RecentWrites(since=0, kept=2)
+    recent.note(1, [put(b"a")])
+    recent.note(2, [put(b"b")])
+    recent.note(3, [put(b"a")])
+    recent.note(4, [put(b"c")])
+
+    assert recent.changed((1, b"z", b""), after=1), "b, of offset 2, is forgotten"
+    assert not recent.changed((1, b"z", b""), after=2)
+    assert recent.changed((1, b"a", b""), after=2)

@@ -1,0 +1,471 @@
+"""Reads that wait: for the release of a key, for the end of a shared log, for a position."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from foldb.log.commands import Barrier, Cut, Position
+from foldb.log.memory_log import MemoryLog
+from foldb.materializer.consistent_partition import ConsistentPartition
+from foldb.materializer.fold.outcomes import Transacted, TransactionRefused
+from foldb.materializer.fold.state import PartitionState, Table
+from foldb.materializer.local_partition import LocalPartition
+from foldb.materializer.long_reads import LongReads
+from foldb.materializer.partition import Conflict, Page, QueryRequest, ScanRequest
+from foldb.materializer.replicated import ReplicatedWorker
+from foldb.model.errors import (
+    InternalServerError,
+    LogError,
+    RequestError,
+    ServiceUnavailableError,
+    ValidationError,
+)
+from tests.unit.materializer.fake_loop import FakeLoop
+from tests.unit.materializer.ledger import define, delete, index_request, put, table_request
+from tests.unit.materializer.several_partitions.database import Answers, Database, Nowhere, transact
+
+NEW = {"n": {"N": "2"}}
+
+
+class Held:
+    """An item in partition 2 that a transaction holds; partition 1 has decided, and 2 is yet to hear of it."""
+
+    def __init__(self) -> None:
+        self.database = Database()
+        self.table = self.database.create()
+        self.key = self.database.key_in(2, self.table)
+        self.database.do(2, put(self.table, self.key))
+        self.reachable = self.database.partitions[2]
+        self.answers: Answers = []
+        self._begin()
+
+    def _begin(self) -> None:
+        database = self.database
+        elsewhere = put(self.table, {**database.key_in(1, self.table), **NEW})
+        self.answers = database.submit(1, transact(elsewhere, put(self.table, {**self.key, **NEW})))
+        while not database.state(1).tables[self.table.definition.id].items.count:
+            if database.state(2).transactions.held:
+                database.partitions[2] = Nowhere()
+            database.loop.turn()
+        assert database.state(2).transactions.held
+
+    def release(self) -> None:
+        self.database.partitions[2] = self.reachable
+        self.database.loop.advance(5)
+
+    def read(self, how: str, *, consistent: bool = True) -> list[Any]:
+        """Read the item or what it is among; the list that the answer will be in."""
+        answers: list[Any] = []
+        pk, table = self.key["pk"]["S"].encode(), self.table.definition.id
+
+        def done(found: Any, at: object) -> None:
+            answers.append(found)
+
+        match how:
+            case "get":
+                self.reachable.get(table, pk, b"", consistent, done)
+            case "get_all":
+                self.reachable.get_all([(table, pk, b"")], consistent, done)
+            case "query":
+                self.reachable.query(QueryRequest(table, None, pk, b"", None, consistent=consistent), done)
+            case "scan":
+                self.reachable.scan(ScanRequest(table, None, consistent=consistent), done)
+        return answers
+
+
+@pytest.fixture
+def held() -> Held:
+    return Held()
+
+
+READS = pytest.mark.parametrize("how", ["get", "get_all", "query", "scan"])
+
+
+def shows_new(found: Any) -> bool:
+    match found:
+        case Page():
+            return b'"n"' in found.items[0]
+        case [(data, _)] | (data, _):
+            return b'"n"' in data
+    return False
+
+
+@pytest.mark.guarantee("G31")
+@READS
+def test_a_consistent_read_of_a_held_item_waits_for_what_was_decided(held: Held, how: str) -> None:
+    """The transaction is written elsewhere: whoever saw it there must not read the old item here."""
+    answers = held.read(how)
+    assert [] == answers
+
+    held.release()
+
+    assert shows_new(answers[0])
+
+
+@READS
+def test_a_read_that_need_not_be_consistent_waits_for_nobody(held: Held, how: str) -> None:
+    [found] = held.read(how, consistent=False)
+
+    assert not shows_new(found)
+
+
+@READS
+def test_a_read_waits_no_longer_than_its_deadline(held: Held, how: str) -> None:
+    answers = held.read(how)
+
+    held.database.loop.advance(5)
+
+    assert isinstance(answers[0], InternalServerError)
+
+
+def test_a_read_of_another_item_waits_for_nobody(held: Held) -> None:
+    other = held.database.key_in(2, held.table, nth=1)["pk"]["S"].encode()
+    answers: list[Any] = []
+
+    held.reachable.get(held.table.definition.id, other, b"", True, lambda *answer: answers.append(answer[0]))
+
+    assert [None] == answers
+
+
+def test_who_is_answered_may_ask_again_at_once(held: Held) -> None:
+    seen: list[Any] = []
+    pk, table = held.key["pk"]["S"].encode(), held.table.definition.id
+
+    def again(*_: object) -> None:
+        held.reachable.get(table, pk, b"", True, lambda *answer: seen.append(answer[0]))
+
+    held.reachable.get(table, pk, b"", True, again)
+    held.release()
+
+    assert shows_new(seen[0])
+
+
+class TestIsolated:
+    def find(self, database: Database, table: Table, since: Position | None, *nths: int) -> tuple[Any, Any]:
+        answers: list[Any] = []
+        keys = [
+            (table.definition.id, database.key_in(1, table, nth)["pk"]["S"].encode(), b"") for nth in nths
+        ]
+        database.partitions[1].get_isolated(keys, since, lambda *answer: answers.append(answer))
+        database.loop.settle()
+        [(found, at)] = answers
+        return found, at
+
+    def test_a_held_key_is_a_conflict(self, held: Held) -> None:
+        answers: list[Any] = []
+        pk, table = held.key["pk"]["S"].encode(), held.table.definition.id
+
+        held.reachable.get_isolated([(table, pk, b"")], None, lambda *answer: answers.append(answer[0]))
+
+        assert [[Conflict()]] == answers
+
+    def test_what_has_not_changed_between_two_looks_is_isolated(self) -> None:
+        database = Database()
+        table = database.create()
+        database.do(1, put(table, database.key_in(1, table)))
+        first, at = self.find(database, table, None, 0, 1)
+        database.do(1, put(table, database.key_in(1, table, nth=5)))
+
+        second, _ = self.find(database, table, at, 0, 1)
+
+        assert first == second
+        assert first[1] is None
+
+    def test_absent_present_absent_is_a_change(self) -> None:
+        database = Database()
+        table = database.create()
+        _, at = self.find(database, table, None, 0)
+        key = database.key_in(1, table)
+        database.do(1, put(table, {**key, **NEW}))
+        database.do(1, delete(table, key))
+
+        found, _ = self.find(database, table, at, 0)
+
+        assert [Conflict()] == found
+
+    @pytest.mark.parametrize("partitions", [(1,), (1, 2)])
+    def test_a_transaction_between_two_looks_is_a_change(self, partitions: tuple[int, ...]) -> None:
+        database = Database()
+        table = database.create()
+        _, at = self.find(database, table, None, 0)
+        database.do(1, transact(*(put(table, database.key_in(number, table)) for number in partitions)))
+
+        found, _ = self.find(database, table, at, 0)
+
+        assert [Conflict()] == found
+
+    def test_what_was_forgotten_counts_as_changed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        database = Database()
+        table = database.create()
+        monkeypatch.setattr(database.partitions[1]._recent, "_kept", 3)
+        _, at = self.find(database, table, None, 0)
+        for nth in range(1, 6):
+            database.do(1, put(table, database.key_in(1, table, nth)))
+
+        assert ([Conflict()], [Conflict()]) == (
+            self.find(database, table, at, 0)[0],
+            self.find(database, table, at, 9)[0],
+        )
+        _, later = self.find(database, table, None, 0)
+        assert [None] == self.find(database, table, later, 0)[0]
+
+
+class TestReach:
+    def reach(self, database: Database, number: int, position: Any) -> list[RequestError | None]:
+        answers: list[RequestError | None] = []
+        database.partitions[number].reach(position, answers.append)
+        return answers
+
+    def test_a_position_is_reached_when_others_have_what_it_sent(self) -> None:
+        database = Database(lag_ms=1000)
+        table = database.create(GlobalSecondaryIndexes=[index_request("by-n", "n")])
+        for nth in range(10):
+            item = {**database.key_in(1, table, nth), "n": {"S": f"n{nth}"}}
+            database.do(1, put(table, item))
+        position = database.workers[1].position
+
+        answers = self.reach(database, 1, position)
+        assert [] == answers
+        database.loop.advance(2)
+
+        assert [None] == answers
+
+    def test_of_several_positions_the_one_in_the_partition_counts(self) -> None:
+        database = Database()
+        database.create()
+
+        assert [None] == self.reach(database, 1, Cut((Position(1, 0), Position(2, 10_000))))
+
+    def test_a_position_that_does_not_come_is_not_waited_for_without_end(self) -> None:
+        database = Database()
+        answers = self.reach(database, 1, Position(1, 10_000))
+
+        database.loop.advance(5)
+
+        assert isinstance(answers[0], InternalServerError)
+
+    def test_where_there_is_one_partition_every_position_is_reached(self) -> None:
+        node = Shared()
+        alone = LocalPartition(node.worker, long_reads=LongReads(node.loop))
+        answers: list[RequestError | None] = []
+
+        alone.reach(node.worker.position, answers.append)
+        alone.reach(Position(0, 10_000), answers.append)
+
+        assert answers[0] is None
+        assert isinstance(answers[1], ValidationError)
+
+
+class Shared:
+    """A partition on a log that another node appends to as well."""
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self.loop = FakeLoop()
+        self.log = MemoryLog(self.loop.clock, manual=True)
+        self.questions = 0
+        self.connection = self.log.connect(self.loop.call_soon)
+        self._ask_end = self.connection.ask_end
+        self.connection.ask_end = self._count  # type: ignore[method-assign]
+        self.worker = self._worker(self.connection)
+        self.partition = ConsistentPartition(
+            self.worker,
+            long_reads=LongReads(self.loop),
+            clock=self.loop.clock,
+            scheduler=self.loop,
+            strict=strict,
+        )
+        self.other = self._worker(self.log.connect(self.loop.call_soon))
+        self.write(define("CreateTable", 0, table_request("Orders")))
+        self.hear()
+        self.questions = 0
+
+    def _worker(self, log: Any) -> ReplicatedWorker:
+        worker = ReplicatedWorker(
+            log,
+            PartitionState(),
+            new_origin=lambda: b"%016d" % len(self.log.followers),
+            scheduler=self.loop,
+            on_fatal=lambda error: pytest.fail(str(error)),
+        )
+        worker.catch_up(lambda: None)
+        return worker
+
+    def _count(self, partition: int, done: Callable[[int | LogError], None]) -> None:
+        self.questions += 1
+        self._ask_end(partition, done)
+
+    @property
+    def table(self) -> Table:
+        return next(iter(self.worker.state.tables.values()))
+
+    def write(self, command: Any) -> None:
+        """Have the other node write; this one does not hear of it."""
+        self.log.followers[1].hear()
+        self.loop.settle()
+        self.other.submit(command, 10, lambda *_: None)
+        self.loop.settle()
+        self.log.commit()
+        self.loop.settle()
+
+    def hear(self) -> None:
+        for follower in self.log.followers:
+            follower.hear()
+        self.loop.settle()
+
+    def get(self, consistent: bool) -> list[Any]:
+        answers: list[Any] = []
+        self.partition.get(
+            self.table.definition.id, b"o-1", b"", consistent, lambda *answer: answers.append(answer[0])
+        )
+        self.loop.turn()
+        return answers
+
+
+ITEM: Any = {"pk": {"S": "o-1"}}
+
+
+@pytest.mark.guarantee("G31")
+def test_a_consistent_read_waits_for_what_others_were_told() -> None:
+    node = Shared()
+    node.write(put(node.table, ITEM))
+
+    answers = node.get(consistent=True)
+    assert [] == answers
+    node.hear()
+
+    assert b"o-1" in answers[0][0]
+
+
+def test_reads_that_arrive_together_share_a_question() -> None:
+    node = Shared()
+    found: list[Any] = []
+
+    for _ in range(10):
+        node.partition.get(
+            node.table.definition.id, b"o-1", b"", True, lambda *answer: found.append(answer[0])
+        )
+    node.loop.settle()
+
+    assert [None] * 10 == found
+    assert node.questions == 2, "the first asks; those that come meanwhile share the next"
+
+
+def test_a_question_without_an_answer_is_an_error_that_can_be_tried_again() -> None:
+    node = Shared()
+    node.connection.ask_end = lambda *_: None  # type: ignore[method-assign]
+
+    answers = node.get(consistent=True)
+    node.loop.advance(5)
+    assert isinstance(answers[0], ServiceUnavailableError)
+
+    node.connection.ask_end = node._ask_end  # type: ignore[method-assign]
+    assert [None] == node.get(consistent=True)
+
+
+def test_a_log_that_cannot_say_where_it_ends_is_an_error_that_can_be_tried_again() -> None:
+    node = Shared()
+    node.connection.ask_end = _fail_to_ask  # type: ignore[method-assign]
+
+    assert isinstance(node.get(consistent=True)[0], ServiceUnavailableError)
+
+
+def _fail_to_ask(partition: int, done: Callable[[int | LogError], None]) -> None:
+    done(LogError(f"no broker for {partition}"))
+
+
+@pytest.mark.guarantee("G32")
+@pytest.mark.spec("S70")
+def test_a_read_that_need_not_be_consistent_is_answered_by_a_state_that_was_the_latest_lately() -> None:
+    node = Shared()
+    node.get(consistent=True)
+    node.write(put(node.table, ITEM))
+    assert [None] == node.get(consistent=False)
+
+    node.loop.advance(6)
+    late = node.get(consistent=False)
+    assert [] == late, "nobody knows how old the state is"
+
+    node.hear()
+    assert b"o-1" in late[0][0]
+
+
+@pytest.mark.guarantee("G32")
+@pytest.mark.parametrize("how", ["query", "scan"])
+def test_a_page_that_must_be_fresh_is_no_older_than_the_request(how: str) -> None:
+    """Who waited for a position to arrive in an index reads the index next."""
+    node = Shared()
+    node.get(consistent=True)
+    node.write(put(node.table, ITEM))
+    table, pages = node.table.definition.id, []
+
+    def done(page: Any, _: object) -> None:
+        pages.append(page)
+
+    if how == "query":
+        node.partition.query(QueryRequest(table, None, b"o-1", b"", None, fresh=True), done)
+    else:
+        node.partition.scan(ScanRequest(table, None, fresh=True), done)
+    node.loop.settle()
+    assert [] == pages
+    node.hear()
+
+    [page] = pages
+    assert page.count == 1
+    assert page.table_half_units == 1, "at the price of any read"
+
+
+def test_a_partition_that_is_read_from_stays_fresh() -> None:
+    node = Shared()
+    node.get(consistent=True)
+
+    for _ in range(20):
+        node.loop.advance(1)
+        assert [None] == node.get(consistent=False)
+
+    assert node.questions < 10
+
+
+@pytest.mark.guarantee("G31")
+def test_a_strict_read_is_an_entry() -> None:
+    node = Shared(strict=True)
+    node.write(put(node.table, ITEM))
+
+    answers = node.get(consistent=True)
+    node.loop.settle()
+    node.log.commit()
+    node.loop.settle()
+    assert [] == answers
+    node.hear()
+
+    assert b"o-1" in answers[0][0]
+    last = list(node.log.read(0))[-1]
+    assert [Barrier()] == last.entry.commands
+    assert node.questions == 0
+
+
+def test_a_partition_says_how_it_is() -> None:
+    database = Database()
+    table = database.create()
+    database.do(1, put(table, database.key_in(1, table)))
+    answers: list[Any] = []
+
+    database.partitions[1].status(answers.append)
+
+    [status] = answers
+    assert (status["position"], status["items"], status["stopped"]) == (
+        database.workers[1].position.offset,
+        1,
+        False,
+    )
+    assert status["counts"][str(table.definition.id)][0] == 1
+    assert status["unacknowledged"] == {"0": 0}
+
+
+def test_a_transaction_that_nobody_answers_for_holds_readers_no_longer_than_itself(held: Held) -> None:
+    answers = held.read("get")
+    held.release()
+
+    [(outcome, _)] = held.answers
+    assert isinstance(outcome, Transacted | TransactionRefused)
+    assert shows_new(answers[0])

@@ -1,0 +1,117 @@
+"""Snapshots of a log that has several partitions: each has its own, and starts from it whatever the others do."""
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldb.cli.lib.client import Client
+from foldb.log.local import LocalLog
+from foldb.log.local.filesystem import SystemFilesystem
+from foldb.materializer.fold.dump import digest
+from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.refold import refold_log
+from foldb.materializer.snapshots import Snapshots, newest, of_each
+from tests.support.served import killed, served
+from tests.support.tables import table_request
+
+PARTITIONS = 3
+NUMBERS = range(PARTITIONS + 1)
+
+Connect = Callable[[str], Any]
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory, connect: Connect) -> Path:
+    """A divided database that was killed while its partitions still had things to tell each other."""
+    folder = tmp_path_factory.mktemp("left")
+    with killed(folder, "--partitions", str(PARTITIONS), "--index-lag", "60000") as url:
+        client = connect(url).meta.client
+        client.create_table(**table_request("Things", "pk:S", gsi={"by-kind": "kind:S"}))
+        make(folder)
+        put(client, 0, 40)
+        make(folder)
+        put(client, 40, 60)
+    return folder
+
+
+@pytest.fixture
+def folder(left: Path, tmp_path: Path) -> Path:
+    """It, to do with what one likes."""
+    return Path(shutil.copytree(left, tmp_path / "data"))
+
+
+def put(client: Any, start: int, stop: int) -> None:
+    for n in range(start, stop):
+        client.put_item(TableName="Things", Item={"pk": f"thing {n:02}", "kind": "one"})
+
+
+def make(folder: Path) -> None:
+    for snapshots in of_each(folder, SystemFilesystem(), len(NUMBERS)):
+        snapshots.make(LocalLog.open_reader(folder))
+
+
+def started(folder: Path, number: int) -> tuple[int, PartitionState]:
+    """From which offset a start of a partition goes on, and the state that it comes to."""
+    log = LocalLog.open_reader(folder)
+    start = Snapshots(folder, SystemFilesystem(), number, len(NUMBERS)).load_newest(log)
+    offset = start.state.next_offset
+    refold_log(start.state, log, number)
+    return offset, start.state
+
+
+def refolded(folder: Path) -> Iterator[PartitionState]:
+    log = LocalLog.open_reader(folder)
+    for number in NUMBERS:
+        state = PartitionState()
+        refold_log(state, log, number)
+        yield state
+
+
+def test_each_partition_starts_from_its_own_snapshot_and_its_own_tail(folder: Path) -> None:
+    starts = [started(folder, number) for number in NUMBERS]
+
+    assert all(offset > 0 for offset, _ in starts)
+    assert [digest(state) for state in refolded(folder)] == [digest(state) for _, state in starts]
+
+
+def test_what_a_partition_has_not_told_others_yet_is_in_its_snapshot(folder: Path) -> None:
+    """The tail is taken away from what is counted: these messages were sent before the snapshot."""
+    log = LocalLog.open_reader(folder)
+    states = [each.load_newest(log).state for each in of_each(folder, SystemFilesystem(), len(NUMBERS))]
+
+    assert sum(len(outbox.unacknowledged) for state in states for outbox in state.outboxes.values()) > 0
+
+
+def test_a_database_that_starts_from_snapshots_tells_what_was_not_told(
+    folder: Path, connect: Connect
+) -> None:
+    with served(folder) as url:
+        client, admin = connect(url).meta.client, Client(url)
+        admin.admin("Wait", {"Position": admin.admin("Status")["Position"]})
+        admin.close()
+
+        assert 60 == client.scan(TableName="Things", IndexName="by-kind")["Count"]
+
+
+def test_the_snapshot_of_one_partition_is_not_taken_for_anothers(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs, ours = (Snapshots(folder, SystemFilesystem(), number, len(NUMBERS)) for number in (1, 2))
+    offset = theirs.offsets()[0]
+    for old in ours.offsets():
+        ours.path(old).unlink()
+    theirs.path(offset).rename(ours.path(offset))
+    with caplog.at_level(logging.WARNING):
+        start = ours.load_newest(LocalLog.open_reader(folder))
+
+    assert start.head is None
+    assert "its name says another position than it does itself, 1:" in caplog.text
+
+
+def test_the_newest_of_each_is_told(folder: Path) -> None:
+    assert [*NUMBERS] == [position.partition for position in newest(folder, SystemFilesystem(), len(NUMBERS))]
+    assert [] == newest(folder, SystemFilesystem(), 1)

@@ -1,0 +1,94 @@
+"""Which tables exist, and how a new index gets its entries."""
+
+from foldb.log.commands import Backfill, Settle
+from foldb.materializer.fold.outcomes import Defined, Done, Refused, Skipped
+from foldb.model.errors import ResourceInUseError
+from tests.unit.materializer.ledger import CONTEXT, Ledger, define, index_request, put, table_request
+
+ADD_INDEX = {
+    "TableName": "Cars",
+    "AttributeDefinitions": [
+        {"AttributeName": "pk", "AttributeType": "S"},
+        {"AttributeName": "colour", "AttributeType": "S"},
+    ],
+    "GlobalSecondaryIndexUpdates": [{"Create": index_request("by-colour", "colour")}],
+}
+
+
+def test_a_table_without_a_delay_answers_creating_and_is_active() -> None:
+    ledger = Ledger()
+
+    outcome = ledger.fold(define("CreateTable", 0, table_request("Cars")))
+
+    assert isinstance(outcome, Defined)
+    assert "CREATING" == outcome.definition.status
+    cars = ledger.state.table_named("Cars")
+    assert cars is not None
+    assert "ACTIVE" == cars.definition.status
+
+
+def test_a_table_with_a_delay_is_creating_until_it_is_settled() -> None:
+    ledger = Ledger()
+    ledger.fold(define("CreateTable", 0, table_request("Cars"), settle=True))
+    cars = ledger.state.table_named("Cars")
+    assert cars is not None
+    before = cars.definition.status
+
+    first = ledger.fold(Settle(cars.definition.id, CONTEXT))
+    second = ledger.fold(Settle(cars.definition.id, CONTEXT))
+
+    assert ("CREATING", "ACTIVE") == (before, cars.definition.status)
+    assert (Done(progressed=True), Done(progressed=False)) == (first, second)
+
+
+def test_a_name_is_given_once_and_free_again_after_the_table_is_gone() -> None:
+    ledger = Ledger()
+    first = ledger.create("Cars")
+
+    taken = ledger.fold(define("CreateTable", 0, table_request("Cars")))
+    ledger.fold(define("DeleteTable", first.definition.id, {"TableName": "Cars"}))
+    second = ledger.create("Cars")
+
+    assert isinstance(taken, Refused)
+    assert isinstance(taken.error, ResourceInUseError)
+    assert second.definition.id > first.definition.id
+
+
+def test_a_command_for_a_table_that_is_gone_has_no_effect() -> None:
+    ledger = Ledger()
+    cars = ledger.create("Cars")
+    late = put(cars, {"pk": {"S": "a"}})
+    ledger.fold(define("DeleteTable", cars.definition.id, {"TableName": "Cars"}))
+
+    assert isinstance(ledger.fold(late), Skipped)
+
+
+def test_a_new_index_is_filled_in_steps_and_takes_writes_meanwhile() -> None:
+    """
+    Half of the items are there before the index, some are changed while it fills, and two of them hold what the
+    index cannot take: those it passes over.
+    """
+    ledger = Ledger()
+    cars = ledger.create("Cars")
+    for n in range(10):
+        ledger.fold(put(cars, {"pk": {"S": f"car{n}"}, "colour": {"S": "red"}}))
+    ledger.fold(put(cars, {"pk": {"S": "odd"}, "colour": {"N": "7"}}))
+    ledger.fold(put(cars, {"pk": {"S": "plain"}}))
+    ledger.fold(define("UpdateTable", cars.definition.id, ADD_INDEX))
+    index = cars.indexes["by-colour"]
+
+    step = Backfill(cars.definition.id, index.definition.id, 4, CONTEXT)
+    ledger.fold(step)
+    for n in range(5):
+        ledger.fold(put(cars, {"pk": {"S": f"car{n}"}, "colour": {"S": "blue"}}))
+    steps = 1
+    while cars.indexes["by-colour"].definition.backfilling:
+        ledger.fold(step)
+        steps += 1
+
+    assert steps > 2
+    assert "ACTIVE" == cars.indexes["by-colour"].definition.status
+    entries = [(pk, stored) for _, pk, _, stored in index.store.scan()]
+    assert 10 == len(entries)
+    assert 5 == sum(pk == b"blue" for pk, _ in entries)
+    assert Done(progressed=False) == ledger.fold(step)

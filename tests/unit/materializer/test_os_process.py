@@ -1,0 +1,75 @@
+"""What this process hides from others, and hands on to those that it starts."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldb.materializer.os_process import helper_environment
+from foldb.materializer.snapshot_scheduler import SnapshotScheduler
+from foldb.streams.feed.historical_feed import in_process
+from foldb.streams.feed.replay_worker import Job, Task
+from tests.unit.materializer.fake_loop import FakeLoop
+
+PROGRAM = """
+import ctypes, os, subprocess, sys
+from pathlib import Path
+from foldb.materializer.snapshot_scheduler import SnapshotScheduler
+from foldb.materializer.os_process import hide
+
+hide()
+libc = ctypes.CDLL(None)
+libc.getenv.restype = ctypes.c_char_p
+print(set(Path("/proc/self/environ").read_bytes()), os.environ["KEPT"], libc.getenv(b"KEPT").decode(), flush=True)
+subprocess.run([sys.executable, "-c", "import os; print(os.environ['KEPT'])"])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
+def test_hidden_variables_can_still_be_used() -> None:
+    """By this process, by the C library and by processes that inherit them."""
+    program = [sys.executable, "-c", PROGRAM]
+    said = subprocess.run(program, env={"KEPT": "here"}, capture_output=True, text=True, check=True).stdout
+
+    assert said.split() == ["{0}", "here", "here", "here"]
+
+
+def test_helpers_inherit_no_variable_that_can_hold_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FOLDB_KAFKA_PASSWORD", "AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "GITHUB_TOKEN"):
+        monkeypatch.setenv(name, "hush")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    inherited = helper_environment()
+
+    assert "hush" not in inherited.values()
+    assert inherited["LC_ALL"] == "C.UTF-8"
+
+
+def test_a_job_hands_on_kafkas_variables_and_shows_none() -> None:
+    job = Job(
+        Task(0, 1, 0, 9), "past", kafka="kafka://127.0.0.1:1/shop", variables={"FOLDB_KAFKA_PASSWORD": "hush"}
+    )
+
+    assert Job.decode(job.encode()).variables == {"FOLDB_KAFKA_PASSWORD": "hush"}
+    assert "hush" not in repr(job)
+
+
+@pytest.mark.guarantee("SEC23")
+def test_snapshots_and_histories_are_made_by_such_helpers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started: list[dict[str, str]] = []
+
+    def start(*_: Any, env: dict[str, str], **__: Any) -> None:
+        started.append(env)
+        raise OSError("no process")
+
+    monkeypatch.setenv("DATABASE_URL", "hush")
+    monkeypatch.setattr(subprocess, "Popen", start)
+    maker = SnapshotScheduler(tmp_path, 1, folded=lambda: 1, scheduler=FakeLoop())
+    maker.look()
+    with pytest.raises(OSError, match="no process"):
+        in_process(lambda deliver: deliver())(Task(0, 1, 0, 9), tmp_path, lambda _: None)
+
+    assert started == [helper_environment()] * 2

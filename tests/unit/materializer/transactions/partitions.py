@@ -1,0 +1,164 @@
+"""Partitions without workers and owners: what one tells another arrives when the test says, as often as it says."""
+
+from collections import defaultdict
+from typing import Any
+
+from foldb.log.codec import decode_entry, encode_entry
+from foldb.log.commands import (
+    Abandon,
+    Backfill,
+    Command,
+    DefineTable,
+    Entry,
+    Genesis,
+    Record,
+    Relay,
+    RelayAck,
+)
+from foldb.materializer.fold import LEVEL, fold
+from foldb.materializer.fold.dump import digest, dump
+from foldb.materializer.fold.load import load
+from foldb.materializer.fold.outcomes import (
+    Applied,
+    Defined,
+    Done,
+    MessageFolded,
+    Outcome,
+    Transacted,
+    TransactionStarted,
+)
+from foldb.materializer.fold.state import PartitionState, Table
+from foldb.model.slots import partition_of_key
+from foldb.model.values import Item
+from foldb.model.values import load as load_item
+from tests.unit.materializer.ledger import CONTEXT, START, define, table_request
+
+CATALOG = 0
+
+
+class Partitions:
+    """A catalog and so many partitions with data.
+
+    Attributes:
+        states, records: By partition.
+        answers: What clients were told of transactions over partitions, by coordinator and number.
+        given_up: Those that came to nothing by an Abandon.
+        held_at_answer: Whether anybody held keys of it when its client was told.
+        applied: What transactions did to items, in the order of each partition.
+    """
+
+    def __init__(self, data: int, limits: str = "modern") -> None:
+        self.count = data + 1
+        self.now = START
+        self.states = [PartitionState() for _ in range(self.count)]
+        self.records: list[list[Record]] = [[] for _ in range(self.count)]
+        self.answers: dict[tuple[int, int], list[Outcome]] = defaultdict(list)
+        self.given_up: set[tuple[int, int]] = set()
+        self.held_at_answer: dict[tuple[int, int], bool] = {}
+        self.applied: list[Applied] = []
+        self._told: dict[tuple[int, int], list[Relay]] = defaultdict(list)
+        for partition in range(self.count):
+            self.fold(partition, Genesis(bytes(16), partition, self.count, 0, LEVEL, "blake2b-64", limits))
+
+    def fold(self, partition: int, command: Command) -> Outcome:
+        """Fold a command as an entry of its own, out of the bytes that a log would hold."""
+        state, records = self.states[partition], self.records[partition]
+        entry = decode_entry(encode_entry(Entry(bytes(16), len(records), [command])))
+        records.append(Record(partition, len(records), self.now, entry))
+        (outcome,) = fold(state, records[-1])
+        self._note(partition, outcome)
+        if isinstance(command, Abandon) and isinstance(outcome, MessageFolded):
+            self.given_up.update((partition, number) for number, *_ in outcome.resolved)
+        for receiver, outbox in state.outboxes.items():
+            told = self._told[partition, receiver]
+            told.extend(relay for relay in outbox.unacknowledged if relay.message_number >= len(told))
+        return outcome
+
+    def where(self, table: int, pk: bytes) -> int:
+        return partition_of_key(table, pk, self.count)
+
+    def create(self, name: str, **settings: Any) -> Table:
+        """Create a table, known everywhere; the catalog's."""
+        outcome = self.fold(CATALOG, define("CreateTable", 0, table_request(name, **settings)))
+        assert isinstance(outcome, Defined)
+        self.deliver_all()
+        return self.states[CATALOG].tables[outcome.definition.id]
+
+    def change(self, command: DefineTable) -> None:
+        """A table command, not heard of elsewhere yet."""
+        self.fold(CATALOG, command)
+
+    def ways(self) -> list[tuple[int, int]]:
+        """Who has told whom anything."""
+        return sorted(self._told)
+
+    def deliver(self, sender: int, receiver: int, number: int | None = None) -> Outcome | None:
+        """Have a message folded: one that was sent before or comes too early too, the next if none is named."""
+        told = self._told[sender, receiver]
+        if number is None:
+            number = self.states[receiver].received.get(sender, 0)
+        return self.fold(receiver, told[number]) if number < len(told) else None
+
+    def sent(self, sender: int, receiver: int) -> int:
+        """How many messages there have been."""
+        return len(self._told[sender, receiver])
+
+    def acknowledge(self, sender: int, receiver: int) -> None:
+        through = self.states[receiver].received.get(sender, 0) - 1
+        self.fold(sender, RelayAck(receiver, through, self.states[receiver].log_time))
+
+    def deliver_all(self) -> None:
+        """Until nobody has anything to tell any more."""
+        while any(self.deliver(*way) is not None for way in self.ways()):
+            pass
+        for way in self.ways():
+            self.acknowledge(*way)
+
+    def abandon(self, coordinator: int, number: int) -> Outcome:
+        return self.fold(coordinator, Abandon(number, CONTEXT))
+
+    def fill(self, table: int, index: str) -> None:
+        """Have a new index filled everywhere."""
+        number = self.states[CATALOG].tables[table].indexes[index].definition.id
+        for partition in range(1, self.count):
+            outcome = self.fold(partition, Backfill(table, number, 1000, CONTEXT))
+            assert outcome == Done(progressed=True)
+        self.deliver_all()
+
+    def items(self, table: int, index: str | None = None) -> list[Item]:
+        """What stands in a table or an index, all partitions together."""
+        found = []
+        for state in self.states[1:]:
+            here = state.tables[table]
+            store = here.items if index is None else here.indexes[index].store
+            found += [load_item(stored[0]) for *_, stored in store.scan()]
+        return found
+
+    def reload(self, partition: int) -> None:
+        """Go on from a dump."""
+        before = self.states[partition]
+        self.states[partition] = load(dump(before))
+        assert digest(before) == digest(self.states[partition])
+
+    def refolded(self, partition: int) -> PartitionState:
+        state = PartitionState()
+        for record in self.records[partition]:
+            fold(state, record)
+        return state
+
+    def _note(self, partition: int, outcome: Outcome) -> None:
+        match outcome:
+            case TransactionStarted(number):
+                assert (partition, number) not in self.answers, "two transactions of one name"
+                self.answers[partition, number] = []
+            case MessageFolded(applied=applied, resolved=resolved):
+                self.applied.extend(applied)
+                for number, answer, _ in resolved:
+                    self.answers[partition, number].append(answer)
+                    self.held_at_answer[partition, number] = any(
+                        (partition, number) in state.transactions.prepared for state in self.states
+                    )
+            case Transacted(actions=actions, replayed=False):
+                self.applied.extend(action for action in actions if isinstance(action, Applied))
+            case Applied():
+                self.applied.append(outcome)

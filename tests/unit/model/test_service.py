@@ -1,0 +1,284 @@
+"""Requests against DynamoDB's description of them; the texts are DynamoDB's."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldb.model.errors import SerializationError, ValidationError
+from foldb.model.service import validate
+
+HERE = Path(__file__).parent
+SELECT = "[SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES]"
+NAME = {"TableName": "Music"}
+PATTERN = "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
+
+
+def test_the_service_model_is_what_botocore_says() -> None:
+    generated = runpy.run_path(str(HERE / "generate_service.py"))["generate"]()
+    kept = (HERE.parents[2] / "model" / "service.json").read_text()
+
+    assert kept == generated
+
+
+def refused(operation: str, body: dict[str, Any]) -> str:
+    with pytest.raises(ValidationError) as caught:
+        validate(operation, body)
+    return caught.value.message
+
+
+def violation(value: str, path: str, constraint: str) -> str:
+    return f"Value {value} at '{path}' failed to satisfy constraint: {constraint}"
+
+
+def one(value: str, path: str, constraint: str) -> str:
+    return f"1 validation error detected: {violation(value, path, constraint)}"
+
+
+ACCEPTED = [
+    ("GetItem", NAME | {"Key": {"Artist": {"S": "1000mods"}}, "ConsistentRead": True}),
+    ("GetItem", {"TableName": "arn:aws:dynamodb:eu-west-1:123456789012:table/Music", "Key": {}}),
+    ("Query", NAME | {"Limit": 1, "Select": "COUNT", "IndexName": "Genres"}),
+    ("Scan", NAME | {"Segment": 0, "TotalSegments": 1_000_000}),
+    ("BatchWriteItem", {"RequestItems": {"Music": [{"PutRequest": {"Item": {}}}] * 25}}),
+    ("ListTables", {}),
+    ("PutItem", NAME | {"Item": {}, "NobodyKnows": 1}),
+]
+
+
+@pytest.mark.parametrize(("operation", "body"), ACCEPTED)
+def test_what_is_well_formed_is_accepted(operation: str, body: dict[str, Any]) -> None:
+    validate(operation, body)
+
+
+def test_a_member_that_nobody_knows_is_the_same_as_absent() -> None:
+    body = {
+        "NobodyKnows": {"deep": [1]},
+        "TransactItems": [{"Put": NAME | {"Item": {}, "Key": 1}, "Putt": {}}],
+    }
+    validate("TransactWriteItems", body)
+
+    assert body == {"TransactItems": [{"Put": NAME | {"Item": {}}}]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"TransactItems": [{"Put": NAME | {"Item": "x"}}] * 101},
+        {"TransactItems": [{"Put": NAME | {"Item": {}, "ExpressionAttributeNames": {"#a": 1}}}] * 101},
+    ],
+)
+def test_a_wrong_kind_inside_of_what_is_too_long_is_reported_first(body: dict[str, Any]) -> None:
+    with pytest.raises(SerializationError):
+        validate("TransactWriteItems", body)
+
+
+def test_a_list_that_is_too_long_is_shown_however_deep_it_is() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(300):
+        deep = {"L": [deep]}
+
+    body = {"TransactItems": [{"Put": NAME | {"Item": {"a": deep}}}] * 101}
+
+    assert "item={a=AttributeValue(...)}" in refused("TransactWriteItems", body)
+
+
+def test_null_in_a_map_is_reported_with_its_key() -> None:
+    body = NAME | {"Key": {}, "ExpressionAttributeNames": {"#a": None}}
+    expected = one("null", "expressionAttributeNames.#a.member", "Member must not be null")
+
+    assert expected == refused("GetItem", body)
+
+
+def test_null_is_the_same_as_absent() -> None:
+    body = NAME | {"Item": {}, "ReturnValues": None, "Expected": {"a": {"Exists": None}}}
+
+    validate("PutItem", body)
+
+    assert NAME | {"Item": {}, "Expected": {"a": {}}} == body
+
+
+def test_violations_are_reported_together_in_the_order_of_the_description() -> None:
+    body = NAME | {"ReturnItemCollectionMetrics": "x", "ReturnConsumedCapacity": "x", "ReturnValues": "x"}
+    enums = (
+        ("returnValues", "[ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW]"),
+        ("returnConsumedCapacity", "[INDEXES, TOTAL, NONE]"),
+        ("returnItemCollectionMetrics", "[SIZE, NONE]"),
+    )
+    expected = [violation("null", "item", "Member must not be null")]
+    expected += [
+        violation("'x'", path, f"Member must satisfy enum value set: {values}") for path, values in enums
+    ]
+
+    assert f"4 validation errors detected: {'; '.join(expected)}" == refused("PutItem", body)
+
+
+@pytest.mark.spec("X9", "S17")
+@pytest.mark.parametrize(
+    ("name", "constraint"),
+    [
+        ("", "Member must have length greater than or equal to 1"),
+        ("a" * 256, "Member must have length less than or equal to 255"),
+        ("bad table!@#", PATTERN),
+    ],
+)
+def test_a_wrong_table_name_is_reported_alone(name: str, constraint: str) -> None:
+    body = {"TableName": name, "Item": {}, "ReturnValues": "x"}
+
+    assert one(f"'{name}'", "tableName", constraint) == refused("PutItem", body)
+
+
+def test_an_operation_on_a_table_asks_for_its_name_in_other_words() -> None:
+    missing = "The parameter 'TableName' is required but was not present in the request"
+    short = "TableName must be at least 3 characters long and at most 255 characters long"
+    for operation in ("CreateTable", "DescribeTable", "UpdateTable", "DeleteTable", "DescribeTimeToLive"):
+        assert missing == refused(operation, {})
+    assert short == refused("DescribeTable", {"TableName": "ab"})
+    at_least_3 = "Member must have length greater than or equal to 3"
+    assert one("'ab'", "tableName", at_least_3) == refused("CreateTable", {"TableName": "ab"})
+    assert one("null", "tableName", "Member must not be null") == refused("Scan", {})
+
+
+KEYS = [{"AttributeName": name, "KeyType": "HASH"} for name in "abc"]
+TABLE = NAME | {"AttributeDefinitions": [{"AttributeName": "a", "AttributeType": "S"}], "KeySchema": KEYS[:1]}
+
+REFUSED = [
+    ("Query", NAME | {"Select": "x"}, one("'x'", "select", f"Member must satisfy enum value set: {SELECT}")),
+    (
+        "CreateTable",
+        TABLE | {"KeySchema": [{"AttributeName": "a", "KeyType": "x"}]},
+        one("'x'", "keySchema.1.member.keyType", "Member must satisfy enum value set: [HASH, RANGE]"),
+    ),
+    (
+        "CreateTable",
+        TABLE | {"AttributeDefinitions": [{"AttributeName": "a", "AttributeType": "x"}]},
+        one(
+            "'x'",
+            "attributeDefinitions.1.member.attributeType",
+            "Member must satisfy enum value set: [B, N, S]",
+        ),
+    ),
+    (
+        "CreateTable",
+        TABLE | {"KeySchema": KEYS},
+        one(
+            "'[KeySchemaElement(attributeName=a, keyType=HASH), KeySchemaElement(attributeName=b, keyType=HASH), "
+            "KeySchemaElement(attributeName=c, keyType=HASH)]'",
+            "keySchema",
+            "Member must have length less than or equal to 2",
+        ),
+    ),
+    (
+        "CreateTable",
+        TABLE | {"ProvisionedThroughput": {"ReadCapacityUnits": 0, "WriteCapacityUnits": 1}},
+        one(
+            "'0'",
+            "provisionedThroughput.readCapacityUnits",
+            "Member must have value greater than or equal to 1",
+        ),
+    ),
+    ("Scan", NAME | {"Limit": 0}, one("'0'", "limit", "Member must have value greater than or equal to 1")),
+    (
+        "Query",
+        NAME | {"Limit": 0},
+        "1 validation error detected: Value at 'Limit' failed to satisfy constraint: "
+        "Member must have value greater than or equal to 1",
+    ),
+    ("ListTables", {"Limit": 101}, one("'101'", "limit", "Member must have value less than or equal to 100")),
+    (
+        "BatchGetItem",
+        {"RequestItems": {"Music": {"Keys": [{}] * 101}}},
+        "1 validation error detected: Value at 'RequestItems.Music.member.Keys' failed to satisfy constraint: "
+        "Member must have length less than or equal to 100",
+    ),
+    (
+        "BatchGetItem",
+        {"RequestItems": {"Music": {}}},
+        one("null", "requestItems.Music.member.keys", "Member must not be null"),
+    ),
+    ("BatchGetItem", {"RequestItems": {}}, "The requestItems parameter is required for BatchGetItem"),
+    ("BatchWriteItem", {"RequestItems": {}}, "The requestItems parameter is required for BatchWriteItem"),
+    (
+        "BatchWriteItem",
+        {"RequestItems": {"Music": []}},
+        one(
+            "'{Music=[]}'",
+            "requestItems",
+            "Map value must satisfy constraint: [Member must have length less than or equal to 25, "
+            "Member must have length greater than or equal to 1]",
+        ),
+    ),
+    (
+        "TransactWriteItems",
+        {"TransactItems": []},
+        one("'[]'", "transactItems", "Member must have length greater than or equal to 1"),
+    ),
+    (
+        "TransactWriteItems",
+        {"TransactItems": [{"Put": {"TableName": "a b", "Item": {}}}]},
+        one("'a b'", "transactItems.1.member.put.tableName", PATTERN),
+    ),
+    (
+        "UpdateItem",
+        NAME | {"Key": {}, "AttributeUpdates": {"a": {"Action": "x"}}},
+        one(
+            "'x'",
+            "attributeUpdates.a.member.action",
+            "Member must satisfy enum value set: [ADD, DELETE, PUT]",
+        ),
+    ),
+]
+
+
+@pytest.mark.spec("X9")
+@pytest.mark.parametrize(("operation", "body", "message"), REFUSED)
+def test_what_is_not_well_formed_is_refused(operation: str, body: dict[str, Any], message: str) -> None:
+    assert message == refused(operation, body)
+
+
+def test_a_long_value_is_cut_short_in_the_message() -> None:
+    item = {"pk": {"S": "x" * 100_000}}
+    body = {"RequestItems": {"Music": [{"PutRequest": {"Item": item}}] * 26}}
+
+    message = refused("BatchWriteItem", body)
+
+    assert message.startswith(
+        "1 validation error detected: Value '{Music=[WriteRequest(putRequest=PutRequest("
+    )
+    assert len(message) < 10_000
+
+
+WRONG_KINDS = [
+    ({"TableName": 1}, "NUMBER_VALUE cannot be converted to String"),
+    ({"TableName": True}, "TRUE_VALUE cannot be converted to String"),
+    ({"TableName": 1.5}, "DECIMAL_VALUE cannot be converted to String"),
+    ({"TableName": []}, "Unrecognized collection type class java.lang.String"),
+    ({"TableName": {}}, "Start of structure or map found where not expected"),
+    ({"Limit": "1"}, "STRING_VALUE cannot be converted to Integer"),
+    ({"Limit": False}, "FALSE_VALUE cannot be converted to Integer"),
+    ({"ConsistentRead": "true"}, "Unexpected token received from parser"),
+    ({"ConsistentRead": 1}, "NUMBER_VALUE cannot be converted to Boolean"),
+    ({"AttributesToGet": "a"}, "Unexpected field type"),
+    ({"AttributesToGet": {}}, "Start of structure or map found where not expected"),
+    ({"AttributesToGet": [1]}, "NUMBER_VALUE cannot be converted to String"),
+    ({"ExclusiveStartKey": "a"}, "Unexpected field type"),
+    (
+        {"ExclusiveStartKey": []},
+        "Unrecognized collection type java.util.Map<java.lang.String, "
+        "com.amazonaws.dynamodb.v20120810.AttributeValue>",
+    ),
+    ({"QueryFilter": {"a": "b"}}, "Unexpected value type in payload"),
+    (
+        {"QueryFilter": {"a": []}},
+        "Unrecognized collection type class com.amazonaws.dynamodb.v20120810.Condition",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), WRONG_KINDS)
+def test_a_wrong_kind_of_json_is_another_error(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(SerializationError) as caught:
+        validate("Query", NAME | {"Select": "x"} | wrong)
+
+    assert message == caught.value.message

@@ -1,0 +1,20 @@
+"""docs/coverage.md is what the markers say, and no row that it claims is without a test."""
+
+import pytest
+
+from tests.unit.project.coverage import LATER, PAGE, ROWS, marked, page
+
+
+def test_the_page_is_what_the_markers_say() -> None:
+    assert page() == PAGE.read_text(), "run `python -m tests.unit.project.coverage`"
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_has_a_test_that_drives_a_served_process(row: str) -> None:
+    tests = marked().get(row, [])
+
+    assert any(test.is_served for test in tests), tests
+
+
+def test_what_is_left_for_later_is_left_of_rows_that_are_claimed() -> None:
+    assert set(LATER) <= set(ROWS)

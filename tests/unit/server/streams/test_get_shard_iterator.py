@@ -1,0 +1,166 @@
+"""GetShardIterator: each way to say where to begin, and what is none."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.support.tables import table_request
+from tests.unit.server.streams.clocked import Clock, clocked
+from tests.unit.server.streams.conftest import Connect, enabled
+from tests.unit.server.streams.reading import Json, iterator, read, shards
+
+pytestmark = pytest.mark.divided
+
+
+class Told:
+    """A table whose only partition key lives in one shard, with the changes 0 to 4 told there."""
+
+    def __init__(self, streams: Any, table: Any) -> None:
+        self.streams, self.table, self.arn = streams, table, table.latest_stream_arn
+        for n in range(5):
+            table.put_item(Item={"pk": "a", "sk": n})
+        ((self.shard, self.records),) = (
+            (shard, records)
+            for shard in shards(streams, self.arn)
+            if (records := read(streams, iterator(streams, self.arn, shard["ShardId"]))[0])
+        )
+
+    def begin(self, kind: str, **more: Any) -> str:
+        return iterator(self.streams, self.arn, self.shard["ShardId"], kind, **more)
+
+    def read(self, at: str) -> list[int]:
+        return [int(record["dynamodb"]["Keys"]["sk"]["N"]) for record in read(self.streams, at)[0]]
+
+    def number(self, nth: int) -> str:
+        return str(self.records[nth]["dynamodb"]["SequenceNumber"])
+
+
+@pytest.fixture
+def told(streams: Any, make_streamed: Callable[..., Any]) -> Told:
+    return Told(streams, make_streamed("pk:S", "sk:N"))
+
+
+def test_from_the_oldest(told: Told) -> None:
+    assert [0, 1, 2, 3, 4] == told.read(told.begin("TRIM_HORIZON"))
+
+
+def test_from_now_on(told: Told) -> None:
+    """Whatever is written once the iterator was answered is told, and nothing that was written before."""
+    at = told.begin("LATEST")
+    assert [] == told.read(at)
+    told.table.put_item(Item={"pk": "a", "sk": 5})
+
+    assert [5] == told.read(at)
+
+
+@pytest.mark.parametrize("nth", range(5))
+def test_from_a_number(nth: int, told: Told) -> None:
+    number = told.number(nth)
+
+    assert list(range(nth, 5)) == told.read(told.begin("AT_SEQUENCE_NUMBER", SequenceNumber=number))
+    assert list(range(nth + 1, 5)) == told.read(told.begin("AFTER_SEQUENCE_NUMBER", SequenceNumber=number))
+
+
+def test_from_the_number_that_a_shard_begins_with(told: Told) -> None:
+    start = told.shard["SequenceNumberRange"]["StartingSequenceNumber"]
+
+    assert [0, 1, 2, 3, 4] == told.read(told.begin("AT_SEQUENCE_NUMBER", SequenceNumber=start))
+
+
+@pytest.mark.parametrize("partitions", [1, 8])
+def test_from_a_time(partitions: int, connect: Connect, connect_streams: Connect) -> None:
+    clock = Clock()
+    with clocked(None, clock, partitions=partitions) as endpoint:
+        client, streams = connect(endpoint).meta.client, connect_streams(endpoint)
+        client.create_table(**table_request("Cars", "pk:S", "sk:N", StreamSpecification=enabled()))
+        arn = client.describe_table(TableName="Cars")["Table"]["LatestStreamArn"]
+        begun = clock()
+        for n in range(5):
+            clock.move(60_000)
+            client.put_item(TableName="Cars", Item={"pk": "a", "sk": n})
+
+        def told_from(time_ms: int) -> list[int]:
+            at = datetime.fromtimestamp(time_ms / 1000, UTC)
+            records = [
+                record
+                for shard in shards(streams, arn)
+                for record in read(
+                    streams, iterator(streams, arn, shard["ShardId"], "AT_TIMESTAMP", Timestamp=at)
+                )[0]
+            ]
+            return [int(record["dynamodb"]["Keys"]["sk"]["N"]) for record in records]
+
+        assert [0, 1, 2, 3, 4] == told_from(begun - 3_600_000)
+        assert [2, 3, 4] == told_from(begun + 180_000)
+        assert [3, 4] == told_from(begun + 180_001)
+        assert [4] == told_from(clock())
+
+
+def test_a_time_that_records_have_is_not_in_the_future_though_the_clock_went_back(
+    connect: Connect, connect_streams: Connect
+) -> None:
+    clock = Clock()
+    with clocked(None, clock) as endpoint:
+        client, streams = connect(endpoint).meta.client, connect_streams(endpoint)
+        client.create_table(**table_request("Cars", "pk:S", StreamSpecification=enabled()))
+        arn = client.describe_table(TableName="Cars")["Table"]["LatestStreamArn"]
+        written = clock()
+        clock.move(-600_000)
+        client.put_item(TableName="Cars", Item={"pk": "a"})
+        [shard] = shards(streams, arn)
+
+        at = datetime.fromtimestamp(written / 1000, UTC)
+        records, _ = read(streams, iterator(streams, arn, shard["ShardId"], "AT_TIMESTAMP", Timestamp=at))
+
+    assert ["a"] == [record["dynamodb"]["Keys"]["pk"]["S"] for record in records]
+
+
+NUMBER = "1".zfill(27)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code", "message"),
+    [
+        ({"ShardIteratorType": "AT_SEQUENCE_NUMBER"}, "ValidationException", "SequenceNumber must be specified"),
+        ({"ShardIteratorType": "AFTER_SEQUENCE_NUMBER"}, "ValidationException", "SequenceNumber must be specified"),
+        ({"ShardIteratorType": "AT_TIMESTAMP"}, "ValidationException", "Timestamp must be specified"),
+        ({"SequenceNumber": NUMBER}, "ValidationException", "SequenceNumber must not be specified"),
+        ({"Timestamp": 1.5}, "ValidationException", "Timestamp must not be specified"),
+        ({"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": 32_503_680_000}, "ValidationException", "in the future"),
+        ({"ShardIteratorType": "BULLE"}, "ValidationException", "Member must satisfy enum value set"),
+        ({"ShardIteratorType": "AT_SEQUENCE_NUMBER", "SequenceNumber": "x" * 27}, "ValidationException", "Invalid Seq"),
+        ({"ShardIteratorType": "AT_SEQUENCE_NUMBER", "SequenceNumber": "9" * 40}, "ValidationException", "range"),
+        (
+            {"ShardIteratorType": "AT_SEQUENCE_NUMBER", "SequenceNumber": NUMBER},
+            "TrimmedDataAccessException",
+            "The data you are trying to access has been trimmed",
+        ),
+        ({"ShardId": "s" * 30}, "ResourceNotFoundException", "Requested resource not found: Shard does not exist"),
+        (
+            {"ShardId": "shardId-00000000000000000000-0fff0000"},
+            "ResourceNotFoundException",
+            "Requested resource not found: Shard does not exist",
+        ),
+        ({"ShardId": "s"}, "ValidationException", "Member must have length greater than or equal to 28"),
+        ({"StreamArn": "x" * 64}, "ValidationException", "Invalid StreamArn"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told(
+    wrong: Json, code: str, message: str, streams: Any, make_streamed: Callable[..., Any]
+) -> None:
+    arn = make_streamed().latest_stream_arn
+    right = {"StreamArn": arn, "ShardId": shards(streams, arn)[0]["ShardId"], "ShardIteratorType": "LATEST"}
+    with pytest.raises(ClientError) as caught:
+        streams.get_shard_iterator(**(right | wrong))
+
+    assert code == caught.value.response["Error"]["Code"]
+    assert message in caught.value.response["Error"]["Message"]
+
+
+def test_another_streams_shard_is_none_of_this_one(streams: Any, make_streamed: Callable[..., Any]) -> None:
+    one, other = (make_streamed().latest_stream_arn for _ in range(2))
+    with pytest.raises(ClientError, match="Shard does not exist"):
+        iterator(streams, one, shards(streams, other)[0]["ShardId"])

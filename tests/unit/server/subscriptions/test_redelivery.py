@@ -1,0 +1,181 @@
+"""Letters that are delivered again while other things happen to them, and beside the subscription that runs."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.support.subscribed import until
+from tests.unit.server.subscriptions.conftest import Shop
+
+
+def dead(shop: Shop, function: str, name: str = "one") -> dict[str, Any]:
+    """The one letter of a subscription that gave up a change."""
+    shop.table("Orders")
+    shop.be("broken", there=True)
+    shop.subscribe(name, "Orders", function)
+    shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": 1})
+    shop.settle()
+    [letter] = shop.letters(name)
+    return letter
+
+
+def change(shop: Shop, letter: dict[str, Any], path: str, value: Any) -> None:
+    """Edit a letter, as any client does."""
+    names = path.split(".")
+    shop.resource.Table("one.dlq").update_item(
+        Key={"key": letter["Key"], "number": letter["Number"]},
+        UpdateExpression=f"SET payload.{'.'.join(f'#{at}' for at in range(len(names)))} = :value",
+        ExpressionAttributeNames={f"#{at}": name for at, name in enumerate(names)},
+        ExpressionAttributeValues={":value": value},
+    )
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_edited_while_it_is_delivered_is_delivered_as_it_is_then(shop: Shop, fails: bool) -> None:
+    letter = dead(shop, "fails_slowly")
+    shop.be("gate", there=True)
+    with ThreadPoolExecutor(1) as pool:
+        retried = pool.submit(shop.do, "RetryDeadLetters", "one")
+        while shop.notes() != ["called with 1"] * 2:
+            pass
+        change(shop, letter, "new.n", 2)
+        if not fails:
+            shop.be("broken", there=False)
+        shop.be("gate", there=False)
+        told = retried.result()
+
+    assert {"Delivered": int(not fails), "Failed": int(fails), "Left": int(fails)} == told
+    assert ["2"] == [each["Change"]["new"]["n"]["N"] for each in shop.letters("one")] or not fails
+    assert "called with 2" in shop.notes()
+
+
+def test_what_is_dropped_while_it_is_delivered_stays_dropped(shop: Shop) -> None:
+    dead(shop, "fails_slowly")
+    shop.be("gate", there=True)
+    with ThreadPoolExecutor(1) as pool:
+        retried = pool.submit(shop.do, "RetryDeadLetters", "one")
+        while shop.notes() != ["called with 1"] * 2:
+            pass
+        shop.do("DropDeadLetters", "one")
+        shop.be("gate", there=False)
+        told = retried.result()
+
+    assert {"Delivered": 0, "Failed": 0, "Left": 0} == told
+    assert [] == shop.letters("one")
+
+
+def retried_while_comes(shop: Shop, n: int) -> dict[str, Any]:
+    """What a retry tells during whose first call one more change of the key is written."""
+    shop.be("gate", there=True)
+    with ThreadPoolExecutor(1) as pool:
+        retried = pool.submit(shop.do, "RetryDeadLetters", "one")
+        until(lambda: shop.notes() == ["called with 1"] * 2)
+        shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": n})
+        shop.settle()
+        shop.be("gate", there=False)
+        told: dict[str, Any] = retried.result()
+    return told
+
+
+def test_what_follows_a_letter_while_it_is_delivered_is_delivered_too(shop: Shop) -> None:
+    """Later changes of a key become letters while one is there: without this a busy key would have some for ever."""
+    dead(shop, "fails_slowly")
+    shop.be("broken", there=False)
+    told = retried_while_comes(shop, 2)
+
+    assert {"Delivered": 2, "Failed": 0, "Left": 0} == told
+    assert [] == shop.letters("one")
+    assert ["a 1", "called with 2", "a 2"] == shop.notes()[2:]
+
+
+def test_what_is_left_is_told_as_it_is_at_the_end(shop: Shop) -> None:
+    """A limit keeps to what it says, and what follows a letter that fails again is not delivered."""
+    dead(shop, "fails_slowly")
+    for n in (2, 3):
+        shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": n})
+    shop.settle()
+    told = retried_while_comes(shop, 4)
+
+    assert {"Delivered": 0, "Failed": 1, "Left": 4} == told
+    shop.be("broken", there=False)
+    assert {"Delivered": 3, "Failed": 0, "Left": 1} == shop.do("RetryDeadLetters", "one", Limit=3)
+
+
+def test_letters_are_delivered_by_one_at_a_time(shop: Shop) -> None:
+    dead(shop, "fails_slowly")
+    shop.be("broken", there=False)
+    shop.be("gate", there=True)
+    with ThreadPoolExecutor(1) as pool:
+        retried = pool.submit(shop.do, "RetryDeadLetters", "one")
+        while shop.notes() != ["called with 1"] * 2:
+            pass
+        refusal = shop.refused("RetryDeadLetters", Name="one").body
+        shop.be("gate", there=False)
+        told = retried.result()
+
+    assert "The letters of one are being delivered already" in refusal["message"]
+    assert {"Delivered": 1, "Failed": 0, "Left": 0} == told
+    assert 0 == shop.do("RetryDeadLetters", "one")["Left"], "and then again"
+
+
+def test_a_letter_still_tells_the_transaction_that_its_change_was_part_of(shop: Shop) -> None:
+    orders = shop.table("Orders")
+    shop.be("broken", there=True)
+    shop.subscribe("one", "Orders", "tells_transaction")
+    puts = [{"Put": {"TableName": "Orders", "Item": {"pk": pk}}} for pk in ("a", "b")]
+    shop.resource.meta.client.transact_write_items(TransactItems=puts)
+    orders.put_item(Item={"pk": "c"})
+    shop.settle()
+    tx = {each["Change"]["tx"]["id"] for each in shop.letters("one") if each["Change"]["tx"]}
+    shop.be("broken", there=False)
+    assert 3 == shop.do("RetryDeadLetters", "one")["Delivered"]
+
+    assert 1 == len(tx)
+    assert [f"a 0 of 2 in {min(tx)}", f"b 1 of 2 in {min(tx)}", "c None"] == shop.notes()
+
+
+@pytest.mark.parametrize(("depth", "follows", "is_paused"), [(7, 8, False), (40, 16, True)])
+def test_what_a_letter_leads_to_counts_from_the_letters_own_depth(
+    shop: Shop, depth: int, follows: int, is_paused: bool
+) -> None:
+    """Not from what the running subscription handles meanwhile; and of sixteen in a row the last is a loop's."""
+    letter = dead(shop, "writes")
+    change(shop, letter, "depth", depth)
+    shop.table("Written")
+    shop.subscribe("tells", "Written", "tells")
+    if is_paused:
+        for name in ("one", "tells"):
+            shop.do("PauseSubscription", name)
+    shop.be("broken", there=False)
+    assert 1 == shop.do("RetryDeadLetters", "one")["Delivered"]
+    for name in ("one", "tells"):
+        shop.do("ResumeSubscription", name)
+    shop.settle()
+    told = [f"a trigger {follows}"] if follows < 16 else []
+
+    assert ["a 1", *told] == shop.notes()
+    assert [16] * (not told) == [each["Change"]["depth"] for each in shop.letters("tells")]
+
+
+def test_letters_of_a_window_whose_state_is_over_are_not_delivered(shop: Shop) -> None:
+    shop.table("Orders")
+    shop.be("broken", there=True)
+    shop.subscribe("one", "Orders", "fails", TumblingWindowInSeconds=1)
+    shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": 1})
+    shop.settle()
+    [letter] = shop.letters("one")
+    shop.be("broken", there=False)
+    refusal = shop.refused("RetryDeadLetters", Name="one").body["message"]
+
+    assert "`foldb trigger replay one` counts the windows anew, `foldb dlq drop one` removes" in refusal
+    assert [letter] == shop.letters("one")
+    assert [] == shop.notes()
+
+
+def test_code_that_cannot_be_loaded_is_told_to_whoever_wants_it_called(shop: Shop) -> None:
+    dead(shop, "fails")
+    (shop.folder / "functions.py").write_text("def fails(:\n")
+
+    assert "SyntaxError" in shop.refused("RetryDeadLetters", Name="one").body["message"]
+    assert 1 == len(shop.letters("one"))

@@ -1,0 +1,76 @@
+"""Conflicts by chance: what an application on DynamoDB has to expect, without anybody to conflict with."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+import foldb
+from foldb.log.commands import Command, Context, Delete, Position
+from foldb.materializer.fold.outcomes import Outcome, Refused
+from foldb.server.partitions.conflict_injection import ConflictingPartition
+from tests.support.tables import table_request
+
+
+class Partition:
+    """One that counts what reaches it."""
+
+    def __init__(self) -> None:
+        self.commands = 0
+
+    def submit(self, command: Command, size: int, done: object) -> None:
+        self.commands += 1
+
+    get = get_all = get_isolated = query = scan = reach = status = submit
+
+
+@pytest.fixture
+def client(connect: Callable[[str], Any]) -> Iterator[Any]:
+    with foldb.serve(transaction_conflicts=1.0) as server:
+        resource = connect(server.endpoint_url)
+        resource.create_table(**table_request("Things", "pk:S"))
+        yield resource.meta.client
+
+
+def test_a_write_meets_a_conflict(client: Any) -> None:
+    with pytest.raises(client.exceptions.TransactionConflictException):
+        client.put_item(TableName="Things", Item={"pk": "a"})
+
+    assert [] == client.scan(TableName="Things")["Items"]
+
+
+@pytest.mark.spec("S81")
+def test_a_transaction_meets_a_conflict_at_one_of_its_items(client: Any) -> None:
+    puts = [{"Put": {"TableName": "Things", "Item": {"pk": key}}} for key in "abc"]
+    gets = [{"Get": {"TableName": "Things", "Key": {"pk": key}}} for key in "abc"]
+
+    for transact, items in ((client.transact_write_items, puts), (client.transact_get_items, gets)):
+        with pytest.raises(client.exceptions.TransactionCanceledException) as cancelled:
+            transact(TransactItems=items)
+        assert ["None", "None", "TransactionConflict"] == sorted(codes(cancelled.value))
+    assert [] == client.scan(TableName="Things")["Items"]
+
+
+def test_a_batch_brings_back_what_met_a_conflict(client: Any) -> None:
+    requests = {"Things": [{"PutRequest": {"Item": {"pk": "a"}}}]}
+
+    with pytest.raises(client.exceptions.TransactionConflictException):
+        client.batch_write_item(RequestItems=requests)
+
+
+@pytest.mark.parametrize(("drawn", "refused"), [(b"\x3f\xff\xff\xff", True), (b"\x40\0\0\0", False)])
+def test_chance_decides_by_the_rate(drawn: bytes, refused: bool) -> None:
+    outcomes: list[Outcome] = []
+    partition = Partition()
+    conflicting = ConflictingPartition(partition, 0.25, lambda _: drawn, lambda: Position(0, 7))  # type: ignore[arg-type]
+
+    conflicting.submit(Delete(1, b"a", b"", Context("R")), 0, lambda outcome, _: outcomes.append(outcome))
+
+    assert refused == bool(outcomes)
+    assert refused != bool(partition.commands)
+    assert all(isinstance(outcome, Refused) for outcome in outcomes)
+
+
+def codes(error: ClientError) -> list[str]:
+    return [reason["Code"] for reason in error.response["CancellationReasons"]]

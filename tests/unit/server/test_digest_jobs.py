@@ -1,0 +1,85 @@
+"""The operation Digest: one computation at a time, each of the state at which it was begun."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+
+from foldb.materializer import digest_task as digesting_module
+from foldb.materializer.fold.dump import digest
+from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.refold import refold
+from foldb.server.partitions.digest_jobs import DigestJobs
+from tests.unit.materializer.ledger import put
+from tests.unit.materializer.test_worker import Bench, order
+
+
+class Asking:
+    """A bench with a table of fifty items, and Digest requests to it."""
+
+    def __init__(self) -> None:
+        self.bench = Bench()
+        self.table = self.bench.table()
+        for number in range(50):
+            self.write(number)
+        worker = self.bench.worker
+        hosted: Any = {0: SimpleNamespace(worker=worker, state=worker.state)}
+        partitions: Any = SimpleNamespace(count=1, hosted=hosted)
+        self.digests = DigestJobs(partitions, self.bench.loop)
+
+    def write(self, number: int) -> None:
+        answers = self.bench.submit(put(self.table, order(number)))
+        while not answers:
+            self.bench.loop.turn()
+            self.bench.log.commit()
+
+    def ask(self) -> list[dict[str, str]]:
+        """Request a digest, and return the list that the answer will be in."""
+        answers: list[dict[str, str]] = []
+        reply: Any = SimpleNamespace(ok=lambda body, _: answers.append(orjson.loads(body)))
+        self.digests.ask(reply)
+        return answers
+
+    def digest_as_of(self, position: str) -> str:
+        state = PartitionState()
+        refold(state, (record for record in self.bench.log.read(0) if record.offset <= int(position)))
+        return digest(state)
+
+
+@pytest.fixture(autouse=True)
+def _small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digesting_module, "PORTION_BYTES", 500)
+
+
+def test_a_digest_is_of_the_position_that_it_names() -> None:
+    asking = Asking()
+    before = str(asking.bench.worker.position.offset)
+
+    answers = asking.ask()
+    while not answers:
+        asking.write(100)
+
+    [answer] = answers
+    assert {"Position": before, "Digest": asking.digest_as_of(before)} == answer
+
+
+def test_requests_beside_a_digest_share_the_next() -> None:
+    """Each of them sees the writes that were acknowledged before it."""
+    asking = Asking()
+    first = asking.ask()
+    asking.write(100)
+    later = asking.ask(), asking.ask()
+    after = asking.bench.worker.position.offset
+
+    turns = 0
+    while not first:
+        asking.bench.loop.turn()
+        turns += 1
+    assert turns > 3
+    assert ([], []) == later
+
+    asking.bench.loop.settle()
+    assert later[0] == later[1]
+    assert str(after) == later[0][0]["Position"]
+    assert asking.digest_as_of(str(after)) == later[0][0]["Digest"]

@@ -1,0 +1,56 @@
+"""How old the counts of DescribeTable are."""
+
+from types import SimpleNamespace
+from typing import cast
+
+from foldb.materializer.fold.state import Table
+from foldb.materializer.partition import Partition
+from foldb.model.errors import InternalServerError
+from foldb.model.key_schema import KeyAttribute, KeySchema
+from foldb.model.tables import TableDefinition
+from foldb.server.api.item_counts import Count, Counts, ItemCounter
+
+
+def table() -> Table:
+    key = KeySchema((KeyAttribute("pk", "S"),))
+    return Table(TableDefinition(1, "Cars", "uuid", key, {"pk": "S"}, created_ms=0))
+
+
+def counts(counter: ItemCounter, table: Table) -> Counts:
+    told: list[Counts] = []
+    counter.of(table, told.append)
+    (one,) = told
+    return one
+
+
+def test_counts_are_exact_unless_they_may_be_old() -> None:
+    cars = table()
+    counter = ItemCounter(lambda: 0, refresh_ms=0)
+    cars.items.put(b"a", b"", (b"{}", 10))
+
+    assert (Count(1, 110), {}) == counts(counter, cars)
+
+
+def test_counts_of_several_partitions_are_added_up_as_far_as_they_are_in_reach() -> None:
+    figures = {
+        "0": {"counts": {"1": [0, 0]}},
+        "1": {"counts": {"1": [3, 30], "7": [9, 9]}},
+        "2": InternalServerError(),
+        "3": {"counts": {"1": [1, 10]}},
+    }
+    partitions = cast(Partition, SimpleNamespace(status=lambda done: done(figures)))
+
+    assert (Count(4, 440), {}) == counts(ItemCounter(lambda: 0, 0, partitions), table())
+
+
+def test_counts_that_may_be_old_are_taken_again_when_they_are() -> None:
+    now = 0
+    cars = table()
+    counter = ItemCounter(lambda: now, refresh_ms=1000)
+    counts(counter, cars)
+    cars.items.put(b"a", b"", (b"{}", 10))
+
+    now = 999
+    assert (Count(0, 0), {}) == counts(counter, cars)
+    now = 1000
+    assert (Count(1, 110), {}) == counts(counter, cars)

@@ -1,0 +1,424 @@
+"""What a dispatcher is told, played by the test: feeds, a sink that fails as the dice say, letters, a checkpoint.
+
+What a crash of the process leaves (feeds, letters, marks) is the stage's; what it does not is the dispatcher's.
+"""
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from foldb.log.commands import Context, Position
+from foldb.materializer.feed_requests import Changes, FeedRequest, FindNumber, Number, OnFed, ReadChanges
+from foldb.materializer.fold.outcomes import Change, Tx, sequence_number
+from foldb.model.errors import ServiceUnavailableError
+from foldb.model.key_schema import KeyAttribute, KeySchema
+from foldb.model.subscriptions import Subscription, check
+from foldb.streams.delivery.dead_letters import DeadLetter, Key, key_of
+from foldb.streams.delivery.dispatcher import Dispatcher, DispatcherContext, Progress
+from foldb.streams.delivery.filter import ChangeFilter
+from foldb.streams.formats.table_view import Delivery, TableView
+from foldb.streams.sinks.sink import Batch, DeliveryResult, Failure, PartialFailure, Success
+from tests.unit.streams.delivery.virtual import VirtualLoop
+
+START_MS = 1_700_000_000_000
+_API = Context("request")
+_KEY = KeySchema((KeyAttribute("pk", "S"),))
+
+
+def view(table: int, _: int = 0) -> TableView:
+    """The table of that number."""
+    return TableView(table, f"table-{table}", _KEY, None, "arn", b"log", 1)
+
+
+def body_of(delivery: Delivery) -> dict[str, Any]:
+    """What the change's new item says."""
+    assert delivery.change.new is not None
+    body: dict[str, Any] = orjson.loads(delivery.change.new)
+    return body
+
+
+def key(delivery: Delivery) -> str:
+    """The key of the change's item."""
+    return delivery.change.pk.decode()
+
+
+class FakePartition:
+    """One partition's feed of some tables."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.offset = 0
+        self.time = START_MS
+        self.changes: dict[int, list[Change]] = defaultdict(list)
+        self.trim_horizon: dict[int, int] = defaultdict(int)
+        self.let_go: set[int] = set()  # tables of which nothing is kept any more, whatever comes
+        self.is_away = self.is_folding = False
+        self.reads = 0
+        self.page = 7
+        self._waiting: list[tuple[ReadChanges, OnFed]] = []
+
+    @property
+    def end(self) -> int:
+        """The highest number that what was written could have."""
+        return sequence_number(self.offset, 9999, 9999)
+
+    def write(
+        self,
+        key: str,
+        *,
+        table: int = 1,
+        tx: Tx | None = None,
+        depth: int = 0,
+        old: bytes | None = None,
+        **body: Any,
+    ) -> Change:
+        """An entry with one change."""
+        self.offset += 1
+        return self.write_on(key, table=table, tx=tx, depth=depth, old=old, body=body)
+
+    def write_on(
+        self,
+        key: str,
+        *,
+        table: int = 1,
+        nth: int = 0,
+        tx: Tx | None = None,
+        depth: int = 0,
+        old: bytes | None = None,
+        body: dict[str, Any] | None = None,
+    ) -> Change:
+        """A change of the last entry's command."""
+        context = Context("request", depth=depth) if depth else _API
+        new = orjson.dumps({"pk": {"S": key}, **(body or {})})
+        number = sequence_number(self.offset, 0, nth)
+        change = Change(table, key.encode(), b"", old, new, number, self.time, context, tx)
+        self.changes[table].append(change)
+        self.wake()
+        return change
+
+    def pass_by(self) -> None:
+        """An entry that changes none of these tables."""
+        self.offset += 1
+
+    def feed(self, request: FeedRequest, done: OnFed) -> None:
+        """As a partition's."""
+        if self.is_away:
+            done(ServiceUnavailableError(), Position(self.number, -1))
+        elif isinstance(request, FindNumber):
+            kept = self._kept_after(request.table)
+            before = [
+                each.sequence_number for each in self.changes[request.table] if each.time < request.time_ms
+            ]
+            done(Number(max([kept, *before]), kept), Position(self.number, self.offset))
+        else:
+            assert isinstance(request, ReadChanges)
+            self._read(request, done)
+
+    def _read(self, request: ReadChanges, done: OnFed) -> None:
+        self.reads += 1
+        kept = self._kept_after(request.table)
+        after = max(request.after_sequence_number, kept)
+        found = [each for each in self.changes[request.table] if each.sequence_number > after]
+        page = found[: min(request.limit, self.page)]
+        if not page and request.wait_ms and kept <= request.after_sequence_number:
+            waiting = (request, done)
+            self._waiting.append(waiting)
+            asyncio.get_running_loop().call_later(request.wait_ms / 1000, self._give_up, waiting)
+            return
+        is_end = len(page) == len(found)
+        end = max(self.end, request.after_sequence_number) if is_end else page[-1].sequence_number
+        done(Changes(page, end, kept, is_end, self.time), Position(self.number, self.offset))
+
+    def _kept_after(self, table: int) -> int:
+        return self.end if table in self.let_go else self.trim_horizon[table]
+
+    def _give_up(self, waiting: tuple[ReadChanges, OnFed]) -> None:
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
+            request, done = waiting
+            self._read(replace(request, wait_ms=0), done)
+
+    def wake(self) -> None:
+        """Tell those who wait, unless a command is only half folded."""
+        if self.is_folding:
+            return
+        waiting, self._waiting = self._waiting, []
+        for request, done in waiting:
+            self.feed(request, done)
+
+    def crash(self) -> None:
+        """Who waited is gone."""
+        self._waiting.clear()
+
+
+class Past:
+    """Some changes, read like a feed; one that breaks off does so after a page."""
+
+    def __init__(self, changes: Sequence[Change], end: int, *, breaks_off: bool = False) -> None:
+        self._changes = changes
+        self._end = end
+        self._breaks_off = breaks_off
+        self._pages = 0
+        self.is_closed = False
+
+    def read(self, request: ReadChanges, done: OnFed) -> None:
+        """As a History."""
+        self._pages += 1
+        if self._breaks_off and self._pages > 1:
+            done(ServiceUnavailableError(), Position(0, 0))
+            return
+        found = [each for each in self._changes if each.sequence_number > request.after_sequence_number]
+        page = found[:5]
+        is_end = len(page) == len(found)
+        end = self._end if is_end else page[-1].sequence_number
+        done(Changes(page, end, 0, is_end, START_MS), Position(0, 0))
+
+    def close(self) -> None:
+        """As a History."""
+        self.is_closed = True
+
+
+@dataclass
+class Call:
+    """One call of the sink, and what it said."""
+
+    life: int
+    at: float
+    batch: Batch
+    verdict: DeliveryResult | None
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of its changes."""
+        return [each.change.sequence_number for each in self.batch.changes]
+
+
+Judge = Callable[[Batch], DeliveryResult]
+
+
+class FakeSink:
+    """Takes `seconds` for a call, and answers as the judge says."""
+
+    def __init__(self, stage: "Stage") -> None:
+        self.version = "v1"
+        self._stage = stage
+        self.is_open = False
+
+    async def start(self) -> None:
+        """As a Sink."""
+        if self._stage.starts_fail:
+            raise OSError(self._stage.starts_fail.pop(0))
+        self.is_open = True
+
+    async def deliver(self, batch: Batch) -> DeliveryResult:
+        """As a Sink."""
+        stage = self._stage
+        assert self.is_open
+        call = Call(
+            stage.life, asyncio.get_running_loop().time(), replace(batch, changes=list(batch.changes)), None
+        )
+        stage.calls.append(call)
+        await asyncio.sleep(stage.seconds())
+        call.verdict = verdict = stage.judge(batch)
+        stage.deliver(batch, verdict)
+        return verdict
+
+    async def close(self) -> None:
+        """As a Sink."""
+        self.is_open = False
+
+
+@dataclass
+class Stage:
+    """All that outlives a dispatcher, and a record of all that happened."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    partitions: int = 1
+    seed: int = 0
+    judge: Judge = lambda _: Success()
+    seconds: Callable[[], float] = lambda: 0.01
+    tables: tuple[int, ...] = (1,)
+
+    def __post_init__(self) -> None:
+        self.jitter = random.Random(self.seed)
+        numbers = range(1) if self.partitions == 1 else range(1, self.partitions + 1)
+        self.feeds = {number: FakePartition(number) for number in numbers}
+        self.feed = next(iter(self.feeds.values()))
+        self.letters: dict[Key, dict[int, DeadLetter]] = defaultdict(dict)
+        self.written_letters: dict[tuple[Key, int], int] = {}  # and how much had been handled by then
+        self.letters_fail = 0.0
+        self.starts_fail: list[str] = []  # why, once each
+        self.calls: list[Call] = []
+        self.handled: list[tuple[int, Delivery]] = []  # with the life in which it was
+        self.checkpoints: list[Progress] = []
+        self.marks_at: dict[int, dict[int, int]] = {}  # by life: the marks that it began with
+        self.ended: list[str] = []
+        self.gone: set[int] = set()
+        self.pasts = 0  # stretches that were read from the log
+        self.past_breaks = 0  # so many of them break off
+        self.life = 0
+        self.hours_s = 0.0
+        names = {f"table-{table}": table for table in self.tables}
+        given = {
+            "TableNames": list(names),
+            "Sink": {"Kind": "file"},
+            "Start": {"At": "BEGINNING"},
+            **self.settings,
+        }
+        settings = check("orders", given)
+        self.subscription = Subscription(1, "orders", "", tuple(names.items()), settings, START_MS, START_MS)
+
+    # The world of a dispatcher
+
+    def dispatcher(self) -> Dispatcher:
+        """A dispatcher that goes on from what there is."""
+        self.life += 1
+        self.marks_at[self.life] = dict(self.subscription.checkpoints)
+        world = DispatcherContext(
+            readers={number: feed.feed for number, feed in self.feeds.items()},
+            histories=self,
+            exists=lambda table: table not in self.gone,
+            view=view,
+            dead_letters=_Letters(self),
+            checkpoint=self.checkpoint,
+            ended=self.ended.append,
+            clock=self.clock,
+            seconds=asyncio.get_running_loop().time,
+            jitter=self.jitter.random,
+        )
+        return Dispatcher(
+            self.subscription, FakeSink(self), world, ChangeFilter(self.subscription.settings).test
+        )
+
+    def started(self) -> Dispatcher:
+        """One that has begun."""
+        dispatcher = self.dispatcher()
+        dispatcher.start()
+        return dispatcher
+
+    def clock(self) -> int:
+        """Milliseconds since 1970, by the loop's time."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        return START_MS + int((self.hours_s + loop.time()) * 1000)
+
+    async def checkpoint(self, progress: Progress) -> None:
+        """Keep it."""
+        if self.jitter.random() < self.letters_fail:
+            raise ServiceUnavailableError
+        self.checkpoints.append(progress)
+        self.subscription = self.subscription.checkpointed(
+            progress.checkpoints, progress.version, progress.handled, progress.dead
+        )
+
+    def changes(self, partition: int, table: int, after: int, until: int) -> Past:
+        """From the log."""
+        self.pasts += 1
+        all_of_it = self.feeds[partition].changes[table]
+        found = [each for each in all_of_it if after < each.sequence_number <= until]
+        return Past(found, until, breaks_off=self.pasts <= self.past_breaks)
+
+    def items(self, partition: int, table: int, number: int) -> Past:
+        """From the log."""
+        latest: dict[bytes, Change] = {}
+        for each in self.feeds[partition].changes[table]:
+            if each.sequence_number <= number:
+                latest[each.pk] = each
+        found = [
+            replace(each, old=None, sequence_number=place, is_read=True)
+            for place, (_, each) in enumerate(sorted(latest.items()), 1)
+        ]
+        return Past(found, number)
+
+    # What happened
+
+    def deliver(self, batch: Batch, verdict: DeliveryResult) -> None:
+        """Note what the sink did."""
+        done = list(batch.changes)
+        if isinstance(verdict, PartialFailure):
+            places = [(each.partition, each.change.sequence_number) for each in done]
+            done = done[: places.index((verdict.partition, verdict.sequence_number))]
+        elif isinstance(verdict, Failure):
+            done = []
+        self.handled += [(self.life, each) for each in done]
+
+    def crash(self) -> None:
+        """Nobody is there any more who waited."""
+        for feed in self.feeds.values():
+            feed.crash()
+
+    def written(self) -> set[tuple[int, int, int]]:
+        """Partition, table and number of everything that was written."""
+        return {
+            (number, table, each.sequence_number)
+            for number, feed in self.feeds.items()
+            for table in self.tables
+            for each in feed.changes[table]
+        }
+
+    def ends(self) -> dict[int, int]:
+        """Where the partitions end now."""
+        return {number: feed.end for number, feed in self.feeds.items()}
+
+    def dead(self) -> list[int]:
+        """The numbers of all letters."""
+        return sorted(number for letters in self.letters.values() for number in letters)
+
+    def keys(self) -> list[str]:
+        """The keys of what was handled, in order."""
+        return [key(delivery) for _, delivery in self.handled]
+
+    def called_with(self) -> list[list[str]]:
+        """The keys of each call's changes."""
+        return [[key(each) for each in call.batch.changes] for call in self.calls]
+
+    def values(self, name: str = "n") -> list[str]:
+        """An attribute of what was handled, in order."""
+        return [body_of(delivery)[name]["N"] for _, delivery in self.handled]
+
+
+async def settled(stage: Stage) -> None:
+    """A dispatcher handles all that is there."""
+    dispatcher = stage.started()
+    await dispatcher.reach(stage.ends())
+    await dispatcher.stop()
+
+
+async def lasting(stage: Stage, seconds: float) -> None:
+    """A dispatcher lives for so long."""
+    dispatcher = stage.started()
+    await asyncio.sleep(seconds)
+    await dispatcher.stop()
+
+
+class _Letters:
+    """Letters that sometimes cannot be written."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    async def keys(self) -> dict[Key, int]:
+        return {key: min(letters) for key, letters in self._stage.letters.items() if letters}
+
+    async def first(self, delivery: Delivery) -> int | None:
+        await self._work()
+        letters = self._stage.letters.get(key_of(delivery))
+        return min(letters) if letters else None
+
+    async def write(self, letters: Sequence[DeadLetter]) -> None:
+        await self._work()
+        for letter in letters:
+            number = letter.delivery.sequence_number
+            key = key_of(letter.delivery)
+            self._stage.letters[key].setdefault(number, letter)
+            self._stage.written_letters.setdefault((key, number), len(self._stage.handled))
+
+    async def _work(self) -> None:
+        await asyncio.sleep(0.002)
+        if self._stage.jitter.random() < self._stage.letters_fail:
+            raise ServiceUnavailableError

@@ -1,0 +1,229 @@
+"""Transactions that are delivered as they were made: together, whole, and in the order of their actions."""
+
+import asyncio
+
+import pytest
+
+from foldb.materializer.feed_requests import FeedRequest, OnFed, ReadChanges
+from foldb.materializer.fold.outcomes import Tx
+from foldb.streams.sinks.sink import Batch, DeliveryResult, Failure, PartialFailure, Success
+from tests.unit.streams.delivery.stage import FakePartition, Stage, key, lasting, settled
+from tests.unit.streams.delivery.virtual import run
+
+TOGETHER = {"Transactions": "together"}
+
+
+def in_one_step(feed: FakePartition, *keys: str) -> None:
+    """A transaction whose keys all live in one partition is one command."""
+    feed.pass_by()
+    feed.is_folding = True
+    name = f"{feed.number}:{feed.offset}.0" if feed.number else f"{feed.offset}.0"
+    for nth, each in enumerate(keys):
+        feed.write_on(each, nth=nth, tx=Tx(name, nth, len(keys)))
+    feed.is_folding = False
+    feed.wake()
+
+
+def test_a_transaction_is_a_batch_of_its_own() -> None:
+    stage = Stage(TOGETHER)
+    stage.feed.write("a")
+    in_one_step(stage.feed, "x", "y", "z")
+    stage.feed.write("b")
+    stage.feed.write("c")
+
+    run(settled(stage))
+
+    assert [["a"], ["x", "y", "z"], ["b", "c"]] == stage.called_with()
+
+
+def test_a_transaction_is_one_batch_whatever_the_batch_size() -> None:
+    stage = Stage({**TOGETHER, "BatchSize": 2})
+    in_one_step(stage.feed, *(f"k{nth}" for nth in range(25)))
+
+    run(settled(stage))
+
+    assert [25] == [len(call) for call in stage.called_with()]
+
+
+def test_changes_of_several_partitions_come_together_in_the_order_of_the_actions() -> None:
+    stage = Stage(TOGETHER, partitions=2)
+    one, two = stage.feeds.values()
+
+    async def main() -> None:
+        dispatcher = stage.started()
+        one.write("x", tx=Tx("1:7.0", 1, 2))
+        one.write("x")  # waits behind it
+        one.write("other")  # does not
+        await asyncio.sleep(0.5)
+        assert [["other"]] == stage.called_with()
+        two.write("y", tx=Tx("1:7.0", 0, 2))
+        await dispatcher.reach(stage.ends())
+        await dispatcher.stop()
+
+    run(main())
+
+    assert [["other"], ["y", "x"], ["x"]] == stage.called_with()
+
+
+def test_a_transaction_that_changes_other_tables_too_is_not_waited_for_for_ever() -> None:
+    stage = Stage(TOGETHER, partitions=2)
+    one, _ = stage.feeds.values()
+    one.write("x", tx=Tx("2:9.0", 0, 3))
+
+    run(settled(stage))
+
+    assert [["x"]] == stage.called_with()
+
+
+def test_what_one_command_changed_in_a_table_is_known_at_once() -> None:
+    """Its other changes are of a table that nobody asked for; nothing has to be waited for to know that."""
+    stage = Stage(TOGETHER)
+    stage.feed.pass_by()
+    for nth, each in enumerate("xy"):
+        stage.feed.write_on(each, nth=nth, tx=Tx(f"{stage.feed.offset}.0", nth, 5))  # nobody reads yet
+
+    async def main() -> None:
+        await settled(stage)
+        assert asyncio.get_running_loop().time() < 0.5
+
+    run(main())
+
+    assert [["x", "y"]] == stage.called_with()
+
+
+def test_a_table_that_is_gone_is_not_read_on_for_a_transaction_to_be_complete() -> None:
+    stage = Stage(TOGETHER, tables=(1, 2))
+    stage.gone = {1}
+    stage.feed.pass_by()
+    stage.feed.write_on("x", table=2, tx=Tx(f"{stage.feed.offset}.0", 0, 5))
+
+    async def main() -> None:
+        stage.started()
+        await asyncio.sleep(1)
+        stage.feed.pass_by()
+        stage.feed.write_on("y", table=2, tx=Tx(f"{stage.feed.offset}.0", 0, 5))
+        await asyncio.sleep(60)
+
+    run(main())
+
+    assert [["x"], ["y"]] == stage.called_with()
+
+
+def test_what_goes_wrong_in_looking_for_the_rest_of_a_transaction_is_told() -> None:
+    stage = Stage(TOGETHER, tables=(1, 2))
+    read = stage.feed.feed
+
+    def trip(request: FeedRequest, done: OnFed) -> None:
+        if isinstance(request, ReadChanges) and request.limit == 1:
+            raise ValueError("nobody thought of it")
+        read(request, done)
+
+    stage.feed.feed = trip  # type: ignore[method-assign]
+    stage.feed.pass_by()
+    stage.feed.write_on("x", tx=Tx(f"{stage.feed.offset}.0", 0, 5))
+
+    run(lasting(stage, 1))
+
+    assert ["it cannot go on: ValueError('nobody thought of it')"] == stage.ended
+
+
+def test_a_transaction_that_fails_is_given_up_as_a_whole() -> None:
+    def judge(batch: Batch) -> DeliveryResult:
+        bad = next((each for each in batch.changes if key(each) == "y"), None)
+        return Success() if bad is None else PartialFailure(bad.partition, bad.change.sequence_number, "bad")
+
+    stage = Stage({**TOGETHER, "MaximumRetryAttempts": 1}, judge=judge)
+    in_one_step(stage.feed, "x", "y", "z")
+    stage.feed.write("a")
+
+    run(settled(stage))
+
+    assert [["x", "y", "z"], ["x", "y", "z"], ["a"]] == stage.called_with()
+    assert 3 == len(stage.dead())
+
+
+def test_a_transaction_is_whole_behind_a_letter_too() -> None:
+    """Of a change that waits for an older one of its key the whole transaction does, and its other keys with it."""
+    stage = Stage({**TOGETHER, "MaximumRetryAttempts": 0})
+    stage.judge = lambda batch: Failure("bad") if "a" in map(key, batch.changes) else Success()
+    in_one_step(stage.feed, "a", "b")
+    in_one_step(stage.feed, "b", "c")
+    stage.feed.write("c")
+    stage.feed.write("d")
+
+    run(settled(stage))
+
+    assert [["a", "b"], ["d"]] == stage.called_with()
+    first = next(iter(stage.dead())) + 1  # that of b
+    assert {"bad", f"waits for number {first}"} <= {
+        letter.error for own in stage.letters.values() for letter in own.values()
+    }
+    assert 5 == len(stage.dead())
+
+
+def test_a_filter_leaves_the_rest_of_a_transaction_together() -> None:
+    stage = Stage(
+        {
+            **TOGETHER,
+            "Filter": {"Expression": "NEW.pk <> :y", "ExpressionAttributeValues": {":y": {"S": "y"}}},
+        }
+    )
+    in_one_step(stage.feed, "x", "y", "z")
+
+    run(settled(stage))
+
+    assert [["x", "z"]] == stage.called_with()
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_transactions_are_whole_and_keys_keep_their_order_whatever_fails(seed: int) -> None:
+    stage = Stage({**TOGETHER, "BatchSize": 3, "MaximumRetryAttempts": -1}, partitions=3, seed=seed)
+    jitter = stage.jitter
+    stage.judge = lambda _: Failure("no") if jitter.random() < 0.2 else Success()
+    feeds = list(stage.feeds.values())
+
+    async def live(*, to_the_end: bool) -> None:
+        dispatcher = stage.started()
+        late: list[tuple[FakePartition, str, Tx]] = []
+        for _ in range(60):
+            feed = jitter.choice(feeds)
+            roll = jitter.random()
+            if roll < 0.2:
+                in_one_step(feed, *(f"{feed.number}-{n}" for n in jitter.sample(range(6), 3)))
+            elif roll < 0.4 and not late:
+                chosen = jitter.sample(feeds, 2)
+                name = f"1:{1000 + len(stage.written())}.0"
+                late = [
+                    (each, f"{each.number}-{jitter.randrange(6)}", Tx(name, nth, 2))
+                    for nth, each in enumerate(chosen)
+                ]
+                first, its_key, tx = late.pop(jitter.randrange(2))
+                first.write(its_key, tx=tx)
+            else:
+                feed.write(f"{feed.number}-free-{jitter.randrange(4)}")
+            if late and jitter.random() < 0.5:
+                other, its_key, tx = late.pop()
+                other.write(its_key, tx=tx)
+            if jitter.random() < 0.3:
+                await asyncio.sleep(0.01)
+        for other, its_key, tx in late:
+            other.write(its_key, tx=tx)
+        if to_the_end:
+            await dispatcher.reach(stage.ends())
+            await dispatcher.stop()
+
+    for life in range(3):
+        run(live(to_the_end=life == 2))
+        stage.crash()
+
+    assert stage.written() == {(each.partition, 1, each.change.sequence_number) for _, each in stage.handled}
+    for call in stage.calls:
+        names = {each.change.tx.id if each.change.tx else None for each in call.batch.changes}
+        assert len(names) == 1
+        tx = call.batch.changes[0].change.tx
+        if tx is not None:
+            assert list(range(tx.of)) == [each.change.tx.n for each in call.batch.changes if each.change.tx]
+    latest: dict[tuple[int, str], int] = {}
+    for life, each in stage.handled:
+        assert each.change.sequence_number > latest.get((life, key(each)), 0)
+        latest[life, key(each)] = each.change.sequence_number

@@ -1,0 +1,320 @@
+"""Where a subscription begins and ends, what it reads, and how far it says that it is."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from foldb.streams.sinks.sink import Failure, Success
+from tests.unit.streams.delivery.stage import START_MS, FakePartition, Stage, key, lasting, settled
+from tests.unit.streams.delivery.virtual import run
+
+
+def forget_before(feed: FakePartition, kept: int) -> None:
+    """The feed keeps its last so many changes, the log all."""
+    feed.trim_horizon[1] = feed.changes[1][-kept - 1].sequence_number
+
+
+def test_the_beginning_of_history_is_read_from_the_log_where_the_feed_does_not_keep_it() -> None:
+    stage = Stage({"Start": {"At": "BEGINNING"}})
+    for nth in range(30):
+        stage.feed.write(f"k{nth}")
+    forget_before(stage.feed, kept=4)
+
+    run(settled(stage))
+
+    assert [f"k{nth}" for nth in range(30)] == stage.keys()
+
+
+def test_the_horizon_is_what_the_feed_keeps() -> None:
+    stage = Stage({"Start": {"At": "HORIZON"}})
+    for nth in range(30):
+        stage.feed.write(f"k{nth}")
+    forget_before(stage.feed, kept=4)
+
+    run(settled(stage))
+
+    assert [f"k{nth}" for nth in range(26, 30)] == stage.keys()
+
+
+def test_a_checkpoint_older_than_what_the_feed_keeps_loses_nothing() -> None:
+    stage = Stage()
+    stage.feed.write("a")
+    run(settled(stage))
+    stage.crash()
+    for nth in range(30):
+        stage.feed.write(f"k{nth}")
+    forget_before(stage.feed, kept=4)
+
+    run(settled(stage))
+
+    assert ["a", *[f"k{nth}" for nth in range(30)]] == stage.keys()
+
+
+def test_a_past_that_breaks_off_is_read_on_from_where_it_was() -> None:
+    stage = Stage()
+    for nth in range(30):
+        stage.feed.write(f"k{nth}")
+    forget_before(stage.feed, kept=4)
+    stage.past_breaks = 2
+
+    run(settled(stage))
+
+    assert [f"k{nth}" for nth in range(30)] == stage.keys()
+    assert 3 == stage.pasts
+    assert not stage.ended
+
+
+def test_a_start_now_has_what_is_written_while_it_starts() -> None:
+    """Where the partitions ended is in the settings before anybody reads: what comes later is later than that."""
+    stage = Stage()
+    stage.feed.write("before")
+    stage = restarted(stage, {"Start": {"At": "NOW", "Numbers": {"0": str(stage.feed.end)}}})
+
+    async def main() -> None:
+        dispatcher = stage.dispatcher()
+        stage.feed.write("meanwhile")
+        dispatcher.start()
+        stage.feed.write("after")
+        await dispatcher.reach(stage.ends())
+        await dispatcher.stop()
+
+    run(main())
+
+    assert ["meanwhile", "after"] == stage.keys()
+
+
+def restarted(stage: Stage, settings: dict[str, Any]) -> Stage:
+    """Another subscription on the same feeds."""
+    other = Stage(settings, stage.partitions, tables=stage.tables)
+    other.feeds, other.feed = stage.feeds, stage.feed
+    return other
+
+
+@pytest.mark.parametrize("kept", [2, 8])
+def test_a_start_at_a_time_has_all_from_then_on(kept: int) -> None:
+    stage = Stage({"Start": {"At": "TIME", "Time": START_MS + 5000}})
+    for nth in range(10):
+        stage.feed.time = START_MS + nth * 1000
+        stage.feed.write(f"k{nth}")
+    forget_before(stage.feed, kept)
+
+    run(settled(stage))
+
+    assert [f"k{nth}" for nth in range(5, 10)] == stage.keys()
+
+
+def test_a_replay_ends_where_it_should_and_says_so() -> None:
+    stage = Stage(
+        {"Start": {"At": "TIME", "Time": START_MS + 2000}, "End": {"Time": START_MS + 6000}, "Replay": True}
+    )
+    for nth in range(10):
+        stage.feed.time = START_MS + nth * 1000
+        stage.feed.write(f"k{nth}")
+
+    run(lasting(stage, 60))
+
+    assert [f"k{nth}" for nth in range(2, 7)] == stage.keys()
+    assert all(call.batch.replay for call in stage.calls)
+    assert ["done"] == stage.ended
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_snapshot_then_its_changes_have_no_gap_and_nothing_twice(seed: int) -> None:
+    """
+    Items at a number, then the changes behind it: whoever applies both has the table. A process that ends in the
+    middle goes on from the item that it has come to.
+    """
+    stage = Stage(partitions=2, seed=seed)
+    for _ in range(40):
+        feed = stage.jitter.choice(list(stage.feeds.values()))
+        feed.write(f"{feed.number}-{stage.jitter.randrange(12)}", body={"n": {"N": str(feed.offset)}})
+    numbers = {str(number): str(feed.end) for number, feed in stage.feeds.items()}
+    stage = restarted(stage, {"Start": {"At": "SNAPSHOT", "Numbers": numbers}, "BatchSize": 4})
+    stage.seconds = lambda: 0.3
+
+    async def cut_short() -> None:
+        stage.started()
+        await asyncio.sleep(stage.jitter.random() * 2)
+
+    run(cut_short())
+    stage.crash()
+    for feed in stage.feeds.values():
+        feed.write(f"{feed.number}-late")
+    begun = dict(stage.subscription.checkpoints)
+    run(settled(stage))
+
+    reads = [each for life, each in stage.handled if each.change.is_read and life == 2]
+    assert all(each.change.sequence_number > begun.get(each.partition, 0) for each in reads)
+    latest = {each.change.pk: each.change.new for _, each in stage.handled}
+    assert latest == {each.pk: each.new for feed in stage.feeds.values() for each in feed.changes[1]}
+    changes = [key(each) for _, each in stage.handled if not each.change.is_read]
+    assert sorted(["1-late", "2-late"]) == sorted(set(changes))
+
+
+def test_an_item_of_a_snapshot_that_is_a_letter_is_not_delivered_after_a_crash() -> None:
+    stage = Stage()
+    for each in ("a", "b", "c"):
+        stage.feed.write(each)
+    start = {"At": "SNAPSHOT", "Numbers": {"0": str(stage.feed.end)}}
+    stage = restarted(stage, {"Start": start, "MaximumRetryAttempts": 0, "BatchSize": 1})
+    stage.judge = lambda batch: Failure("bad") if batch.changes[0].change.pk == b"a" else Success()
+    run(settled(stage))
+    stage.subscription = replace(
+        stage.subscription, checkpoints={}
+    )  # as if the checkpoint had not been written
+    stage.judge = lambda _: Success()
+    stage.feed.write("a")
+    run(settled(stage))
+
+    assert ["b", "c", "b", "c"] == [key(each) for _, each in stage.handled]
+    assert 2 == len(stage.dead()), "what was written later is behind it"
+
+
+def test_a_filter_that_drops_everything_still_moves_the_checkpoint() -> None:
+    stage = Stage({"Events": ["REMOVE"]})
+    for nth in range(20):
+        stage.feed.write(f"k{nth}")
+
+    async def main() -> None:
+        stage.started()
+        await asyncio.sleep(1)
+
+    run(main())
+
+    assert not stage.calls
+    assert stage.subscription.checkpoints[0] >= stage.feed.changes[1][-1].sequence_number
+    assert 20 == stage.subscription.handled
+
+
+def test_two_subscriptions_on_one_table_both_have_everything() -> None:
+    first = Stage()
+    second = restarted(first, {"BatchSize": 3})
+
+    async def main() -> None:
+        dispatchers = [first.dispatcher(), second.dispatcher()]
+        for each in dispatchers:
+            each.start()
+        for nth in range(50):
+            first.feed.write(f"k{nth}")
+            await asyncio.sleep(0.003)
+        for each in dispatchers:
+            await each.reach(first.ends())
+            await each.stop()
+
+    run(main())
+
+    assert [f"k{nth}" for nth in range(50)] == first.keys() == second.keys()
+
+
+def test_an_idle_subscription_does_nothing_but_ask_again_when_its_wait_is_over() -> None:
+    stage = Stage()
+    stage.feed.write("a")
+
+    async def main() -> None:
+        stage.started()
+        await asyncio.sleep(10)
+        reads, checkpoints = stage.feed.reads, len(stage.checkpoints)
+        for _ in range(100):
+            stage.feed.pass_by()  # others write
+            await asyncio.sleep(1)
+        assert stage.feed.reads - reads <= 2 * (100 // 20 + 1)
+        assert len(stage.checkpoints) == checkpoints
+
+    run(main())
+
+
+def test_no_more_than_five_checkpoints_a_second_are_written() -> None:
+    stage = Stage({"BatchSize": 1})
+    for nth in range(300):
+        stage.feed.write(f"k{nth}")
+
+    async def main() -> None:
+        dispatcher = stage.started()
+        await dispatcher.reach(stage.ends())
+        assert len(stage.checkpoints) <= asyncio.get_running_loop().time() * 5 + 1
+        await dispatcher.stop()
+
+    run(main())
+
+    assert 300 == sum(each.handled for each in stage.checkpoints)
+
+
+def test_a_batch_that_is_not_full_waits_for_more_but_no_longer_than_its_window() -> None:
+    stage = Stage({"MaximumBatchingWindowInSeconds": 10, "BatchSize": 3})
+    stage.seconds = lambda: 0.0
+
+    async def main() -> None:
+        stage.started()
+        await asyncio.sleep(1)
+        for each in ("a", "b", "c"):
+            stage.feed.write(each)
+        await asyncio.sleep(1)
+        assert [["a", "b", "c"]] == [[key(each) for each in call.batch.changes] for call in stage.calls]
+        stage.feed.write("d")
+        await asyncio.sleep(9)
+        assert 1 == len(stage.calls)
+        await asyncio.sleep(2)
+        assert 2 == len(stage.calls)
+
+    run(main())
+
+
+def test_changes_of_several_tables_are_handled_to_the_same_end() -> None:
+    """A table to which nothing is written does not hold back the checkpoint of one to which much is."""
+    stage = Stage(tables=(1, 2))
+
+    async def main() -> None:
+        stage.started()
+        await asyncio.sleep(1)
+        for nth in range(10):
+            stage.feed.write(f"k{nth}")
+        await asyncio.sleep(1)
+
+    run(main())
+
+    assert stage.subscription.checkpoints[0] >= stage.feed.changes[1][-1].sequence_number
+
+
+@pytest.mark.guarantee("G47")
+def test_a_slow_sink_is_read_ahead_of_no_further_than_a_bound() -> None:
+    stage = Stage({"BatchSize": 10})
+    stage.seconds = lambda: 1e6
+    stage.feed.page = 500
+    for nth in range(12_000):
+        stage.feed.write(f"k{nth}")
+
+    async def main() -> None:
+        stage.started()
+        await asyncio.sleep(60)
+        assert stage.feed.reads <= 10_000 / 500 + 2
+
+    run(main())
+
+
+def test_a_subscription_whose_table_is_gone_ends_when_all_of_it_is_handled() -> None:
+    stage = Stage()
+    stage.feed.write("last words")
+    stage.gone = {1}
+
+    async def main() -> None:
+        stage.started()
+        await asyncio.sleep(60)
+
+    run(main())
+
+    assert ["last words"] == stage.keys()
+    assert ["its tables are gone"] == stage.ended
+
+
+def test_what_is_being_handled_at_a_stop_is_handled_once() -> None:
+    stage = Stage(judge=lambda _: Success())
+    stage.seconds = lambda: 1.0
+    stage.feed.write("a")
+
+    run(lasting(stage, 0.5))
+    stage.crash()
+    run(settled(stage))
+
+    assert ["a"] == stage.keys()

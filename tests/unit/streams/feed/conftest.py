@@ -1,0 +1,21 @@
+"""A partition with so little room that all that happens to changes happens with few."""
+
+import random
+
+import pytest
+
+from tests.unit.streams.feed.life import Life, make_small
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_small(monkeypatch)
+
+
+@pytest.fixture
+def life(small: None) -> Life:
+    """A table with so many changes that most are in segments alone, all of them marked."""
+    life = Life(random.Random(1), retention_ms=0)
+    life.fill(life.create("T"), 120)
+    life.mark()
+    return life

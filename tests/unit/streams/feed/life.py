@@ -1,0 +1,329 @@
+"""A partition that lives through stops, kills and power cuts, and beside it a plain list of what has changed.
+
+The list knows nothing of numbers, segments or windows: a change is in it if the test's own books say that the item was
+another before, and that the table's stream was enabled then.
+"""
+
+import random
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldb.log.commands import Command
+from foldb.log.local import LocalLog
+from foldb.log.local.reader import LogReader
+from foldb.materializer.feed_requests import Changes, FeedRequest, ReadChanges
+from foldb.materializer.local_partition import LocalPartition
+from foldb.materializer.long_reads import LongReads
+from foldb.materializer.snapshots import Snapshots
+from foldb.materializer.worker import Worker
+from foldb.model.errors import RequestError
+from foldb.model.values import dump
+from foldb.streams.feed import ChangeStore, Feed, change_writer, segments
+from foldb.streams.feed.replay_worker import Task, make
+from foldb.streams.feed.serial_executor import outcome_of
+from tests.unit.log.fake_disk import FakeDisk
+from tests.unit.log.local_logs import Inline
+from tests.unit.materializer.fake_loop import FakeLoop
+from tests.unit.materializer.ledger import define, delete, put, table_request
+from tests.unit.streams.feed.bench import NO_STREAM, STREAM
+
+FOLDER = Path("/data")
+CHANGES = FOLDER / "changes" / "0"
+RETENTION_MS = 20_000
+
+
+def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks, pieces and what stays in memory are small, so that all of it happens with few changes."""
+    monkeypatch.setattr(change_writer, "SEND_BYTES", 2000)
+    monkeypatch.setattr(change_writer, "LEAST_BYTES", 4000)
+    monkeypatch.setattr(segments, "BLOCK_BYTES", 1000)
+
+
+class Held:
+    """A thread that works when it is told to."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Any] = []
+
+    def do(self, job: Any, done: Any) -> None:
+        self.jobs.append((job, done))
+
+    def run(self, count: int = 1 << 30) -> None:
+        """Do so many jobs."""
+        while self.jobs and count:
+            job, done = self.jobs.pop(0)
+            done(outcome_of(job))
+            count -= 1
+
+    def run_untold(self) -> "Held":
+        """Do all jobs; what came of them is told when the returned one is run."""
+        told = Held()
+        for job, done in self.jobs:
+            told.do(partial(_again, outcome_of(job)), done)
+        self.jobs.clear()
+        return told
+
+    def close(self) -> None:
+        self.run()
+
+
+@dataclass
+class Entry:
+    """A change in the list; the number is what the feed said first."""
+
+    table: int
+    pk: bytes
+    old: bytes | None
+    new: bytes | None
+    stream: int
+    time: int
+    number: int | None = None
+
+
+@dataclass
+class Books:
+    """What the test knows: items and labels by table, and all changes."""
+
+    items: dict[int, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    labels: dict[int, int] = field(default_factory=dict)
+    all_labels: dict[int, list[int]] = field(default_factory=dict)
+    changes: list[Entry] = field(default_factory=list)
+
+
+class Life:
+    """See the module."""
+
+    def __init__(
+        self, dice: random.Random, *, retention_ms: int = RETENTION_MS, segment_bytes: int = 3000
+    ) -> None:
+        self.dice = dice
+        self.disk = FakeDisk()
+        self.books = Books()
+        self.now = 1_700_000_000_000
+        self.starts = 0
+        self.retention_ms = retention_ms
+        self.segment_bytes = segment_bytes
+        self.remade: list[tuple[int, int, int]] = []
+        self.start()
+
+    def start(self) -> None:
+        """Start on what is on the disk."""
+        self.starts += 1
+        self.loop = FakeLoop(self.now)
+        self.log = LocalLog(
+            FOLDER,
+            clock=lambda: self.now,
+            deliver=lambda callback: callback(),
+            random_bytes=lambda size: b"l" * size,
+            on_fatal=_raise,
+            disk=self.disk,
+            background=Inline(),
+            level=3,
+        )
+        keeping = ChangeStore(
+            CHANGES, self.log.genesis(0).log_id, 0, disk=self.disk, segment_bytes=self.segment_bytes
+        )
+        keeping.open(self.log.end(0))
+        start = Snapshots(FOLDER, self.disk).load_newest(
+            self.log, lambda state, now_ms: keeping.suits(state, now_ms, self.retention_ms)
+        )
+        self.folded_from = start.state.next_offset
+        self.worker = Worker(
+            self.log,
+            start.state,
+            origin=b"%016d" % self.starts,
+            scheduler=self.loop,
+            on_fatal=_raise,
+        )
+        self.feed = Feed(
+            self.worker.state,
+            lambda: self.worker.position,
+            self.loop,
+            keeping,
+            retention_ms=self.retention_ms,
+            recent_bytes=6000,
+            remake=self.remake,
+        )
+        self.worker.capture = self.feed
+        self.worker.open()
+        self.writing, self.reading = Held(), Held()
+        self.feed.serve(self.writing, self.reading)
+        self.partition = LocalPartition(self.worker, self.feed.ask, long_reads=LongReads(self.loop))
+
+    def stop(self) -> None:
+        """Stop in order."""
+        self.feed.close()
+        self.writing.close()
+        self.log.close()
+        self.start()
+
+    def kill(self) -> None:
+        """The process is gone, with what it had not written."""
+        self.disk.crash()
+        self.start()
+
+    def cut_power(self) -> None:
+        """The power is gone."""
+        self.disk.power_cut(self.dice)
+        self.start()
+
+    def remake(self, table: int, after: int, until: int, done: Any) -> None:
+        """Make a segment again from the log, as another process would."""
+        self.remade.append((table, after, until))
+        task = Task(0, table, after, until, kept=True)
+        folder = CHANGES / "past"
+        snapshots = Snapshots(FOLDER, self.disk)
+        reader = LogReader(FOLDER, self.disk)
+        made = outcome_of(lambda: make(reader, task, folder, lambda _: None, snapshots, self.disk))
+        done(made or folder / segments.file_name(table, after), lambda: None)
+
+    def snapshot(self) -> None:
+        """Make one."""
+        Snapshots(FOLDER, self.disk).make(LogReader(FOLDER, self.disk))
+
+    def remove_changes(self) -> None:
+        """Somebody removes what is derived."""
+        for name in self.disk.names(CHANGES) if CHANGES in self.disk.folders else []:
+            self.disk.remove(CHANGES / name)
+
+    # Writing
+
+    @property
+    def table(self) -> int:
+        """The only one."""
+        [table] = self.books.items
+        return table
+
+    def submit(self, *commands: Command) -> None:
+        """Fold commands in one entry."""
+        for command in commands:
+            self.worker.submit(command, 100, lambda *_: None)
+        self.loop.settle()
+
+    def create(self, name: str, *, stream: bool = True) -> int:
+        self.submit(define("CreateTable", 0, table_request(name, "pk:S", **(STREAM if stream else {}))))
+        table = self.worker.state.names[name]
+        self.books.items[table] = {}
+        self.books.all_labels[table] = []
+        self._note_label(table)
+        return table
+
+    def define(self, table: int, settings: dict[str, Any]) -> None:
+        name = self.worker.state.tables[table].definition.name
+        self.submit(define("UpdateTable", table, {"TableName": name, **settings}))
+        self._note_label(table)
+
+    def enable(self, table: int) -> None:
+        self.define(table, STREAM)
+
+    def disable(self, table: int) -> None:
+        self.define(table, NO_STREAM)
+
+    def drop(self, table: int) -> None:
+        name = self.worker.state.tables[table].definition.name
+        self.submit(define("DeleteTable", table, {"TableName": name}))
+        del self.books.items[table]
+        self.books.labels.pop(table, None)
+
+    def write(self, table: int, *writes: tuple[str, dict[str, Any] | None]) -> None:
+        """Put items by key, or delete them where there is None, in one entry."""
+        live, books = self.worker.state.tables[table], self.books
+        commands: list[Command] = []
+        made = []
+        for key, attributes in writes:
+            item = None if attributes is None else {"pk": {"S": key}, **attributes}
+            commands.append(delete(live, {"pk": {"S": key}}) if item is None else put(live, item))
+            old = books.items[table].get(key)
+            if old != item and table in books.labels:
+                made.append((key, old, item, books.labels[table]))
+            if item is None:
+                books.items[table].pop(key, None)
+            else:
+                books.items[table][key] = item
+        self.submit(*commands)
+        for key, old, new, label in made:
+            time = self.worker.state.log_time
+            books.changes.append(Entry(table, key.encode(), _dumped(old), _dumped(new), label, time))
+
+    def fill(self, table: int, count: int) -> None:
+        """Write so many changes, one after the other, some time between them; the disk takes what it is given."""
+        for n in range(count):
+            self.now += 10
+            self.write(table, (f"k{n % 7}", {"n": {"N": str(self.now)}, "x": {"S": "x" * 100}}))
+            self.writing.run()
+
+    def mark(self) -> None:
+        """The time to mark what there is has come, and it is done."""
+        self.loop.advance(change_writer.MARK_S)
+        self.writing.run()
+
+    def _note_label(self, table: int) -> None:
+        stream = self.worker.state.tables[table].definition.stream
+        self.books.labels.pop(table, None)
+        if stream is not None and stream.enabled:
+            self.books.labels[table] = stream.created_ms
+            self.books.all_labels[table].append(stream.created_ms)
+
+    # Reading
+
+    def ask(self, request: FeedRequest) -> Any:
+        """What a request is answered with."""
+        answers: list[Any] = []
+        self.partition.feed(request, lambda answer, _: answers.append(answer))
+        while not answers:
+            assert self.reading.jobs or self.writing.jobs, "nobody would ever answer"
+            self.reading.run()
+            if not answers:
+                self.writing.run()
+        [answer] = answers
+        assert not isinstance(answer, RequestError), answer
+        return answer
+
+    def read_all(self, table: int, stream: int) -> tuple[list[Any], int]:
+        """All changes of a stream, in pages of any size, and what they are kept after."""
+        found: list[Any] = []
+        after = 0
+        while True:
+            limit, size = self.dice.choice([(1, 1 << 20), (3, 1 << 20), (1000, 1), (1000, 1 << 20)])
+            page: Changes = self.ask(ReadChanges(table, after, stream=stream, limit=limit, size=size))
+            found += page.changes
+            assert after <= page.next
+            if page.is_end:
+                return found, page.trim_horizon
+            assert after < page.next, "a reader would not get on"
+            after = page.next
+
+    def check(self) -> None:
+        """What is read is what the list says, each change with the number that it always had."""
+        horizon = self.worker.state.log_time - self.retention_ms
+        for table, labels in self.books.all_labels.items():
+            for label in labels:
+                expected = [one for one in self.books.changes if (one.table, one.stream) == (table, label)]
+                found, trim_horizon = self.read_all(table, label)
+                over = len(expected) - len(found)
+                assert over >= 0, "a change was read that nobody made, or twice"
+                assert all(one.time < horizon for one in expected[:over]), "a change is missing"
+                for entry, change in zip(expected[over:], found, strict=True):
+                    assert (entry.pk, entry.old, entry.new) == (change.pk, change.old, change.new)
+                    assert (entry.stream, entry.time) == (change.stream, change.time)
+                    assert entry.number in (None, change.sequence_number), "a number has changed"
+                    assert change.sequence_number > trim_horizon
+                    entry.number = change.sequence_number
+
+
+def _again(outcome: Any) -> Any:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def _dumped(item: dict[str, Any] | None) -> bytes | None:
+    return None if item is None else dump(item)
+
+
+def _raise(error: BaseException) -> None:
+    raise error

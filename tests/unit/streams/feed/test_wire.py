@@ -1,0 +1,51 @@
+"""What is asked of a feed on another node, and what it answers, arrives as it was sent."""
+
+from typing import Any
+
+import msgpack
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foldb.materializer.feed_requests import (
+    Changes,
+    Count,
+    CountChanges,
+    FindNumber,
+    ListShards,
+    Number,
+    ReadChanges,
+    Shard,
+    Shards,
+)
+from foldb.model.limits import MODERN
+from foldb.server.cluster.wire import FEED
+from tests.unit.streams.feed.test_encoding import changes
+
+ids = st.integers(0, 2**40)
+numbers = st.integers(0, 10**30)
+requests = (
+    st.builds(ReadChanges, ids, numbers, st.none() | numbers, st.none() | ids, st.integers(1, 1000), ids, ids)
+    | st.builds(FindNumber, ids, ids, st.none() | ids)
+    | st.builds(ListShards, ids, ids)
+    | st.builds(CountChanges, ids, numbers, st.none() | numbers)
+)
+answers = (
+    st.builds(Changes, st.lists(changes, max_size=3), numbers, numbers, st.booleans(), ids)
+    | st.builds(Number, numbers, numbers)
+    | st.builds(Shards, st.lists(st.builds(Shard, ids, numbers, st.none() | numbers, ids), max_size=3), ids)
+    | st.builds(Count, ids, st.none() | ids, numbers)
+)
+
+
+def travelled(value: Any) -> Any:
+    return msgpack.unpackb(msgpack.packb(value), strict_map_key=False)
+
+
+@given(requests)
+def test_requests_arrive(request: Any) -> None:
+    assert [request] == FEED.read_arguments(travelled(FEED.arguments(request)), MODERN)
+
+
+@given(answers)
+def test_answers_arrive(answer: Any) -> None:
+    assert answer == FEED.read_result(travelled(FEED.result(answer)), ())

@@ -1,0 +1,122 @@
+"""Spans of deliveries, as OpenTelemetry's SDK collects them."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from foldb.streams.delivery.tracing import TracedSink, trace_id_of, traced, traceparent
+from foldb.streams.sinks import module_of
+from foldb.streams.sinks.sink import Batch, DeliveryResult, Failure, Sink, Success
+from tests.unit.streams.deliveries import numbered
+from tests.unit.streams.sinks.surroundings import batch, surroundings
+from tests.unit.streams.workers.working import Folder, function
+
+
+class Saying:
+    """A sink that says this, and remembers the span that it was called in."""
+
+    version = "1"
+
+    def __init__(self, verdict: DeliveryResult) -> None:
+        self.verdict = verdict
+        self.parents: list[str | None] = []
+
+    async def start(self) -> None: ...
+
+    async def deliver(self, _: Batch) -> DeliveryResult:
+        self.parents.append(traceparent())
+        return self.verdict
+
+    async def close(self) -> None: ...
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    yield exporter
+    provider.shutdown()
+
+
+def delivered(sink: Sink, spans: InMemorySpanExporter) -> ReadableSpan:
+    asyncio.run(TracedSink(sink, trace.get_tracer_provider().get_tracer("foldb")).deliver(batch(numbered(2))))
+    [span] = spans.get_finished_spans()
+    return span
+
+
+def test_a_delivery_is_a_span_linked_to_the_requests_that_wrote(spans: InMemorySpanExporter) -> None:
+    span = delivered(Saying(Success()), spans)
+
+    assert span.name == "deliver receipts"
+    assert span.status.is_ok or span.status.status_code is trace.StatusCode.UNSET
+    assert dict(span.attributes or {}) == {
+        "foldb.subscription": "receipts",
+        "foldb.lane": 0,
+        "foldb.attempt": 1,
+        "foldb.changes": 2,
+    }
+    assert [(link.context.trace_id, dict(link.attributes or {})) for link in span.links] == [
+        (trace_id_of(f"request-{nth}"), {"foldb.request_id": f"request-{nth}"}) for nth in (1, 2)
+    ]
+
+
+def test_a_failure_is_told_by_the_span(spans: InMemorySpanExporter) -> None:
+    span = delivered(Saying(Failure("ValueError: no")), spans)
+
+    assert span.status.status_code is trace.StatusCode.ERROR
+    assert span.status.description == "ValueError: no"
+
+
+def test_what_a_function_traces_stands_under_the_span_of_its_delivery(
+    folder: Folder, spans: InMemorySpanExporter
+) -> None:
+    folder.write(
+        "app.py",
+        """
+        import os
+        from pathlib import Path
+        from opentelemetry import trace
+
+        def f(change):
+            context = trace.get_current_span().get_span_context()
+            Path(os.environ["OUT"]).write_text(f"{context.trace_id:032x} {context.span_id:016x}")
+        """,
+    )
+
+    async def deliver() -> DeliveryResult:
+        settings = function("f")
+        around = surroundings(folder.scratch, folder=folder.path)
+        sink = traced(module_of(settings).make(settings, around))
+        await sink.start()
+        try:
+            return await sink.deliver(batch(numbered(1)))
+        finally:
+            await sink.close()
+
+    assert asyncio.run(deliver()) == Success()
+    [span] = spans.get_finished_spans()
+    assert span.context is not None
+    assert folder.out == f"{span.context.trace_id:032x} {span.context.span_id:016x}"
+
+
+def test_where_nobody_collects_spans_there_are_none() -> None:
+    sink = Saying(Success())
+
+    assert asyncio.run(traced(sink).deliver(batch(numbered(1)))) == Success()
+    assert sink.parents == [None]
+
+
+def test_a_sink_keeps_what_else_it_says(tmp_path: Path) -> None:
+    sink = Saying(Success())
+    sink.problem = "an old code"  # type: ignore[attr-defined]
+
+    assert traced(sink).version == "1"
+    assert traced(sink).problem == "an old code"  # type: ignore[attr-defined]

@@ -1,0 +1,181 @@
+"""Triggers under kill -9: nothing is lost, nothing that a checkpoint had passed comes again, keys keep their order."""
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldb.log.local import LocalLog
+from tests.support.raw import ask
+from tests.support.subscribed import operate, settle, subscribe
+from tests.verification.audits.asking import Addresses
+from tests.verification.audits.deliveries import Marks, Recorder, judge_calls, marks_in_log
+from tests.verification.audits.judge import Seen, Shards
+from tests.verification.audits.ledger import TABLE, Ledger, item_of
+from tests.verification.audits.refolded import all_changes, by_partition, refolded
+from tests.verification.audits.writers import Writers, create, expired
+from tests.verification.crash.process import Process
+from tests.verification.reliability import record
+
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+SEEDS = range(4 if SOAK else 1)
+KILLS, CALLS, WRITERS = (50, 400, 2) if SOAK else (2, 120, 2)
+LAYOUT = ("--partitions", "2", "--ttl-interval", "50")
+NAME = "recorder"
+LIVES = 3 if SOAK else 2
+WORKERS = 8 if SOAK else 4  # each is a process that is started anew
+FIRST_TABLE = 1  # the other that there is holds dead letters
+QUICK = {"First": "0.01", "Most": "0.05"}
+pytestmark = [pytest.mark.soak] if SOAK else []
+
+
+@pytest.mark.guarantee("G39")
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.spec("T6", "T7")
+def test_a_trigger_misses_nothing_and_repeats_only_what_no_checkpoint_had_passed(
+    seed: int, tmp_path: Path
+) -> None:
+    """Some calls fail by chance and are made again; the server is killed whenever so many more calls were made."""
+    dice, ledger, checkpoints = random.Random(seed), Ledger(), list[tuple[int, Marks]]()
+    recorder, folder, failures = Recorder(tmp_path, fails=0.03), tmp_path / "data", 1
+    try:
+        for kill in range(KILLS + 1):
+            checkpoints += checkpoint(recorder, folder) if kill else []
+            with Process(folder, *LAYOUT, *recorder.options) as server:
+                if kill == 0:
+                    begin(server.url, recorder)
+                with Writers(
+                    ledger, Addresses([server.url]), run=kill, writers=WRITERS, seed=seed
+                ) as writers:
+                    writers.wait_for(20)
+                    enough = recorder.count() + dice.randrange(1, CALLS)
+                    recorder.wait_for(enough)
+                    if kill < KILLS:
+                        server.kill()
+                if kill == KILLS:
+                    expired(server.url)
+                    settle(server.url, 300)
+                    server.terminate()
+        found = judge_calls(recorder.calls(), by_partition(refolded(folder, only=FIRST_TABLE)), checkpoints)
+        assert {} == found.counts, found
+        failures = 0
+    finally:
+        record(
+            test="triggers: kill -9 during delivery, 8 workers",
+            seeds=str(seed),
+            cycles=KILLS,
+            faults={"kill": KILLS},
+            acknowledged=ledger.changes(),
+            checked=recorder.count(),
+            failures=failures,
+        )
+
+
+@pytest.mark.guarantee("G42")
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.spec("F20")
+def test_poison_is_isolated_and_what_follows_in_its_key_follows_it(seed: int, tmp_path: Path) -> None:
+    """
+    The server is killed while it finds out. In the end the dead letters are the changes that fail, those behind them in
+    their keys, and no other; everything else was handled, in the order of its key.
+    """
+    dice, recorder, folder = random.Random(seed), Recorder(tmp_path), tmp_path / "data"
+    checkpoints: list[tuple[int, Marks]] = []
+    keys = [f"key {n}" for n in range(40)]
+    poisoned = set(dice.sample(keys, 6))
+    for kill in range(LIVES):
+        checkpoints += checkpoint(recorder, folder) if kill else []
+        with Process(folder, *LAYOUT, *recorder.options) as server:
+            if kill == 0:
+                begin(server.url, recorder, MaximumRetryAttempts=2)
+                for version in range(1, 6):
+                    for key in keys:
+                        poison = {"poison": {"BOOL": True}} if key in poisoned and version == 3 else {}
+                        put(server.url, item_of(key, version) | poison)
+            enough = min(recorder.count() + dice.randrange(1, 40), 100)
+            if kill < LIVES - 1:
+                recorder.wait_for(enough)
+                server.kill()
+            else:
+                settle(server.url)
+                letters = {(told["keys"]["pk"]["S"], int(told["number"])) for told in letters_of(server.url)}
+                server.terminate()
+    truth = in_log(folder)
+    keyed = {
+        key: [change.number for changes in truth.values() for change in changes if change.key == key]
+        for key in keys
+    }
+    dead = {(key, number) for key in poisoned for number in keyed[key][2:]}
+    found = judge_calls(recorder.calls(), truth, checkpoints, letters)
+
+    assert letters == dead
+    assert {} == found.counts, found
+    failed = {(call.key, call.number) for call in recorder.calls() if not call.done}
+    assert failed == {(key, keyed[key][2]) for key in poisoned}
+
+
+@pytest.mark.guarantee("G47")
+@pytest.mark.spec("T15")
+def test_a_stuck_trigger_slows_no_write(tmp_path: Path) -> None:
+    """All writes are acknowledged while it does not come to an end; then it takes them all."""
+    recorder, ledger = Recorder(tmp_path), Ledger()
+    recorder.gate.touch()
+    with Process(tmp_path / "data", *LAYOUT, *recorder.options) as server:
+        begin(server.url, recorder)
+        with Writers(ledger, Addresses([server.url]), writers=4) as writers:
+            writers.wait_for(600)
+        assert 0 == recorder.count()
+        recorder.gate.unlink()
+        expired(server.url)
+        settle(server.url)
+        server.terminate()
+    found = judge_calls(recorder.calls(), by_partition(refolded(tmp_path / "data", only=FIRST_TABLE)))
+
+    assert {} == found.counts, found
+
+
+def begin(url: str, recorder: Recorder, **settings: Any) -> None:
+    """Make the table, and have workers told of its changes."""
+    create(url, stream=False)
+    subscribe(
+        url,
+        NAME,
+        TABLE,
+        recorder.sink,
+        ParallelizationFactor=WORKERS,
+        BatchSize=10,
+        Backoff=QUICK,
+        **settings,
+    )
+
+
+def checkpoint(recorder: Recorder, folder: Path) -> list[tuple[int, Marks]]:
+    """How many calls there were, and what the log says is handled, while nobody serves."""
+    return [(recorder.count(), marks_in_log(folder, NAME))]
+
+
+def put(url: str, item: dict[str, Any]) -> None:
+    """Put an item into the audited table."""
+    answer = ask(url, "PutItem", {"TableName": TABLE, "Item": item})
+    assert answer.status == 200, answer.data
+
+
+def letters_of(url: str) -> list[dict[str, Any]]:
+    """What was given up: the changes of all dead letters."""
+    told = operate(url, "ListDeadLetters", Name=NAME, Limit=1000)
+    return [letter["Change"] for letter in told["DeadLetters"]]
+
+
+def in_log(folder: Path) -> Shards:
+    """The changes of each partition, of which only the numbers are looked at: these items are not the ledger's."""
+    log = LocalLog.open_reader(folder)
+    return {
+        f"{partition:04x}": [
+            Seen(change.sequence_number, change.pk.decode(), 0, 0)
+            for change in all_changes(log.read(partition))
+            if change.table == FIRST_TABLE
+        ]
+        for partition in range(log.partitions)
+    }

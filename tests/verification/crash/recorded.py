@@ -1,0 +1,28 @@
+"""A long run in the reliability ledger, whether it went well or not."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.verification.crash.ledger import Ledger
+from tests.verification.reliability import record
+
+
+@contextmanager
+def recorded(test: str, seed: int, ledger: Ledger) -> Iterator[Counter[str]]:
+    """Record what the block did to a server: it counts the faults by kind in what it is given."""
+    faults: Counter[str] = Counter()
+    failures = 1
+    try:
+        yield faults
+        failures = 0
+    finally:
+        record(
+            test=test,
+            seeds=str(seed),
+            cycles=faults.total(),
+            faults=faults,
+            acknowledged=ledger.answers["acknowledged"],
+            checked=ledger.answers.total(),
+            failures=failures,
+        )

@@ -1,0 +1,106 @@
+"""What a process leaves behind that felt nothing, and one that was asked to stop.
+
+A kill proves nothing of the disk, for the system keeps what was written (test_power_cut.py). It proves when an
+acknowledgement is given, that the next start takes up whatever is there, and that nothing is folded by halves.
+"""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.support.served import foldb
+from tests.verification import histories
+from tests.verification.crash.digests import Digests
+from tests.verification.crash.ledger import Ledger, Writers, create, under_load
+from tests.verification.crash.process import Process
+from tests.verification.crash.recorded import recorded
+
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+SEEDS = range(20 if SOAK else 1)
+CYCLES = 12 if SOAK else 4
+WRITERS = 16
+# So that the log goes on in a new file several times in each cycle.
+SMALL = ("--segment-bytes", "100000")
+pytestmark = [pytest.mark.soak] if SOAK else []
+
+
+@pytest.mark.guarantee("G1")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_was_acknowledged_survives_kill_9_under_load(seed: int, tmp_path: Path) -> None:
+    dice, ledger, digests = random.Random(seed), Ledger(), Digests()
+    with recorded("kill -9", seed, ledger) as faults:
+        for cycle in range(CYCLES):
+            with Process(tmp_path, *SMALL) as server:
+                take_up(server, ledger, digests, cycle)
+                with under_load(ledger, server.url, run=cycle, writers=WRITERS) as writers:
+                    writers.wait_for(dice.randrange(1, 400))
+                    server.kill()
+            faults["kill"] += 1
+        take_stock(tmp_path, ledger, digests)
+
+
+@pytest.mark.guarantee("G9")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_stop_that_is_cut_short_by_a_kill_loses_nothing(seed: int, tmp_path: Path) -> None:
+    """At any moment of the stop: before it is heard, while answers are finished, while the digest is written."""
+    dice, ledger, digests = random.Random(seed), Ledger(), Digests()
+    with recorded("SIGTERM, then kill -9", seed, ledger) as faults:
+        for cycle in range(CYCLES):
+            with Process(tmp_path, *SMALL) as server:
+                take_up(server, ledger, digests, cycle)
+                with under_load(ledger, server.url, run=cycle, writers=WRITERS) as writers:
+                    writers.wait_for(dice.randrange(1, 300))
+                    stopped = server.terminate_or_kill(dice.random() * 0.2) == 0
+            faults["stop" if stopped else "stop and kill"] += 1
+        take_stock(tmp_path, ledger, digests)
+
+
+@pytest.mark.guarantee("G2")
+@pytest.mark.parametrize("mode", ["interval", "never"])
+def test_a_kill_takes_nothing_from_a_log_that_is_not_synced_either(mode: str, tmp_path: Path) -> None:
+    """What was written is the system's by then: only a power cut can take it."""
+    ledger, digests = Ledger(), Digests()
+    for cycle in range(2):
+        with Process(tmp_path, "--fsync", mode, *SMALL) as server:
+            take_up(server, ledger, digests, cycle)
+            with under_load(ledger, server.url, run=cycle, writers=WRITERS) as writers:
+                writers.wait_for(200)
+                server.kill()
+    take_stock(tmp_path, ledger, digests)
+
+
+@pytest.mark.guarantee("G9")
+def test_a_stop_under_load_loses_nothing_and_takes_less_than_ten_seconds(tmp_path: Path) -> None:
+    """And what it served last is what the log folds to."""
+    ledger = Ledger()
+    with Process(tmp_path) as server:
+        create(server.url)
+        with Writers(ledger, server.url, writers=WRITERS) as writers:
+            writers.wait_for(200)
+            assert server.terminate() < 10
+            writers.join()
+    verified = foldb("verify", tmp_path)
+    with Process(tmp_path) as server:
+        ledger.check(server.url)
+
+    assert (0, True) == (verified.returncode, "1 digest compared · no diff" in verified.stderr), verified
+
+
+def take_up(server: Process, ledger: Ledger, digests: Digests, cycle: int) -> None:
+    """What was acknowledged is there; what is served now is to be found again."""
+    if cycle == 0:
+        create(server.url)
+    ledger.check(server.url)
+    digests.note(server.url)
+
+
+def take_stock(folder: Path, ledger: Ledger, digests: Digests) -> None:
+    """The log is served once more, and folds to what was served after each kill."""
+    with Process(folder, *SMALL) as server:
+        ledger.check(server.url)
+        digests.note(server.url)
+        server.terminate()
+    digests.check(folder)
+    histories.check(ledger.history)

@@ -1,0 +1,157 @@
+"""The power goes, at any moment and twice in a row: what was acknowledged is there, and nothing is by halves.
+
+What only a killed process loses nothing of, a power cut does: it takes every byte and name that was not synced. Each
+seed is a disk of its own, on which server after server loses its power under the same ledger.
+"""
+
+import os
+import random
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from foldb.log.local import LocalLog
+from foldb.log.local.filesystem import SystemFilesystem
+from foldb.materializer.snapshots import Snapshots
+from tests.support.served import FOLDB
+from tests.verification import histories
+from tests.verification.crash.digests import Digests
+from tests.verification.crash.ledger import Ledger, create, under_load
+from tests.verification.crash.power import PowerDisk
+from tests.verification.crash.process import Process, with_power_cut, without_sync
+from tests.verification.crash.recorded import recorded
+
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+SEEDS = range(20 if SOAK else 1)
+CYCLES = 12 if SOAK else 4
+DOUBLE_CYCLES = 6 if SOAK else 3
+WRITERS = 16
+# So that the log goes on in a new file several times in each cycle.
+SMALL = ("--segment-bytes", "100000")
+pytestmark = [pytest.mark.soak] if SOAK else []
+
+
+@pytest.mark.guarantee("G1")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_was_acknowledged_survives_a_power_cut_under_load(seed: int, tmp_path: Path) -> None:
+    dice, ledger, digests = random.Random(seed), Ledger(), Digests()
+    with PowerDisk(tmp_path) as disk, recorded("power cuts", seed, ledger) as faults:
+        for cycle in range(CYCLES):
+            _serve_until_cut(disk, ledger, digests, run=cycle, writes=dice.randrange(1, 400))
+            faults["power cut"] += 1
+        _take_stock(disk, ledger, digests)
+
+
+@pytest.mark.guarantee("G1")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_second_cut_while_the_first_is_recovered_from_takes_nothing_either(
+    seed: int, tmp_path: Path
+) -> None:
+    """At any of the calls with which a start repairs and opens the log, or soon after among its first writes."""
+    dice, ledger, digests = random.Random(seed), Ledger(), Digests()
+    with PowerDisk(tmp_path) as disk, recorded("power cuts, two in a row", seed, ledger) as faults:
+        for cycle in range(DOUBLE_CYCLES):
+            _serve_until_cut(disk, ledger, digests, run=2 * cycle, writes=dice.randrange(1, 300))
+            program = with_power_cut(disk.mounted, dice.randrange(1, 60))
+            with Process(disk.folder, *SMALL, program=program, may_end=True) as server:
+                if server.url:
+                    with under_load(ledger, server.url, run=2 * cycle + 1, writers=WRITERS) as writers:
+                        writers.join()
+            faults["cut while serving" if server.url else "cut while starting"] += 1
+            disk.restore()
+        _take_stock(disk, ledger, digests)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_snapshot_that_is_cut_short_leaves_a_whole_one_or_none(seed: int, tmp_path: Path) -> None:
+    """At any of the calls with which it is made: the next start has the state of the whole log either way."""
+    dice, ledger, digests = random.Random(seed), Ledger(), Digests()
+    with PowerDisk(tmp_path) as disk, recorded("power cuts of snapshots", seed, ledger) as faults:
+        for cycle in range(DOUBLE_CYCLES):
+            with Process(disk.folder, *SMALL) as server:
+                _take_up(server, ledger, digests, cycle)
+                with under_load(ledger, server.url, run=cycle, writers=WRITERS) as writers:
+                    writers.wait_for(dice.randrange(1, 300))
+                server.kill()
+            program = with_power_cut(disk.mounted, dice.randrange(1, 16))
+            made = subprocess.run([*program, "snapshot", "make", "--db", disk.folder], capture_output=True)
+            faults["cut" if made.returncode == -signal.SIGKILL else "made"] += 1
+            disk.restore()
+            assert _faults_of_snapshots(disk) <= {""}
+        _take_stock(disk, ledger, digests)
+    assert faults["cut"] > 0
+
+
+@pytest.mark.guarantee("G2")
+@pytest.mark.parametrize("mode", ["interval", "never"])
+def test_a_log_that_was_not_synced_loses_an_end_and_nothing_else(mode: str, tmp_path: Path) -> None:
+    """The writes of the last moments may be gone, as these modes say. What is there is whole, and goes on."""
+    ledger, digests = Ledger(), Digests()
+    with PowerDisk(tmp_path) as disk:
+        _make_table(disk)
+        _serve_until_cut(disk, ledger, digests, options=("--fsync", mode, *SMALL), run=1, writes=300)
+        ledger.doubt()
+        _take_stock(disk, ledger, digests)
+
+
+@pytest.mark.guarantee("G1")
+def test_a_server_that_does_not_sync_loses_acknowledged_writes_in_a_power_cut(tmp_path: Path) -> None:
+    """This is what tells that the tests above would find a missing sync."""
+    ledger, digests = Ledger(), Digests()
+    with PowerDisk(tmp_path) as disk:
+        _make_table(disk)
+        _serve_until_cut(disk, ledger, digests, options=(), program=without_sync(), run=1, writes=300)
+        with Process(disk.folder) as server, pytest.raises(AssertionError, match="lost"):
+            ledger.check(server.url)
+
+
+def _make_table(disk: PowerDisk) -> None:
+    with Process(disk.folder) as server:
+        create(server.url)
+        server.terminate()
+
+
+def _serve_until_cut(
+    disk: PowerDisk,
+    ledger: Ledger,
+    digests: Digests,
+    *,
+    options: Sequence[str] = SMALL,
+    program: Sequence[str | Path] = (FOLDB,),
+    run: int,
+    writes: int,
+) -> None:
+    """Take up what is there, acknowledge so many writes and some more, lose the power, get it back."""
+    with Process(disk.folder, *options, program=program) as server:
+        _take_up(server, ledger, digests, run)
+        with under_load(ledger, server.url, run=run, writers=WRITERS) as writers:
+            writers.wait_for(writes)
+            server.lose_power(disk)
+    disk.restore()
+
+
+def _take_up(server: Process, ledger: Ledger, digests: Digests, run: int) -> None:
+    """What was acknowledged is there; what is served now is to be found again."""
+    if run == 0:
+        create(server.url)
+    ledger.check(server.url)
+    digests.note(server.url)
+
+
+def _faults_of_snapshots(disk: PowerDisk) -> set[str]:
+    """What is wrong with those that have a name."""
+    log, snapshots = LocalLog.open_reader(disk.folder), Snapshots(disk.folder, SystemFilesystem())
+    return {snapshots.examine(offset, log).fault or "" for offset in snapshots.offsets()}
+
+
+def _take_stock(disk: PowerDisk, ledger: Ledger, digests: Digests) -> None:
+    """The log is served once more, and folds to what was served before each cut."""
+    with Process(disk.folder, *SMALL) as server:
+        ledger.check(server.url)
+        digests.note(server.url)
+        server.terminate()
+    digests.check(disk.folder)
+    histories.check(ledger.history)

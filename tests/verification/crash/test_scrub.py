@@ -1,0 +1,137 @@
+"""A served process whose files lose a bit: it finds out by itself, says so, and makes again what can be made again."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldb.log.local.filesystem import SystemFilesystem
+from foldb.materializer.snapshots import Snapshots
+from tests.support.raw import ask
+from tests.support.served import foldb
+from tests.support.subscribed import operate
+from tests.support.subscribed import until as until_within
+from tests.support.tables import table_request
+from tests.unit.log.damage import flip
+from tests.unit.server.test_metrics import read
+from tests.verification.crash.process import Process
+
+STREAM = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+OPTIONS = ("--segment-bytes", "20000", "--scrub-every")
+KEYS = [f"{n:03}" for n in range(100)]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of several segments and a snapshot of nearly all of it."""
+    folder = tmp_path_factory.mktemp("written") / "data"
+    with Process(folder, *OPTIONS, "off") as server:
+        made = table_request("Cars", "pk:S", StreamSpecification=STREAM)
+        assert ask(server.url, "CreateTable", made).status == 200
+        for key in KEYS:
+            item = {"pk": {"S": key}, "text": {"S": "x" * 900}}
+            assert ask(server.url, "PutItem", {"TableName": "Cars", "Item": item}).status == 200
+        server.terminate()
+    assert foldb("--db", str(folder), "snapshot", "make").returncode == 0
+    return folder
+
+
+@pytest.fixture
+def folder(written: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(written, tmp_path / "data")
+
+
+def until(condition: Callable[[], Any]) -> None:
+    """Return when it holds. A scrub has a low priority: beside other work it takes its time."""
+    until_within(condition, 180)
+
+
+def damaged(url: str) -> dict[str, float]:
+    """The gauge, by kind."""
+    samples = read(url)
+    return {
+        kind: samples[f"foldb_scrub_damaged_files{{kind={kind}}}"] for kind in ("log", "snapshot", "changes")
+    }
+
+
+def scrubbed(url: str) -> float:
+    return read(url)["foldb_scrub_finished_seconds{}"]
+
+
+def test_a_scrub_finds_nothing_in_a_database_that_is_whole(folder: Path) -> None:
+    """While it is written to as well."""
+    with Process(folder, *OPTIONS, "50ms") as server:
+        for n in range(60):
+            item = {"pk": {"S": f"later {n}"}, "text": {"S": "x" * 900}}
+            assert ask(server.url, "PutItem", {"TableName": "Cars", "Item": item}).status == 200
+        begun = scrubbed(server.url)
+        until(lambda: scrubbed(server.url) > begun)
+        assert {"log": 0, "snapshot": 0, "changes": 0} == damaged(server.url)
+        assert [] == operate(server.url, "Status")["Damaged"]
+        assert read(server.url)["foldb_scrub_bytes_total{}"] > 100_000
+        server.terminate()
+    assert "damaged" not in server.said
+    assert "was not finished" not in server.said
+
+
+@pytest.mark.guarantee("G11")
+def test_a_damaged_segment_of_the_log_is_reported(folder: Path) -> None:
+    """A start from a snapshot does not read it. The server goes on, and says so wherever an operator looks."""
+    second = sorted(folder.glob("*.avro"))[1]
+    flip(second, second.stat().st_size // 2)
+    with Process(folder, *OPTIONS, "50ms") as server:
+        until(lambda: damaged(server.url)["log"] == 1)
+        [told] = operate(server.url, "Status")["Damaged"]
+        assert second.name in told
+        assert second.name in foldb("--db", server.url, "status").stdout
+
+        item = {"pk": {"S": "later"}}
+        assert ask(server.url, "PutItem", {"TableName": "Cars", "Item": item}).status == 200
+        assert {"log": 1, "snapshot": 0, "changes": 0} == damaged(server.url)
+        server.terminate()
+    # Each scrub reports it, and there may have been several.
+    [told] = {line for line in server.said.splitlines() if line.startswith("CRITICAL")}
+    assert "the log is damaged, and the server goes on" in told
+    assert f"{second.name} at byte" in told
+    assert "`foldb log restore`" in told
+
+
+@pytest.mark.guarantee("G11")
+def test_a_damaged_snapshot_is_replaced(folder: Path) -> None:
+    [path] = (folder / "snapshots").glob("*.snapshot")
+    snapshots = Snapshots(folder, SystemFilesystem())
+    with Process(folder, *OPTIONS, "200ms") as server:
+        flip(path, path.stat().st_size // 2)
+        until(lambda: snapshots.offsets() and snapshots.fault(snapshots.offsets()[0]) is None)
+        begun = scrubbed(server.url)
+        until(lambda: scrubbed(server.url) > begun)
+        until(lambda: damaged(server.url)["snapshot"] == 0)
+        server.terminate()
+    assert f"the snapshot snapshots/{path.name} is damaged" in server.said
+
+
+@pytest.mark.guarantee("G11")
+@pytest.mark.parametrize("region", ["header", "block"])
+def test_damaged_changes_are_made_again(region: str, folder: Path) -> None:
+    """A header, which no reader looks at, and a block that no reader has read yet."""
+    [path] = (folder / "changes" / "0").glob("1-*.avro")
+    good = path.read_bytes()
+    with Process(folder, *OPTIONS, "200ms") as server:
+        flip(path, 1000 if region == "header" else len(good) // 2)
+        until(lambda: repaired(server.url) == 1)
+        begun = scrubbed(server.url)
+        until(lambda: scrubbed(server.url) > begun)
+        until(lambda: damaged(server.url)["changes"] == 0)
+        assert 1 == repaired(server.url)
+        [page] = [operate(server.url, "Changes", TableNames=["Cars"])["Changes"]]
+        assert KEYS == [change["keys"]["pk"]["S"] for change in page]
+        server.terminate()
+    assert good[:1001] == path.read_bytes()[:1001]
+    assert "the changes in changes/0/" in server.said
+    assert f"{path} was made again from the log" in server.said
+
+
+def repaired(url: str) -> Any:
+    return read(url)["foldb_feed_repaired_segments_total{partition=0}"]

@@ -1,0 +1,50 @@
+"""A server that stands still and comes back: it keeps its folder meanwhile, and another gets it only by its death."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.served import foldb
+from tests.verification.crash.ledger import Ledger, Writers, create
+from tests.verification.crash.process import Process
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger()
+
+
+@pytest.mark.guarantee("G17")
+def test_a_server_that_stood_still_goes_on_and_no_other_took_its_folder(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    with Process(tmp_path) as server:
+        create(server.url)
+        with Writers(ledger, server.url, writers=16) as writers:
+            writers.wait_for(100)
+            server.signal(signal.SIGSTOP)
+            second = foldb("serve", "--port", "0", "--db", tmp_path)
+            server.signal(signal.SIGCONT)
+            writers.wait_for(100)
+        ledger.check(server.url)
+        server.terminate()
+
+    assert (8, True) == (second.returncode, "is being written by another process" in second.stderr), second
+    assert "in doubt" not in ledger.answers
+
+
+def test_a_server_that_is_killed_while_it_stands_still_leaves_its_folder_to_the_next(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    with Process(tmp_path) as server:
+        create(server.url)
+        with Writers(ledger, server.url, writers=16) as writers:
+            writers.wait_for(100)
+            server.signal(signal.SIGSTOP)
+            server.kill()
+    with Process(tmp_path) as server:
+        ledger.check(server.url)
+        with Writers(ledger, server.url, run=1, writers=16) as writers:
+            writers.wait_for(100)
+        ledger.check(server.url)

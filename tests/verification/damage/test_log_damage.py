@@ -1,0 +1,156 @@
+"""Whatever happens to the bytes of a log, it is refused with its place, or its state is what was acknowledged.
+
+Every flipped bit, every length, zeros from every byte, sectors that changed places: all of them in `make soak`, every
+few in `make test`. States are compared by the digest of a refold, not by counting records.
+"""
+
+import logging
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from foldb.log.local import segment
+from tests.unit.log import damage
+from tests.unit.log.damage import DETECTED, HARMLESS, Files, Sample, judge
+from tests.verification.reliability import record
+
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+pytestmark = [pytest.mark.soak] if SOAK else []
+
+# One in so many is tried: primes, so that every bit and every place in a block has its turn.
+BIT, HEAD_BIT, LENGTH, ZEROS = (1, 1, 1, 1) if SOAK else (7, 41, 5, 11)
+RANDOM = 2000 if SOAK else 20
+
+WHOLE = damage.sample(24, segment_bytes=9560)
+TORN = damage.sample(24, segment_bytes=9560, in_flight=3)
+SAMPLES = pytest.mark.parametrize("sample", [WHOLE, TORN], ids=["closed", "crashed"])
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """A cut is told to the operator; here are thousands."""
+    caplog.set_level(logging.ERROR, "foldb.log.local.recovery")
+
+
+def head_of(sample: Sample, name: str) -> int:
+    return segment.read_header(sample.files[name]).size
+
+
+def judged(test: str, sample: Sample, damaged: Iterator[Files]) -> Counter[str]:
+    """What came of each, kept in the ledger of long runs."""
+    came = Counter(judge(files, sample.expected) for files in damaged)
+    tried = sum(came.values())
+    assert tried
+    record(test=f"log: {test}", cycles=tried, faults={test: tried}, checked=tried)
+    return came
+
+
+def test_the_samples_are_logs_of_several_segments_and_groups() -> None:
+    """Without damage they are what they should be."""
+    for sample in (WHOLE, TORN):
+        assert HARMLESS == judge(sample.files, sample.expected)
+        assert 3 == len(sample.segments)
+    assert (1, 4) == (len(WHOLE.expected), len(TORN.expected))
+
+
+@SAMPLES
+def test_a_flipped_bit_of_a_record_is_detected_or_was_never_acknowledged(sample: Sample) -> None:
+    for name in sample.segments:
+        flips = damage.flips(sample, name, head_of(sample, name), len(sample.files[name]), BIT)
+        came = judged("flipped bits of records", sample, flips)
+        assert came[DETECTED]
+        assert sample is TORN or not came[HARMLESS]
+
+
+@SAMPLES
+def test_a_flipped_bit_of_a_head_is_detected(sample: Sample) -> None:
+    for name in sample.segments:
+        flips = damage.flips(sample, name, 0, head_of(sample, name), HEAD_BIT)
+        assert {DETECTED} == set(judged("flipped bits of heads", sample, flips))
+
+
+@SAMPLES
+def test_a_flipped_bit_of_the_mark_is_harmless(sample: Sample) -> None:
+    assert {HARMLESS} == set(judged("flipped bits of marks", sample, damage.flips(sample, "mark", 0, 32)))
+
+
+@SAMPLES
+def test_a_segment_of_any_other_length_is_detected_or_lost_what_was_never_acknowledged(
+    sample: Sample,
+) -> None:
+    for name in sample.segments:
+        came = judged("truncations", sample, damage.truncations(sample, name, LENGTH))
+        assert came[DETECTED]
+        assert not came[HARMLESS] or (sample is TORN and name == sample.segments[-1])
+
+
+@SAMPLES
+@pytest.mark.parametrize("length", [1, 16, 512, None], ids=["one", "sixteen", "sector", "rest"])
+def test_zeros_from_any_byte_on_are_detected_or_were_never_acknowledged(
+    sample: Sample, length: int | None
+) -> None:
+    for name in sample.segments:
+        first = 0 if SOAK else head_of(sample, name) - 600
+        came = judged("zeros", sample, damage.zeros(sample, name, length, first, ZEROS))
+        assert sample is TORN or not came[HARMLESS]
+
+
+@SAMPLES
+def test_zeros_behind_the_end_are_no_records(sample: Sample) -> None:
+    """A crash leaves a file longer than what was written into it."""
+    name = sample.segments[-1]
+    longer = (
+        sample.with_file(name, sample.files[name] + bytes(n)) for n in (1, 2, 15, 511, 512, 4096, 70_000)
+    )
+
+    assert {HARMLESS} == set(judged("zeros behind the end", sample, longer))
+
+
+@SAMPLES
+def test_sectors_that_change_places_are_detected_or_were_never_acknowledged(sample: Sample) -> None:
+    came = judged("swapped sectors", sample, damage.sector_swaps(sample))
+    assert sample is TORN or not came[HARMLESS]
+
+
+@SAMPLES
+def test_a_sector_in_anothers_place_is_detected_or_was_never_acknowledged(sample: Sample) -> None:
+    came = judged("copied sectors", sample, damage.sector_copies(sample))
+    assert sample is TORN or not came[HARMLESS]
+
+
+@SAMPLES
+def test_without_its_mark_a_log_loses_at_most_its_last_group(sample: Sample) -> None:
+    """
+    What no later block proves to have been durable looks like a torn write once the mark is lost. So of a log that
+    was copied without it damage to the last group is not told from a crash; damage to anything before it is.
+    """
+    bare = damage.without_mark(sample)
+    for name in bare.segments:
+        flips = damage.flips(bare, name, head_of(bare, name), len(bare.files[name]), 3 * BIT)
+        came = judged("flipped bits without a mark", bare, flips)
+        assert came[DETECTED]
+        assert not came[HARMLESS] or name == bare.segments[-1]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_large_log_with_random_damage_is_refused(seed: int) -> None:
+    dice = random.Random(seed)
+    sample = damage.sample(600 if SOAK else 200, segment_bytes=40_000)
+    came = judged("random damage to a larger log", sample, damage.at_random(sample, dice, RANDOM))
+
+    assert {DETECTED} == set(came)
+
+
+def test_damage_in_an_older_segment_is_refused_before_a_torn_write_is_cut() -> None:
+    """Else a log that is refused would have lost something in the refusal. `judge` sees that nothing changed."""
+    torn = TORN.files[TORN.segments[-1]].rstrip(b"\0")[:-7]
+    older = TORN.segments[0]
+    flipped = bytearray(TORN.files[older])
+    flipped[-40] ^= 1
+
+    files = TORN.files | {TORN.segments[-1]: torn, older: bytes(flipped)}
+
+    assert DETECTED == judge(files, TORN.expected)

@@ -1,0 +1,80 @@
+"""A database in this process on a loop of ours: nothing waits, no clock goes, no byte leaves."""
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from foldb.log.commands import Position
+from foldb.materializer.partition import Place
+from foldb.server.api.dispatch import dispatch
+from foldb.server.api.reply import Reply
+from foldb.server.node import Node
+from foldb.server.settings import Settings
+from foldb.streams.feed.serial_executor import AtOnce
+from tests.unit.materializer.fake_loop import FakeLoop
+
+API = b"DynamoDB_20120810."
+
+
+class Inside:
+    """A node in memory. Whatever would stop it raises here."""
+
+    def __init__(self, limits: str = "modern") -> None:
+        self.loop = FakeLoop()
+        self.node = Node(
+            Settings(path=None, limits=limits, ttl_interval_ms=0),
+            loop=self.loop,  # type: ignore[arg-type]  # as much of a loop as a node needs
+            clock=self.loop.clock,
+            random_bytes=random.Random(0).randbytes,
+            on_fatal=raise_it,
+        )
+        for hosted in self.node.partitions.hosted.values():
+            hosted.feed.serve(AtOnce(), AtOnce())
+
+    def ask(self, operation: str, body: Any) -> tuple[int, Any]:
+        """What a request is answered: once, by the time that nothing is left to do."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        target = operation.encode() if "." in operation else API + operation.encode()
+        sink = _Sink()
+        dispatch(self.node, target, data, Reply(sink, "request"))
+        self.loop.settle()
+        assert len(sink.answers) == 1, f"{len(sink.answers)} answers"
+        return sink.answers[0]
+
+    def close(self) -> None:
+        """Let go of what the process has for it besides memory."""
+        for hosted in self.node.partitions.hosted.values():
+            hosted.feed.close()
+
+
+class Untouched:
+    """Makes a database for each input: the one before, if that input wrote nothing."""
+
+    def __init__(self, make: Callable[[], Inside]) -> None:
+        self._make = make
+        self._made: tuple[Inside, Position] | None = None
+
+    def __call__(self) -> Inside:
+        if self._made is not None:
+            inside, position = self._made
+            if inside.node.position == position and inside.node.rebuilding is None:
+                return inside
+            inside.close()
+        inside = self._make()
+        self._made = inside, inside.node.position
+        return inside
+
+
+class _Sink:
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, Any]] = []
+
+    def answer(self, _reply: Reply, status: int, body: bytes, _position: Place | None) -> None:
+        self.answers.append((status, orjson.loads(body) if body else None))
+
+
+def raise_it(error: BaseException) -> None:
+    raise error

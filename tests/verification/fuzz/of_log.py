@@ -1,0 +1,145 @@
+"""What a reader of the log makes of bytes that nobody wrote."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from foldb.log.binary import decode
+from foldb.log.codec import CURRENT, decode_resolved, encode_entry
+from foldb.log.commands import Entry
+from foldb.log.local import segment
+from foldb.log.local.segment import Chain, DamageError
+from foldb.model.errors import NewerVersionError
+from tests.unit.log.samples import one_of_each, put_entry
+from tests.verification.fuzz.target import Target
+
+T = TypeVar("T")
+
+
+def judge_entry(data: bytes) -> None:
+    """What our decoder and fastavro both read is the same, and what we refuse no encoder wrote.
+
+    We read a little that fastavro refuses, such as a size below zero: the hash of a record tells that, and sooner.
+    """
+    ours = attempt(decode_whole, data)
+    theirs = attempt(lambda body: decode_resolved(body, CURRENT), data)
+    if ours is None:
+        assert theirs is None or data != attempt(encode_entry, theirs)
+    elif theirs is not None:
+        assert ours == theirs
+        assert ours == decode(encode_entry(ours))
+
+
+def decode_whole(data: bytes) -> Entry:
+    """Some parts of an entry are read, and may be refused, only when they are looked at."""
+    entry = decode(data)
+    repr(entry)
+    return entry
+
+
+# The schema is parsed for the first that fastavro reads, which is no input's doing.
+decode_resolved(encode_entry(put_entry(0)), CURRENT)
+
+
+def attempt(do: Callable[[Any], T], given: Any) -> T | None:
+    """What it returns, or None if it refuses."""
+    try:
+        return do(given)
+    except ValueError:
+        return None
+
+
+def samples() -> list[bytes]:
+    """Every command by itself: together they would be longer than the fuzzer goes."""
+    whole = [*one_of_each(), put_entry(0)]
+    alone = [replace(entry, commands=[command]) for entry in whole for command in entry.commands]
+    return [encode_entry(entry) for entry in (*alone, *whole[1:])]
+
+
+LOG_ID = b"the log of fuzz "
+
+
+def sound() -> tuple[bytes, list[int]]:
+    """A segment of some blocks, and where each ends, the header first."""
+    chain = Chain.start(LOG_ID, 2)
+    data = segment.header(LOG_ID, CURRENT, chain)
+    marker = data[-segment.HASH_BYTES :]
+    ends = [len(data)]
+    for number in range(6):
+        body = encode_entry(put_entry(number, size=5 * number))
+        # The first three are durable one by one; the others were written before the first of them was.
+        unsynced = 0 if number < 3 else len(data) - ends[3]
+        data += segment.block(chain, marker, number % 2, 1_700_000_000_000 + number, unsynced, body)
+        ends.append(len(data))
+    return data, ends
+
+
+SOUND, ENDS = sound()
+HEAD = segment.read_header(SOUND)
+
+
+def judge_segment(data: bytes) -> None:
+    """The bytes say how a sound segment is damaged. All that precedes the damage is read, and nothing behind it."""
+    damaged = damage(data)
+    first = next((at for at, (a, b) in enumerate(zip(SOUND, damaged, strict=False)) if a != b), None)
+    first = min(len(SOUND), len(damaged)) if first is None else first
+    try:
+        segment.read_header(damaged)
+        assert first >= HEAD.size
+    except (DamageError, NewerVersionError):
+        assert first < HEAD.size
+        return
+    whole = max(end for end in ENDS if end <= first)
+    scan = segment.scan(damaged, HEAD.size, HEAD.marker, HEAD.chain)
+    assert scan.end == whole
+    assert scan.synced <= scan.end
+    assert scan.chain.sequence == ENDS.index(whole)
+    assert (scan.damage is None) == (whole == len(damaged))
+    if scan.damage is not None:
+        torn = segment.is_torn(damaged, scan.end, HEAD.marker, scan.chain)
+        assert torn in (True, False)
+        if len(damaged) == first:
+            assert torn, "the end is missing, as after a crash"
+
+
+def damage(data: bytes) -> bytes:
+    """Five bytes say each: what is done, where, and with which byte."""
+    damaged = bytearray(SOUND)
+    for start in range(0, len(data) - 4, 5):
+        what, value = data[start] % 8, data[start + 3]
+        at = int.from_bytes(data[start + 1 : start + 3], "big") % (len(damaged) + 1)
+        size = data[start + 4]
+        match what:
+            case 0:
+                damaged[at : at + 1] = bytes([value])
+            case 1:
+                del damaged[at:]
+            case 2:
+                damaged[at : at + size] = bytes(min(size, len(damaged) - at))
+            case 3:
+                del damaged[at : at + size]
+            case 4:
+                damaged[at:at] = bytes([value]) * size
+            case 5:
+                damaged[at:at] = damaged[at : at + size]
+            case 6:
+                damaged[at:at] = data[start:]
+            case _:
+                damaged += SOUND[ENDS[value % len(ENDS)] :]
+    return bytes(damaged)
+
+
+TARGETS = (
+    Target("entries", judge_entry, samples()),
+    Target(
+        "segments",
+        judge_segment,
+        [
+            bytes([what, at >> 8, at & 255, 2, 16])
+            for what in range(8)
+            for at in (40, ENDS[0] + 3, ENDS[3], ENDS[4] + 9)
+        ],
+        steps=(60_000, 2000),
+        bytes_max=60,
+    ),
+)

@@ -1,0 +1,201 @@
+"""What clients did, and what came of it.
+
+    called ──► answered, told   done: this is what it came to      (or refused, by a condition: told that too)
+           ├──► answered        rejected: it was not done, and never will be
+           └──►                 in doubt: done at any time since, or never
+
+An operation is a transaction of steps, one an item; most have one. A million of them take half a gigabyte.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, NamedTuple
+
+from tests.verification.histories.model import LOOKS, Refused
+
+# A read's position is an entry: it has seen all of that, so it comes after whatever index is in there.
+INDEX_BITS = 20
+WHOLE_ENTRY = (1 << INDEX_BITS) - 1
+PARTITION_BITS = 54  # and up
+NEVER = 1 << 62
+
+
+class ViolationError(AssertionError):
+    """A history that no correct database could have made."""
+
+
+class Step(NamedTuple):
+    """What is asked of one item; see model.py."""
+
+    key: str
+    verb: str
+    argument: Any = None
+
+
+class Operation(NamedTuple):
+    """One request of one client.
+
+    Attributes:
+        called: When it was sent, in monotonic nanoseconds.
+        answered: When its answer was there; None if it never was.
+        told: What was told of each step; None for an operation that was rejected or is in doubt.
+        position: Where in the log the answer says that it is true; see `position`.
+    """
+
+    client: int
+    called: int
+    answered: int | None
+    steps: tuple[Step, ...]
+    told: tuple[Any, ...] | None
+    position: int = -1
+
+    @property
+    def in_doubt(self) -> bool:
+        return self.answered is None
+
+    @property
+    def refused(self) -> bool:
+        told = self.told
+        if told is None or len(told) == 1:
+            return told is not None and type(told[0]) is Refused
+        return any(type(one) is Refused for one in told)
+
+    @property
+    def looks(self) -> bool:
+        """Whether it changes nothing, whatever comes of it."""
+        steps = self.steps
+        return steps[0].verb in LOOKS and (len(steps) == 1 or all(step.verb in LOOKS for step in steps))
+
+    def __str__(self) -> str:
+        asked = ", ".join(
+            f"{key} {verb}" + ("" if argument is None else f" {argument}")
+            for key, verb, argument in self.steps
+        )
+        if self.answered is None:
+            came = "in doubt"
+        elif self.told is None:
+            came = "rejected"
+        else:
+            came = ", ".join("done" if one is None else str(one) for one in self.told)
+        until = "…" if self.answered is None else f"{self.answered}"
+        where = "" if self.position < 0 else f" at {spelt(self.position)}"
+        return f"client {self.client} [{self.called} {until}]{where}: {asked} -> {came}"
+
+
+class History:
+    """The operations of all clients, in the order in which they ended, over as many runs as there were.
+
+    Attributes:
+        operations: What was asked; requests that were never sent are not in here.
+        runs: When each run began. A run begins with a server that has been started anew: what was in doubt
+            before has happened by then, or never will.
+        appends: How many transactions that append were drawn; it says which lists are in use.
+        several: Whether several partitions were asked. Then positions of different ones say nothing of each other, a
+            transaction that a crash left in doubt may yet be done in a later run, and reads without ConsistentRead
+            are not for judges who know of transactions.
+    """
+
+    def __init__(self, *, several: bool = False) -> None:
+        self.several = several
+        self.operations: list[Operation] = []
+        self.runs: list[int] = []
+        self.appends = 0
+        self._run = -1
+        self._numbers = count(1)
+
+    def begin(self, run: int, now: int) -> None:
+        """Note that a run begins; once for each number, however many clients join it. A number may be left out."""
+        assert run >= self._run, "runs are numbered upwards"
+        if run > self._run:
+            self._run = run
+            self.runs.append(now)
+
+    def fresh(self) -> int:
+        """A number for a write, that no other has."""
+        return next(self._numbers)
+
+    def deadline(self, operation: Operation) -> int:
+        """When an operation in doubt has happened, if it ever does."""
+        if self.several and is_transaction(operation):
+            return NEVER
+        following = bisect_right(self.runs, operation.called)
+        return self.runs[following] if following < len(self.runs) else NEVER
+
+    def told(self) -> list[Operation]:
+        """Those whose result is known."""
+        return [operation for operation in self.operations if operation.told is not None]
+
+    def by_partition(self) -> "list[History]":
+        """What the positions of each partition are to explain; all, where there is one.
+
+        Where there are several it is the registers, which no transaction writes: a transaction has a place in each.
+        """
+        if not self.several:
+            return [self]
+        singles = [one for one in self.operations if not is_transaction(one) and one.steps[0].key[0] == "r"]
+        homes = {one.steps[0].key: one.position >> PARTITION_BITS for one in singles if one.told is not None}
+        parts = []
+        for partition in sorted(set(homes.values())):
+            part = History()
+            part.runs = self.runs
+            part.operations = [one for one in singles if homes.get(one.steps[0].key) == partition]
+            parts.append(part)
+        return parts
+
+    def doubts(self) -> Iterator[Operation]:
+        """Those in doubt that may have changed something."""
+        return (operation for operation in self.operations if operation.in_doubt and not operation.looks)
+
+    def counts(self) -> dict[str, int]:
+        """How many operations there are, and of which kind."""
+        told = self.told()
+        return {
+            "operations": len(self.operations),
+            "told": len(told),
+            "acknowledged": sum(not operation.looks and not operation.refused for operation in told),
+            "transactions": sum(is_transaction(operation) for operation in told),
+            "in doubt": sum(operation.in_doubt for operation in self.operations),
+            "runs": len(self.runs),
+        }
+
+
+def is_transaction(operation: Operation) -> bool:
+    """Whether it was asked as a transaction, even of one step."""
+    return len(operation.steps) > 1 or operation.steps[0].verb == "append"
+
+
+def apart(operation: Operation) -> list[Operation]:
+    """What several partitions told of a transaction that they refused: each of a moment of its own.
+
+    Who refuses holds no key, so before another refuses, somebody may write there.
+    """
+    if not operation.refused or len(operation.steps) == 1:
+        return [operation]
+    told = zip(operation.steps, operation.told or (), strict=True)
+    return [
+        operation._replace(steps=(step,), told=(result,)) for step, result in told if type(result) is Refused
+    ]
+
+
+def position(text: str) -> int:
+    """The header `x-foldb-position` as a number that sorts like it, partition by partition; of a cut, its first.
+
+    >>> position("17.0") < position("17.3") < position("17") < position("18.0") < position("1:3")
+    True
+    """
+    partition, _, place = text.partition(",")[0].rpartition(":")
+    offset, _, index = place.partition(".")
+    return (
+        int(partition or 0) << PARTITION_BITS
+        | int(offset) << INDEX_BITS
+        | (int(index) if index else WHOLE_ENTRY)
+    )
+
+
+def spelt(place: int) -> str:
+    """The header again."""
+    partition, place = place >> PARTITION_BITS, place & (1 << PARTITION_BITS) - 1
+    offset, index = place >> INDEX_BITS, place & WHOLE_ENTRY
+    within = f"{offset}" if index == WHOLE_ENTRY else f"{offset}.{index}"
+    return f"{partition}:{within}" if partition else within

@@ -1,0 +1,120 @@
+"""The same with transactions over four partitions: clients meet on keys that live apart, and their server dies.
+
+Positions are judged partition by partition, of what is written there alone; transactions by search, and by what they
+saw of each other.
+"""
+
+import os
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.verification import reliability
+from tests.verification.crash.process import Process
+from tests.verification.histories import Clients, History, Step, ViolationError, check, create
+from tests.verification.histories.linearizable import linearizable
+from tests.verification.histories.serializable import serializable
+from tests.verification.histories.simulated import mutated
+from tests.verification.histories.witness import witness
+from tests.verification.histories.workload import Workload
+
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+pytestmark = [pytest.mark.soak] if SOAK else []
+SEEDS = range(25 if SOAK else 1)
+RUNS, ANSWERS = (20, 2000) if SOAK else (2, 2000)
+SEVERAL = ("--partitions", "4")
+ROUNDS = 20
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_clients_are_told_by_several_partitions_under_kill_9_is_right(tmp_path: Path, seed: int) -> None:
+    history = History(several=True)
+    for run in range(RUNS):
+        with Process(tmp_path, *SEVERAL) as server:
+            if run == 0:
+                create(server.url)
+            with Clients(history, server.url, run=run, seed=seed, transactions=0.5) as clients:
+                clients.wait_for(ANSWERS)
+                server.kill()
+                clients.join()
+
+    counts = history.counts()
+    failures = 1
+    try:
+        check(history)
+        failures = 0
+    finally:
+        reliability.record(
+            test="transactions over partitions under kill -9: linearizable, serializable",
+            seeds=str(seed),
+            cycles=RUNS,
+            faults={"kill -9": RUNS},
+            acknowledged=counts["acknowledged"],
+            checked=counts["transactions"],
+            failures=failures,
+        )
+    assert len(history.by_partition()) == 4
+    assert counts["transactions"] >= RUNS * ANSWERS // 10
+    for judge in (witness, linearizable):
+        with pytest.raises(ViolationError):
+            judge(mutated(history, random.Random(seed)))
+
+
+def list_by_list(workload: Workload) -> tuple[Step, ...]:
+    """Transactions that append, and reads of one list that see of which there is more elsewhere."""
+    return workload.append() if workload.dice.random() < 0.4 else workload.read_lists()[:1]
+
+
+# What of foldb is replaced before it serves, and what its clients ask for.
+WRONG = {
+    "holds no keys between vote and decision": (
+        Workload.draw,
+        """
+from foldb.materializer.fold.transactions.state import Transactions
+Transactions.hold = lambda self, name, prepared: self.prepared.update({name: prepared})
+Transactions.release = lambda self, name: self.prepared.pop(name, None)
+""",
+    ),
+    "lets nobody wait who reads what is decided and not yet written": (
+        list_by_list,
+        """
+from foldb.materializer.consistent_partition import WaitingPartition
+WaitingPartition._holders = lambda self, keys: set()
+""",
+    ),
+    "looks once at what is read in one transaction": (
+        Workload.draw,
+        """
+from foldb.server.routing import Router
+Router.get_isolated = lambda self, keys, since, done: self.get_all(keys, False, done)
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_server_of_several_partitions_is_caught_that(tmp_path: Path, what: str) -> None:
+    """
+    When clients meet so that it shows is chance, so they go on until it has.
+    """
+    draw, replaced = WRONG[what]
+    program = [sys.executable, "-c", f"{replaced}\nfrom foldb.cli.main import run\nrun()\n"]
+    history = History(several=True)
+    with Process(tmp_path, *SEVERAL, program=program) as server:
+        create(server.url)
+        for seed in range(ROUNDS):
+            with Clients(history, server.url, seed=seed, transactions=1.0, draw=draw) as clients:
+                clients.wait_for(1000)
+            if is_caught(history):
+                return
+    pytest.fail(f"{history.counts()} and nothing was noticed")
+
+
+def is_caught(history: History) -> bool:
+    try:
+        serializable(history)
+    except ViolationError:
+        return True
+    return False

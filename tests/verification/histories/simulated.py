@@ -1,0 +1,128 @@
+"""Histories without a server: right ones, drawn by dice, and right ones with one answer changed.
+
+A client that is called upon takes one of three steps: it asks, what it asked takes effect, it hears the answer. A
+crash leaves what was asked in doubt, whether it had taken effect or not, and perhaps something takes effect on
+the way down.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.verification.histories.history import INDEX_BITS, WHOLE_ENTRY, History, Operation, Step
+from tests.verification.histories.model import VERBS, Refused, States
+from tests.verification.histories.workload import Workload
+
+
+@dataclass(slots=True)
+class _Request:
+    steps: tuple[Step, ...]
+    called: int
+    told: tuple[Any, ...] | None = None
+    position: int = -1
+
+
+class Database:
+    """Carries out steps, one transaction after the other; a right one."""
+
+    def __init__(self) -> None:
+        self._states = States()
+        self._offset = 0
+
+    def perform(self, steps: tuple[Step, ...]) -> tuple[tuple[Any, ...], int]:
+        """What it tells, and at which position."""
+        done = [VERBS[step.verb](self._states[step.key], step.argument) for step in steps]
+        told = tuple(result for _, result in done)
+        if any(type(one) is Refused for one in told):
+            told = tuple(one if type(one) is Refused else None for one in told)
+        else:
+            self._states.update(zip((step.key for step in steps), (after for after, _ in done), strict=True))
+        if all(step.verb == "get" for step in steps):
+            return told, self._offset << INDEX_BITS | WHOLE_ENTRY
+        self._offset += 1
+        return told, self._offset << INDEX_BITS
+
+
+def simulated(
+    seed: int,
+    operations: int,
+    *,
+    clients: int = 16,
+    keys: int = 100,
+    transactions: float = 0.2,
+    crashes: float = 0.001,
+    draw: Callable[[Workload], tuple[Step, ...]] = Workload.draw,
+) -> History:
+    """A right history of so many operations; `crashes` is how likely one is at any moment."""
+    dice = random.Random(seed)
+    history, database = History(), Database()
+    workload = Workload(history, dice, keys, transactions)
+    requests: dict[int, _Request] = {}
+    now = 0
+    history.begin(0, now)
+    while len(history.operations) < operations:
+        now += dice.randint(0, 3)
+        if dice.random() < crashes:
+            _crash(history, database, requests, dice)
+            now += 1
+            history.begin(len(history.runs), now)
+        client = dice.randrange(clients)
+        request = requests.get(client)
+        if request is None:
+            requests[client] = _Request(draw(workload), now)
+        elif request.told is None:
+            request.told, request.position = database.perform(request.steps)
+        else:
+            del requests[client]
+            ended = Operation(client, request.called, now, request.steps, request.told, request.position)
+            history.operations.append(ended)
+            workload.saw(ended)
+    _crash(history, database, requests, dice)
+    return history
+
+
+def _crash(history: History, database: Database, requests: dict[int, _Request], dice: random.Random) -> None:
+    for client, request in requests.items():
+        if request.told is None and dice.random() < 0.5:
+            database.perform(request.steps)
+        history.operations.append(Operation(client, request.called, None, request.steps, None))
+    requests.clear()
+
+
+def mutated(
+    history: History, dice: random.Random, changed: Callable[[Step, Any], Any] | None = None
+) -> History:
+    """The same history with one answer, if there is one, that says something else about one step."""
+    places = [
+        (number, nth)
+        for number, operation in enumerate(history.operations)
+        for nth, told in enumerate(operation.told or ())
+        if operation.steps[nth].verb not in ("put", "append") and (told is not None or not operation.refused)
+    ]
+    if not places:
+        return history
+    number, nth = dice.choice(places)
+    operation = history.operations[number]
+    assert operation.told is not None
+    told = list(operation.told)
+    told[nth] = (changed or unheard_of)(operation.steps[nth], told[nth])
+    other = History()
+    other.operations, other.runs = list(history.operations), list(history.runs)
+    other.operations[number] = operation._replace(told=tuple(told))
+    return other
+
+
+def unheard_of(step: Step, told: Any) -> Any:
+    """An answer to a step about something that nobody wrote."""
+    if step.verb == "add":
+        return told + 1_000_000
+    if step.verb in ("put_if", "size", "move"):
+        return Refused({"r": (-1, None), "l": (-1,), "a": -1}[step.key[0]])
+    match step.key[0]:
+        case "r":
+            return (-1, None) if told is None else (-1, told[1])
+        case "l":
+            return (*told, -1)
+        case _:
+            return told + 1_000_000

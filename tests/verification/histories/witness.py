@@ -1,0 +1,143 @@
+"""Judges a history by the positions that its answers name.
+
+Each answer claims a place in the log at which it is true. So there is no order to search for, only one to check:
+
+    1. real time    what was answered before something was called has not the later position of the two
+    2. replay       in the order of positions, each step tells what the client was told
+
+Positions of different partitions say nothing of each other: there each partition's are checked by themselves.
+
+An operation in doubt has no position: from the last one known before its call to the end of its run it may happen
+at any. Items that one touches are replayed as sets of possibilities (doubts.py) until what is seen leaves one.
+"""
+
+from collections.abc import Iterable
+from operator import attrgetter
+
+from tests.verification.histories.doubts import Doubt, Doubts, possible
+from tests.verification.histories.history import NEVER, WHOLE_ENTRY, History, Operation, ViolationError, spelt
+from tests.verification.histories.model import VERBS, States
+
+_by_call, _by_answer, _by_position = attrgetter("called"), attrgetter("answered"), attrgetter("position")
+
+_SHOWN = 12
+
+
+def witness(history: History) -> None:
+    """Check every answer at its position.
+
+    Raises:
+        ViolationError: One is wrong there.
+    """
+    for part in history.by_partition():
+        _witness(part)
+
+
+def _witness(history: History) -> None:
+    told = history.told()
+    called = sorted([*told, *history.doubts()], key=_by_call)
+    doubts = _check_real_time(history, called, sorted(told, key=_by_answer))
+    told.sort(key=_by_position)
+    _check_places(told)
+    _replay(told, doubts)
+
+
+def _check_real_time(history: History, called: list[Operation], answered: list[Operation]) -> list[Doubt]:
+    """Compare each call with the answers before it; returns where the operations in doubt may be."""
+    highest, ended, ends = -1, 0, len(answered)
+    next_end = answered[0].answered if answered else NEVER
+    first_of_run = _first_positions(history, called)
+    doubts = []
+    for operation in called:
+        _, begun, _, _, told, place = operation
+        while next_end is not None and next_end < begun:
+            if answered[ended].position > highest:
+                highest = answered[ended].position
+            ended += 1
+            next_end = answered[ended].answered if ended < ends else NEVER
+        if told is None:
+            deadline = history.deadline(operation)
+            doubts.append(Doubt(operation, highest, first_of_run.get(deadline, NEVER)))
+        elif place < highest:
+            raise _explained("answered as of an earlier position than was known", operation, answered[:ended])
+    return doubts
+
+
+def _first_positions(history: History, called: list[Operation]) -> dict[int, int]:
+    """By the time at which a run began, the lowest position from then on."""
+    first: dict[int, int] = {}
+    lowest, runs = NEVER, history.runs[1:]
+    for operation in reversed(called if runs else []):
+        while runs and operation.called <= runs[-1]:
+            first[runs.pop()] = lowest
+        if operation.told is not None and operation.position < lowest:
+            lowest = operation.position
+    return first
+
+
+def _check_places(told: Iterable[Operation]) -> None:
+    """A write has its position for itself; what only looks may share the end of an entry."""
+    before: Operation | None = None
+    for operation in told:
+        place = operation.position
+        if place & WHOLE_ENTRY == WHOLE_ENTRY:
+            if not operation.looks:
+                raise ViolationError(f"a write has no place in its entry: {operation}")
+        elif before is not None and before.position == place:
+            raise _explained("two have the same position", operation, [before])
+        before = operation
+
+
+def _replay(told: list[Operation], doubts: list[Doubt]) -> None:
+    states = States()
+    open_ones = Doubts(states, doubts)
+    change = open_ones.next_change
+    unsettled = open_ones.possibilities  # what these keys hold is not known for sure
+    for operation in told:
+        _, _, _, steps, results, place = operation
+        if place > change:
+            open_ones.go_to(place)
+            change = open_ones.next_change
+        assert results is not None
+        if len(steps) == 1:
+            key, verb, argument = steps[0]
+            if key not in unsettled:
+                after, result = VERBS[verb](states[key], argument)
+                if result != results[0]:
+                    raise _wrong(operation, key, [states[key]], told)
+                states[key] = after
+                continue
+        _replay_steps(operation, states, open_ones, told)
+
+
+def _replay_steps(operation: Operation, states: States, open_ones: Doubts, told: list[Operation]) -> None:
+    """Steps that go together, or that meet an item with more than one possible state."""
+    refused = operation.refused
+    for step, result in zip(operation.steps, operation.told or (), strict=True):
+        key, verb, argument = step
+        if key in open_ones.possibilities:
+            if states_before := open_ones.see(step, result, refused, operation.position):
+                raise _wrong(operation, key, states_before, told)
+            continue
+        state = states[key]
+        after, would = VERBS[verb](state, argument)
+        if not possible(would, result, refused):
+            raise _wrong(operation, key, [state], told)
+        if not refused:
+            states[key] = after
+
+
+def _wrong(operation: Operation, key: str, states: list[object], told: list[Operation]) -> ViolationError:
+    earlier = [one for one in told if one.position <= operation.position and one is not operation]
+    held = " or ".join(sorted(map(str, states)))
+    told_of = [
+        result for step, result in zip(operation.steps, operation.told or (), strict=True) if step.key == key
+    ]
+    verdict = f"at {spelt(operation.position)} {key} holds {held}, and a client was told {told_of}"
+    return _explained(verdict, operation, [one for one in earlier if any(s.key == key for s in one.steps)])
+
+
+def _explained(verdict: str, operation: Operation, others: Iterable[Operation]) -> ViolationError:
+    """The verdict, the operation, and the last of the others in order of position."""
+    last = sorted(others, key=_by_position)[-_SHOWN:]
+    return ViolationError("\n  ".join([verdict, *map(str, last), str(operation)]))

@@ -1,0 +1,299 @@
+"""A request of every operation that succeeds, of a database with one table, an item in it and a subscription to it.
+
+What a database alone can tell, the name of a stream or a place in it, has a name here in `<>`; `Told` fills it in.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+STREAMS_API, ADMIN_API = "DynamoDBStreams_20120810.", "Foldb_20261121."
+TABLE = "abc"
+CREATE: dict[str, Any] = {
+    "TableName": TABLE,
+    "KeySchema": [{"AttributeName": "p", "KeyType": "HASH"}, {"AttributeName": "q", "KeyType": "RANGE"}],
+    "AttributeDefinitions": [
+        {"AttributeName": "p", "AttributeType": "S"},
+        {"AttributeName": "q", "AttributeType": "N"},
+        {"AttributeName": "r", "AttributeType": "B"},
+    ],
+    "GlobalSecondaryIndexes": [
+        {
+            "IndexName": "gsi",
+            "KeySchema": [{"AttributeName": "r", "KeyType": "HASH"}],
+            "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["a"]},
+        }
+    ],
+    "LocalSecondaryIndexes": [
+        {
+            "IndexName": "lsi",
+            "KeySchema": [
+                {"AttributeName": "p", "KeyType": "HASH"},
+                {"AttributeName": "r", "KeyType": "RANGE"},
+            ],
+            "Projection": {"ProjectionType": "KEYS_ONLY"},
+        }
+    ],
+    "BillingMode": "PAY_PER_REQUEST",
+    "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+}
+KEY = {"p": {"S": "a"}, "q": {"N": "1"}}
+ITEM: dict[str, Any] = {
+    **KEY,
+    "r": {"B": "AQ=="},
+    "a": {"L": [{"N": "1"}, {"S": "x"}]},
+    "b": {"M": {"c": {"NS": ["1", "2"]}}},
+}
+ARN = f"arn:aws:dynamodb:us-east-1:000000000000:table/{TABLE}"
+CONDITION = {"ConditionExpression": "a = :v", "ExpressionAttributeValues": {":v": {"N": "1"}}}
+ON_TABLE: dict[str, Any] = {"TableName": TABLE}
+KINESIS = "arn:aws:kinesis:us-east-1:000000000000:stream/abc"
+NAMED = {"Name": "sub"}
+SUBSCRIBED: dict[str, Any] = {
+    **NAMED,
+    "TableNames": [TABLE],
+    "Sink": {"Kind": "kinesis", "StreamArn": KINESIS},
+    "Filter": {"Expression": "NEW.a = :v", "ExpressionAttributeValues": {":v": {"N": "1"}}},
+    "BatchSize": 10,
+}
+
+# What the samples speak of, in the order in which it is made.
+MADE: list[tuple[str, dict[str, Any]]] = [
+    ("CreateTable", CREATE),
+    ("PutItem", {**ON_TABLE, "Item": ITEM}),
+    (ADMIN_API + "CreateSubscription", SUBSCRIBED),
+]
+
+# One of each operation at least, each of which succeeds.
+SAMPLES: list[tuple[str, dict[str, Any]]] = [
+    ("BatchGetItem", {"RequestItems": {TABLE: {"Keys": [KEY], "ProjectionExpression": "a[0]"}}}),
+    (
+        "BatchWriteItem",
+        {"RequestItems": {TABLE: [{"PutRequest": {"Item": ITEM}}]}, "ReturnItemCollectionMetrics": "SIZE"},
+    ),
+    ("CreateTable", {**CREATE, "TableName": "other"}),
+    ("DeleteItem", {**ON_TABLE, "Key": KEY, "ReturnValues": "ALL_OLD", "Expected": {"c": {"Exists": False}}}),
+    ("DeleteTable", ON_TABLE),
+    ("DescribeContinuousBackups", ON_TABLE),
+    ("DescribeEndpoints", {}),
+    ("DescribeKinesisStreamingDestination", ON_TABLE),
+    ("DescribeLimits", {}),
+    ("DescribeTable", ON_TABLE),
+    ("DescribeTimeToLive", ON_TABLE),
+    ("DisableKinesisStreamingDestination", {**ON_TABLE, "StreamArn": KINESIS}),
+    (
+        "EnableKinesisStreamingDestination",
+        {
+            **ON_TABLE,
+            "StreamArn": KINESIS,
+            "EnableKinesisStreamingConfiguration": {"ApproximateCreationDateTimePrecision": "MILLISECOND"},
+        },
+    ),
+    ("GetItem", {**ON_TABLE, "Key": KEY, "AttributesToGet": ["a"], "ReturnConsumedCapacity": "INDEXES"}),
+    ("ListTables", {"Limit": 1, "ExclusiveStartTableName": "aaa"}),
+    ("ListTagsOfResource", {"ResourceArn": ARN}),
+    (
+        "PutItem",
+        {
+            **ON_TABLE,
+            "Item": ITEM,
+            "ConditionExpression": "attribute_exists(#b.c) AND a[0] IN (:v, q)",
+            "ExpressionAttributeNames": {"#b": "b"},
+            "ExpressionAttributeValues": {":v": {"N": "1"}},
+            "ReturnConsumedCapacity": "TOTAL",
+        },
+    ),
+    (
+        "Query",
+        {
+            **ON_TABLE,
+            "KeyConditionExpression": "p = :p AND q BETWEEN :a AND :b",
+            "FilterExpression": "size(a) > :a",
+            "ExpressionAttributeValues": {":p": {"S": "a"}, ":a": {"N": "1"}, ":b": {"N": "2"}},
+            "Limit": 1,
+            "ExclusiveStartKey": KEY,
+        },
+    ),
+    (
+        "Query",
+        {
+            **ON_TABLE,
+            "IndexName": "lsi",
+            "KeyConditions": {
+                "p": {"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "a"}]},
+                "r": {"ComparisonOperator": "BEGINS_WITH", "AttributeValueList": [{"B": "AQ=="}]},
+            },
+            "Select": "ALL_ATTRIBUTES",
+        },
+    ),
+    ("Scan", {**ON_TABLE, "IndexName": "gsi", "Segment": 0, "TotalSegments": 2, "Select": "COUNT"}),
+    (
+        "Scan",
+        {
+            **ON_TABLE,
+            "ScanFilter": {"a": {"ComparisonOperator": "NOT_NULL"}},
+            "ScanFilter ": None,
+            "Limit": 5,
+        },
+    ),
+    ("TagResource", {"ResourceArn": ARN, "Tags": [{"Key": "k", "Value": "v"}]}),
+    ("TransactGetItems", {"TransactItems": [{"Get": {**ON_TABLE, "Key": KEY, "ProjectionExpression": "a"}}]}),
+    (
+        "TransactWriteItems",
+        {
+            "TransactItems": [
+                {"Put": {**ON_TABLE, "Item": {**ITEM, "q": {"N": "2"}}}},
+                {
+                    "Update": {
+                        **ON_TABLE,
+                        "Key": KEY,
+                        "UpdateExpression": "SET a[9] = if_not_exists(c, :v) ADD d :v",
+                        "ExpressionAttributeValues": {":v": {"N": "1"}},
+                    }
+                },
+                {"Delete": {**ON_TABLE, "Key": {**KEY, "q": {"N": "3"}}}},
+                {
+                    "ConditionCheck": {
+                        **ON_TABLE,
+                        "Key": {**KEY, "q": {"N": "4"}},
+                        "ConditionExpression": "attribute_not_exists(p)",
+                        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+                    }
+                },
+            ],
+            "ClientRequestToken": "token",
+        },
+    ),
+    ("UntagResource", {"ResourceArn": ARN, "TagKeys": ["k"]}),
+    (
+        "UpdateContinuousBackups",
+        {**ON_TABLE, "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}},
+    ),
+    (
+        "UpdateItem",
+        {
+            **ON_TABLE,
+            "Key": KEY,
+            "UpdateExpression": "SET a = list_append(a, :l), #b.e = b.c REMOVE r ADD f :s DELETE g :s",
+            "ExpressionAttributeNames": {"#b": "b"},
+            "ExpressionAttributeValues": {":l": {"L": [{"NULL": True}]}, ":s": {"SS": ["x", "y"]}},
+            "ReturnValues": "UPDATED_NEW",
+        },
+    ),
+    (
+        "UpdateItem",
+        {**ON_TABLE, "Key": KEY, "AttributeUpdates": {"n": {"Action": "ADD", "Value": {"N": "1"}}}},
+    ),
+    (
+        "UpdateKinesisStreamingDestination",
+        {
+            **ON_TABLE,
+            "StreamArn": KINESIS,
+            "UpdateKinesisStreamingConfiguration": {"ApproximateCreationDateTimePrecision": "MICROSECOND"},
+        },
+    ),
+    (
+        "UpdateTable",
+        {
+            **ON_TABLE,
+            "AttributeDefinitions": [{"AttributeName": "t", "AttributeType": "S"}],
+            "GlobalSecondaryIndexUpdates": [
+                {
+                    "Create": {
+                        "IndexName": "more",
+                        "KeySchema": [{"AttributeName": "t", "KeyType": "HASH"}],
+                        "Projection": {"ProjectionType": "ALL"},
+                    }
+                }
+            ],
+        },
+    ),
+    ("UpdateTimeToLive", {**ON_TABLE, "TimeToLiveSpecification": {"Enabled": True, "AttributeName": "t"}}),
+    (
+        STREAMS_API + "DescribeStream",
+        {
+            "StreamArn": "<stream>",
+            "Limit": 1,
+            "ExclusiveStartShardId": "<shard>",
+            "ShardFilter": {"Type": "CHILD_SHARDS", "ShardId": "<shard>"},
+        },
+    ),
+    (STREAMS_API + "GetRecords", {"ShardIterator": "<iterator>", "Limit": 1}),
+    (
+        STREAMS_API + "GetShardIterator",
+        {"StreamArn": "<stream>", "ShardId": "<shard>", "ShardIteratorType": "LATEST"},
+    ),
+    (
+        STREAMS_API + "GetShardIterator",
+        {
+            "StreamArn": "<stream>",
+            "ShardId": "<shard>",
+            "ShardIteratorType": "AT_SEQUENCE_NUMBER",
+            "SequenceNumber": "<number>",
+        },
+    ),
+    (
+        STREAMS_API + "GetShardIterator",
+        {
+            "StreamArn": "<stream>",
+            "ShardId": "<shard>",
+            "ShardIteratorType": "AT_TIMESTAMP",
+            "Timestamp": 1795269600.5,
+        },
+    ),
+    (STREAMS_API + "ListStreams", {**ON_TABLE, "Limit": 1, "ExclusiveStartStreamArn": "<stream>"}),
+    (ADMIN_API + "Changes", {"TableNames": [TABLE], "Start": {"At": "HORIZON"}, "Limit": 10, "WaitMs": 0}),
+    (ADMIN_API + "CreateSubscription", {**SUBSCRIBED, "Name": "other"}),
+    (ADMIN_API + "DescribeSubscription", NAMED),
+    (ADMIN_API + "DropDeadLetters", {**NAMED, "Key": "a"}),
+    (
+        ADMIN_API + "EditDeadLetter",
+        {
+            **NAMED,
+            "Key": "a",
+            "Number": "1",
+            "Before": {"old": None, "new": {"p": {"S": "a"}}},
+            "After": {"old": None, "new": {"p": {"S": "b"}}},
+        },
+    ),
+    (ADMIN_API + "ListDeadLetters", {**NAMED, "Key": "a", "Limit": 1}),
+    (ADMIN_API + "ListSubscriptions", {}),
+    (ADMIN_API + "PauseSubscription", {**NAMED, "Drain": False}),
+    (ADMIN_API + "RemoveSubscription", NAMED),
+    (ADMIN_API + "ReplaySubscription", {**NAMED, "From": {"At": "HORIZON"}, "Key": KEY, "DryRun": True}),
+    (ADMIN_API + "ResetSubscription", {**NAMED, "Start": {"At": "NOW"}}),
+    (ADMIN_API + "ResumeSubscription", NAMED),
+    (ADMIN_API + "RetryDeadLetters", {**NAMED, "Key": "a", "Limit": 1}),
+    (ADMIN_API + "WaitForTriggers", {"TimeoutMs": 100}),
+    (ADMIN_API + "Streams", ON_TABLE),
+    (ADMIN_API + "Upgrade", {}),
+    (ADMIN_API + "UpdateSubscription", {**NAMED, "BatchSize": 7}),
+    ("Foldb_20261121.Cluster", {}),
+    ("Foldb_20261121.Digest", {}),
+    ("Foldb_20261121.Partition", {**ON_TABLE, "Key": {"p": {"S": "a"}}}),
+    ("Foldb_20261121.Rebuild", {**ON_TABLE, "IndexName": "gsi"}),
+    ("Foldb_20261121.Status", {}),
+    ("Foldb_20261121.Wait", {"Position": "0"}),
+]
+
+
+class Told:
+    """What a database has told of its stream. `ask` asks it, and returns the body of the answer."""
+
+    def __init__(self, ask: Callable[[str, dict[str, Any]], Any]) -> None:
+        arn = ask("DescribeTable", ON_TABLE)["Table"]["LatestStreamArn"]
+        stream = ask(STREAMS_API + "DescribeStream", {"StreamArn": arn})["StreamDescription"]
+        shard = stream["Shards"][0]
+        place = {"StreamArn": arn, "ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON"}
+        self._known = {
+            "<stream>": arn,
+            "<shard>": shard["ShardId"],
+            "<number>": shard["SequenceNumberRange"]["StartingSequenceNumber"],
+            "<iterator>": ask(STREAMS_API + "GetShardIterator", place)["ShardIterator"],
+        }
+
+    def fill(self, data: bytes) -> bytes:
+        """A request with what was told in its place."""
+        for name, known in self._known.items():
+            data = data.replace(name.encode(), json.dumps(known)[1:-1].encode())
+        return data

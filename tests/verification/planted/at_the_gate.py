@@ -1,0 +1,270 @@
+"""Bugs of what stands before the database: who may ask, how large, how slowly, and in how many ways it can be read."""
+
+from tests.verification.planted.bug import bug
+
+FRAMING, HOSTS = "tests/behaviour/http/test_framing.py", "tests/behaviour/http/test_hosts.py"
+PROTOCOL, CONNECTION = "tests/unit/server/test_protocol.py", "tests/unit/server/test_connection.py"
+VERIFY, RIGHTS, KEYFILE = (
+    "tests/behaviour/auth/test_verify.py",
+    "tests/behaviour/auth/test_rights.py",
+    "tests/behaviour/auth/test_keyfile.py",
+)
+MUTATIONS = f"{VERIFY}::test_a_request_with_one_other_byte_is_refused_or_is_the_same_request"
+
+
+BUGS = [
+    bug(
+        "any SubscriptionContext is answered",
+        """
+@ server/http/origin_policy.py
+-        if not self._is_ours(name):
++        if False:
+""",
+        HOSTS,
+    ),
+    bug(
+        "a page of another origin is answered",
+        """
+@ server/http/origin_policy.py
+-        elif head.method == b"POST" and not self._is_own(origin, host, head.fields.get(b"sec-fetch-site")):
++        elif False:
+""",
+        HOSTS,
+    ),
+    bug(
+        "a page without an Origin is taken for a program",
+        """
+@ server/http/origin_policy.py
+-            return site in _OWN_PAGES
++            return True
+""",
+        HOSTS,
+    ),
+    bug(
+        "a field that decides may come twice",
+        """
+@ server/http/request_head.py
+-    if not repeated.isdisjoint(_ONCE):
++    if False:
+""",
+        FRAMING,
+    ),
+    bug(
+        "a request needs no SubscriptionContext",
+        """
+@ server/http/request_head.py
+-    if b"host" not in fields:
++    if fields.setdefault(b"host", b"localhost") is None:
+""",
+        FRAMING,
+    ),
+    bug(
+        "transfer codings may pile up",
+        """
+@ server/http/request_head.py
+-    if coding.lower() != b"chunked":
++    if not coding.lower().endswith(b"chunked"):
+""",
+        FRAMING,
+    ),
+    bug(
+        "a chunk may end with a bare line feed",
+        """
+@ server/http/request_body.py
+-        if b"\\n" in line or b"\\r" in line:
++        if False:
+""",
+        FRAMING,
+        PROTOCOL,
+    ),
+    bug(
+        "a zip bomb is unpacked",
+        """
+@ server/http/request_body.py
+             whole += step
+-            if len(whole) > limit:
++            if False:
+""",
+        PROTOCOL,
+    ),
+    bug(
+        "chunks are not counted",
+        """
+@ server/http/request_body.py
+-        if len(self.data) + self._left > self._limit:
++        if False:
+""",
+        PROTOCOL,
+    ),
+    bug(
+        "a body may be of any size",
+        """
+@ server/http/protocol.py
+-        elif head.length <= limit:
++        elif True:
+""",
+        PROTOCOL,
+    ),
+    bug(
+        "a head may come as slowly as it likes",
+        """
+@ server/http/protocol.py
+-            if self.deadline > self._listener.tick + HEAD_TICKS:
++            if False:
+""",
+        CONNECTION,
+    ),
+    bug(
+        "a body may drip for ever",
+        """
+@ server/http/protocol.py
+-        self.deadline = min(self._listener.tick + BODY_TICKS, self._body_deadline)
++        self.deadline = self._listener.tick + BODY_TICKS
+""",
+        CONNECTION,
+    ),
+    bug(
+        "an answer that nobody reads is kept for ever",
+        """
+@ server/http/protocol.py
+         self._paused = True
+-        self.deadline = self._listener.tick + STALL_TICKS
+""",
+        CONNECTION,
+    ),
+    bug(
+        "what is kept for slow clients has no bound",
+        """
+@ server/http/buffer_limit.py
+-        while self.bytes > self._bound:
++        while False:
+""",
+        CONNECTION,
+    ),
+    bug(
+        "a client is read on while it reads nothing",
+        """
+@ server/http/protocol.py
+             if not self._closing:
+-                transport.pause_reading()
++                pass
+""",
+        CONNECTION,
+    ),
+    bug(
+        "it listens to other machines",
+        """
+@ server/http/listener.py
+-    if settings.keys is None and not settings.insecure_any_address:
++    if False:
+""",
+        CONNECTION,
+    ),
+    bug(
+        "a container answers to names of public DNS",
+        """
+@ server/http/origin_policy.py
+-        return name != "" and "." not in name
++        return True
+""",
+        "tests/behaviour/http/test_container.py::test_a_page_in_a_browser_is_refused",
+    ),
+    # Who is let in: each is a door that looks shut to every client that is honest
+    bug(
+        "half of a signature is enough",
+        """
+@ server/auth/verify.py
+-        is_right = hmac.compare_digest(expected, authorization[-_SIGNATURE:])
++        is_right = hmac.compare_digest(expected[:32], authorization[-_SIGNATURE:][:32])
+""",
+        MUTATIONS,
+    ),
+    bug(
+        "a field for AWS need not be signed",
+        """
+@ server/auth/verify.py
+-        if name.startswith(b"x-amz-"):
++        if name == b"x-amz-date":
+""",
+        VERIFY,
+    ),
+    bug(
+        "a signed field may come twice",
+        """
+@ server/auth/verify.py
+-    if head.repeated and not head.repeated.isdisjoint(signed):
++    if False:
+""",
+        VERIFY,
+    ),
+    bug(
+        "the day of the credential is nobody's business",
+        """
+@ server/auth/verify.py
+-        if claim.day != iso_time[:8]:
++        if False:
+""",
+        VERIFY,
+    ),
+    bug(
+        "a request from the future is good",
+        """
+@ server/auth/verify.py
+-    if seconds > now + CLOCK_S:
++    if False:
+""",
+        VERIFY,
+    ),
+    bug(
+        "an unknown key is refused without work",
+        """
+@ server/auth/verify.py
+-        fields = head.fields
+-        authorization = fields.get(b"authorization", b"")
+-        claim = self._claims.get(authorization[:-_SIGNATURE]) or self._read(authorization)
++        fields = head.fields
++        authorization = fields.get(b"authorization", b"")
++        claim = self._claims.get(authorization[:-_SIGNATURE]) or self._read(authorization)
++        if claim.key is None:
++            raise UnrecognizedClientError
+""",
+        VERIFY,
+    ),
+    bug(
+        "of a transaction the first table counts",
+        """
+@ server/auth/rights.py
+-                yield action, right, asked["TableName"]
++                yield action, right, asked["TableName"]
++                return
+""",
+        RIGHTS,
+    ),
+    bug(
+        "a pattern matches what begins with it",
+        """
+@ server/auth/rights.py
+-            right = next((right for right, names in self._levels if names.fullmatch(table)), Right.NONE)
++            right = next((right for right, names in self._levels if table.startswith("Car")), Right.NONE)
+""",
+        RIGHTS,
+    ),
+    bug(
+        "a key that is revoked is good until the next start",
+        """
+@ server/auth/guard.py
+             return
+-        self._verifier = Verifier(self.keys)
+""",
+        "tests/behaviour/auth/test_served.py::test_a_key_is_refused_as_soon_as_it_is_revoked",
+    ),
+    bug(
+        "a file of keys that others can read is good",
+        """
+@ server/auth/keyfile.py
+-    if status.st_mode & _OTHERS:
++    if status.st_mode & 0o007:
+""",
+        KEYFILE,
+    ),
+]

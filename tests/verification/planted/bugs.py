@@ -1,0 +1,34 @@
+"""Every bug that is planted, and those of the study that cannot be yet."""
+
+from tests.verification.planted import (
+    at_the_gate,
+    in_clusters,
+    in_partitions,
+    in_snapshots,
+    in_the_feed,
+    in_the_fold,
+    in_the_log,
+    in_transactions,
+    in_values,
+    in_workers,
+    under_faults,
+)
+
+BUGS = [
+    *in_the_log.BUGS,
+    *in_snapshots.BUGS,
+    *in_the_fold.BUGS,
+    *in_values.BUGS,
+    *in_transactions.BUGS,
+    *in_workers.BUGS,
+    *in_partitions.BUGS,
+    *in_clusters.BUGS,
+    *in_the_feed.BUGS,
+    *at_the_gate.BUGS,
+    *under_faults.BUGS,
+]
+
+# Known to be dangerous, but of parts that do not exist: nothing could be broken.
+NOT_YET = {
+    "an index that is written outside the partition's own step": "each index is written with its item",
+}

@@ -1,0 +1,113 @@
+"""Bugs of nodes that share a log: who serves what, and what becomes of a call whose node is lost."""
+
+from tests.verification.planted.bug import bug
+
+ASSIGNMENT, CLUSTER = "tests/behaviour/cluster/test_assignment.py", "tests/behaviour/cluster/test_cluster.py"
+LINKS, REMOTE = "tests/behaviour/cluster/test_links.py", "tests/behaviour/cluster/test_remote.py"
+STALE = "tests/behaviour/cluster/test_served.py::test_a_standby_that_is_behind_answers_stale_reads"
+
+
+BUGS = [
+    bug(
+        "a write whose fate is not known is made again at another node",
+        """
+@ server/cluster/remote.py
+-            case Lost() if not asked.method.is_repeatable:
++            case Lost() if False:
+""",
+        REMOTE,
+    ),
+    bug(
+        "a node is given partitions that it has not folded",
+        """
+@ server/cluster/assignment.py
+-        want if owner is None or number in want.warm else owner
++        want
+""",
+        ASSIGNMENT,
+    ),
+    bug(
+        "a node serves what it has not caught up with",
+        """
+@ server/cluster/cluster.py
+-        if number not in self._warm or number not in self._folds.hosted:
++        if number not in self._folds.hosted:
+""",
+        CLUSTER,
+    ),
+    bug(
+        "a process that was stopped takes what it has folded for new",
+        """
+@ server/cluster/cluster.py
+-        self._warm.clear()
++        pass
+""",
+        CLUSTER,
+    ),
+    bug(
+        "a read at home shows less than was seen before",
+        """
+@ server/cluster/cluster.py
+-        return link.is_up and folded >= seen.offset and folded + 1 >= link.positions.get(number, 0)
++        return link.is_up
+""",
+        CLUSTER,
+    ),
+    bug(
+        "a caller is believed without proof",
+        """
+@ server/cluster/listener.py
+-            check_proof(isinstance(value, list) and value and value[0], identity, "caller", *self._nonces)
++            assert check_proof
+""",
+        LINKS,
+    ),
+    bug(
+        "what one end proves proves the other too",
+        """
+@ server/cluster/handshake.py
+-    said = b"%b\\0%b%b%b" % (role.encode(), caller_nonce, listener_nonce, identity.log_id)
++    said = b"%b%b%b" % (caller_nonce, listener_nonce, identity.log_id)
+""",
+        LINKS,
+    ),
+    bug(
+        "a node that gives no sign of life is waited for",
+        """
+@ server/cluster/link.py
+-        if now - self._heard > patience.silence:
++        if now - self._heard > 1000 * patience.silence:
+""",
+        LINKS,
+    ),
+    bug(
+        "a stranger may send frames of any length",
+        """
+@ server/cluster/frames.py
+-        self._longest = HANDSHAKE_BYTES
++        self._longest = FRAME_BYTES * HANDSHAKE_BYTES
+""",
+        LINKS,
+    ),
+    bug(
+        "a standby answers consistent reads",
+        """
+@ server/cluster/remote.py
+-        self._ask(GET, (table, pk, sk, consistent), done, local=not consistent)
++        self._ask(GET, (table, pk, sk, consistent), done, local=True)
+@ materializer/consistent_partition.py
+-        if index is None or (not consistent and not fresh and index.is_fresh(self._stale_ms)):
++        if index is None or (not fresh and index.is_fresh(self._stale_ms)):
+""",
+        STALE,
+    ),
+    bug(
+        "a standby answers no read",
+        """
+@ server/cluster/remote.py
+-        self._ask(GET, (table, pk, sk, consistent), done, local=not consistent)
++        self._ask(GET, (table, pk, sk, consistent), done)
+""",
+        STALE,
+    ),
+]

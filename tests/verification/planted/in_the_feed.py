@@ -1,0 +1,230 @@
+"""Bugs of what comes out of the log: the feed and its files, the Streams API, subscriptions, and what they call."""
+
+from tests.verification.planted.bug import bug
+
+FEED = "tests/unit/streams/feed/test_random.py"
+KEEPING = "tests/unit/streams/feed/test_keeping.py"
+LOSSES = "tests/unit/streams/feed/test_losses.py"
+DISPATCHER = "tests/unit/streams/delivery/test_dispatcher.py"
+READING = "tests/unit/streams/delivery/test_reading.py"
+
+BUGS = [
+    # The feed and its files
+    bug(
+        "a change that was taken is taken again",
+        """
+@ streams/feed/table_changes.py
+-        if number <= self.last:
+-            return
+         self.last = number
+@ streams/feed/feed.py
+-        if not windows or self._next_offset <= self._storing.through:
++        if not windows:
+             return
+""",
+        FEED,
+        KEEPING,
+    ),
+    bug(
+        "a mark is left though the disk refused what it speaks of",
+        """
+@ streams/feed/change_store.py
+-            if each.last != whole.lasts[table]:
+-                raise NotThereError
+             extent = each.sync()
+""",
+        KEEPING,
+        LOSSES,
+    ),
+    bug(
+        "the check of a block is not looked at",
+        """
+@ streams/feed/change_codec.py
+-    if data[end : end + 1] != _CHECKED or at != begin + size or check != crc32(data[begin:end]):
++    if at != begin + size:
+""",
+        "tests/unit/streams/feed/test_encoding.py",
+    ),
+    bug(
+        "a head of a block that does not continue the one before is believed",
+        """
+@ streams/feed/segments.py
+-            if not _continues(segment, block):
+-                raise DamagedError("a block does not continue the one before")
+             segment.heads.append(block)
+@ streams/feed/segments.py
+-                if head.at in segment.unread:
+-                    self._changes(segment, head)  # a head that is damaged must not end the read too early
+                 return
+""",
+        KEEPING,
+    ),
+    bug(
+        "a segment is made again with the changes that no window holds",
+        """
+@ streams/feed/replay_worker.py
+-                elif window is not None:
++                else:
+-                    self._begin_shard(window.label, nth_in(window, change.time))
++                    if window is not None:
++                        self._begin_shard(window.label, nth_in(window, change.time))
+                     self.take(change)
+""",
+        KEEPING,
+    ),
+    bug(
+        "a scrub does not compare the checks of blocks",
+        """
+@ streams/feed/change_codec.py
+-        if check == _CHECKED + long(crc32(body[:-length])):
++        if check[:1] == _CHECKED:
+""",
+        "tests/unit/streams/test_scrub.py",
+    ),
+    bug(
+        "who waits for a change is not told of it",
+        """
+@ streams/feed/feed.py
+         self._storing.come_again(self._next_offset)
+-        self._waits.look()
+""",
+        "tests/unit/streams/feed/test_feed.py",
+    ),
+    # The Streams API
+    bug(
+        "a shard goes on into the next period",
+        """
+@ server/api/operations/streams/get_records.py
+-    if own and _nth(window, own[-1]) != iterator.nth:
++    if own and _nth(window, own[-1]) < iterator.nth:
+""",
+        "tests/unit/server/streams/test_describe_stream.py",
+        "tests/unit/server/streams/test_get_records.py",
+        "tests/behaviour/spec/feed/test_reading.py",
+    ),
+    bug(
+        "AT_SEQUENCE_NUMBER begins behind the number",
+        """
+@ server/api/operations/streams/get_shard_iterator.py
+-    after = number - (body["ShardIteratorType"] == "AT_SEQUENCE_NUMBER")
++    after = number
+""",
+        "tests/unit/server/streams/test_get_shard_iterator.py",
+    ),
+    bug(
+        "an iterator is believed whatever it says",
+        """
+@ server/api/operations/streams/iterators.py
+-    if not compare_digest(data, expected) or urlsafe_b64encode(data) != coded.encode():
++    if not compare_digest(data[:1], expected[:1]):
+         raise _invalid()
+""",
+        "tests/unit/server/streams/test_iterators.py",
+    ),
+    bug(
+        "what is trimmed is missed without a word",
+        """
+@ server/api/operations/streams/get_records.py
+-    if iterator.after < answer.trim_horizon and not iterator.horizon:
+-        reply.error(TrimmedDataAccessError(), place)
+-        return
+     own = answer.changes
+""",
+        "tests/unit/server/streams/test_retention.py",
+    ),
+    # Subscriptions
+    bug(
+        "a checkpoint passes what is being handled",
+        """
+@ streams/delivery/dispatcher.py
+-                lows[place] = min(lows[place], delivery.change.sequence_number - 1)
+                 seen.add(place)
++                lows[place] = min(lows[place], delivery.change.sequence_number)
+""",
+        DISPATCHER,
+    ),
+    bug(
+        "the changes of a key go to several lanes",
+        """
+@ streams/delivery/dispatcher.py
+-        number = self._first_lane[delivery.partition] + self._terms.lane_of(change.pk)
++        number = self._first_lane[delivery.partition] + (change.sequence_number >> 8) * 7919 % 8191 % self._terms.lanes
+""",
+        DISPATCHER,
+    ),
+    bug(
+        "what the feed keeps no more is passed over",
+        """
+@ streams/delivery/source.py
+-                if not may_skip:
+-                    await self._read_past(partial(self._changes_until, answer.trim_horizon))
+                 self.after = max(self.after, answer.trim_horizon)
+""",
+        READING,
+    ),
+    bug(
+        "what follows a dead letter of its key is delivered",
+        """
+@ streams/delivery/attempts.py
+-        if letters or self._around.open:
++        if letters:
+             letters = await self._followed(letters)
+""",
+        "tests/unit/streams/delivery/test_retries.py",
+    ),
+    bug(
+        "a transaction is delivered before all of it is there",
+        """
+@ streams/delivery/dispatcher.py
+-        self._joining = TransactionGrouping(self._loop, self._queue_together) if terms.together else None
++        self._joining = None
+""",
+        "tests/unit/streams/delivery/test_joining.py",
+    ),
+    # What they call
+    bug(
+        "two changes of several partitions have one event id",
+        """
+@ streams/formats/table_view.py
+-    place = b"%b%d.%d" % (delivery.table.log_id, delivery.partition, delivery.sequence_number)
++    place = b"%b.%d" % (delivery.table.log_id, delivery.sequence_number)
+""",
+        "tests/unit/streams/formats/test_dynamodb.py",
+    ),
+    bug(
+        "a file holds what another has already",
+        """
+@ streams/sinks/dated_folders.py
+-        new = [each for each in changes if self._format.id(each) not in there]
++        new = changes if there is not None else []
+""",
+        "tests/unit/streams/sinks/test_dated.py",
+    ),
+    bug(
+        "an older change that comes again overwrites a row",
+        """
+@ streams/sinks/sqlite.py
+-SET item = excluded.item, number = excluded.number, changed = excluded.changed WHERE excluded.number > number
++SET item = excluded.item, number = excluded.number, changed = excluded.changed
+""",
+        "tests/unit/streams/sinks/test_sqlite.py",
+    ),
+    bug(
+        "a webhook calls whatever address a name stands for",
+        """
+@ streams/sinks/http/exchange.py
+-        permitted = [text for text in addresses if may_be_called(ip_address(text), self._allowed)]
++        permitted = [text for text in addresses if ip_address(text) and may_be_called]
+""",
+        "tests/unit/streams/sinks/test_webhook.py",
+    ),
+    bug(
+        "effects that count once count again",
+        """
+@ streams/idempotent.py
+-            "ConditionExpression": "attribute_not_exists(#n) OR #n < :n",
++            "ConditionExpression": "attribute_not_exists(#n) OR #n <= :n",
+""",
+        "tests/unit/streams/workers/test_once.py",
+    ),
+]

@@ -1,0 +1,650 @@
+"""Bugs of the log: what is durable when, and what damage is taken for."""
+
+from tests.verification.planted.bug import bug
+
+FAULTS, RECOVERED = "tests/unit/log/test_faults.py", "tests/unit/log/test_recovery.py"
+ON_DISK = "tests/unit/log/test_local.py"
+DISPLACED = "tests/unit/log/test_displaced.py"
+BACKED_UP = "tests/unit/log/test_backup.py"
+VERIFIED = "tests/behaviour/cli/test_verify_and_serve.py"
+
+
+BUGS = [
+    # What reaches the disk
+    bug(
+        "no fdatasync at all",
+        """
+@ log/local/filesystem.py
+-        os.fdatasync(descriptor)
++        pass
+""",
+        ON_DISK,
+    ),
+    bug(
+        "no sync of what is appended",
+        """
+@ log/local/writer.py
++            pass
+-            if self._fsync == "always":
+-                self._file.sync()
+         except OSError as error:
+""",
+        FAULTS,
+    ),
+    bug(
+        "acknowledged before it is synced",
+        """
+@ log/local/writer.py
++            pass
+-            if self._fsync == "always":
+-                self._file.sync()
+         except OSError as error:
+@ log/local/log.py
+             self._answer(append.done, result)
++        self._writer._file.sync()
+         if not self._is_full:
+""",
+        FAULTS,
+    ),
+    bug(
+        "the wrong file is synced",
+        """
+@ log/local/writer.py
+             if self._fsync == "always":
+-                self._file.sync()
++                (self._mark or self._file).sync()
+         except OSError as error:
+""",
+        FAULTS,
+    ),
+    bug(
+        "what may be read is told before it is synced",
+        """
+@ log/local/writer.py
+             write_all(self._file, self._position, data)
++            self._position += len(data)
++            self._chain = chain
++            self._publish()
++            self._position -= len(data)
+             if self._fsync == "always":
+""",
+        FAULTS,
+    ),
+    bug(
+        "the folder is not synced after a segment begins",
+        """
+@ log/local/filesystem.py
+-        disk.sync_folder(path.parent)
++        pass
+""",
+        FAULTS,
+    ),
+    bug(
+        "the folder above a new one is not synced",
+        """
+@ log/local/filesystem.py
+-        self.sync_folder(path.parent)
+""",
+        ON_DISK,
+    ),
+    bug(
+        "a folder's sync does nothing",
+        """
+@ log/local/filesystem.py
+-            os.fsync(descriptor)
++            pass
+""",
+        ON_DISK,
+    ),
+    bug(
+        "a segment gets its name before it is synced",
+        """
+@ log/local/filesystem.py
+-        file.sync()
+         if replaces:
+""",
+        FAULTS,
+    ),
+    bug(
+        "a full segment is not synced before the next begins",
+        """
+@ log/local/writer.py
+-        self.finish()
+         data = segment.header(self._header.log_id, CURRENT, self._chain)
+""",
+        FAULTS,
+    ),
+    bug(
+        "a full segment keeps the zeros behind its end",
+        """
+@ log/local/writer.py
+-        if self._file.size() > self._position:
++        if False:
+""",
+        FAULTS,
+        "tests/unit/log/test_filling.py",
+    ),
+    bug(
+        "a sync is tried again after it failed",
+        """
+@ log/local/writer.py
+             if self._fsync == "always":
++                try:
+-                self._file.sync()
++                    self._file.sync()
++                except OSError:
++                    self._file.sync()
+         except OSError as error:
+""",
+        FAULTS,
+    ),
+    bug(
+        "writing goes on after a sync that failed",
+        """
+@ log/local/log.py
+-        if self._failure is not None:
+-            raise self._failure
+         try:
+""",
+        FAULTS,
+    ),
+    bug(
+        "what was acknowledged and not yet synced is not synced at the end",
+        """
+@ log/local/log.py
+-                self._writer.finish()
++                pass
+""",
+        FAULTS,
+    ),
+    # What a write does when the disk does not do all of it
+    bug(
+        "a short write is taken for a whole one",
+        """
+@ log/local/filesystem.py
+-    while data:
++    if data:
+         written = file.write(position, data)
+""",
+        FAULTS,
+    ),
+    bug(
+        "a full disk is ignored",
+        """
+@ log/local/writer.py
+-            self._take_back()
++            return appended
+             raise LogFullError(
+""",
+        FAULTS,
+    ),
+    bug(
+        "what found no space is left where it is",
+        """
+@ log/local/writer.py
+-            self._take_back()
+             raise LogFullError(
+""",
+        FAULTS,
+    ),
+    bug(
+        "what is taken back is not taken back durably",
+        """
+@ log/local/writer.py
+         self._file.truncate(self._position)
+-        self._file.sync()
+""",
+        FAULTS,
+    ),
+    bug(
+        "a write that failed stays in the chain",
+        """
+@ log/local/writer.py
+-            chain = self._chain.copy()
++            chain = self._chain
+""",
+        FAULTS,
+    ),
+    # What others do to the folder
+    bug(
+        "a segment replaces another of its name",
+        """
+@ log/local/filesystem.py
+-            disk.name(unfinished, path)
++            disk.rename(unfinished, path)
+""",
+        DISPLACED,
+    ),
+    bug(
+        "files are reached by the folder's path and not by its descriptor",
+        """
+@ log/local/filesystem.py
+-        return path.relative_to(self._root)
++        return path.absolute()
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a segment that was removed is written and acknowledged",
+        """
+@ log/local/writer.py
+-        self.check()
+         self._publish()
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a lock that was removed is not missed",
+        """
+@ log/local/writer.py
+-        for file, its in (self._file, name), (self._lock, LOCK_NAME):
++        for file, its in ((self._file, name),):
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a segment that was replaced by a copy is taken for the one that is written",
+        """
+@ log/local/filesystem.py
+-        return self._name.identity() == self._identity
++        return self._name.identity() is not None
+""",
+        "tests/verification/crash/test_displaced.py::test_a_lost_segment_stops_the_server_and_comes_back",
+    ),
+    bug(
+        "an idle log does not notice that its segment was removed",
+        """
+@ log/local/log.py
+-            self._writer.check()
+             self._writer.look_for_mark()
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a mark that was replaced is not written again",
+        """
+@ log/local/log.py
+-            self._writer.look_for_mark()
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a log that is closed does not notice that its segment was removed",
+        """
+@ log/local/writer.py
+         self.sync()
+-        self.check()
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a full segment is let go without a last look",
+        """
+@ log/local/writer.py
+-            self.check()  # once more before the full segment is let go
++            pass
+""",
+        DISPLACED,
+    ),
+    bug(
+        "the process ends though its records are in no file",
+        """
+@ log/local/log.py
+-        except OSError as failure:
+-            logger.critical(
++        except OSError as failure:
++            self._stop_with(AppendUnknownError(str(failure)), self._stuck)
++            logger.critical(
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a side file takes the name of any segment",
+        """
+@ log/local/displaced.py
+-    if _has_all_of(held, there):
++    if True:
+""",
+        DISPLACED,
+    ),
+    bug(
+        "a side file is taken back though it does not continue the log",
+        """
+@ log/local/displaced.py
+-        _check_continues(disk, folder, side_name, held, sequence)
+""",
+        DISPLACED,
+    ),
+    # What a start makes of what it finds
+    bug(
+        "a recovered end is served as it is read, not written again and synced",
+        """
+@ log/local/recovery.py
+-        write_all(file, position, tail)
+-        file.sync()
+""",
+        FAULTS,
+        RECOVERED,
+    ),
+    bug(
+        "a recovered end is synced but not written again",
+        """
+@ log/local/recovery.py
+-        write_all(file, position, tail)
+         file.sync()
+""",
+        FAULTS,
+    ),
+    bug(
+        "a recovered segment's name is not synced",
+        """
+@ log/local/recovery.py
+         file.close()
+-    disk.sync_folder(history.folder)
+""",
+        FAULTS,
+    ),
+    bug(
+        "the log is cut at the first bad block, wherever it is",
+        """
+@ log/local/torn_write.py
+-        and not segment.is_torn(data, scan.end, last.marker, scan.chain)
++        and False
+""",
+        RECOVERED,
+    ),
+    bug(
+        "every bad block is damage, a torn write too",
+        """
+@ log/local/torn_write.py
+-        and not segment.is_torn(data, scan.end, last.marker, scan.chain)
+""",
+        RECOVERED,
+    ),
+    bug(
+        "what stands behind zeros is not looked at",
+        """
+@ log/local/torn_write.py
+-    return data[scan.end : -(-end // SECTOR) * SECTOR] if end > scan.end else b""
++    return data[scan.end : -(-end // SECTOR) * SECTOR] if data[scan.end : scan.end + 1].strip(b"\\0") else b""
+""",
+        RECOVERED,
+        "tests/unit/log/test_faults.py",
+        "tests/verification/damage/test_log_damage.py",
+        "tests/unit/log/test_filling.py",
+    ),
+    bug(
+        "a torn end is cut from a log that is refused for what stands before it",
+        """
+@ log/local/recovery.py
+-    if torn:
+-        history.check_older()  # who refuses the log for what stands there must not have cut anything
+""",
+        RECOVERED,
+        "tests/verification/damage/test_log_damage.py",
+    ),
+    bug(
+        "what the mark says was synced is forgotten",
+        """
+@ log/local/torn_write.py
+-    if known and base + scan.end < known.synced:
++    if False:
+""",
+        RECOVERED,
+    ),
+    bug(
+        "a lost last segment is not missed",
+        """
+@ log/local/torn_write.py
+-    if mark and mark.sequence > last:
++    if False:
+""",
+        RECOVERED,
+    ),
+    bug(
+        "a log whose segments are gone is begun anew",
+        """
+@ log/local/recovery.py
+-    if durable_position.NAME in strange:
++    strange = [name for name in strange if name != durable_position.NAME]
++    if False:
+""",
+        RECOVERED,
+        "tests/behaviour/cli/test_refusals.py::test_a_log_without_its_segments_is_not_begun_anew",
+    ),
+    # The chain
+    bug(
+        "no hash is compared",
+        """
+@ log/local/segment.py
+-    if hash_ != data[frame.hashed - HASH_BYTES : frame.hashed]:
++    if False:
+""",
+        RECOVERED,
+    ),
+    bug(
+        "a hash of the entry alone, without what stands before it",
+        """
+@ log/local/segment.py
+-    chain.hash = _digest(chain.hash, rest)
++    chain.hash = _digest(body)
+@ log/local/segment.py
+-    hash_ = _digest(chain.hash, data[frame.hashed : frame.end - HASH_BYTES])
++    hash_ = _digest(frame.entry(data))
+""",
+        f"{RECOVERED}::test_two_blocks_that_changed_places_are_refused",
+    ),
+    bug(
+        "a record does not say what was unsynced before it",
+        """
+@ log/local/writer.py
+-                unsynced + len(data),
++                0,
+""",
+        RECOVERED,
+        FAULTS,
+    ),
+    bug(
+        "segments are not held to the chain of those before them",
+        """
+@ log/local/history.py
+-        if chain != header.chain:
++        if False:
+""",
+        RECOVERED,
+    ),
+    bug(
+        "a segment of another log is taken for ours",
+        """
+@ log/local/history.py
+-        if self.headers and header.log_id != self.headers[0].log_id:
++        if False:
+""",
+        RECOVERED,
+    ),
+    bug(
+        "a header's hash is not compared",
+        """
+@ log/local/segment.py
+-    if marker != _digest(data[:end]):
++    if False:
+""",
+        RECOVERED,
+    ),
+    bug(
+        "a later format is read as if it were ours",
+        """
+@ log/local/segment.py
+-    if meta.get("foldb.format") != FORMAT:
++    if False:
+""",
+        RECOVERED,
+    ),
+    # Reading
+    bug(
+        "the first record of every segment but the first is skipped",
+        """
+@ log/local/history.py
+-                if frame.partition == partition and frame.offset >= start:
++                if frame.partition == partition and frame.offset >= max(start, header.chain.ends[partition] + 1):
+""",
+        ON_DISK,
+        "tests/unit/log/test_contract.py",
+    ),
+    bug(
+        "a reader shows what was not acknowledged",
+        """
+@ log/local/reader.py
+-        durable = max(scan.synced, min(scan.end, acknowledged - base))
++        durable = scan.end
+""",
+        ON_DISK,
+    ),
+    bug(
+        "a read shows what was appended after it was asked for",
+        """
+@ log/local/history.py
+             mark = None
+-            end = self._end(header, limit)
++            end = self.size(header)
+""",
+        FAULTS,
+        "tests/unit/log/test_contract.py",
+    ),
+    bug(
+        "log time goes back with the clock",
+        """
+@ log/local/segment.py
+-    chain.time = max(chain.time, time_ms)
++    chain.time = time_ms
+""",
+        "tests/unit/log/test_contract.py",
+    ),
+    # A reader that is not the server
+    bug(
+        "a held reader shows no record behind the mark",
+        """
+@ log/local/reader.py
+-        self._chain, self._position = ending.scan.chain, ending.base + ending.scan.end
+""",
+        f"{ON_DISK}::test_a_held_reader_shows_every_record_that_a_start_keeps",
+    ),
+    bug(
+        "a reader goes on without the segment that the mark names",
+        """
+@ log/local/reader.py
+-        known = known_end(self._history, mark)
++        known = mark if mark and mark.sequence == self._history.last.chain.sequence else None
+""",
+        VERIFIED,
+    ),
+    bug(
+        "a reader does not look for damage in the last segment",
+        """
+@ log/local/reader.py
+-        scan = judge_end(self._history, data, 0, self._chain, known, base)
++        scan = segment.scan(data, 0, self._header.marker, self._chain)
+""",
+        VERIFIED,
+    ),
+    bug(
+        "acknowledged records that are missing are not reported",
+        """
+@ log/local/reader.py
+-            missing=max(0, ending.acknowledged - ending.base - ending.scan.end),
++            missing=0,
+""",
+        "tests/behaviour/cli/test_verify_and_serve.py::test_verify_refuses_a_log_that_lacks_acknowledged_writes",
+    ),
+    # Copies
+    bug(
+        "a backup copies bytes without a look at their hashes",
+        """
+@ log/local/backup.py
+-            part.history.check_follows(header, chain or header.chain)
+             at, start = header.size, 0
+             chain = header.chain.copy()
+-        while at < len(data):
++        while False:
+""",
+        f"{BACKED_UP}::test_damage_to_the_source_does_not_reach_the_backup",
+    ),
+    bug(
+        "a backup is appended to though it was served since",
+        """
+@ log/local/backup.py
+-    if not is_earlier or memoryview(data)[: scan.end] != memoryview(part.history.data(last))[: scan.end]:
++    if not is_earlier:
+""",
+        BACKED_UP,
+    ),
+    bug(
+        "a backup of one log is appended to that of another",
+        """
+@ log/local/backup.py
+-    if ours != theirs:
++    if False:
+""",
+        BACKED_UP,
+    ),
+    bug(
+        "a restore has its mark before its records are there",
+        """
+@ log/local/backup.py
+-        _write_mark(disk, target, part.limit)
+-        return _copy(disk, part, target, None, progress)
++        copied = _copy(disk, part, target, None, progress)
++        _write_mark(disk, target, part.limit)
++        return copied
+""",
+        BACKED_UP,
+    ),
+    # Who may
+    bug(
+        "a second process may write",
+        """
+@ log/local/filesystem.py
+-            fcntl.flock(file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
++            pass
+""",
+        ON_DISK,
+    ),
+    bug(
+        "the folder itself is not locked",
+        """
+@ log/local/recovery.py
+-        held.lock_folder()
+""",
+        DISPLACED,
+    ),
+    bug(
+        "everybody may look into the data folder",
+        """
+@ log/local/filesystem.py
+-            os.mkdir(self._at(path), 0o700, dir_fd=self._descriptor)
++            os.mkdir(self._at(path), dir_fd=self._descriptor)
+@ log/local/filesystem.py
+-        os.chmod(self._at(path), 0o700, dir_fd=self._descriptor)
+""",
+        ON_DISK,
+    ),
+    bug(
+        "a used idempotency token is not written down",
+        """
+@ log/binary.py
+-            optional_text(transact.token),
++            optional_text(None),
+""",
+        "tests/unit/log/test_codec.py",
+    ),
+    # The time that it is given
+    bug(
+        "log time follows every step of the clock",
+        """
+@ server/clock.py
+-        if abs(offset - self._offset) <= self._limit_ms:
++        if True:
+""",
+        "tests/unit/server/test_clock.py",
+    ),
+]

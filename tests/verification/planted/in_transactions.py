@@ -1,0 +1,258 @@
+"""Bugs of transactions: in one step, and over partitions."""
+
+from tests.verification.planted.bug import bug
+
+TESTS = "tests/unit/materializer/transactions"
+SINGLE, STEPS, ANY_ORDER = f"{TESTS}/test_single.py", f"{TESTS}/test_steps.py", f"{TESTS}/test_any_order.py"
+
+
+BUGS = [
+    bug(
+        "changes of a transaction share a number",
+        """
+@ materializer/fold/transactions/single.py
+-        applied.append(apply(state, table, action, decision, sequence_number + nth, twice=True))
++        applied.append(apply(state, table, action, decision, sequence_number, twice=True))
+""",
+        SINGLE,
+    ),
+    bug(
+        "a transaction is applied item by item",
+        """
+@ materializer/fold/transactions/single.py
+     if any(isinstance(decision, Refused) for decision in decisions):
++        for action, decision in zip(command.actions, decisions, strict=True):
++            if isinstance(decision, Decision):
++                apply(state, state.tables[action.table], action, decision, 0)
+""",
+        SINGLE,
+    ),
+    bug(
+        "an idempotency token is forgotten",
+        """
+@ materializer/fold/transactions/transact.py
+-        state.tokens[command.token] = Token(command.fingerprint, state.log_time)
++        pass
+""",
+        SINGLE,
+    ),
+    bug(
+        "a token is compared without its payload",
+        """
+@ materializer/fold/transactions/transact.py
+-    if used.fingerprint != command.fingerprint:
++    if False:
+""",
+        SINGLE,
+        STEPS,
+    ),
+    bug(
+        "a token is remembered for ever",
+        """
+@ materializer/fold/transactions/transact.py
+-    state.forget_old_tokens()
+""",
+        SINGLE,
+    ),
+    bug(
+        "a refused transaction uses up its token",
+        """
+@ materializer/fold/transactions/transact.py
+-    if command.token is not None and isinstance(outcome, Transacted):
++    if command.token is not None:
+""",
+        SINGLE,
+    ),
+    # Over partitions
+    bug(
+        "a commit before all votes are in",
+        """
+@ materializer/fold/transactions/coordinator.py
+-    if transaction.commit is not None or len(transaction.votes) < len(transaction.parts):
++    if transaction.commit is not None:
+""",
+        ANY_ORDER,
+    ),
+    bug(
+        "a commit although somebody refused",
+        """
+@ materializer/fold/transactions/coordinator.py
+-    commit = all(one.holds for one in transaction.votes.values())
++    commit = any(one.holds for one in transaction.votes.values())
+""",
+        ANY_ORDER,
+    ),
+    bug(
+        "a held key is released at the vote",
+        """
+@ materializer/fold/transactions/participant.py
+     state.transactions.hold(name, Prepared(nths, effects))
++    state.transactions.held.clear()
+@ materializer/fold/transactions/state.py
+-                del self.held[key_of(effect)]
++                self.held.pop(key_of(effect), None)
+""",
+        ANY_ORDER,
+    ),
+    bug(
+        "a write does not look whether its key is held",
+        """
+@ materializer/fold/fold_record.py
+-        if (command.table, command.pk, command.sk) in state.transactions.held:
+-            return Refused(TransactionConflictError())
+""",
+        STEPS,
+    ),
+    bug(
+        "an expiry does not look whether its key is held",
+        """
+@ materializer/fold/fold_record.py
+-    if (command.table, command.pk, command.sk) in state.transactions.held:
+-        return Done(progressed=False)
+""",
+        STEPS,
+    ),
+    bug(
+        "a transaction does not look whether its keys are held",
+        """
+@ materializer/fold/transactions/verdicts.py
+-    if held and key_of(action) in held:
+-        return Refused(TransactionConflictError())
+""",
+        ANY_ORDER,
+    ),
+    bug(
+        "a second decision counts too: given up after the commit",
+        """
+@ materializer/fold/transactions/coordinator.py
+-    if transaction is None or transaction.commit is not None:
++    if transaction is None:
+""",
+        ANY_ORDER,
+    ),
+    bug(
+        "who has not voted is not told that it was given up",
+        """
+@ materializer/fold/transactions/coordinator.py
+-        if said is not None and not said.holds:
++        if said is None or not said.holds:
+""",
+        ANY_ORDER,
+    ),
+    bug(
+        "what is under way is given up without waiting",
+        """
+@ materializer/fold/transactions/coordinator.py
+-    if state.log_time - transaction.begun < ABANDON_AFTER_MS:
+-        return MessageFolded()
+""",
+        STEPS,
+    ),
+    bug(
+        "the client is answered at the decision, and meets its own locks",
+        """
+@ materializer/fold/transactions/coordinator.py
+-    if transaction.awaited:
+-        return []
+""",
+        ANY_ORDER,
+    ),
+    bug(
+        "a token is free while its transaction is under way",
+        """
+@ materializer/fold/transactions/transact.py
+-    number = state.transactions.tokens.get(token)
++    number = None
+""",
+        STEPS,
+    ),
+    bug(
+        "the token of a transaction over partitions is forgotten",
+        """
+@ materializer/fold/transactions/coordinator.py
+-        state.tokens[transaction.token] = Token(transaction.fingerprint, state.log_time)
++        pass
+""",
+        STEPS,
+    ),
+    bug(
+        "who is told to commit does so although he refused",
+        """
+@ materializer/fold/transactions/participant.py
+-    if len(decisions) < len(judged):
++    if not decisions:
+""",
+        STEPS,
+    ),
+    bug(
+        "an answer names the coordinator's place alone",
+        """
+@ materializer/fold/transactions/coordinator.py
+-    return Resolved(number, _outcome(transaction), tuple(places))
++    return Resolved(number, _outcome(transaction))
+""",
+        STEPS,
+    ),
+    bug(
+        "a void decision leaves its keys held",
+        """
+@ materializer/fold/fold_record.py
+-        messages.take(state, command.sender, place, forgotten, sequence_number)
++        pass
+""",
+        STEPS,
+    ),
+    bug(
+        "what is prepared is missing from a snapshot",
+        """
+@ materializer/fold/transactions/frames.py
+-        for nth, effect in zip(prepared.nths, prepared.effects, strict=True):
++        for nth, effect in []:
+""",
+        ANY_ORDER,
+    ),
+    bug(
+        "the votes are missing from a snapshot",
+        """
+@ materializer/fold/transactions/frames.py
+-        for partition, vote in sorted(transaction.votes.items()):
++        for partition, vote in []:
+""",
+        ANY_ORDER,
+    ),
+    bug(
+        "a commit enters into a new index what that cannot take",
+        """
+@ materializer/fold/transactions/participant.py
+-        if item is not None and key_error_of_index(move.index.definition, item, limits) is not None:
++        if False:
+""",
+        ANY_ORDER,
+    ),
+    bug(
+        "the changes of a commit are numbered from nought in each partition",
+        """
+@ materializer/fold/transactions/participant.py
+-            applied.append(apply(state, table, effect, decision, sequence_number + nth, twice=True))
++            applied.append(apply(state, table, effect, decision, sequence_number, twice=True))
+""",
+        STEPS,
+    ),
+    bug(
+        "a vote tells the size of an item collection as it was",
+        """
+@ materializer/fold/transactions/verdicts.py
+-        grown[collection] += _growth(decision)
+""",
+        STEPS,
+    ),
+    bug(
+        "a token in use is answered as if its transaction had been done",
+        """
+@ materializer/fold/transactions/transact.py
+-    if number is not None:
+-        return Refused(TransactionInProgressError(_IN_PROGRESS))
+""",
+        "tests/behaviour/spec/test_consistency.py::test_a_token_in_use_is_answered_as_in_progress",
+    ),
+]

@@ -1,0 +1,229 @@
+"""Bugs of workers on a log that others append to, of owners, and of reads that have to wait."""
+
+from tests.verification.planted.bug import bug
+
+SHARED = "tests/unit/materializer/several_partitions/test_shared.py"
+OWNER = "tests/unit/materializer/several_partitions/test_owner.py"
+RELAYS = "tests/unit/materializer/several_partitions/test_relays.py"
+WAITING = "tests/unit/materializer/several_partitions/test_waiting.py"
+
+BUGS = [
+    # A log that others append to
+    bug(
+        "an entry is folded on acknowledgement where others stand before it",
+        """
+@ materializer/replicated/worker.py
+-        elif result.offset == self.state.next_offset and self._may_be_ahead():
++        elif self._may_be_ahead():
+""",
+        SHARED,
+    ),
+    bug(
+        "what is heard is not compared with what was folded on acknowledgement",
+        """
+@ materializer/replicated/worker.py
+-        if (heard.offset, heard.time, heard.body) != (folded.offset, folded.time_ms, folded.body):
++        if False:
+""",
+        SHARED,
+    ),
+    bug(
+        "a gap in what is heard is passed over",
+        """
+@ materializer/replicated/worker.py
+         elif heard.offset > self.state.next_offset:
+-            self._stop(self._corruption(heard.offset, "the records before it were not to be heard"))
++            self.state.next_offset = heard.offset
++            self._take_in(heard)
+""",
+        SHARED,
+    ),
+    bug(
+        "an entry whose origin was forgotten is answered as it stands",
+        """
+@ materializer/replicated/worker.py
+-        stale = self.state.origins.get(entry.origin, 0) != entry.entry_number
++        stale = False
+""",
+        SHARED,
+    ),
+    bug(
+        "an append of unknown fate is appended as another entry",
+        """
+@ materializer/replicated/worker.py
+         self._answer_failed(under_way, InternalServerError())
++        self._origin, self._next_number = self._new_origin(), 0
++        entry, self._entry = self._entry, None
++        self._append(Entry(self._origin, 0, entry.commands))
+""",
+        SHARED,
+    ),
+    bug(
+        "whoever waits for a silent log waits for ever",
+        """
+@ materializer/replicated/worker.py
+-            self._watch = self._scheduler.call_later(self._silence, self._fell_silent)
+-        super()._append(entry)
++            pass
++        super()._append(entry)
+""",
+        SHARED,
+    ),
+    bug(
+        "a worker that stands by and one that leads answer each other's entries",
+        """
+@ materializer/replicated/worker.py
+-            and record.entry.origin == entry.origin
+             and record.entry.entry_number == entry.entry_number
+""",
+        SHARED,
+    ),
+    # Owners
+    bug(
+        "messages are sent on from where the last owner seemed to be",
+        """
+@ materializer/owner/relays.py
+-        self._next = 0  # the number of the next message to send
++        self._next = outbox.next_number  # the number of the next message to send
+""",
+        OWNER,
+        RELAYS,
+    ),
+    bug(
+        "after a doubt messages go on from the newest",
+        """
+@ materializer/owner/relays.py
+-        self._next = self._through + 1
+-        if self._timer is not None:
++        if self._timer is not None:
+""",
+        RELAYS,
+    ),
+    bug(
+        "a message is acknowledged when it was sent",
+        """
+@ materializer/owner/relays.py
+             self._bytes += size
++            self._learn(relay.number, 0)
+""",
+        RELAYS,
+    ),
+    bug(
+        "what is on its way has no bound",
+        """
+@ materializer/owner/relays.py
+-        room, size = WINDOW_MESSAGES - len(self._on_its_way), self._bytes
++        room, size = len(waiting), self._bytes
+""",
+        RELAYS,
+    ),
+    bug(
+        "messages between partitions are throttled with the clients",
+        """
+@ materializer/worker.py
+-        if self.state.unacknowledged_bytes > UNACKNOWLEDGED_BYTES and type(command) in _REFUSABLE:
++        if self.state.unacknowledged_bytes > UNACKNOWLEDGED_BYTES:
+""",
+        OWNER,
+    ),
+    bug(
+        "clients are not throttled however much others have to acknowledge",
+        """
+@ materializer/worker.py
+-        if self.state.unacknowledged_bytes > UNACKNOWLEDGED_BYTES and type(command) in _REFUSABLE:
++        if False:
+""",
+        OWNER,
+    ),
+    bug(
+        "nobody gives up a transaction that stays undecided",
+        """
+@ materializer/owner/owner.py
+-            self._relays.look()
+-            self._abandons.look()
++            self._relays.look()
+""",
+        OWNER,
+    ),
+    bug(
+        "an idle log is written to",
+        """
+@ materializer/owner/owner.py
+-        if undecided and not self._closed:
+-            self._later(max(_ABANDON_AGAIN_SECONDS, self._left(undecided[0][1])))
++        if not self._closed:
++            self._partition.submit(Abandon(0, _OWNER), _ABANDON_BYTES, _ignore)
++            self._later(_ABANDON_AGAIN_SECONDS)
+""",
+        OWNER,
+    ),
+    # Reads
+    bug(
+        "a read with ConsistentRead from a worker that lags",
+        """
+@ materializer/consistent_partition.py
+-        if index is None or (not consistent and not fresh and index.is_fresh(self._stale_ms)):
++        if index is None or index.is_fresh(self._stale_ms):
+""",
+        WAITING,
+    ),
+    bug(
+        "a state of any age answers reads that need not be consistent",
+        """
+@ materializer/replicated/read_index.py
+-        return self._fresh_at >= 0 and age <= within_ms
++        return True
+""",
+        WAITING,
+    ),
+    bug(
+        "a read shares a question that was asked before it arrived",
+        """
+@ materializer/replicated/read_index.py
+-        self._coming.append(told)
+-        if self._asking is None:
++        if self._asking is not None:
++            self._asking.waiting.append(told)
++        else:
++            self._coming.append(told)
++        if self._asking is None:
+""",
+        WAITING,
+    ),
+    bug(
+        "a consistent read looks past the keys that are held",
+        """
+@ materializer/consistent_partition.py
+-            elif consistent and self._held and (names := holders()):
++            elif False and (names := holders()):
+""",
+        WAITING,
+    ),
+    bug(
+        "absent, present and absent again between two looks is no change",
+        """
+@ materializer/consistent_partition.py
+-            if key in held or (since is not None and self._recent.changed(key, since.offset)):
++            if key in held:
+""",
+        WAITING,
+    ),
+    bug(
+        "what was forgotten counts as unchanged",
+        """
+@ materializer/recent_writes.py
+-        return after < self._known_after or self._offsets.get(key, -1) > after
++        return self._offsets.get(key, -1) > after
+""",
+        WAITING,
+    ),
+    bug(
+        "a position is reached though others have not heard of it",
+        """
+@ materializer/consistent_partition.py
+-            not outbox.unacknowledged or outbox.unacknowledged[0].offset > offset for outbox in outboxes
++            True for outbox in outboxes
+""",
+        WAITING,
+    ),
+]

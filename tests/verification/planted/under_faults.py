@@ -1,0 +1,95 @@
+"""Bugs that whole nodes must not survive in the simulator, with no other test to help it.
+
+Some are those of other modules, to be found once more, by what clients are told and states come to.
+"""
+
+from tests.verification.planted import in_partitions, in_the_fold, in_transactions
+from tests.verification.planted.bug import Bug, bug
+
+HISTORIES = "tests/verification/simulator/test_simulator.py::test_no_history_is_wrong"
+
+_AGAIN = (
+    "a repeated entry is folded again",
+    "messages are taken in whatever order they come",
+    "a gap in the numbers is skipped",
+    "unacknowledged messages are missing from a dump",
+    "a commit before all votes are in",
+    "a held key is released at the vote",
+    "a checkpoint of an older epoch counts",
+    "a window begins one command too early",
+    "the catalog alone captures",
+    "a subscription is answered before all have heard of it",
+)
+
+_OTHERS = (*in_the_fold.BUGS, *in_partitions.BUGS, *in_transactions.BUGS)
+
+BUGS = [
+    *(Bug(f"{each.what} (simulated)", each.edits, (HISTORIES,)) for each in _OTHERS if each.what in _AGAIN),
+    bug(
+        "an item that changed between two looks is not noticed",
+        """
+@ materializer/recent_writes.py
+-        return after < self._known_after or self._offsets.get(key, -1) > after
++        return False
+""",
+        HISTORIES,
+    ),
+    bug(
+        "an index entry is written twice, the second time late",
+        """
+@ materializer/fold/messages.py
+     if not receive(state, command):
++        if type(command.message) is IndexEntry and command.number < state.received.get(command.sender, 0):
++            take(state, command.sender, (0, 0), command.message, sequence_number)
+""",
+        HISTORIES,
+    ),
+    bug(
+        "a condition is judged before the append",
+        """
+@ materializer/worker.py
+-        self._waiting.append(_Waiting(command, size, done))
++        table = self.state.tables.get(getattr(command, "table", 0))
++        if type(command) is Put and command.expression is not None and table is not None:
++            from dataclasses import replace
++
++            from .fold.outcomes import Refused
++            from .fold.writes import decide
++
++            if not isinstance(decide(table, command, self.state.limits, self.state.level), Refused):
++                command = replace(command, expression=None)
++        self._waiting.append(_Waiting(command, size, done))
+""",
+        HISTORIES,
+    ),
+    bug(
+        "a write is acknowledged before it is folded",
+        """
+@ materializer/replicated/worker.py
+         if entry is not self._entry:
+             return  # it was heard meanwhile
++        if isinstance(result, Appended):
++            from ..fold.outcomes import Applied
++
++            for nth, one in enumerate(self._under_way):
++                if type(one.command) is Put:
++                    done, self._under_way[nth] = one.done, one._replace(done=_ignore)
++                    done(Applied(one.command, None, None, 0, 0), self.position)
+@ materializer/replicated/worker.py
+-from ...log.commands import Entry, Position, Record
++from ...log.commands import Entry, Position, Put, Record
+""",
+        HISTORIES,
+    ),
+    bug(
+        "origins are forgotten by time",
+        """
+@ materializer/fold/state.py
+-        if self.origins.get(origin, 0) != number:
++        if self.log_time % 20 == 0:
++            self.origins.clear()
++        if self.origins.get(origin, 0) != number:
+""",
+        HISTORIES,
+    ),
+]

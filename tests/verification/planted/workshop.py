@@ -1,0 +1,99 @@
+"""A copy of the repository, in which one bug after the other is planted and the tests are run.
+
+<folder>/foldb      the copy: its root is the package, as everywhere
+PYTHONPATH          is <folder>, so that tests and the processes that they start import the copy
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.verification.planted.bug import Bug
+
+ROOT = Path(__file__).resolve().parents[3]
+PATIENCE_S = 600
+
+# A test that failed, or could not be set up. A module that could not be imported has no `::`, and is no catch.
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of a run of tests: the first that failed if one did, and everything that was said."""
+
+    failed: str | None
+    said: str
+
+
+class Workshop:
+    """See the module. `folder` is anybody's empty folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._copy = folder / "foldb"
+        unwanted = shutil.ignore_patterns(".*", "__pycache__", "data", "build", "dist", "*.egg-info")
+        shutil.copytree(ROOT, self._copy, ignore=unwanted)
+
+    def imported(self) -> Path:
+        """Where a process of the workshop finds foldb."""
+        program = "import foldb; print(*foldb.__path__)"
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=self._folder,
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return Path(done.stdout.strip())
+
+    def try_(self, bug: Bug) -> Finding:
+        """Plant a bug, run its tests, and take it out again."""
+        with self._planted(bug):
+            return self.run(bug.tests)
+
+    def run(self, tests: Sequence[str]) -> Finding:
+        """Run tests up to the first that fails."""
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],
+                cwd=self._copy,
+                env=self._environment(),
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+            )
+        except subprocess.TimeoutExpired:
+            return Finding(f"no end within {PATIENCE_S} s", "")
+        failed = _FAILED.search(done.stdout)
+        if done.returncode and not failed:
+            raise RuntimeError(f"the tests did not run: {done.stdout}{done.stderr}")
+        return Finding(failed[1] if failed else None, done.stdout)
+
+    @contextmanager
+    def _planted(self, bug: Bug) -> Iterator[None]:
+        before = {edit.path: (self._copy / edit.path).read_text() for edit in bug.edits}
+        try:
+            for edit in bug.edits:
+                path = self._copy / edit.path
+                self._write(path, edit.applied(path.read_text()))
+            yield
+        finally:
+            for name, text in before.items():
+                self._write(self._copy / name, text)
+
+    def _write(self, path: Path, text: str) -> None:
+        """A file and no compiled form of it: within one second Python could take the old one for the new."""
+        path.write_text(text)
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+            compiled.unlink()
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name not in ("FOLDB_SOAK", "CI")}
+        return {**kept, "PYTHONPATH": str(self._folder)}

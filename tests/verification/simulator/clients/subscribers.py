@@ -1,0 +1,76 @@
+"""A client that has the table's changes captured in this way and that, and says how far its subscriptions are.
+
+It asks each thing once and goes on whatever the answer is. What is judged is what the states come to, and that whoever
+was told that it is subscribed was so everywhere by then.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from foldb.log.commands import Checkpoint, Command
+from foldb.materializer.fold.outcomes import Outcome, Subscribed
+from foldb.materializer.partition import Place
+from tests.verification.simulator.clients import requests
+from tests.verification.simulator.network import Asking
+
+if TYPE_CHECKING:
+    from tests.verification.simulator.node import Node
+    from tests.verification.simulator.world import World
+
+_SIZE = 300
+_NAMES = ("one", "two")
+NUMBER = 10**26
+
+
+class Subscriber:
+    """One client that asks so many things."""
+
+    def __init__(self, world: "World", count: int) -> None:
+        self.left = count
+        self._world = world
+        self._ids = [0]
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has asked all that it is going to ask."""
+        return self.left <= 0
+
+    def start(self) -> None:
+        """Ask the next thing."""
+        if self.left > 0:
+            self._send(self._command())
+
+    def _command(self) -> Command:
+        dice = self._world.dice
+        name = dice.choice(_NAMES)
+        match dice.randrange(8):
+            case 0 | 1:
+                request = requests.stream("T", on=dice.random() < 0.6)
+                return requests.define("UpdateTable", self._world.table, request, "")
+            case 2 | 3:
+                return requests.subscribe(name, "T")
+            case 4:
+                return requests.about(name, dice.choice(("Remove", "Pause", "Resume")))
+            case 5:
+                return requests.about(name, "Reset", Start={"At": "HORIZON"})
+            case _:
+                marks = [
+                    (partition, NUMBER + dice.randrange(1000)) for partition in range(self._world.partitions)
+                ]
+                return Checkpoint(dice.choice(self._ids), dice.choice((0, 0, 1)), marks, "v", 1, 0)
+
+    def _send(self, command: Command) -> None:
+        world, node = self._world, self._world.any_node()
+
+        def heard(outcome: Outcome | None, _: Place | None) -> None:
+            if isinstance(outcome, Subscribed):
+                self._ids.append(outcome.subscription.id)
+                if outcome.version:
+                    world.captured.append(world.ends)
+            self.left -= 1
+            world.clients.call_later(world.think * world.dice.random(), self.start)
+
+        def ask(node: "Node", reply: Any) -> None:
+            node.router.submit(command, _SIZE, reply)
+
+        Asking(world.network, world.clients, node.process, partial(ask, node), heard, (None, None))

@@ -1,0 +1,102 @@
+"""A client that makes tables and indexes and drops them again, while everything else goes on.
+
+    create ──► write ──► one more index ──► write ──► one index less ──► write ──► delete
+
+It asks each thing a few times and goes on whatever the answer is: what is judged is what the states come to.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from foldb.log.commands import Command
+from foldb.materializer.fold.outcomes import Defined, Outcome
+from foldb.materializer.partition import Place
+from tests.verification.simulator.clients import requests
+from tests.verification.simulator.network import Asking
+
+if TYPE_CHECKING:
+    from tests.verification.simulator.node import Node
+    from tests.verification.simulator.world import World
+
+_SIZE = 300
+_TRIES = 6
+
+
+class TableClient:
+    """One client with one table at a time, `count` of them."""
+
+    def __init__(self, world: "World", number: int, count: int) -> None:
+        self.left = count
+        self._world = world
+        self._name = f"X{number}"
+        self._table = 0
+        self._script: list[str] = []
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has made all tables that it is going to make."""
+        return self.left <= 0
+
+    def start(self) -> None:
+        """Begin with the next table."""
+        if self.left > 0:
+            dice = self._world.dice
+            self._name += "x"
+            self._table = 0
+            self._script = ["write", "add", "write", "drop", "write", "delete"]
+            for step in dice.sample(self._script, dice.randint(0, 4)):
+                self._script.remove(step)
+            indexes = dice.choice(((), ("first",)))
+            self._define("CreateTable", requests.new_table(self._name, *indexes))
+
+    def _define(self, operation: str, request: dict[str, Any]) -> None:
+        dice = self._world.dice
+        uuid, settle = f"{dice.getrandbits(64):x}", dice.random() < 0.3
+        self._ask(requests.define(operation, self._table, request, uuid, settle=settle))
+
+    def _next(self) -> None:
+        if not self._table or not self._script:
+            self.left -= 1
+            self._later(self.start)
+            return
+        step = self._script.pop(0)
+        match step:
+            case "write":
+                self._write(5)
+            case "add":
+                self._define("UpdateTable", requests.new_index(self._name, "second"))
+            case "drop":
+                self._define("UpdateTable", requests.without_index(self._name, "second"))
+            case _:
+                self._define("DeleteTable", {"TableName": self._name})
+
+    def _later(self, call: Any) -> None:
+        self._world.clients.call_later(self._world.think * 3 * self._world.dice.random(), call)
+
+    def _write(self, items: int) -> None:
+        """Some items, all at once; nobody waits for what becomes of them."""
+        dice = self._world.dice
+        for _ in range(items):
+            put = requests.put(self._table, f"x{dice.randrange(8)}", dice.randrange(1000))
+            self._send(put, lambda *_: None)
+        self._later(self._next)
+
+    def _ask(self, command: Command, tries: int = _TRIES) -> None:
+        def heard(outcome: Outcome | None, _: Place | None) -> None:
+            if isinstance(outcome, Defined):
+                self._table = outcome.definition.id
+                self._later(self._next)
+            elif tries:
+                self._later(partial(self._ask, command, tries - 1))
+            else:
+                self._later(self._next)
+
+        self._send(command, heard)
+
+    def _send(self, command: Command, heard: Any) -> None:
+        world, node = self._world, self._world.any_node()
+
+        def ask(node: "Node", reply: Any) -> None:
+            node.router.submit(command, _SIZE, reply)
+
+        Asking(world.network, world.clients, node.process, partial(ask, node), heard, (None, None))

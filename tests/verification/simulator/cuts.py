@@ -1,0 +1,127 @@
+"""Histories folded once more, with no worker: up to a cut, and from there to rest.
+
+    prefix of every partition, by log time ──► states ──► every message delivered, every transaction ended ──► at rest
+
+A cut by log time holds no effect without its cause. So whatever was under way there can be brought to its end by
+the fold alone: deliver what is not acknowledged, give up what nobody decided. What comes out must be a database
+like any other.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from foldb.log.commands import Abandon, Backfill, Command, Context, Entry, Record, RelayAck, Settle
+from foldb.materializer.fold import fold
+from foldb.materializer.fold.outcomes import Outcome
+from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.fold.transactions.coordinator import ABANDON_AFTER_MS
+from tests.verification.simulator.log import SharedLog
+
+_OWNER = Context("")
+
+
+class NeverAtRestError(AssertionError):
+    """What was under way at a cut does not come to an end."""
+
+
+class Folded(NamedTuple):
+    """A partition's state, log time after each of its records, and what became of each."""
+
+    state: PartitionState
+    times: list[int]
+    records: list[tuple[Record, list[Outcome]]]
+
+
+def folded(log: SharedLog, partition: int) -> Folded:
+    """Fold a partition."""
+    all_of_it = Folded(PartitionState(), [], [])
+    for record in log.read(partition, 0, log.end(partition)):
+        all_of_it.records.append((record, fold(all_of_it.state, record)))
+        all_of_it.times.append(all_of_it.state.log_time)
+    return all_of_it
+
+
+def until(log: SharedLog, partition: int, times: list[int], moment: int) -> PartitionState:
+    """A partition's state at a moment of log time."""
+    state = PartitionState()
+    for heard in log.partitions[partition].records[: sum(time <= moment for time in times)]:
+        fold(state, heard.record())
+    return state
+
+
+def check_causes(states: list[PartitionState]) -> None:
+    """Nobody has heard what was not told yet, nor knows somebody to have heard what that one did not."""
+    for receiver, there in enumerate(states):
+        for sender, here in enumerate(states):
+            outbox = here.outboxes.get(receiver)
+            told = 0 if outbox is None else outbox.next_number
+            known = told - (0 if outbox is None else len(outbox.unacknowledged))
+            heard = there.received.get(sender, 0)
+            what = (
+                f"{receiver} heard {heard} messages of {sender}, which has told {told} and knows of {known}"
+            )
+            assert heard <= told, what
+            assert known <= heard, what
+
+
+class Rest:
+    """Brings the states of all partitions to rest. Each is folded on from where it is."""
+
+    def __init__(self, states: list[PartitionState], steps: int = 500) -> None:
+        self._states = states
+        self._steps = steps
+        self._entries = 0
+
+    def come(self) -> None:
+        """Go on until nothing is left to do.
+
+        Raises:
+            NeverAtRestError: There is always something.
+        """
+        for _ in range(self._steps):
+            if not self._deliver() and not self._propose():
+                return
+        raise NeverAtRestError(f"after {self._steps} rounds there is still something under way")
+
+    def _deliver(self) -> bool:
+        """Have every message folded where it goes, and acknowledged; whether there were any."""
+        any_told = False
+        for sender, state in enumerate(self._states):
+            for receiver, outbox in list(state.outboxes.items()):
+                waiting = list(outbox.unacknowledged)
+                if waiting:
+                    any_told = True
+                    self._fold(receiver, waiting)
+                    self._fold(
+                        sender,
+                        [RelayAck(receiver, waiting[-1].message_number, self._states[receiver].log_time)],
+                    )
+        return any_told
+
+    def _propose(self) -> bool:
+        """Propose what an owner would; whether there was anything."""
+        any_proposed = False
+        for number, state in enumerate(self._states):
+            commands = list(_proposals(state))
+            if commands:
+                any_proposed = True
+                self._fold(number, commands, ABANDON_AFTER_MS)
+        return any_proposed
+
+    def _fold(self, number: int, commands: Sequence[Command], passed_ms: int = 0) -> None:
+        state = self._states[number]
+        self._entries += 1
+        entry = Entry(self._entries.to_bytes(16, "big"), 0, commands)
+        fold(state, Record(number, state.next_offset, state.log_time + passed_ms, entry))
+
+
+def _proposals(state: PartitionState) -> Iterator[Command]:
+    for number, _ in state.transactions.undecided():
+        yield Abandon(number, _OWNER)
+    for table in state.tables.values():
+        pending = state.spreading.pending.get(table.definition.id)
+        if table.definition.status != "ACTIVE" and (state.partitions == 1 or (pending and pending.delayed)):
+            yield Settle(table.definition.id, _OWNER)
+        for index in table.indexes.values():
+            if index.is_filling and state.slots:
+                yield Backfill(table.definition.id, index.definition.id, 1000, _OWNER)

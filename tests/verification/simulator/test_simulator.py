@@ -1,0 +1,56 @@
+"""Many partitions and nodes, under faults: what clients see stays right, and everything comes to an end."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.verification import reliability
+from tests.verification.simulator.__main__ import judged, many
+from tests.verification.simulator.run import OPERATIONS, simulate
+
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+SEEDS = 2000
+SHARE = 50
+
+
+@pytest.mark.guarantee("G29")
+@pytest.mark.parametrize(
+    "first", range(0, SEEDS, SHARE), ids=lambda first: f"seeds {first} to {first + SHARE - 1}"
+)
+def test_no_history_is_wrong(first: int) -> None:
+    """A failing seed is a command: `python -m tests.verification.simulator --seed N`."""
+    for seed in range(first, first + SHARE):
+        wrong = judged(seed, OPERATIONS)
+        assert not isinstance(wrong, str), wrong
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SOAK, reason="long")
+def test_none_of_many_histories_is_wrong() -> None:
+    totals = many(range(100_000), OPERATIONS, jobs=2, most=1)
+    reliability.record(
+        test="simulated histories of several partitions",
+        seeds="0-99999",
+        cycles=totals.histories,
+        faults=totals.faults,
+        acknowledged=totals.acknowledged,
+        checked=totals.operations,
+        failures=totals.wrong,
+    )
+    assert not totals.wrong
+
+
+def test_a_seed_is_one_history_whatever_the_process() -> None:
+    """Else a failing seed would be no command."""
+    here = str([simulate(seed) for seed in (1, 2, 3)])
+    program = (
+        "from tests.verification.simulator import simulate; print([simulate(seed) for seed in (1, 2, 3)])"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    there = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert here == there.stdout.strip()
