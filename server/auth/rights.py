@@ -209,7 +209,9 @@ def of_metrics() -> Iterator[Demand]:
 
 
 # Operations of foldb's own that change nothing; of all others each takes the whole database.
-_READING = frozenset(("DescribeSubscription", "ListDeadLetters", "ListSubscriptions", "WaitForTriggers", "Streams"))
+_READING = frozenset(
+    ("DescribeSubscription", "ListDeadLetters", "ListSubscriptions", "WaitForTriggers", "Streams")
+)
 # Those that ask a node how it is, or to answer once it has a position.
 _MONITORING = frozenset(("Status", "Wait"))
 

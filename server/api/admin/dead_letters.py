@@ -1,6 +1,7 @@
 """Letters: changes that a subscription gave up, in the table of its dead letters.
 
-ListDeadLetters     {"Name", "Key"?, "Limit"?}    {"DeadLetters": [{"Key", "Number", "Change", "Error", "Attempts", ...}]}
+ListDeadLetters     {"Name", "Key"?, "Limit"?}    {"DeadLetters": [{"Key", "Number", "Change", "Error",
+"Attempts", ...}]}
 RetryDeadLetters    {"Name", "Key"?, "Limit"?}    {"Delivered", "Failed", "Left"}: in their order, one retry at a time
 DropDeadLetters     {"Name", "Key"?}              {"Dropped"}
 EditDeadLetter      {"Name", "Key", "Number", "Before": {"old", "new"}, "After": {"old", "new"}}    {}

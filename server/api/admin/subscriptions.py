@@ -8,7 +8,8 @@ ReplaySubscription    {"Name", "From", "To"?, "Key"?, "DryRun"?}  ──►  {"R
 Settle                {"TimeoutMs"}  ──►  {"Settled", "Why"?}
 
 A pause with Drain comes when all that is written is handled, and is refused if that takes longer than 50 seconds.
-They answer with the subscription as it is then, {"Name", "Status", "Settings", "Checkpoints", ...}; Describe also with its
+They answer with the subscription as it is then, {"Name", "Status", "Settings", "Checkpoints", ...}; Describe
+also with its
 "Lag" and, on the node that runs it, with "Figures". A Start (and From, To) may name a Position too.
 """
 

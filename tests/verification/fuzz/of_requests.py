@@ -17,7 +17,11 @@ from tests.verification.hostile.samples import ADMIN_API, CREATE, ITEM, ON_TABLE
 NAMES = [
     *(name for name in OPERATIONS if "Kinesis" not in name),
     *(STREAMS_API + name for name in STREAMS),
-    *(ADMIN_API + name for name in ADMIN if not name.endswith(("Subscription", "Letters", "WaitForTriggers"))),
+    *(
+        ADMIN_API + name
+        for name in ADMIN
+        if not name.endswith(("Subscription", "Letters", "WaitForTriggers"))
+    ),
 ]
 ALLOWED = documented()
 
