@@ -17,7 +17,7 @@ cluster: $(RUN)/installed ## Three brokers of Kafka and two nodes, on 127.0.0.1:
 	@$(RUN)/bin/python compose/cluster-local
 
 test: lint              ## Every check and every test.
-	$(DEV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(DEV)/bin/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(DEV)/installed  ## The checks alone: style, format, types.
 	$(DEV)/bin/ruff check

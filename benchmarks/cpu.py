@@ -15,15 +15,16 @@ from typing import Any, cast
 
 import orjson
 
-from ..server.auth.guard import Guard
-from ..server.auth.keyfile import Key, changed, new_key
-from ..server.auth.rights import Rights
-from ..server.auth.signature import sign
-from ..server.http.listener import Listener
-from ..server.http.protocol import Connection
-from ..server.http.request_head import read_head
-from ..server.node import Node
-from ..server.settings import Settings
+from foldb.server.auth.guard import Guard
+from foldb.server.auth.keyfile import Key, changed, new_key
+from foldb.server.auth.rights import Rights
+from foldb.server.auth.signature import sign
+from foldb.server.http.listener import Listener
+from foldb.server.http.protocol import Connection
+from foldb.server.http.request_head import read_head
+from foldb.server.node import Node
+from foldb.server.settings import Settings
+
 from .options import Options
 from .requests import PER_COLLECTION, TABLE, item, orders
 from .tables import show

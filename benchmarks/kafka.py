@@ -25,12 +25,13 @@ from typing import Any
 import orjson
 from kafka import TopicPartition
 
-from ..log.codec import CURRENT, MARKER, encode_entry
-from ..log.commands import Context, DefineTable, Entry
-from ..log.kafka import KafkaLog
-from ..materializer.fold.state import PartitionState
-from ..materializer.replicated.read_index import ReadIndex
-from ..materializer.replicated.worker import ReplicatedWorker
+from foldb.log.codec import CURRENT, MARKER, encode_entry
+from foldb.log.commands import Context, DefineTable, Entry
+from foldb.log.kafka import KafkaLog
+from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.replicated.read_index import ReadIndex
+from foldb.materializer.replicated.worker import ReplicatedWorker
+
 from . import logs
 from .options import Options
 from .requests import orders

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from ..log.commands import Command, Context, Entry, Expression, Put, Update
-from ..log.local import LocalLog
-from ..log.log import Appended
-from ..model.errors import LogError
-from ..model.limits import MODERN
-from ..model.values import check_item, dump
-from ..server.clock import system_ms
+from foldb.log.commands import Command, Context, Entry, Expression, Put, Update
+from foldb.log.local import LocalLog
+from foldb.log.log import Appended
+from foldb.model.errors import LogError
+from foldb.model.limits import MODERN
+from foldb.model.values import check_item, dump
+from foldb.server.clock import system_ms
+
 from .peers import FOLDB, running
 from .requests import TABLE, Client, item
 

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-from ..log.commands import Command, Put, Record
-from ..log.local import LocalLog
-from ..materializer.fold.state import PartitionState
-from ..materializer.refold import refold
+from foldb.log.commands import Command, Put, Record
+from foldb.log.local import LocalLog
+from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.refold import refold
+
 from . import logs
 from .options import Options
 from .peers import temporary_folder

@@ -8,9 +8,10 @@ import statistics
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from ..log.commands import Put
-from ..model.limits import MODERN
-from ..model.values import check_item, dump
+from foldb.log.commands import Put
+from foldb.model.limits import MODERN
+from foldb.model.values import check_item, dump
+
 from . import load, logs
 from .options import Options
 from .peers import FOLDB, Running, running, temporary_folder

@@ -20,9 +20,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..materializer.gc_tuning import short_pauses
-from ..server.app import Serving, new_loop
-from ..server.settings import Settings
+from foldb.materializer.gc_tuning import short_pauses
+from foldb.server.app import Serving, new_loop
+from foldb.server.settings import Settings
+
 from . import logs
 from .options import Options
 from .peers import foldb_command, temporary_folder

@@ -19,9 +19,7 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 
 QUICK = {
     "rates": ["32 connections"],
-    "batches": ["batches, 32 connections", "a batch beside single requests"],
     "paging": ["a collection of 2,000 items"],
-    "scans": ["gets beside scans of 2,000 small items"],
     "cpu": ["processor time in a node, without sockets and disk"],
     "feed": [
         "feed: changes a second",
@@ -30,6 +28,8 @@ QUICK = {
     ],
 }
 LONG = {
+    "batches": ["batches, 32 connections", "a batch beside single requests"],
+    "scans": ["gets beside scans of 2,000 small items"],
     "refold": ["refold"],
     "memory": ["memory, 2,000 items of about 200 bytes"],
     "start": ["start"],

@@ -7,14 +7,15 @@ with any exit code.
 
 import csv
 import json
+import os
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -30,6 +31,10 @@ FORMATS = ("json", "csv")
 MORE_FORMATS = ("jsonl", "raw")  # for some examples: most commands write rows by one function
 SOME = {"scan", "item get", "log cat", "trigger list", "dlq show"}
 WIDTHS = (80, 40)
+SOAK = bool(os.environ.get("FOLDB_SOAK"))
+pytestmark = [pytest.mark.soak] if SOAK else []
+
+T = TypeVar("T")
 WIDE = 400  # no line of a page wraps
 GLOBAL = {"--db", "-o", "--output", "--typed", "-q", "--quiet", "--no-progress", "--yes", "-y", "--no-input",
           "--color", "--profile", "--ca", "--version", "--help"}  # fmt: skip
@@ -216,11 +221,14 @@ VALID: dict[str, Callable[[str], bool]] = {
 }
 
 
-def test_every_example_runs_on_a_terminal_in_every_format(stage: Stage) -> None:
-    """Those that change something are run once: twice they would find another database."""
+def test_every_example_runs_on_a_terminal_and_in_a_pipe(stage: Stage) -> None:
+    """A long run has every width and format; a short run has one of each, in rotation.
+
+    An example that changes the database is run once.
+    """
     problems: list[str] = []
     with ThreadPoolExecutor(3) as pool:
-        for name, example in examples():
+        for nth, (name, example) in enumerate(examples()):
             prepare(stage, name)
             line = re.sub(r" -o \w+", "", example.line)  # each format has its turn
             if not example.reads:
@@ -228,14 +236,20 @@ def test_every_example_runs_on_a_terminal_in_every_format(stage: Stage) -> None:
                 problems += check(name, ended, example.code)
                 remember(stage, name, ended)
                 continue
-            shown = [pool.submit(stage.run, line, columns=width) for width in WIDTHS]
-            formats = FORMATS + MORE_FORMATS * (name in SOME)
+            widths = some_of(WIDTHS, nth)
+            shown = [pool.submit(stage.run, line, columns=width) for width in widths]
+            formats = FORMATS + MORE_FORMATS if name in SOME else some_of(FORMATS, nth // 2)
             written = [pool.submit(stage.run, line, "-o", output) for output in formats]
-            for width, table in zip(WIDTHS, shown, strict=True):
+            for width, table in zip(widths, shown, strict=True):
                 problems += check(name, table.result(), example.code, columns=width)
             for output, data in zip(formats, written, strict=True):
                 problems += check(name, data.result(), example.code, output=output)
     assert not problems, "\n".join(problems)
+
+
+def some_of(values: Sequence[T], nth: int) -> Sequence[T]:
+    """Return all values in a long run, and in a short one the value whose turn it is."""
+    return values if SOAK else [values[nth % len(values)]]
 
 
 def prepare(stage: Stage, name: str) -> None:

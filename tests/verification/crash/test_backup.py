@@ -19,7 +19,7 @@ from tests.verification.reliability import record
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
 ROUNDS = 50 if SOAK else 2
-KILLS = range(1, 40, 2 if SOAK else 6)
+KILLS = range(1, 40, 2 if SOAK else 10)
 SMALL = ("--segment-bytes", "60000")
 
 
