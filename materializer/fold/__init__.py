@@ -1,14 +1,14 @@
-"""The fold: what a partition is, and what a record does to it.
+"""The fold: the state of a partition, and the effect of a record on it.
 
-    record ──► fold ──► outcomes                    record.py
+    record ──► fold ──► outcomes                    fold_record.py
                  │
-                 ├── decide, then apply             writes.py, entries.py (indexes), transactions/
-                 ├── which tables exist             definitions.py
-                 ├── what partitions tell others    outbox.py, messages.py; indexes.py where an index is spread
-                 └── state                          state.py, storage.py; reads.py looks at it, dump.py writes it down
+                 ├── decide, then apply             writes.py, index_entries.py, transactions/
+                 ├── table definitions              definitions.py
+                 ├── messages between partitions    outbox.py, messages.py; indexes.py for global indexes
+                 └── state                          state.py, storage.py; reads.py reads it, dump.py serializes it
 
-Everything in this folder is pure: no clock, no chance, no float, no file, no thread, no order of a hash. What
-drives it (worker, timers, refold) stands in the folder above.
+Everything in this folder is pure: no clock, no random numbers, no float, no file, no thread, no order of a set. The
+code that drives it (worker, timers, refold) is in the folder above.
 """
 
 from .fold_record import LEVEL, fold, fold_command

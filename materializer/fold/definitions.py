@@ -1,18 +1,19 @@
-"""Table commands: which tables exist and what they are like.
+"""Table commands: the set of tables and their definitions.
 
-A table command is judged by the pure functions of `model.table_requests` on the definition as it is, with the
-log's time. What it answers is the definition on its way (CREATING, UPDATING, DELETING). Where there is one partition
-the table is settled in the same step, or with a delay when the owner proposes Settle.
+The pure functions of `model.table_requests` judge a table command, on the current definition and at the log's time.
+The command's answer is the transitional definition (CREATING, UPDATING, DELETING). With one partition the table
+settles in the same step, or after a delay, when the owner proposes Settle.
 
-Where there are several, the catalog decides and tells the others where it leads:
+With several partitions, the catalog decides and sends the settled definition to the others:
 
-    DefineTable ──► definition on its way, here          Defined(settled) ──► every other partition
+    DefineTable ──► transitional definition, here        Defined(settled) ──► every other partition
                                                                                     │
     all have applied it, and the delay is over ◄───────── DefinitionApplied ◄───────┘
-        ──► definition settled, here
+        ──► settled definition, here
 
-So a table, or an index, that the catalog calls ACTIVE is so everywhere, and one that it has no more is nowhere. A new
-index is filled when every partition has told that its part is whole (indexes.py): that definition spreads as well.
+So a table or an index that is ACTIVE in the catalog is ACTIVE in every partition, and one that is deleted in the
+catalog is deleted in every partition. A new index is filled when every partition has reported its part as filled
+(indexes.py): that definition is rolled out as well.
 """
 
 from dataclasses import replace
@@ -70,7 +71,7 @@ def define(state: PartitionState, command: DefineTable, sequence_number: int) ->
 
 
 def capture_streams(state: PartitionState, sequence_number: int) -> None:
-    """Have the changes captured, from here on, of streams that were enabled when none were."""
+    """Capture the changes of streams that were enabled below the level that captures, from this command on."""
     for table in list(state.tables.values()):
         stream = table.definition.stream
         if stream is not None and stream.enabled:
@@ -79,14 +80,14 @@ def capture_streams(state: PartitionState, sequence_number: int) -> None:
 
 
 def watch(state: PartitionState, table_id: int, watched: bool, sequence_number: int) -> None:
-    """Have everybody capture the changes of a table for its subscriptions, or no more."""
+    """Start or stop capturing the changes of a table for its subscriptions, in every partition."""
     table = state.tables.get(table_id)
     if table is not None and table.definition.watched != watched:
         redefine(state, replace(table.definition, watched=watched), sequence_number)
 
 
 def redefine(state: PartitionState, definition: TableDefinition, sequence_number: int) -> None:
-    """Have a table, wherever it is on its way to, be as `definition` says, and everybody know."""
+    """Redefine a table in every partition; a rollout that is under way continues with the new definition."""
     state.install(definition, sequence_number)
     if state.partitions > 1:
         pending = state.spreading.pending.get(definition.id)
@@ -111,7 +112,7 @@ def settle(state: PartitionState, command: Settle, sequence_number: int) -> Outc
 
 
 def take_definition(state: PartitionState, message: Defined, sequence_number: int) -> None:
-    """Fold a Defined: the catalog's word is law."""
+    """Fold a Defined: install the catalog's definition."""
     if message.definition is None:
         state.drop(message.table, sequence_number)
     else:
@@ -122,13 +123,13 @@ def take_definition(state: PartitionState, message: Defined, sequence_number: in
 def take_applied(
     state: PartitionState, sender: int, message: DefinitionApplied, sequence_number: int
 ) -> None:
-    """Fold a DefinitionApplied: what all have applied is settled."""
+    """Fold a DefinitionApplied: settle the tables that every partition has applied."""
     state.spreading.applied[sender] = message.version
     _settle_applied(state, sequence_number)
 
 
 def take_filled(state: PartitionState, sender: int, message: IndexFilled, sequence_number: int) -> None:
-    """Fold an IndexFilled: when all parts of an index are whole, everybody is told."""
+    """Fold an IndexFilled: when all parts of an index are filled, roll out the filled definition."""
     table = state.tables.get(message.table)
     if table is None or all(index.id != message.index for index in table.definition.indexes):
         return
@@ -154,14 +155,14 @@ def _create(state: PartitionState, command: DefineTable, request: dict[str, obje
 
 
 def _units(state: PartitionState, but: int = 0) -> tuple[int, int]:
-    """What the tables have provisioned, one of them left out."""
+    """Return the provisioned units of all tables but one."""
     return units_of(table.definition for table in state.tables.values() if table.definition.id != but)
 
 
 def _with_own_label(state: PartitionState, definition: TableDefinition) -> TableDefinition:
-    """The definition, with a stream that is not called as one was that the table, or one of its name, had before.
+    """Return the definition with a stream label that no earlier stream of the table, or of its name, has.
 
-    Log time may stand still while a stream is disabled and enabled, or a table deleted and made anew.
+    Log time may stay equal while a stream is disabled and enabled, or a table is deleted and created again.
     """
     stream = definition.stream
     if stream is None or not stream.enabled or not stream.shard_ms:
@@ -192,7 +193,7 @@ def _settle(state: PartitionState, definition: TableDefinition, sequence_number:
 def _spread(
     state: PartitionState, definition: TableDefinition, sequence_number: int, *, delayed: bool
 ) -> None:
-    """Tell all others where a definition leads. It gets there, here too, when all have applied it."""
+    """Send the settled definition to all others. The catalog installs it when all have applied it."""
     spreading = state.spreading
     spreading.version += 1
     goal = _goal(state, definition)
@@ -204,7 +205,7 @@ def _spread(
 
 
 def _goal(state: PartitionState, definition: TableDefinition) -> TableDefinition | None:
-    """The definition once it is settled, with those indexes filled that are whole everywhere."""
+    """Return the definition after it settles, with the indexes filled that are filled in every partition."""
     goal = settled(definition)
     if goal is not None:
         for index in goal.indexes:
@@ -218,7 +219,7 @@ def _is_filled(state: PartitionState, index_id: int) -> bool:
 
 
 def _settle_applied(state: PartitionState, sequence_number: int) -> None:
-    """Have those tables be as they are everywhere that are so, and whose delay is over."""
+    """Settle the tables that every partition has applied and whose delay is over."""
     spreading = state.spreading
     for table_id, pending in list(spreading.pending.items()):
         if pending.delayed or not state.told_to_all(pending.version):

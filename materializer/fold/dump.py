@@ -2,14 +2,14 @@
 
     dump   ::= state origin* token* transactions feed talk voided* table* end
     transactions, feed: see transactions/frames.py, feed/frames.py
-    talk   ::= spreading? received* (outbox message*)* early*    by partition; where there are several
+    talk   ::= rollout? received* (outbox message*)* deferred*   by partition; with several partitions
     table  ::= definition item* (index entry*)*       tables and indexes by id, items and entries in scan order
     frame  ::= kind (1 byte)  length (4)  payload
 
-Every frame says what it is, so a dump can be a file's content and be read back; numbers are big-endian, JSON is
-sorted and without spaces. Whatever a reader of the state could tell apart is in it, and nothing that depends on how
-the state came about: not the layout of a collection, not the order in which items were written. Two partitions
-with the same digest will fold the rest of their log alike.
+Every frame names its kind, so a dump can be stored in a file and loaded again; numbers are big-endian, JSON is
+sorted and without spaces. A dump contains every observable difference between two states, and nothing that depends
+on the history of a state: not the layout of a collection, not the order in which items were written. Two partitions
+with the same digest fold the rest of their log alike.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,24 +37,24 @@ INDEX: Final = b"X"
 SPREADING: Final = b"D"
 RECEIVED: Final = b"R"
 OUTBOX: Final = b"B"
-MESSAGE: Final = b"M"  # of the outbox whose frame came last
+MESSAGE: Final = b"M"  # of the outbox in the last OUTBOX frame
 EARLY: Final = b"E"
 VOIDED: Final = b"Y"
-ITEM: Final = b"I"  # of the table or index whose frame came last
+ITEM: Final = b"I"  # of the table or index in the last TABLE or INDEX frame
 END: Final = b"."
 
-# Entries of a view that are read at once.
+# Number of entries of a view that are read at once.
 _READ_AHEAD: Final = 256
 
 _FRAME = Struct(">cI")
 _ORIGIN = Struct(">16sQ")
-_MESSAGE = Struct(">QIQ")  # offset and index of the command that sent it, and log time then
+_MESSAGE = Struct(">QIQ")  # offset and index of the command that sent it, and its log time
 _EARLY = Struct(">I")  # the sender
 _ITEM = Struct(">IIII")  # lengths of partition key, sort key and item, and the item's size
 
 
 def dump(state: PartitionState) -> Iterator[bytes]:
-    """Write the state frame by frame. It must not change until the last."""
+    """Serialize the state frame by frame. The state must not change until the last frame."""
     yield from _front(state)
     for frame, store in _parts(state):
         yield frame
@@ -63,16 +63,17 @@ def dump(state: PartitionState) -> Iterator[bytes]:
 
 
 def dump_table(table: Table) -> Iterator[bytes]:
-    """Write one table with its indexes."""
+    """Serialize one table with its indexes."""
     for frame, store in _parts_of(table):
         yield frame
         yield from map(_item, store.scan())
 
 
 class StillDump:
-    """A dump of the state as it is now, frame by frame, while the state goes on.
+    """A dump of the current state, frame by frame, while the state changes.
 
-    Views keep the items (view.py); all else is copied, which is little. `frames` closes each view behind its last item.
+    Views preserve the items (view.py); everything else is copied, which is little. `frames` closes each view after
+    its last item.
     """
 
     def __init__(self, state: PartitionState) -> None:
@@ -80,7 +81,7 @@ class StillDump:
         self._parts = [(frame, StoreView(store)) for frame, store in _parts(state)]
 
     def frames(self) -> Iterator[bytes]:
-        """Write the dump. Between two frames the state may change."""
+        """Serialize the dump. The state may change between two frames."""
         yield from self._front
         for frame, view in self._parts:
             yield frame
@@ -90,7 +91,7 @@ class StillDump:
 
 
 def _some_at_a_time(view: StoreView) -> Iterator[Entry]:
-    """The entries of a view whose store changes between any two of them."""
+    """Yield the entries of a view whose store changes between any two of them."""
     after: Place = (0, b"", b"")  # before all: no partition key is empty
     while entries := list(islice(view.scan(after, HASHES), _READ_AHEAD)):
         yield from entries
@@ -98,12 +99,12 @@ def _some_at_a_time(view: StoreView) -> Iterator[Entry]:
 
 
 def digest(state: PartitionState) -> str:
-    """The state's BLAKE2b-256, in hexadecimal, at once. The server takes portions (digesting.py)."""
+    """Return the BLAKE2b-256 of the state in hexadecimal, at once. The server digests in portions (digest_task.py)."""
     return digest_of(dump(state))
 
 
 def digest_of(frames: Iterable[bytes]) -> str:
-    """The BLAKE2b-256 of frames, in hexadecimal."""
+    """Return the BLAKE2b-256 of frames in hexadecimal."""
     total = blake2b(digest_size=32)
     for frame in frames:
         total.update(frame)
@@ -111,7 +112,7 @@ def digest_of(frames: Iterable[bytes]) -> str:
 
 
 def _front(state: PartitionState) -> Iterator[bytes]:
-    """The frames before the tables. Copies are taken now, and frames are written later."""
+    """Serialize the frames before the tables. Copies are taken now, frames are serialized later."""
     origins = list(state.origins.items())
     tokens = list(state.tokens.items())
     others = [*transactions.frames(state.transactions), *feed.frames(state)]
@@ -125,7 +126,7 @@ def _front(state: PartitionState) -> Iterator[bytes]:
 
 
 def _parts(state: PartitionState) -> Iterator[tuple[bytes, Store]]:
-    """The frame that begins each table or index, and the items that follow it."""
+    """Yield the frame that begins each table or index, and the items that follow it."""
     return chain.from_iterable(_parts_of(state.tables[table_id]) for table_id in sorted(state.tables))
 
 
@@ -136,7 +137,7 @@ def _parts_of(table: Table) -> Iterator[tuple[bytes, Store]]:
 
 
 def _talk(state: PartitionState) -> Iterator[bytes]:
-    """What is between this partition and the others. Copies are taken now, and frames are written later."""
+    """Serialize the messages to and from other partitions. Copies are taken now, frames are serialized later."""
     spreading = (
         [] if state.spreading == DefinitionRollout() else [_json(SPREADING, _spreading(state.spreading))]
     )

@@ -1,11 +1,10 @@
-"""What one record does.
+"""The effect of one record on the state.
 
     (state, record) ──► fold ──► outcomes, one for each command
 
-The fold is the whole semantics of the database. It does no I/O, reads no clock and draws no random number:
-replaying a partition from offset 0 makes the same state and the same changes, byte for byte, on any machine
-and any day. A command that is refused is an outcome. Anything that raises here is a bug, and stops the
-partition at the record's position.
+The fold is the whole semantics of the database. It does no I/O, reads no clock and draws no random number: replaying
+a partition from offset 0 produces the same state and the same changes, byte for byte, on any machine at any time. A
+refused command is an outcome. An exception here is a bug, and stops the partition at the record's position.
 """
 
 from collections.abc import Collection, Iterable
@@ -50,37 +49,38 @@ from .transactions.coordinator import abandon
 from .transactions.transact import transact
 from .writes import apply, decide, removal, replace, store
 
-# What a command means is part of the format (see `Level`). This release knows no other.
+# The meaning of commands is part of the format (see `Level`). This release supports levels up to this one.
 LEVEL = 4
 _VOID = "an operator declared it void"
 
 Void: TypeAlias = tuple[int, int | None]
-"""The offset of a record, and the index of one of its commands or None for all: what a Skip declares void."""
+"""A void record or command, as a Skip declares it: the offset of a record, and the index of a command or None for all.
+"""
 
 
 class LateSkipError(Exception):
-    """A Skip was met, and what it declares void had been folded: this release does not raise there.
+    """A Skip declares void a record or command that is folded already; no Skip of this release does.
 
-    Whoever folds begins anew, with a state from before `void`, and says that it is void.
+    The caller restarts with a state from before `void` and passes it to `fold`.
     """
 
     def __init__(self, void: Void) -> None:
-        super().__init__(f"what stands at {void} is void, and was folded")
+        super().__init__(f"the command at {void} is declared void after it was folded")
         self.void = void
 
 
 def fold(state: PartitionState, record: Record, void: Collection[Void] = ()) -> list[Outcome]:
-    """Fold one record into the state and say what became of each command.
+    """Fold one record into the state and return one outcome per command.
 
     Args:
-        state: What the records before made.
-        record: The next one.
-        void: What later records declare void (`voids`); most logs have nothing of the kind.
+        state: The state after all records before this one.
+        record: The next record.
+        void: The records and commands that later records declare void (`voids`); empty for most logs.
 
     Raises:
-        LateSkipError: The record declares void what was folded.
-        AssertionError: The record is not the next one, or a command is not what the server may append: a bug.
-        NewerVersionError: A later release wrote it, and its commands mean what this one does not know.
+        LateSkipError: The record declares void a command that is folded already.
+        AssertionError: The record is not the next one, or a command is malformed: a bug.
+        NewerVersionError: The record is of a later release, at a level that this release does not support.
     """
     assert record.offset == state.next_offset, "the log skipped or repeated a record"
     state.next_offset = record.offset + 1
@@ -106,9 +106,10 @@ def fold(state: PartitionState, record: Record, void: Collection[Void] = ()) -> 
 
 
 def _told_at(entry: Entry) -> int:
-    """Log time elsewhere of what the entry tells of. What a partition is told of, it is told of later.
+    """Return the latest log time of the relays and acknowledgements in the entry; -1 if it has none.
 
-    It holds for the whole record: so a cut by time has no effect without its cause, whichever command that is.
+    The receiver's log time of a message is later than the sender's, for the whole record, whichever command is the
+    message: so a cut by time never contains an effect without its cause.
     """
     return max(
         (command.time for command in entry.commands if isinstance(command, Relay | RelayAck)), default=-1
@@ -116,7 +117,7 @@ def _told_at(entry: Entry) -> int:
 
 
 def voids(records: Iterable[Record]) -> list[Void]:
-    """What these records declare void of those before them."""
+    """Return the records and commands before these records that these declare void."""
     commands = ((record, command) for record in records for command in record.entry.commands)
     return [
         (command.offset, command.index)
@@ -179,10 +180,10 @@ def _write(state: PartitionState, command: Put | Update | Delete, sequence_numbe
 
 
 def _expire(state: PartitionState, command: Expire, sequence_number: int) -> Outcome:
-    """Remove an item whose time has passed, if that is still so.
+    """Remove an expired item, if it is still expired.
 
-    The owner proposed this from what it saw; an update may have come in between, or the table may have got
-    another time-to-live attribute or none. Only what holds here and now counts.
+    The owner proposed this from its own state. Since then an update may have changed the item, or the table's
+    time-to-live attribute may have changed. Only the state at this command counts.
     """
     table = state.tables.get(command.table)
     old = None if table is None else table.items.get(command.pk, command.sk)
@@ -212,9 +213,9 @@ def _expire(state: PartitionState, command: Expire, sequence_number: int) -> Out
 
 
 def _pass_over(state: PartitionState, command: Command, sequence_number: int) -> Outcome:
-    """Leave out what is void. A message counts all the same, or its sender would tell it for ever.
+    """Skip a void command. A void Relay is counted, or its sender would repeat it forever.
 
-    So does the end of a transaction, though not what it would have written: its keys would be held for ever.
+    A void Decide or Commit ends its transaction without a write: its keys would be held forever otherwise.
     """
     if type(command) is not Relay or not messages.receive(state, command):
         return Skipped(_VOID)
@@ -228,7 +229,7 @@ def _pass_over(state: PartitionState, command: Command, sequence_number: int) ->
 
 
 def _skip(state: PartitionState, command: Skip) -> Outcome:
-    """Find that what is void was passed over. An offset that is not before the Skip's own says nothing."""
+    """Verify that the void command was skipped. An offset that is not before the Skip's own has no effect."""
     void = command.offset, command.index
     if command.offset < state.next_offset - 1 and void not in state.voided:
         raise LateSkipError(void)
@@ -240,7 +241,7 @@ def _begin(state: PartitionState, genesis: Genesis) -> Outcome:
         return Done(progressed=False)
     _check_level(genesis.level)
     if genesis.hash != HASH:
-        raise _later(f"keys find their places by {genesis.hash}")
+        raise _later(f"it hashes keys by {genesis.hash}")
     try:
         state.begin(genesis)
     except ValueError:
@@ -258,13 +259,13 @@ def _raise_level(state: PartitionState, command: Level, sequence_number: int) ->
 
 def _check_level(level: int) -> None:
     if level > LEVEL:
-        raise _later(f"commands mean what they do at level {level}, not {LEVEL}")
+        raise _later(f"its level is {level}, this version supports {LEVEL}")
 
 
-def _later(what: str) -> NewerVersionError:
-    """Who does not know what a log means must not guess."""
+def _later(reason: str) -> NewerVersionError:
+    """Return the error for a log whose commands this release does not understand: it must not guess."""
     return NewerVersionError(
-        f"the log is of a version of foldb later than this one: {what}. Start the one that wrote it, or a later one."
+        f"a later version of foldb wrote the log: {reason}. Start that version, or a later one."
     )
 
 

@@ -1,12 +1,12 @@
-"""What an item's indexes hold of it, and what a write changes there.
+"""Index entries of an item, and their updates by a write.
 
-An index keeps, for each item that has its key attributes, an *entry*: the projected attributes under
+For each item that has the index's key attributes, an index keeps an *entry*: the projected attributes under
 
     partition key   the index's partition key (of a local index: the table's)
     sort key        part(index sort key) ... part(table partition key) table sort key
 
-The table's key in the sort key makes entries unique where index keys are not, and gives ties an order that
-every refold repeats. An item without the key attributes has no entry: the index is sparse.
+The table's key in the sort key makes entries unique where index keys are not, and orders equal index keys the same
+way on every refold. An item without the key attributes has no entry: the index is sparse.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ Place: TypeAlias = tuple[bytes, bytes]
 
 @dataclass(slots=True)
 class IndexUpdate:
-    """One index's part of a write: what leaves, what comes, and the write units that it costs."""
+    """The update of one index by a write: the entry to remove, the entry to store, and the write units."""
 
     index: Index
     source: Place | None
@@ -35,7 +35,7 @@ class IndexUpdate:
 
 
 def entry_place(index: Index, item: Item, pk: bytes, sk: bytes) -> Place | None:
-    """Where the entry of `item`, whose table key is (pk, sk), belongs; None if it has none."""
+    """Return the key of the entry of `item`, whose table key is (pk, sk); None if it has no entry."""
     key = index.definition.key
     sort = key.sort_part(item)
     if sort is None:
@@ -49,7 +49,7 @@ def entry_place(index: Index, item: Item, pk: bytes, sk: bytes) -> Place | None:
 
 
 def entry_of(index: Index, item: Item, stored: Stored, limits: Limits) -> Stored:
-    """What the index keeps of an item. With ALL it is the item's own bytes, not a copy."""
+    """Return the entry of an item. With projection ALL it is the item's own bytes, not a copy."""
     if index.kept is None:
         return stored
     projected = {name: item[name] for name in index.kept if name in item}
@@ -57,7 +57,7 @@ def entry_of(index: Index, item: Item, stored: Stored, limits: Limits) -> Stored
 
 
 def size_with_local_entries(table: Table, item: Item, stored: Stored, limits: Limits) -> int:
-    """Bytes of an item and of its entries in the table's local indexes."""
+    """Return the bytes of an item and of its entries in the table's local indexes."""
     parts = _Parts(item, stored, limits)
     size = stored[1]
     for index in table.indexes.values():
@@ -74,11 +74,11 @@ def moves(
     new: tuple[Item, Stored] | None,
     limits: Limits,
 ) -> list[IndexUpdate]:
-    """What replacing the item at (pk, sk) means for each index of the table.
+    """Return the updates of all indexes when the item at (pk, sk) is replaced.
 
-    An index costs no write if nothing that it projects changed, one to put, change or remove an entry, and two
-    if the entry's key moved (SPEC S55; Amazon DynamoDB Developer Guide, "Provisioned throughput considerations
-    for global secondary indexes").
+    An index costs no write unit if no projected attribute changes, one to put, change or remove an entry, and two to
+    move an entry to another key (Amazon DynamoDB Developer Guide, "Provisioned throughput considerations for global
+    secondary indexes").
     """
     changes = []
     before = None if old is None else _Parts(*old, limits)
@@ -101,7 +101,7 @@ def moves(
 
 
 def _changed(old: Item, new: Item) -> dict[str, None]:
-    """The attributes that a write changes, adds or removes."""
+    """Return the attributes that a write changes, adds or removes."""
     names = dict.fromkeys(name for name, value in new.items() if old.get(name) != value)
     names.update(dict.fromkeys(name for name in old if name not in new))
     return names
@@ -112,7 +112,7 @@ def _concerns(index: Index, changed: dict[str, None]) -> bool:
 
 
 class _Parts:
-    """An item by its attributes: each is measured and written once, however many indexes keep it."""
+    """The attributes of an item: each is measured and serialized once, however many indexes project it."""
 
     __slots__ = ("_item", "_limits", "_sizes", "_stored", "_texts")
 
@@ -124,11 +124,11 @@ class _Parts:
         self._texts: dict[str, bytes] = {}
 
     def size(self, index: Index) -> int:
-        """As that of `entry_of`."""
+        """Return the size of the entry, as `entry_of` does."""
         return self._stored[1] if index.kept is None else sum(map(self._size, self._names(index.kept)))
 
     def entry(self, index: Index) -> Stored:
-        """As `entry_of`, to the byte."""
+        """Return the same entry as `entry_of`, byte for byte."""
         if index.kept is None:
             return self._stored
         texts = [self._text(name) for name in sorted(self._names(index.kept))]
@@ -151,7 +151,7 @@ class _Parts:
 
 
 def apply_moves(changes: list[IndexUpdate]) -> None:
-    """Bring the indexes up to date. Cannot fail."""
+    """Store the updates. Cannot fail."""
     for move in changes:
         if move.source is not None and move.source != move.target:
             move.index.store.remove(*move.source)

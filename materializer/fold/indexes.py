@@ -1,15 +1,16 @@
-"""Global indexes where there are several partitions.
+"""Global indexes over several partitions.
 
-    a write of an item ──► its moves ──► the owner of each place: here, at once; elsewhere, an IndexEntry
+    write of an item ──► index updates ──► the owner of each entry: here, at once; elsewhere, by an IndexEntry message
 
-    a new index:   Backfill, chunk after chunk ──► entries ──► all are sent ──► IndexSent to every partition
-                   everybody's IndexSent is here ──► IndexFilled to the catalog
+    new index:   Backfill, chunk after chunk ──► entries ──► all are sent ──► IndexSent to every partition
+                 IndexSent of all partitions received ──► IndexFilled to the catalog
 
-An index is spread by its own partition key, as a table is. Whatever concerns one place of it comes from the partition
-of one item, in the order in which that was written: so the last that is told is right, and a place can be told again.
+An index is partitioned by its own partition key, as a table is. All messages about one entry key come from the
+partition of one item, in the order of its writes: so the last message is right, and a message can be repeated.
 
-An entry may come before the definition of its index does, because senders hear of it at different times. It is kept
-until then: ids only rise, so what is above all that are known is yet to come, and what is below and absent is gone.
+An entry may arrive before the definition of its index, because senders apply definitions at different times. The
+receiver defers it: ids only rise, so an id above all known ids is of a future index, and an unknown id below is of a
+deleted one.
 """
 
 from ...log.commands import Backfill, IndexEntry, IndexFilled, IndexSent
@@ -25,7 +26,7 @@ from .storage import Stored
 
 
 def spread_moves(state: PartitionState, table: Table, moves: list[IndexUpdate], sequence_number: int) -> None:
-    """Bring the indexes up to date, wherever their places are. Cannot fail."""
+    """Store the updates, each in the partition that owns its key. Cannot fail."""
     for move in moves:
         if move.index.definition.kind == "LSI":
             apply_moves([move])
@@ -45,7 +46,7 @@ def take_entry(state: PartitionState, message: IndexEntry) -> None:
 
 
 def take_end(state: PartitionState, sender: int, message: IndexSent, sequence_number: int) -> None:
-    """Fold an IndexSent. With the last of them this part of the index is whole, and the catalog is told."""
+    """Fold an IndexSent. After the last one this part of the index is filled: send IndexFilled to the catalog."""
     index = _index(state, message.table, message.index)
     if index is None or sender in index.heard:
         return
@@ -55,10 +56,10 @@ def take_end(state: PartitionState, sender: int, message: IndexSent, sequence_nu
 
 
 def backfill(state: PartitionState, command: Backfill, sequence_number: int) -> Outcome:
-    """Fold a Backfill: give the next items their entries, or find that all have theirs.
+    """Fold a Backfill: enter the next items, or find that all are entered.
 
-    Writes maintain a new index from the start, so an entry may be there already: it is the same one. Items
-    whose attributes the index cannot take are passed over, as DynamoDB does.
+    Writes maintain a new index from the start, so an entry may exist already: it is the same one. Items whose
+    attributes are no valid index keys are skipped, as DynamoDB does.
     """
     table = state.tables.get(command.table)
     index = _index(state, command.table, command.index)
@@ -80,7 +81,7 @@ def backfill(state: PartitionState, command: Backfill, sequence_number: int) -> 
 
 
 def _fill(state: PartitionState, table: Table, index: Index, count: int, sequence_number: int) -> bool:
-    """Enter up to `count` items after the cursor; False when the table's end is reached."""
+    """Enter up to `count` items after the cursor; return False at the table's end."""
     for digest, pk, sk, stored in table.items.scan(index.cursor):
         if count == 0:
             return True
@@ -93,7 +94,7 @@ def _fill(state: PartitionState, table: Table, index: Index, count: int, sequenc
 
 
 def _entry(index: Index, pk: bytes, sk: bytes, stored: Stored, limits: Limits) -> tuple[Place, Stored] | None:
-    """Where an item's entry belongs, and what it is; None if it has none."""
+    """Return the key and the entry of an item; None if it has no entry."""
     item = load(stored[0])
     place = entry_place(index, item, pk, sk)
     if place is None or key_error_of_index(index.definition, item, limits) is not None:
@@ -109,7 +110,7 @@ def _tell(
     stored: Stored | None,
     sequence_number: int,
 ) -> None:
-    """Have what belongs at a place of an index written there, or taken away."""
+    """Store or remove the entry at an index key, in the partition that owns the key."""
     slot = index.store.slot_of(place[0])
     if slot in state.slots:
         _write(index, place, stored)

@@ -1,9 +1,9 @@
-"""A state out of its canonical form: what `dump` wrote, `load` reads back.
+"""Load a state from its canonical form, as `dump` writes it.
 
     pieces of bytes ──► frames ──► PartitionState         dump(load(dump(state))) is dump(state), to the byte
 
-Items come in the order of a scan, so a store takes them many at a time, and a collection is there at once instead of
-growing item by item. The pieces may be cut anywhere; none is held on to.
+Items come in the order of a scan, so a store takes many at once, and a collection is built in one step instead of
+item by item. Pieces may end anywhere and are not kept.
 """
 
 import struct
@@ -29,14 +29,14 @@ _ITEM: Final = Struct(">cIIIII")  # an item's frame up to its key: one call read
 _ORIGIN: Final = Struct(">16sQ")
 _MESSAGE: Final = Struct(">QIQ")
 _EARLY: Final = Struct(">I")
-_LARGEST: Final = 64 << 20  # so that nobody waits for the end of a frame whose length is damaged
+_LARGEST: Final = 64 << 20  # limits the wait for the end of a frame whose length is damaged
 
 
 def load(pieces: Iterable[bytes]) -> PartitionState:
-    """Read a dump.
+    """Load a dump.
 
     Raises:
-        ValueError: It is none: damaged, cut short, or of another version.
+        ValueError: The bytes are not a complete dump: damaged, truncated, or of another version.
     """
     loader = _Loader()
     rest = b""
@@ -45,15 +45,15 @@ def load(pieces: Iterable[bytes]) -> PartitionState:
         try:
             at = loader.take(data)
         except (struct.error, LookupError, TypeError, AttributeError) as error:
-            raise ValueError(f"no dump of a state: {error!r}") from error
+            raise ValueError(f"invalid dump of a state: {error!r}") from error
         rest = data[at:]
     if rest or not loader.ended:
-        raise ValueError("the dump is cut short")
+        raise ValueError("the dump is truncated")
     return loader.state
 
 
 class _Loader:
-    """A state that is being read. Items belong to the table or the index whose frame came last."""
+    """A state that is being loaded. Items belong to the table or the index of the last TABLE or INDEX frame."""
 
     def __init__(self) -> None:
         self.state = PartitionState()
@@ -61,17 +61,18 @@ class _Loader:
         self._outbox = Outbox()
         self._table: Table | None = None
         self._store: Store | None = None
-        # The entry of an index that projects everything is the item's own bytes, not a copy: so they are found again.
+        # The entry of an index that projects everything is the item's own bytes, not a copy: this maps bytes to the
+        # item's.
         self._shared: dict[bytes, bytes] = {}
         self._is_sharing = self._is_index = False
 
     def take(self, data: bytes) -> int:
-        """Take the whole frames that `data` begins with, and return where they end."""
+        """Take the complete frames at the start of `data`; return the position after them."""
         at = 0
         while not self.ended and len(data) - at >= _FRAME.size:
             kind, length = _FRAME.unpack_from(data, at)
             if length > _LARGEST:
-                raise ValueError("no frame of a dump is as long as that")
+                raise ValueError("a frame of the dump is longer than any frame")
             end = at + _FRAME.size + length
             if end > len(data):
                 break
@@ -115,7 +116,7 @@ class _Loader:
                 self.ended = True
             case _:
                 if not self._take_other(kind, payload):
-                    raise ValueError(f"no frame of a dump has the kind {kind!r}")
+                    raise ValueError(f"unknown kind of frame in a dump: {kind!r}")
 
     def _take_other(self, kind: bytes, payload: bytes) -> bool:
         state = self.state
@@ -172,7 +173,7 @@ class _Loader:
         self._is_sharing = index.kept is None
 
     def _take_items(self, data: bytes, at: int) -> int:
-        """Take one item after another; return where the first frame begins that is another, or not all there."""
+        """Take consecutive items; return the position of the first frame that is incomplete or of another kind."""
         pks: list[bytes] = []
         sks: list[bytes] = []
         items: list[Stored] = []

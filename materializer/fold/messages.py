@@ -1,10 +1,10 @@
-"""What a message of another partition does.
+"""The effect of a message from another partition.
 
-    Relay number n of a sender:   n is the next  ──► folded; what it makes this partition tell others is in its outboxes
+    Relay number n of a sender:   n is the next  ──► folded; the messages that this causes are in the outboxes
                                   n is lower     ──► a duplicate, no effect
-                                  n is higher    ──► ignored: the sender sends it again, from the oldest on
+                                  n is higher    ──► ignored: the sender repeats its messages from the oldest on
 
-So every message counts once, in the order of its sender, however often and in whatever order it reaches the log.
+So every message counts once, in the order of its sender, however often and in whichever order it reaches the log.
 """
 
 from ...log.commands import (
@@ -42,8 +42,8 @@ def relay(state: PartitionState, command: Relay, sequence_number: int) -> Messag
 
 
 def receive(state: PartitionState, command: Relay) -> bool:
-    """Whether a Relay is its sender's next; if so it is counted."""
-    assert command.sender != state.partition, "a partition sends itself nothing"
+    """Count a Relay and return True if it is its sender's next message."""
+    assert command.sender != state.partition, "a partition sends no message to itself"
     if state.received.get(command.sender, 0) != command.message_number:
         return False
     state.received[command.sender] = command.message_number + 1
@@ -58,7 +58,7 @@ def relay_ack(state: PartitionState, command: RelayAck) -> Outcome:
 def take(
     state: PartitionState, sender: int, place: tuple[int, int], message: Message, sequence_number: int
 ) -> MessageFolded:
-    """Do what a message says, which was sent at that place, offset and index, of the sender's log."""
+    """Fold a message; `position` is the offset and index of the command in the sender's log that sent it."""
     match message:
         case IndexEntry() | IndexSent():
             _take_index_message(state, sender, message, sequence_number)
@@ -93,7 +93,7 @@ def _take_index_message(
 
 
 def _take_early(state: PartitionState, sequence_number: int) -> None:
-    """Take the messages that came before the definition that came now; what is still early is kept again."""
+    """Fold the deferred messages after a definition was installed; those that are still early are deferred again."""
     early, state.deferred = state.deferred, []
     for sender, message in early:
         _take_index_message(state, sender, message, sequence_number)

@@ -1,11 +1,11 @@
-"""What a partition tells the others, kept until they are known to have heard it.
+"""Messages to other partitions, kept until they are acknowledged.
 
-    send ──► Outbox ──► Relay in the receiver's log ──► RelayAck in this log ──► forgotten
+    send ──► Outbox ──► Relay in the receiver's log ──► RelayAck in this log ──► removed
                │  ▲
                └──┘ sent again, from the oldest on, after any doubt
 
-Messages to one receiver are numbered from 0 without a gap. They are part of the state and of its snapshots: whoever
-owns the partition next finds them there, and nothing has to be remembered by anybody.
+Messages to one receiver are numbered from 0 without a gap. They are part of the state and of its snapshots: the
+partition's next owner finds them there, and no process has to remember them.
 """
 
 from collections.abc import Iterable
@@ -16,15 +16,15 @@ from ...log.commands import IndexEntry, Message, Relay
 from .outcomes import place_of
 from .state import Outbox, PartitionState
 
-# What a message counts for beside its content.
+# Bytes that a message counts in addition to its content.
 _MESSAGE_BYTES: Final = 64
 
 
 def send(state: PartitionState, receiver: int, message: Message, sequence_number: int) -> None:
-    """Tell another partition; `sequence_number` is that of a change of the command that is being folded."""
+    """Send a message; `sequence_number` is that of a change of the command that is being folded."""
     genesis = state.genesis
     assert genesis is not None, "the log does not begin with a Genesis"
-    assert receiver != genesis.partition, "a partition sends itself nothing"
+    assert receiver != genesis.partition, "a partition sends no message to itself"
     outbox = state.outboxes.get(receiver)
     if outbox is None:
         outbox = state.outboxes[receiver] = Outbox()
@@ -37,13 +37,13 @@ def send(state: PartitionState, receiver: int, message: Message, sequence_number
 
 
 def send_all(state: PartitionState, receivers: Iterable[int], message: Message, sequence_number: int) -> None:
-    """Tell several others the same."""
+    """Send one message to several receivers."""
     for receiver in receivers:
         send(state, receiver, message, sequence_number)
 
 
 def acknowledge(state: PartitionState, receiver: int, through: int) -> bool:
-    """Forget what `receiver` has folded, up to and including number `through`; whether there was anything."""
+    """Remove the messages that `receiver` has folded, up to number `through`; return whether there were any."""
     outbox = state.outboxes.get(receiver)
     if outbox is None:
         return False
@@ -54,7 +54,7 @@ def acknowledge(state: PartitionState, receiver: int, through: int) -> bool:
 
 
 def size_of(message: Message) -> int:
-    """About how many bytes a message takes, here and in a log."""
+    """Return the approximate size of a message, in memory and in a log."""
     if type(message) is IndexEntry:
         item = message.item
         return _MESSAGE_BYTES + len(message.pk) + len(message.sk) + (0 if item is None else len(item))

@@ -1,9 +1,9 @@
-"""What folding one command yields.
+"""The outcomes of the fold: one per command.
 
-    command ──► fold ──► Outcome: the reply for whoever waits, the changes, the units
+    command ──► fold ──► Outcome: the reply to the caller, the changes, the units
 
-A refusal is an outcome, not an exception: the command keeps its place in the log, changes nothing, and its
-sender is told why. Outcomes are plain data, because the sender may sit on another node.
+A refusal is an outcome, not an exception: the command stays in the log, changes nothing, and the reply carries the
+reason. Outcomes are plain data, because the caller may be on another node.
 """
 
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ from ...model.subscriptions import Subscription
 from ...model.tables import TableDefinition
 from .storage import Stored
 
-# A sequence number is (base + offset, index, which change of the command), written as one decimal number of
-# 27 digits. The widths are in every feed ever served: 10^18 entries, 10^4 commands an entry, 10^4 changes a command.
+# A sequence number is (base + offset, index, nth change of the command), written as one decimal number of
+# 27 digits. The widths are visible in every feed: 10^18 entries, 10^4 commands an entry, 10^4 changes a command.
 _OFFSETS = 10**18
 _WIDTH = 10**4
 NEXT_COMMAND = _WIDTH
-"""From the number of a command's first change to that of the next command's."""
+"""The distance from the sequence number of a command's first change to that of the next command."""
 
 
 def sequence_number(offset: int, index: int, nth: int) -> int:
-    """The number of a change, rising with its place in the log, the same on every refold.
+    """Return the sequence number of a change. It rises with the position in the log and is the same on every refold.
 
     >>> sequence_number(10482, 3, 0)
     100000000000001048200030000
@@ -35,9 +35,9 @@ def sequence_number(offset: int, index: int, nth: int) -> int:
 
 
 def place_of(sequence_number: int) -> tuple[int, int]:
-    """The offset and index that a sequence number was made of.
+    """Return the offset and the index of a sequence number.
 
-    >>> place_of(sequence_number(10482, 3, 7))
+    >>> position_of(sequence_number(10482, 3, 7))
     (10482, 3)
     """
     offset, index = divmod(sequence_number // _WIDTH, _WIDTH)
@@ -45,10 +45,11 @@ def place_of(sequence_number: int) -> tuple[int, int]:
 
 
 class Tx(NamedTuple):
-    """Which transaction a change is part of.
+    """The transaction that a change is part of.
 
-    `id` is the place of the Transact in its coordinator's log, `n` tells, from 0, which of its changes this is and `of`
-    how many it made, in all partitions; they are in the order of its actions.
+    `id` is the position of the Transact in its coordinator's log, `n` the index of this change among the changes of
+    the transaction, from 0, and `of` their number in all partitions. They are in the order of the transaction's
+    actions.
     """
 
     id: str
@@ -58,10 +59,10 @@ class Tx(NamedTuple):
 
 @dataclass(slots=True)
 class Change:
-    """One item before and after; images are canonical item bytes, None where there was or is no item.
+    """One item before and after a write; images are canonical item bytes, None if there is no item.
 
-    `stream` is the label of the stream that was enabled then, 0 where the table was only watched; `is_read` tells that
-    nothing changed: the item was found, as part of a snapshot.
+    `stream` is the label of the enabled stream, 0 if the table was only watched. `is_read` marks an item that was
+    read for a snapshot and not changed.
     """
 
     table: int
@@ -79,7 +80,7 @@ class Change:
 
 @dataclass(slots=True)
 class Units:
-    """Write units one item command consumed: the table's arm (its LSIs listed in `local`), and each GSI's."""
+    """Write units of one item command: the table's (those of its LSIs listed in `local`), and each GSI's."""
 
     table: int
     local: dict[str, int] | None = None
@@ -88,12 +89,11 @@ class Units:
 
 @dataclass(slots=True)
 class Applied:
-    """An item command went through: at its key, `new` is in place of `old`.
+    """An item command was applied: at its key, `new` replaces `old`.
 
-    `attributes` is the JSON object that ReturnValues asked for, ready to be spliced, or None;
-    `collection_size` the bytes of the item collection after the write where the table has an LSI;
-    `local` and `glob` what the write cost in indexes. What it cost in all and what it changed is worked out when
-    somebody asks: a refold does not.
+    `attributes` is the JSON object for ReturnValues, serialized, or None. `collection_size` is the bytes of the item
+    collection after the write, if the table has an LSI. `local` and `glob` are the units of the indexes. Total units
+    and the change are computed on demand, because a refold needs neither.
     """
 
     action: Action
@@ -105,17 +105,17 @@ class Applied:
     collection_size: int | None = None
     local: dict[str, int] | None = None
     glob: dict[str, int] | None = None
-    twice: bool = False  # in a transaction the table's units count double
-    looked: int = 0  # the units of only looking at an action that a transaction had done before
+    twice: bool = False  # a transaction doubles the table's units
+    looked: int = 0  # units of an action of a replayed transaction, which only reads
 
     @property
     def units(self) -> Units:
-        """What it cost: the larger of the item before and after, and each index's part."""
+        """Return the units: those of the larger item image, before or after, and those of each index."""
         return Units(self.looked or cost(self.old, self.new) << self.twice, self.local, self.glob)
 
     @property
     def change(self) -> Change | None:
-        """What it changed, if anything."""
+        """Return the change, or None if the item stays equal."""
         action = self.action
         return change(
             action.table,
@@ -130,7 +130,7 @@ class Applied:
 
 
 def cost(old: Stored | None, new: Stored | None) -> int:
-    """The write units of a table for one item before and after."""
+    """Return the table's write units for one item before and after."""
     return write_units(max(old[1] if old else 0, new[1] if new else 0))
 
 
@@ -144,10 +144,10 @@ def change(
     time: int,
     context: Context,
 ) -> Change | None:
-    """The change of an item; None if it stays as it was.
+    """Return the change of an item; None if the item stays equal.
 
-    DynamoDB publishes nothing for a write that leaves the item as it was. Canonical bytes are equal exactly if
-    the items are equal in DynamoDB's sense, so comparing bytes is enough.
+    DynamoDB publishes nothing for a write that leaves the item equal. Canonical bytes are equal exactly if the items
+    are equal in DynamoDB's sense, so comparing bytes is enough.
     """
     if not changes_item(old, new):
         return None
@@ -157,26 +157,26 @@ def change(
 
 
 def changes_item(old: Stored | None, new: Stored | None) -> bool:
-    """Whether an item is another one afterwards."""
+    """Whether the item differs afterwards."""
     return (None if old is None else old[0]) != (None if new is None else new[0])
 
 
 @dataclass(slots=True)
 class Refused:
-    """The command changed nothing; `error` is DynamoDB's answer, `units` what it cost all the same."""
+    """The command changed nothing; `error` is DynamoDB's answer, `units` its cost."""
 
     error: RequestError
     units: int = 0
 
     def __post_init__(self) -> None:
-        # It was raised among frames that hold this outcome and the decoded item: a cycle, and the item stays in
-        # memory until the collector comes by.
+        # The traceback's frames hold this outcome and the decoded item: a cycle, which keeps the item in
+        # memory until the next collection.
         self.error.__traceback__ = None
 
 
 @dataclass(slots=True)
 class CostOnly:
-    """An action of a transaction over partitions: what it cost. What it did is told where its item lives."""
+    """The cost of an action of a transaction over partitions. Its effect is an outcome in the partition of its item."""
 
     units: Units
     collection_size: int | None = None
@@ -184,7 +184,7 @@ class CostOnly:
 
 @dataclass(slots=True)
 class Transacted:
-    """Every action went through. `replayed` marks a used ClientRequestToken: nothing was done again."""
+    """All actions were applied. `replayed` marks a used ClientRequestToken: nothing was applied again."""
 
     actions: Sequence[Applied | CostOnly]
     replayed: bool = False
@@ -192,7 +192,7 @@ class Transacted:
 
 @dataclass(slots=True)
 class TransactionRefused:
-    """No action went through; `error` carries a reason an action, `units` what each action cost."""
+    """No action was applied; `error` carries one reason per action, `units` the cost of each action."""
 
     error: RequestError
     units: list[int]
@@ -200,16 +200,16 @@ class TransactionRefused:
 
 @dataclass(slots=True)
 class Defined:
-    """A table command went through; `definition` is the table as the operation answers it, before it is settled."""
+    """A table command was applied; `definition` is the one in the operation's answer, before it settles."""
 
     definition: TableDefinition
 
 
 @dataclass(slots=True)
 class Subscribed:
-    """A command about a subscription went through; `subscription` is as it is now, or as it was if it is removed.
+    """A subscription command was applied; `subscription` is its result, or its last state if it was removed.
 
-    One that was created has its tables captured where the catalog's definitions up to `version` have been applied.
+    After a Create, all partitions that have applied the catalog's definitions up to `version` capture its tables.
     """
 
     subscription: Subscription
@@ -218,7 +218,7 @@ class Subscribed:
 
 @dataclass(slots=True)
 class Done:
-    """A command of an owner, an operator or the log itself; `progressed` tells whether it did anything."""
+    """A command of an owner, an operator or the log itself; `progressed` is whether it had an effect."""
 
     progressed: bool
     change: Change | None = None
@@ -226,24 +226,24 @@ class Done:
 
 @dataclass(slots=True)
 class Skipped:
-    """The command had no effect at its place: the entry is a duplicate or stale, its table or slot not of here."""
+    """The command had no effect: the entry is a duplicate or stale, or its table or slot is not in this partition."""
 
     why: str
 
 
 @dataclass(slots=True)
 class TransactionStarted:
-    """A transaction over partitions has begun, and has this number here. Its outcome comes later, in a Taken."""
+    """A transaction over partitions has started, under this number. Its outcome follows in a MessageFolded."""
 
     transaction_number: int
 
 
 class Share(NamedTuple):
-    """Which part of a transaction over partitions a commit has done.
+    """The part of a transaction over partitions that one Commit applied.
 
     Attributes:
-        transact: Where the Transact stands in its coordinator's log; the offset has the log's base in it.
-        changing: The places in the transaction of all actions that change an item; None if they are all of this part.
+        transact: The position of the Transact in its coordinator's log; the offset includes the log's base.
+        changing: The indexes of all actions that change an item, over all partitions; None if all are in this part.
     """
 
     transact: Position
@@ -251,7 +251,7 @@ class Share(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """A transaction over partitions that has come to its end; `places` is where other participants did their part."""
+    """A transaction over partitions that has ended; `positions` are those of the other participants' last messages."""
 
     transaction_number: int
     outcome: "Outcome"
@@ -260,11 +260,14 @@ class Resolved(NamedTuple):
 
 @dataclass(slots=True)
 class MessageFolded:
-    """What another partition told was folded, or a transaction was given up.
+    """Result of folding a relayed message, or of aborting a transaction.
 
-    `through` is the number of the last message of that sender that is folded now, `applied` what a commit wrote here
-    and `share` which part of its transaction that is (not known of those that began below level 3),
-    `resolved` the outcomes of this partition's transactions that are known now, by number; `time` is log time.
+    Attributes:
+        through_message: The number of the sender's last message that is folded.
+        applied: The writes of a Commit in this partition.
+        resolved: The transactions of this coordinator that have ended.
+        time: Log time.
+        share: The part of its transaction that a Commit applied; None for transactions that began below level 3.
     """
 
     through_message: int = -1
@@ -276,7 +279,7 @@ class MessageFolded:
 
 @dataclass(slots=True)
 class Failed:
-    """The append failed, or nothing was appended. `error` says whether a retry can help."""
+    """The append failed, or nothing was appended. `error` states whether a retry can help."""
 
     error: RequestError
 

@@ -1,4 +1,4 @@
-"""What a reader asks of a table or index, and the page it gets. Plain data: the reader may sit on another node."""
+"""Requests to read a page of a table or index, and the page. Plain data: the reader may be on another node."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +11,13 @@ from ...model.values import Value
 class QueryRequest:
     """One page of one item collection of a table or index.
 
-    `low` and `high` are a half-open range of sort-key bytes as the store orders them (composite for an index);
-    `start` is exclusive: the sort-key bytes after which to begin, in the direction of travel. `source` is the request
-    body that `plan` was compiled from: plans do not travel, another node compiles it again. `fresh` means that the
-    state must be no older than the request, as for `consistent`, which costs twice as much and no global index has.
+    Attributes:
+        low: The first sort-key bytes of the range, as the store orders them (composite for an index).
+        high: The first sort-key bytes after the range.
+        start: The exclusive start: the sort-key bytes after which to begin, in the direction of travel.
+        source: The request body that `plan` was compiled from: another node compiles it again.
+        fresh: The state must be no older than the request, as for `consistent`, which costs twice as much and is not
+            available on a global index.
     """
 
     table: int
@@ -29,17 +32,19 @@ class QueryRequest:
     plan: Plan | None = None
     values: dict[str, Value] | None = None
     count_only: bool = False
-    all_attributes: bool = False  # Select=ALL_ATTRIBUTES: an LSI fetches what it does not project
+    all_attributes: bool = False  # Select=ALL_ATTRIBUTES: an LSI fetches attributes that it does not project
     source: dict[str, Any] | None = None
     fresh: bool = False
 
 
 @dataclass(slots=True)
 class ScanRequest:
-    """One page of a table or index by hash; `start` is exclusive: (partition key, sort key as the store orders it).
+    """One page of a table or index by hash. For `source` and `fresh` see QueryRequest.
 
-    `room` is what a page that goes on from another partition may still take, in bytes; None for a page of its own,
-    which takes its first entry whatever its size. For `source` and `fresh` see QueryRequest.
+    Attributes:
+        start: The exclusive start: (partition key, sort key as the store orders it).
+        room: For a page that continues from another partition, the bytes that it may still take. None for a page of its
+            own, which takes its first entry at any size.
     """
 
     table: int
@@ -60,12 +65,16 @@ class ScanRequest:
 
 @dataclass(slots=True)
 class Page:
-    """What a page holds: JSON objects ready to be spliced, and what reading it cost.
+    """A page: serialized JSON objects, and the cost of reading it.
 
-    `last` is the JSON object of LastEvaluatedKey, or None at the end. Units are half read units: the table's arm
-    (its own reads and an LSI's fetches) and the index's. `size` is the bytes that they are counted from, `weight` what
-    the page has taken of its megabyte (more, where an LSI fetches). `tail` is the key of the last entry that was
-    looked at, also at the end if `room` was given: the next partition may be `full`, with room not even for its first.
+    Attributes:
+        last: The JSON object of LastEvaluatedKey; None at the end.
+        table_half_units: Half read units of the table: its own reads, and the items that an LSI fetches.
+        index_half_units: Half read units of the index.
+        size: The bytes that the units are computed from.
+        weight: The bytes that the page has taken of its megabyte: more than `size` if an LSI fetches.
+        tail: The key of the last evaluated entry; with `room` also at the end of the range.
+        full: Whether `room` was too small for the first entry of this partition.
     """
 
     items: list[bytes]

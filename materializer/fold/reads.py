@@ -3,10 +3,10 @@
     entries in order ──► evaluated, until Limit or 1 MB ──► filtered ──► projected ──► Page
                          └── portion ──┴── portion ──┘
 
-A page is paid for by what was evaluated, not by what comes back: filter, projection and counting change nothing
-in its cost. Most pages have none of the three and are the stored bytes as they are, never decoded.
+The cost of a page is that of the evaluated items, not of the returned ones: filter, projection and counting do not
+change it. Most pages have none of the three and are the stored bytes, never decoded.
 
-A page ends by DynamoDB's rules alone. A long page is read in portions of a fixed amount of work, so other requests
+Only DynamoDB's rules end a page. A long page is read in portions of a fixed amount of work, so that other requests
 are served between two portions, and all portions see the state at one position of the log (view.py).
 """
 
@@ -27,24 +27,24 @@ from .view import StoreView
 
 Request: TypeAlias = QueryRequest | ScanRequest
 
-# The work of one page, in bytes of JSON that are decoded; a look at a value takes about as long as so many of them.
+# The work limit of one page, in bytes of JSON to decode; evaluating one value costs about as much as _LOOK_BYTES.
 WORK_BYTES = 16 * 1024 * 1024
 _LOOK_BYTES = 32
-# The work of one portion, in the same bytes: half a millisecond, the time of about ten gets.
+# The work of one portion, in the same unit: half a millisecond, the time of about ten gets.
 PORTION_BYTES: Final = 64 * 1024
 _UNBOUNDED: Final = 1 << 62
-# The work of an entry of any size, in the same bytes: of one that is copied, and of one that is decoded.
+# The fixed work of an entry, in the same unit: of a copied one, and of a decoded one.
 _ENTRY_BYTES = 128
 _DECODED_ENTRY_BYTES = 640
 
 
 def get(table: Table, pk: bytes, sk: bytes) -> Stored | None:
-    """The item at a key."""
+    """Return the item at a key."""
     return table.items.get(pk, sk)
 
 
 def query_page(table: Table, request: QueryRequest, page_bytes: int = MODERN.page_bytes) -> Page:
-    """Read a page of one item collection at once.
+    """Read a whole page of one item collection.
 
     Raises:
         ValidationError: The index does not exist or is being backfilled.
@@ -53,7 +53,7 @@ def query_page(table: Table, request: QueryRequest, page_bytes: int = MODERN.pag
 
 
 def scan_page(table: Table, request: ScanRequest, page_bytes: int = MODERN.page_bytes) -> Page:
-    """Read a page in the order of hashes, of the whole table or of one segment, at once.
+    """Read a whole page of the table or of one segment, in the order of hashes.
 
     Raises:
         ValidationError: The index does not exist or is being backfilled, or `start` belongs to another segment.
@@ -68,9 +68,9 @@ def _whole(reader: "PageReader") -> Page:
 
 
 def segment_bounds(segment: int, segments: int) -> tuple[int, int]:
-    """The hashes of one segment of a parallel scan, the upper end excluded.
+    """Return the hashes of one segment of a parallel scan; the upper end is excluded.
 
-    Segments are disjoint, together they are everything, and they stay the same whatever is written.
+    Segments are disjoint, together they cover all hashes, and they never change.
     """
     return segment * HASHES // segments, (segment + 1) * HASHES // segments
 
@@ -99,7 +99,7 @@ _Entry: TypeAlias = tuple[Any, ...]
 
 @dataclass(slots=True)
 class _Evaluated:
-    """The page so far, up to and including the entry `tail`; `goes_on` if the range has entries behind it."""
+    """The page so far, up to and including the entry `tail`; `goes_on` if the range has more entries."""
 
     items: list[bytes] = field(default_factory=list)
     scanned: int = 0
@@ -112,9 +112,9 @@ class _Evaluated:
 
 
 class PageReader:
-    """A page that is read in portions, all of them at the position of the first.
+    """A page that is read in portions, all of them at the log position of the first.
 
-    The first portion reads the live stores. If the page is longer, views keep the stores as they were then.
+    The first portion reads the live stores. For a longer page, views preserve the stores as of then.
     """
 
     __slots__ = ("_done", "_index", "_items", "_page_bytes", "_request", "_show", "_store", "_table", "_view")
@@ -131,7 +131,7 @@ class PageReader:
         self._index, self._store = _source(table, request.index)
         self._done = _Evaluated()
         self._view: StoreView | None = None
-        # The table's items, where an index entry lacks attributes that the page shows.
+        # The table's items, if index entries lack attributes that the page shows.
         self._items: Store | StoreView | None = table.items if _fetches(self._index, request) else None
         plan = request.plan
         is_plain = plan is None or (plan.filter is None and plan.projection is None)
@@ -142,7 +142,7 @@ class PageReader:
                 raise _foreign_start(request)
 
     def reads(self, table: Table | None) -> bool:
-        """Return whether `table` still has the stores that this page reads: not after a rebuild or a deletion."""
+        """Return whether `table` still has the stores that this page reads; a rebuild or a deletion replaces them."""
         if table is not self._table:
             return False
         return self._index is None or table.indexes.get(self._index.definition.name) is self._index
@@ -151,7 +151,7 @@ class PageReader:
         """Read a portion of `work` bytes; return the page when it has ended."""
         request, entries = self._request, self._entries()
         if isinstance(request, ScanRequest) and request.room is not None and not self._done.scanned:
-            # The rest of a page that other partitions have begun.
+            # The rest of a page that began in other partitions.
             first = next(entries, None)
             if first is not None and first[-1][1] > request.room < self._page_bytes:
                 return Page([], 0, 0, None, 0, full=True)
@@ -169,13 +169,13 @@ class PageReader:
         return None
 
     def close(self) -> None:
-        """Release the views of a page that has ended, or whose client has gone."""
+        """Release the views of a page that has ended, or whose client has disconnected."""
         for view in (self._view, self._items):
             if isinstance(view, StoreView):
                 view.close()
 
     def _entries(self) -> Iterator[_Entry]:
-        """Return the entries behind those that were read."""
+        """Return the entries after those that were read."""
         request, tail = self._request, self._done.tail
         if isinstance(request, ScanRequest):
             low, high = segment_bounds(request.segment, request.segments)
@@ -196,7 +196,7 @@ class PageReader:
         return store.range(request.pk, below, above, not request.forward)
 
     def _collect(self, entries: Iterator[_Entry], work: int) -> bool:
-        """Take a portion of entries as they are; return whether the page has ended."""
+        """Take a portion of entries unchanged; return whether the page has ended."""
         done, page_bytes, limit = self._done, self._page_bytes, self._request.limit
         items, size, tail = done.items, done.size, done.tail
         most = len(items) + max(1, work // _ENTRY_BYTES)
@@ -218,10 +218,11 @@ class PageReader:
         return has_ended
 
     def _evaluate(self, entries: Iterator[_Entry], work: int) -> bool:
-        """Take a portion of entries through fetch, filter and projection; return whether the page has ended.
+        """Fetch, filter and project a portion of entries; return whether the page has ended.
 
-        What an index fetches counts towards the 1 MB too: a page of small entries must not grow without bound. Nor must
-        the work: a megabyte is 200,000 tiny items, and a filter of 4 KB looks at each hundreds of times.
+        Items that an index fetches count towards the 1 MB too: a page of small entries must not grow without bound.
+        The work is bounded as well: a megabyte is 200,000 tiny items, and a filter of 4 KB evaluates hundreds of
+        values of each.
         """
         done, request, show = self._done, self._request, self._show
         work_each, stop = looks_bytes(request.plan), done.work + work
@@ -252,7 +253,7 @@ class PageReader:
         return True
 
     def _fetch(self, entry: Stored) -> Stored:
-        """Return the item that an index entry stands for."""
+        """Return the item of an index entry."""
         assert self._items is not None
         item = load(entry[0])
         key = self._table.definition.key
@@ -260,13 +261,14 @@ class PageReader:
         assert pk is not None
         assert sk is not None
         stored = self._items.get(pk, sk)
-        assert stored is not None, "an entry without its item"
+        assert stored is not None, "an index entry without its item"
         return stored
 
     def _page(self) -> Page:
         done, request, index = self._done, self._request, self._index
         units = read_half_units(done.size, request.consistent)
-        # A scan over partitions needs the key of the last entry also where the range ends: the next one may be full.
+        # A scan over partitions needs the key of the last entry also at the end of the range: the next partition may be
+        # full.
         is_part = isinstance(request, ScanRequest) and request.room is not None
         tail = None
         if done.tail is not None and (done.goes_on or is_part):
@@ -295,13 +297,13 @@ def _fetches(index: Index | None, request: Request) -> bool:
 
 
 def looks_bytes(plan: Plan | None) -> int:
-    """What filter and projection cost for each item, in bytes of JSON that could be decoded meanwhile."""
+    """Return the work of filter and projection for each item, in bytes of JSON that could be decoded in that time."""
     parts = () if plan is None else (plan.filter, plan.projection)
     return _LOOK_BYTES * sum(part.looks for part in parts if part is not None)
 
 
 def _shower(request: Request) -> Callable[[bytes], bytes | None]:
-    """What an item shows of itself, as filter and projection have it; None if the filter drops it."""
+    """Return a function from an item to its filtered and projected bytes; None if the filter drops the item."""
     plan, values = request.plan, request.values or {}
     if plan is None or (plan.filter is None and plan.projection is None):
         return lambda data: data
@@ -318,7 +320,7 @@ def _shower(request: Request) -> Callable[[bytes], bytes | None]:
 
 
 def _last_key(table: Table, index: Index | None, stored: Stored) -> bytes:
-    """The JSON of LastEvaluatedKey: the table's key, and the index's. Every entry holds both."""
+    """Return the JSON of LastEvaluatedKey: the table's key, and the index's. Every entry holds both."""
     item = load(stored[0])
     names = table.definition.key.names if index is None else _index_key_names(table, index)
     return dump({name: item[name] for name in names})

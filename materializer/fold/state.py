@@ -1,17 +1,17 @@
-"""All that a partition knows: what the fold has made of the log so far.
+"""The state of a partition: the result of folding its log.
 
     PartitionState
     ├── tables: id -> Table          definition, items, indexes
     ├── names: name -> id            the catalog
-    ├── origins, tokens              what makes a repeated entry or request harmless
-    ├── transactions                 those that take more than one step
-    ├── outboxes, received, early    what partitions tell each other (outbox.py, messages.py)
-    ├── spreading                    definitions on their way to all partitions, at the catalog
-    ├── streams, subscriptions       what changes are captured, and who reads them (feed/)
+    ├── origins, tokens              make a repeated entry or request harmless
+    ├── transactions                 transactions that take more than one step
+    ├── outboxes, received, deferred messages between partitions (outbox.py, messages.py)
+    ├── rollout                      definitions being sent to all partitions, at the catalog
+    ├── streams, subscriptions       capture periods of tables, and the feed's consumers (feed/)
     └── genesis, level, log time, next offset, next id
 
-It depends on nothing but the entries, so the same log makes the same state, to the byte (`dump.py`). Nobody
-but the fold changes it.
+The state depends only on the entries, so the same log produces the same state, byte for byte (`dump.py`). Only the
+fold changes it.
 """
 
 from collections import deque
@@ -29,18 +29,19 @@ from .transactions.state import Transactions
 
 ORIGINS_KEPT = 1024
 FEED_LEVEL: Final = 3
-"""From this level on changes are captured, subscriptions are kept, and commits tell what they change."""
+"""From this level on changes are captured, subscriptions exist, and a Commit names the changes of its transaction."""
 EXPRESSION_LEVEL: Final = 4
-"""From this level on an update that creates an item reads its key, and NOT_CONTAINS in Expected needs its attribute."""
+"""From this level on an update that creates an item reads its key, and NOT_CONTAINS in Expected requires its attribute.
+"""
 
 
 class Index:
     """A secondary index: its entries under (index partition key, composite of index sort key and table key).
 
     Attributes:
-        cursor: While it is backfilled, the place of the last table item that has its entry, (hash, pk, sk).
-        is_sent: All items of this partition have their entries, here or on their way to other partitions.
-        heard: The partitions from which all entries for this one are here, sorted.
+        cursor: During a backfill, the (hash, pk, sk) of the last table item that was entered.
+        is_sent: Whether all items of this partition have their entries, here or in messages to other partitions.
+        complete_senders: The partitions that have sent all their entries for this partition, sorted.
     """
 
     __slots__ = ("cursor", "definition", "heard", "is_sent", "kept", "store")
@@ -54,14 +55,14 @@ class Index:
         self.kept = _kept(definition, table)
 
     def define(self, definition: IndexDefinition) -> None:
-        """Take over a new definition of the same index; one that is filled everywhere has nothing more to tell."""
+        """Replace the definition of this index; a filled index drops the state of its backfill."""
         self.definition = definition
         if not definition.backfilling:
             self.is_sent, self.heard = False, []
 
     @property
     def is_filling(self) -> bool:
-        """Whether items of this partition may still be without their entries."""
+        """Whether items of this partition may still lack their entries."""
         return self.definition.backfilling and not self.is_sent
 
 
@@ -76,7 +77,7 @@ class Table:
         self.define(definition)
 
     def define(self, definition: TableDefinition) -> None:
-        """Take over a new definition: indexes come and go, the others keep their entries."""
+        """Replace the definition: add and remove indexes; an unchanged index keeps its entries."""
         self.definition = definition
         self.has_lsi = bool(definition.lsis)
         kept = {}
@@ -89,7 +90,7 @@ class Table:
         self.indexes = kept
 
     def collection_size(self, pk: bytes) -> int:
-        """Bytes of an item collection: its items and their entries in local indexes."""
+        """Return the bytes of an item collection: its items and their entries in local indexes."""
         size = self.items.collection_size(pk)
         for index in self.indexes.values():
             if index.definition.kind == "LSI":
@@ -99,7 +100,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A ClientRequestToken that was used: by which payload, and when in log time."""
+    """A used ClientRequestToken: the fingerprint of its payload, and the log time of its use."""
 
     fingerprint: bytes
     time: int
@@ -107,7 +108,7 @@ class Token:
 
 @dataclass(slots=True)
 class Pending:
-    """A table that is on its way: until all have applied `version`, and its delay is over if `delayed`."""
+    """A table whose definition is being rolled out: until all apply `version` and, if `delayed`, until Settle."""
 
     version: int
     delayed: bool
@@ -115,13 +116,13 @@ class Pending:
 
 @dataclass(slots=True)
 class DefinitionRollout:
-    """How the catalog's definitions get to the other partitions.
+    """The rollout of the catalog's definitions to the other partitions.
 
     Attributes:
-        version: How many have been sent.
-        applied: Of each partition the last that it has applied.
-        pending: The tables that are on their way.
-        filled: Of each new index the partitions whose part of it is whole, sorted.
+        version: The number of definitions sent so far.
+        applied: By partition, the last version that it has applied.
+        pending: The tables whose definitions are being rolled out.
+        filled: By new index, the partitions that have filled their part of it, sorted.
     """
 
     version: int = 0
@@ -132,7 +133,7 @@ class DefinitionRollout:
 
 @dataclass(slots=True)
 class Outbox:
-    """The messages to one receiver: the number that the next one gets, and those that it has not acknowledged."""
+    """The messages to one receiver that are not acknowledged, and the number of the next message."""
 
     next_number: int = 0
     unacknowledged: deque[Relay] = field(default_factory=deque)
@@ -140,17 +141,17 @@ class Outbox:
 
 @dataclass(slots=True)
 class PartitionState:
-    """One partition's state. `origins` goes from the least to the most recently used, `tokens` by time.
+    """The state of one partition. `origins` is in order of last use, oldest first; `tokens` is in order of time.
 
     Attributes:
-        slots: Those that the partition owns.
-        outboxes: What it told the others, by receiver.
-        unacknowledged_bytes: About how much of that waits to be acknowledged.
-        received: The number of the next message from each sender.
-        deferred: Messages about indexes of which the definition has yet to come, with their senders.
-        voided: What an operator declared void and was passed over: offset, and index if it was one command.
-        streams: From where to where changes are captured here, by table id.
-        subscriptions: By name, at the catalog.
+        slots: The slots that the partition owns.
+        outboxes: The messages to other partitions, by receiver.
+        unacknowledged_bytes: The approximate size of all unacknowledged messages.
+        received: By sender, the number of its next message.
+        deferred: Messages about indexes whose definition has not arrived yet, with their senders.
+        voided: Records and commands that were declared void and skipped: offset, and index for a single command.
+        streams: The capture periods in this partition, by table id.
+        subscriptions: All subscriptions by name, at the catalog.
     """
 
     genesis: Genesis | None = None
@@ -181,7 +182,7 @@ class PartitionState:
             self._take_place(self.genesis)
 
     def begin(self, genesis: Genesis) -> None:
-        """Take the first Genesis of the log."""
+        """Apply the first Genesis of the log."""
         self.genesis = genesis
         self.level = genesis.level
         self.limits = limits_named(genesis.limits)
@@ -192,7 +193,7 @@ class PartitionState:
         self.slots = slots_of(genesis.partition, genesis.partitions)
 
     def install(self, definition: TableDefinition, number: int) -> None:
-        """Have a table be as `definition` says, from the command of that sequence number on."""
+        """Create or redefine a table from the command with that sequence number on."""
         table = self.tables.get(definition.id)
         if table is None:
             self.tables[definition.id] = Table(definition)
@@ -203,37 +204,37 @@ class PartitionState:
         follow(self.streams, definition.id, definition, number, self.log_time)
 
     def drop(self, table_id: int, number: int) -> None:
-        """Have a table no more, from the command of that sequence number on."""
+        """Delete a table from the command with that sequence number on."""
         table = self.tables.pop(table_id, None)
         if table is not None:
             del self.names[table.definition.name]
             follow(self.streams, table_id, None, number, self.log_time)
 
     def windows_of(self, table_id: int) -> list[CapturePeriod]:
-        """From where to where changes of a table are captured here, in the order in which that began."""
+        """Return the capture periods of a table in this partition, in the order in which they began."""
         return self.streams.get(table_id, [])
 
     def told_to_all(self, version: int) -> bool:
-        """Whether, by what the catalog knows, every partition has applied its definitions up to `version`."""
+        """Whether every partition is known to have applied the catalog's definitions up to `version`."""
         applied = self.spreading.applied
         return self.partitions == 1 or all(
             applied.get(partition, 0) >= version for partition in data_partitions(self.partitions)
         )
 
     def subscription(self, subscription_id: int) -> Subscription | None:
-        """The subscription of that id, if there is one."""
+        """Return the subscription with that id, or None."""
         return next((one for one in self.subscriptions.values() if one.id == subscription_id), None)
 
     def table_named(self, name: str) -> Table | None:
-        """The table of that name, if there is one."""
+        """Return the table with that name, or None."""
         table_id = self.names.get(name)
         return None if table_id is None else self.tables[table_id]
 
     def count_origin(self, origin: bytes, number: int) -> bool:
-        """Whether entry `number` is the next of its origin; if so it is counted.
+        """Count the entry and return True if it is the next entry of its origin.
 
-        Lower is a duplicate; higher, or an unknown origin that does not begin at 0, is stale. Origins are
-        forgotten by count, never by time, so a process that slept for an hour cannot apply twice.
+        A lower entry number is a duplicate. A higher one, or an unknown origin that does not begin at 0, is stale.
+        Origins are dropped by count, never by time, so a process that slept for an hour cannot apply an entry twice.
         """
         if self.origins.get(origin, 0) != number:
             return False
@@ -244,7 +245,7 @@ class PartitionState:
         return True
 
     def forget_old_tokens(self) -> None:
-        """Drop the tokens whose ten minutes are over, oldest first."""
+        """Drop the tokens that are older than ten minutes, oldest first."""
         horizon = self.log_time - self.limits.token_window_ms
         while self.tokens:
             token = next(iter(self.tokens))
@@ -254,7 +255,7 @@ class PartitionState:
 
 
 def _kept(index: IndexDefinition, table: TableDefinition) -> tuple[str, ...] | None:
-    """The attributes that the index's entries hold, in a fixed order; None for all."""
+    """Return the attributes that the index's entries hold, in a fixed order; None for all."""
     if index.projection.kind == "ALL":
         return None
     named = (*table.key.names, *index.key.names, *index.projection.attributes)

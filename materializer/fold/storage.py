@@ -1,17 +1,17 @@
-"""Where items rest in memory.
+"""The store of items in memory.
 
 A store holds the items of one table, or the entries of one index, by (partition key, sort key):
 
-    slot (4096) ──► partition key ──► the item alone, with its sort key where the table has one
+    slot (4096) ──► partition key ──► a single item, with its sort key if the table has one
                                   └─► Collection, from the second item on
 
-Two plain lists, keys and items, make a collection that is small, which nearly all are: they take a quarter of the
-memory of a sorted map and are as fast up to some thousand entries. A large one moves into chunks of such lists,
-and comes back when it has shrunk to half of that.
+A small collection, as nearly all are, is two plain lists, keys and items: they take a quarter of the memory of a
+sorted map and are as fast up to some thousand entries. A large one is split into chunks of such lists, and becomes
+two lists again when it has shrunk to half of that size.
 
-Slots are the top bits of the key's hash, so one slot after another, each sorted by hash, is the order of a Scan:
-no order of all keys has to be kept, and one page costs the same in a table of any size. Two stores that hold the
-same items answer every question the same way, whatever happened to each before.
+A slot is the top bits of the key's hash, so one slot after another, each sorted by hash, is the order of a Scan: no
+order of all keys is maintained, and a page costs the same in a table of any size. Two stores with the same items
+give the same answers; their history does not matter.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -21,8 +21,8 @@ from typing import Protocol, TypeAlias, final
 
 from ...model.keys import Slots, key_hash, slot
 
-# An item at rest: its canonical bytes and its size by DynamoDB's rule. A plain tuple and not a NamedTuple,
-# because only plain tuples of atoms are left alone by the garbage collector.
+# An item at rest: its canonical bytes and its size by DynamoDB's rule. A plain tuple, not a NamedTuple, because the
+# garbage collector stops tracking only plain tuples of atoms.
 Stored: TypeAlias = tuple[bytes, int]
 
 LISTS_UP_TO = 4096
@@ -31,10 +31,10 @@ CHUNK = 1024
 
 HASHES = 1 << 64
 
-# Scans that are under way come back to the same slot page after page; this many slots remember their order.
+# Scans that are under way return to the same slot page after page; this many slots keep their order.
 _ORDERS = 64
 
-# An item alone under its partition key: (bytes, size), with its sort key behind where the store has sort keys.
+# A single item under its partition key: (bytes, size), followed by its sort key if the store has sort keys.
 _Alone: TypeAlias = tuple[bytes, int] | tuple[bytes, int, bytes]
 
 
@@ -42,15 +42,15 @@ class Keeper(Protocol):
     """An open view (view.py), as the store sees it."""
 
     def keep(self, pk: bytes, sk: bytes, old: Stored | None) -> None:
-        """Remember the item that a write has replaced or removed; None where the write added one."""
+        """Keep the item that a write replaced or removed; None if the write added one."""
         ...
 
 
 class _Chunks:
     """A large sorted map from sort-key bytes to items, in chunks of at most CHUNK items.
 
-    No step takes longer than a chunk does, however large the map is: a hash table would be rebuilt as it grows, and
-    returned to the system at once when it is freed, and both take a tenth of a second at a million items.
+    No step takes longer than a chunk, however large the map is. A hash table would be rebuilt as it grows, and
+    returned to the system at once when it is freed: both take a tenth of a second at a million items.
     """
 
     __slots__ = ("_firsts", "_keys", "_values", "count")
@@ -58,7 +58,7 @@ class _Chunks:
     def __init__(self) -> None:
         self._firsts: list[
             bytes
-        ] = []  # of each chunk a key that is not above any in it, and above all before it
+        ] = []  # of each chunk a key that is at most its first key, and above all keys of earlier chunks
         self._keys: list[list[bytes]] = []
         self._values: list[list[Stored]] = []
         self.count = 0
@@ -85,7 +85,7 @@ class _Chunks:
         return None
 
     def extend(self, sks: Sequence[bytes], items: Sequence[Stored]) -> None:
-        """Store items that sort behind all that are here, and are sorted."""
+        """Append sorted items that sort after all items here."""
         half = CHUNK // 2
         room = half - len(self._keys[-1]) if self._keys else 0
         if room > 0:
@@ -111,7 +111,7 @@ class _Chunks:
         return old
 
     def discard(self, count: int) -> int:
-        """Remove up to `count` items from the end, and return how many those were."""
+        """Remove up to `count` items from the end; return their number."""
         before = self.count
         while self._keys and count > 0:
             keys, values = self._keys[-1], self._values[-1]
@@ -131,11 +131,11 @@ class _Chunks:
             yield from _part(self._keys[nth], self._values[nth], low, high, reverse)
 
     def lists(self) -> tuple[list[bytes], list[Stored]]:
-        """All keys and all items."""
+        """Return all keys and all items."""
         return list(chain.from_iterable(self._keys)), list(chain.from_iterable(self._values))
 
     def _chunk(self, sk: bytes) -> int:
-        """Where `sk` belongs."""
+        """Return the index of the chunk that `sk` belongs to."""
         return max(0, bisect_right(self._firsts, sk) - 1)
 
     def _split(self, nth: int) -> None:
@@ -149,7 +149,7 @@ class _Chunks:
 def _part(
     keys: list[bytes], values: list[Stored], low: bytes, high: bytes | None, reverse: bool
 ) -> Iterator[tuple[bytes, Stored]]:
-    """The items of two parallel lists with low <= key < high. They may change afterwards: both are copied."""
+    """Return the items of two parallel lists with low <= key < high: copies, so the lists may change afterwards."""
     first = bisect_left(keys, low) if low else 0
     last = len(keys) if high is None else bisect_left(keys, high)
     some_keys, some_values = keys[first:last], values[first:last]
@@ -175,14 +175,14 @@ class Collection:
         return len(self._keys) if self._chunks is None else self._chunks.count
 
     def get(self, sk: bytes) -> Stored | None:
-        """The item at `sk`."""
+        """Return the item at `sk`."""
         if self._chunks is not None:
             return self._chunks.get(sk)
         at = bisect_left(self._keys, sk)
         return self._values[at] if at < len(self._keys) and self._keys[at] == sk else None
 
     def put(self, sk: bytes, stored: Stored) -> Stored | None:
-        """Store at `sk`; return what was there."""
+        """Store an item at `sk`; return the item that it replaces."""
         old: Stored | None
         if self._chunks is not None:
             old = self._chunks.put(sk, stored)
@@ -203,7 +203,7 @@ class Collection:
         return None
 
     def extend(self, sks: Sequence[bytes], items: Sequence[Stored]) -> None:
-        """Store many at once; all sort behind what is here, and are sorted."""
+        """Append many sorted items that sort after all items here."""
         self.size += sum(size for _, size in items)
         if self._chunks is not None:
             self._chunks.extend(sks, items)
@@ -214,7 +214,7 @@ class Collection:
             self._become_chunks()
 
     def remove(self, sk: bytes) -> Stored | None:
-        """Take the item at `sk` away and return it."""
+        """Remove the item at `sk` and return it."""
         old = self._remove_from_lists(sk) if self._chunks is None else self._remove_from_chunks(sk)
         if old is not None:
             self.size -= old[1]
@@ -223,13 +223,15 @@ class Collection:
     def range(
         self, low: bytes = b"", high: bytes | None = None, reverse: bool = False
     ) -> Iterator[tuple[bytes, Stored]]:
-        """Items with low <= sort key < high, from either end. The collection must not change meanwhile."""
+        """Return the items with low <= sort key < high, from either end. The collection must not change during the
+        iteration.
+        """
         if self._chunks is not None:
             return self._chunks.range(low, high, reverse)
         return _part(self._keys, self._values, low, high, reverse)
 
     def discard(self, count: int) -> int:
-        """Remove up to `count` items from the end, and return how many those were. `size` does not follow."""
+        """Remove up to `count` items from the end; return their number. `size` is not updated."""
         if self._chunks is not None:
             return self._chunks.discard(count)
         before = len(self._keys)
@@ -258,10 +260,10 @@ class Collection:
 
 
 class _Slot(dict[bytes, _Alone | Collection]):
-    """What one slot holds, by partition key.
+    """The contents of one slot, by partition key.
 
-    A class of our own, because Python takes a plain dict of items out of its cycle collector's sight, and puts it back
-    among the newest objects at the next put: each collection would walk through whole slots, again and again.
+    A subclass of dict, because Python untracks a plain dict of atoms from its cycle collector, and tracks it again
+    among the newest objects at the next put: each collection would then walk through whole slots, again and again.
     """
 
     __slots__ = ()
@@ -271,7 +273,7 @@ class Store:
     """A map from (partition key, sort key) to items.
 
     Attributes:
-        count: How many items there are.
+        count: The number of items.
         size: The sum of their sizes.
         views: The open views, which receive each item that a write replaces or removes.
     """
@@ -303,15 +305,15 @@ class Store:
         self.views: list[Keeper] = []
 
     def hash_of(self, pk: bytes) -> int:
-        """Where `pk` stands in the order of a scan."""
+        """Return the hash of `pk`, which is its position in the order of a scan."""
         return key_hash(self._owner, pk)
 
     def slot_of(self, pk: bytes) -> int:
-        """The slot of `pk`."""
+        """Return the slot of `pk`."""
         return self._number(pk)
 
     def get(self, pk: bytes, sk: bytes) -> Stored | None:
-        """The item at a key."""
+        """Return the item at a key."""
         held = self._held(pk)
         if held is None:
             return None
@@ -320,7 +322,7 @@ class Store:
         return _alone(held, sk)
 
     def put(self, pk: bytes, sk: bytes, stored: Stored) -> Stored | None:
-        """Store an item; return the one it replaced."""
+        """Store an item; return the item that it replaces."""
         number = self._number(pk)
         held_here = self._slots.get(number)
         if held_here is None:
@@ -349,9 +351,9 @@ class Store:
         return old
 
     def extend(self, pks: Sequence[bytes], sks: Sequence[bytes], items: Sequence[Stored]) -> None:
-        """Store many items that come, in the order of a scan, behind all that are here.
+        """Store many items that come after all items here, in the order of a scan.
 
-        In that order it takes few hashes to see where the slots begin, and a collection needs no searching.
+        In that order a few hashes suffice to find where the slots begin, and a collection needs no searching.
         """
         assert not self.views, "a store that is loaded has no readers yet"
         start = 0
@@ -372,7 +374,7 @@ class Store:
         self.size += sum(size for _, size in items)
 
     def remove(self, pk: bytes, sk: bytes) -> Stored | None:
-        """Take an item away and return it; None if there is none."""
+        """Remove an item and return it; None if there is none."""
         number = self._number(pk)
         held_here = self._slots.get(number)
         held = held_here.get(pk) if held_here is not None else None
@@ -395,9 +397,9 @@ class Store:
         return old
 
     def discard(self, count: int) -> None:
-        """Remove `count` items or a few more, wherever they are. No other method may be called afterwards.
+        """Remove `count` items or a few more, in any order. No other method may be called afterwards.
 
-        A table that was dropped is freed in portions by this. `size` falls with `count`, as if all items were alike.
+        This frees a deleted table in portions. `size` falls in proportion to `count`.
         """
         assert not self.views, "a view still reads the store"
         goal = max(0, self.count - count)
@@ -421,7 +423,7 @@ class Store:
         self.size = self.size * self.count // max(1, before)
 
     def collection(self, pk: bytes) -> Collection | None:
-        """The items under `pk`, to be read only; None if there are none."""
+        """Return the items under `pk`, to be read only; None if there are none."""
         held = self._held(pk)
         if held is None or type(held) is Collection:
             return held
@@ -430,7 +432,7 @@ class Store:
         return collection
 
     def collection_size(self, pk: bytes) -> int:
-        """The sum of the sizes of the items under `pk`."""
+        """Return the sum of the sizes of the items under `pk`."""
         held = self._held(pk)
         if held is None:
             return 0
@@ -439,17 +441,17 @@ class Store:
     def range(
         self, pk: bytes, low: bytes = b"", high: bytes | None = None, reverse: bool = False
     ) -> Iterator[tuple[bytes, Stored]]:
-        """The items under `pk` with low <= sort key < high. The store must not change meanwhile."""
+        """Return the items under `pk` with low <= sort key < high. The store must not change during the iteration."""
         held = self._held(pk)
         return iter(()) if held is None else _range(held, low, high, reverse)
 
     def scan(
         self, start: tuple[int, bytes, bytes] | None = None, hash_low: int = 0, hash_high: int = HASHES
     ) -> Iterator[tuple[int, bytes, bytes, Stored]]:
-        """Items with hash_low <= hash < hash_high, by hash, partition key and sort key.
+        """Yield the items with hash_low <= hash < hash_high, by hash, partition key and sort key.
 
         Args:
-            start: (hash, pk, sk) after which to begin; no item need be there any more.
+            start: Begin after this (hash, pk, sk), which need not exist.
             hash_low: The first hash of the segment.
             hash_high: The first hash after it.
         """
@@ -468,14 +470,16 @@ class Store:
                     yield hashed, pk, sk, stored
 
     def _number(self, pk: bytes) -> int:
-        """The slot of `pk`. A write reads the item first: hashing is half of what either costs, so do it once."""
+        """Return the slot of `pk`. A write reads the item first, and hashing is half the cost of both, so keep the
+        last.
+        """
         if pk != self._last_pk:
             self._last_number = self._numbers.of(pk)
             self._last_pk = pk
         return self._last_number
 
     def _end_of_slot(self, number: int, pks: Sequence[bytes], start: int) -> int:
-        """Where the keys, in the order of a scan, leave the slot. Doubling steps find about where, halving the rest."""
+        """Return the index of the first key in another slot: double the step to pass it, then bisect."""
         slot_of = self._numbers.of
         step = 1
         while start + step < len(pks) and slot_of(pks[start + step]) == number:
@@ -495,7 +499,7 @@ class Store:
             del self._occupied[bisect_right(self._occupied, number) - 1]
 
     def _order(self, number: int) -> list[tuple[int, bytes]]:
-        """The slot's partition keys as a scan meets them."""
+        """Return the slot's partition keys in the order of a scan."""
         order = self._orders.get(number)
         if order is None:
             owner = self._owner
@@ -509,7 +513,7 @@ class Store:
 def _extend_slot(
     held_here: _Slot, pks: Sequence[bytes], sks: Sequence[bytes], items: Sequence[Stored]
 ) -> None:
-    """Add to a slot of a store with sort keys what comes behind all that is in it."""
+    """Append items to a slot of a store with sort keys."""
     start = 0
     while start < len(pks):
         pk = pks[start]

@@ -1,9 +1,9 @@
-"""A store as it was at one moment, read while writes go on.
+"""A store as of one position of the log, read while writes continue.
 
-    store.put, store.remove ──► the old item, once for each place ──► view ──► items as they were
+    store.put, store.remove ──► the old item, once per key ──► view ──► the items at that position
 
-A view copies nothing when it is opened. The store hands each view the item that a write replaces or removes, and the
-view lays these old items over the live ones when it is read. So a page that is read in several portions is still the
+Opening a view copies nothing. The store passes each view the item that a write replaces or removes, and the view
+lays these old items over the live ones when it is read. So a page that is read in several portions still shows the
 state at one position of the log. An open view costs each write to its store about two microseconds: close it.
 """
 
@@ -21,7 +21,7 @@ Entry: TypeAlias = tuple[int, bytes, bytes, Stored]
 
 
 class StoreView:
-    """The items of a store as they were when the view was opened."""
+    """The items of a store at the moment at which the view was opened."""
 
     def __init__(self, store: Store, pk: bytes | None = None) -> None:
         """Open a view of the whole store, or of one partition key."""
@@ -36,7 +36,7 @@ class StoreView:
             self._store.views.remove(self)
 
     def keep(self, pk: bytes, sk: bytes, old: Stored | None) -> None:
-        """Remember the item that a write is about to replace; None where the write adds one."""
+        """Keep the item that a write is about to replace; None if the write adds one."""
         if self._pk is None or self._pk == pk:
             self._old.setdefault((self._store.hash_of(pk), pk, sk), old)
 
@@ -50,7 +50,7 @@ class StoreView:
         return self._store.get(pk, sk)
 
     def scan(self, after: Place, hash_high: int) -> Iterator[Entry]:
-        """Yield the entries behind `after` whose hash is less than `hash_high`, in the order of a scan."""
+        """Yield the entries after `after` whose hash is less than `hash_high`, in the order of a scan."""
         live = self._store.scan(after, after[0], hash_high)
         if not self._old:
             return live
@@ -69,7 +69,7 @@ class StoreView:
     def _overlaid(
         self, live: Iterator[Entry], kept: Iterator[Place], *, reverse: bool = False
     ) -> Iterator[Entry]:
-        """Merge live entries with kept ones; where both have a place, the kept one counts."""
+        """Merge live entries with kept ones; at the same place the kept one counts."""
         old = self._old
         place = next(kept, None)
         for entry in live:

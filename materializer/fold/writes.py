@@ -1,11 +1,10 @@
-"""What one item command does: decide, then apply.
+"""The effect of one item command: decide, then apply.
 
     item before ──► decide ──► Decision ──► apply ──► Applied
                         └────► Refused
 
-*Decide* looks at the item as it is, judges the condition and computes the item as it will be; it changes
-nothing and may refuse. *Apply* stores the decision and cannot fail. A transaction decides all its actions
-before it applies the first.
+*Decide* reads the item, evaluates the condition and computes the new item; it changes nothing and may refuse. *Apply*
+stores the decision and cannot fail. A transaction decides all its actions before it applies the first.
 """
 
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ from .storage import Stored
 
 @dataclass(slots=True)
 class Decision:
-    """The item before and after a command, the indexes' part of it, and the attributes to answer."""
+    """The item before and after a command, the updates of its indexes, and the attributes to return."""
 
     old: Stored | None
     new: Stored | None
@@ -43,7 +42,7 @@ class Decision:
 
 
 def decide(table: Table, action: Action, limits: Limits, level: int) -> Decision | Refused:
-    """Judge one action on the table as it is, by what commands mean at `level`. Changes nothing."""
+    """Decide one action on the table at `level`. Change nothing."""
     old = table.items.get(action.pk, action.sk)
     try:
         match action:
@@ -82,7 +81,7 @@ def apply(
 
 
 def replace(table: Table, put: Put, sequence_number: int, time: int) -> Applied:
-    """Decide and apply in one step a put that has no condition, into a table without indexes: nothing refuses it."""
+    """Decide and apply in one step a put without a condition into a table without indexes: it cannot be refused."""
     new: Stored = (put.item, put.size)
     old = table.items.put(put.pk, put.sk, new)
     attributes = old[0] if old is not None and put.returns == "ALL_OLD" else None
@@ -92,7 +91,7 @@ def replace(table: Table, put: Put, sequence_number: int, time: int) -> Applied:
 def store(
     state: PartitionState, table: Table, pk: bytes, sk: bytes, decision: Decision, sequence_number: int
 ) -> None:
-    """Put table and indexes where the decision says."""
+    """Store the new item and update the indexes."""
     old, new = decision.old, decision.new
     if new is None:
         if old is not None:
@@ -135,7 +134,7 @@ def _decide_update(
         item = key if before is None else before
         size = item_size(key, limits) if old is None else old[1]
     elif before is None and plan.update.only_removes:
-        # Removing from an item that is not there makes no item.
+        # Removing attributes from a missing item creates no item.
         return Decision(None, None, [])
     else:
         new_item = key if level >= EXPRESSION_LEVEL else {}
@@ -173,7 +172,7 @@ def _decide_delete(table: Table, delete: Delete, old: Stored | None, limits: Lim
 
 
 def removal(table: Table, pk: bytes, sk: bytes, old: Stored, limits: Limits) -> Decision:
-    """The decision to remove an item that is there, whoever wants it."""
+    """Return the decision to remove an existing item."""
     changes = moves(table, pk, sk, (load(old[0]), old), None, limits) if table.indexes else []
     return Decision(old, None, changes)
 
@@ -181,10 +180,10 @@ def removal(table: Table, pk: bytes, sk: bytes, old: Stored, limits: Limits) -> 
 def compiled(
     expression: Expression | None, limits: Limits, level: int
 ) -> tuple[Plan | None, dict[str, Value]]:
-    """Return the trees of a command's expressions, as they are meant at `level`, and the values that they name.
+    """Return the compiled expressions of a command at `level`, and the values that they reference.
 
-    Where this process wrote the command, the server has compiled it already; else the bounded cache of
-    `expressions` has probably seen the text.
+    In the process that proposed the command, the server has compiled them already; elsewhere the bounded cache of
+    `expressions` usually holds them.
     """
     if expression is None:
         return None, {}
@@ -238,7 +237,7 @@ def _moves(
     new: Stored | None,
     limits: Limits,
 ) -> list[IndexUpdate]:
-    """The indexes' part of a write, within the limits of tables with local indexes."""
+    """Return the index updates of a write; check the limits of tables with local indexes."""
     if not table.indexes:
         return []
     source = None if before is None or old is None else (before, old)
@@ -255,9 +254,9 @@ def _check_collection(
     new: tuple[Item, Stored],
     limits: Limits,
 ) -> None:
-    """Refuse what makes an item with its local entries, or its collection, too large.
+    """Refuse a write after which an item with its local entries, or its collection, is too large.
 
-    DynamoDB Developer Guide, "Item collections in local secondary indexes": both count the entries in.
+    DynamoDB Developer Guide, "Item collections in local secondary indexes": both include the entries.
     """
     size = size_with_local_entries(table, *new, limits)
     if size > limits.item_bytes:
@@ -272,12 +271,12 @@ def _some(attributes: Item) -> bytes | None:
 
 
 def units_of(decision: Decision) -> Units:
-    """What a decision costs, if it is applied."""
+    """Return the units of a decision."""
     return Units(cost(decision.old, decision.new), *_index_units(decision.moves))
 
 
 def _index_units(moves: list[IndexUpdate]) -> tuple[dict[str, int] | None, dict[str, int] | None]:
-    """What a write costs in local and in global indexes, by name."""
+    """Return the units of a write in local and in global indexes, by name."""
     local: dict[str, int] = {}
     glob: dict[str, int] = {}
     for move in moves:
@@ -287,5 +286,5 @@ def _index_units(moves: list[IndexUpdate]) -> tuple[dict[str, int] | None, dict[
 
 
 def _cost(old: Stored | None) -> int:
-    """A failed condition costs the existing item's size, and one unit where there is none (SPEC S44)."""
+    """Return the units of a failed condition: by the size of the existing item, one if there is none."""
     return write_units(old[1] if old is not None else 0)

@@ -1,8 +1,9 @@
-"""What the change feed needs of the state.
+"""The change feed's part of the state.
 
-    windows.py         from where to where changes of a table are captured, here
-    subscriptions.py   who reads them, and how far they are: at the catalog
+    capture.py         capture periods: when changes of a table are captured in this partition
+    subscriptions.py   subscriptions and their checkpoints, at the catalog
     frames.py          both, in a dump of the state
 
-The feed itself stands above this layer: the fold makes all changes, and a window says which of them may be asked for.
+The feed itself is in streams/, above this layer: the fold produces all changes, and a capture period makes them
+readable.
 """

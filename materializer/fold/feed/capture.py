@@ -1,11 +1,11 @@
-"""From where to where the changes of a table are captured, in this partition.
+"""Capture periods: when the changes of a table are captured, in this partition.
 
-    a definition with a stream, or watched ──► a window opens ──► a definition without, or none ──► it ends
-                                               begun                                                ended
+    a definition with a stream, or watched ──► a period begins ──► a definition without, or a deletion ──► it ends
+                                               begun                                                       ended
 
-Each partition follows the definitions as they come in its own log, so `begun` and `ended` are numbers of its own: a
-change is in a window if its number is between them. Windows that have ended are remembered, those of tables that are
-gone included, because their changes can be read for a while; the last of them, by count.
+Each partition follows the definitions in its own log, so `begun` and `ended` are sequence numbers of that partition:
+a change is in a period if its sequence number is between them. Periods that have ended are kept, also those of
+deleted tables, because their changes can be read for a while; only the last ENDED_KEPT of them are kept.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -16,20 +16,20 @@ from ....model.tables import TableDefinition
 
 ENDED_KEPT: Final = 1024
 WATCHED: Final = 0
-"""The label of a window that only subscriptions look through. A stream's label is when it was enabled."""
+"""The label of a period for subscriptions only. A stream's label is the time at which it was enabled."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapturePeriod:
-    """One stretch of changes of a table.
+    """A period in which the changes of a table are captured.
 
     Attributes:
-        label: Of the stream, its `created_ms`; or WATCHED.
-        name: The table's.
-        view: What a stream shows; None for WATCHED.
-        shard_ms: The age at which the stream's shards roll; 0 for WATCHED.
-        begun: The sequence number of the command that opened it here.
-        ended: That of the one that closed it, at log time `ended_ms`; None while it is open.
+        label: The `created_ms` of the stream; or WATCHED.
+        name: The table's name.
+        view: The stream's view type; None for WATCHED.
+        shard_ms: The age at which the stream's shards are closed; 0 for WATCHED.
+        begun: The sequence number of the command that opened the period in this partition.
+        ended: The sequence number of the command that closed it, at log time `ended_ms`; None while it is open.
     """
 
     table: int
@@ -44,19 +44,19 @@ class CapturePeriod:
 
     @property
     def is_open(self) -> bool:
-        """Whether changes still fall into it."""
+        """Whether new changes belong to the period."""
         return self.ended is None
 
     def holds(self, number: int) -> bool:
-        """Whether the change of that number falls into it."""
+        """Whether the change with that sequence number belongs to the period."""
         return self.begun < number and (self.ended is None or number < self.ended)
 
     def is_over(self, before_ms: int) -> bool:
-        """Whether all that fell into it is older than that log time."""
+        """Whether all changes of the period are older than that log time."""
         return self.ended_ms is not None and self.ended_ms < before_ms
 
     def to_json(self) -> dict[str, Any]:
-        """Write every field, canonically, for the state dump."""
+        """Serialize every field, canonically, for the state dump."""
         numbers = {"begun": str(self.begun), "ended": None if self.ended is None else str(self.ended)}
         return {
             **{each.name: getattr(self, each.name) for each in fields(self)},
@@ -66,7 +66,7 @@ class CapturePeriod:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "CapturePeriod":
-        """Read what `to_json` wrote."""
+        """Deserialize the result of `to_json`."""
         ended = data["ended"]
         return cls(
             **{
@@ -79,13 +79,13 @@ class CapturePeriod:
 
 
 Windows: TypeAlias = dict[int, list[CapturePeriod]]
-"""By table id, in the order in which they were opened; a table that never had one has no place in it."""
+"""By table id, in the order in which they began; a table that never had one has no key here."""
 
 
 def follow(
     windows: Windows, table_id: int, definition: TableDefinition | None, number: int, time_ms: int
 ) -> None:
-    """Open and end windows as a table's definition, new with the command of that number, has it; None: it is gone."""
+    """Open and close periods of a table for its new definition, at that sequence number; None if it is deleted."""
     wanted = {} if definition is None else _wanted(definition)
     here = windows.get(table_id, [])
     open_labels = {window.label for window in here if window.is_open}
@@ -110,9 +110,9 @@ def follow(
 
 
 def _wanted(definition: TableDefinition) -> dict[int, tuple[str | None, int]]:
-    """The windows that a definition asks to be open: label, view and shard age.
+    """Return the periods that a definition requires to be open: by label, view type and shard age.
 
-    A stream without a shard age was enabled below level 3, when nothing was captured.
+    A stream without a shard age was enabled below level 3, which captured nothing.
     """
     wanted: dict[int, tuple[str | None, int]] = {}
     if definition.watched:
@@ -124,7 +124,7 @@ def _wanted(definition: TableDefinition) -> dict[int, tuple[str | None, int]]:
 
 
 def _forget_oldest(windows: Windows) -> None:
-    """Keep of those that have ended the last ones."""
+    """Keep the last ENDED_KEPT of the periods that have ended."""
     ended = [window for each in windows.values() for window in each if window.ended is not None]
     if len(ended) <= ENDED_KEPT:
         return

@@ -1,8 +1,8 @@
-"""Windows and subscriptions, in a dump of a partition's state.
+"""Capture periods and subscriptions, in a dump of a partition's state.
 
-    frames ::= window* subscription*      by table and as they were opened; by name
+    frames ::= period* subscription*      by table and in the order in which they began; by name
 
-A state in which nothing was ever captured has none of them.
+A state that never captured a change has none of them.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ SUBSCRIPTION: Final = b"U"
 
 
 def frames(state: "PartitionState") -> Iterator[tuple[bytes, Any]]:
-    """Kind and content, as JSON, of each frame."""
+    """Yield kind and content, as JSON, of each frame."""
     for table_id in sorted(state.streams):
         for window in state.streams[table_id]:
             yield WINDOW, window.to_json()
@@ -30,7 +30,7 @@ def frames(state: "PartitionState") -> Iterator[tuple[bytes, Any]]:
 
 
 def take_frame(state: "PartitionState", kind: bytes, payload: bytes) -> bool:
-    """Read a frame back; False if it is none of these."""
+    """Load a frame; return False for a frame of another kind."""
     if kind == WINDOW:
         window = CapturePeriod.from_json(orjson.loads(payload))
         state.streams.setdefault(window.table, []).append(window)

@@ -1,10 +1,11 @@
-"""Commands about subscriptions: which there are, what they are like, and how far each is. All at the catalog.
+"""Commands about subscriptions: their definitions, their status and their checkpoints. All at the catalog.
 
     Create ──► ACTIVE ──► PAUSED ──► ACTIVE ──► STOPPED ──► ACTIVE          Pause, Resume, Stop, Resume
-                  │ Reset: another epoch, without marks
-                  └ Checkpoint: marks rise, if it is of this epoch
+                  │ Reset: a new epoch, without checkpoints
+                  └ Checkpoint: checkpoints rise, if it is of this epoch
 
-What a subscription reads is captured everywhere: its first for a table has the table watched, its last no more.
+Every partition captures the tables of a subscription: a table's first subscription makes it watched, the removal of
+its last ends that.
 """
 
 from collections.abc import Iterable
@@ -33,7 +34,7 @@ _TOO_EARLY: Final = (
     f"Subscriptions need a log of level {FEED_LEVEL}: run `foldb upgrade` once every node is of this release."
 )
 
-# Settings that make another subscription of it, or another place in the feed.
+# Settings that would make it another subscription, or move its position in the feed.
 _FIXED: Final = ("TableNames", "Start", "Replay")
 
 
@@ -61,7 +62,7 @@ def define_subscription(state: PartitionState, command: DefineSubscription, sequ
 
 
 def checkpoint(state: PartitionState, command: Checkpoint) -> Outcome:
-    """Fold a Checkpoint. One of another epoch, or of what is removed, has no effect."""
+    """Fold a Checkpoint. It has no effect if it is of another epoch, or its subscription is removed."""
     subscription = state.subscription(command.subscription)
     if subscription is None or subscription.epoch != command.epoch:
         return Done(progressed=False)
@@ -108,7 +109,7 @@ def _named(state: PartitionState, name: str) -> Subscription:
 def _change(
     before: Subscription, command: DefineSubscription, request: dict[str, Any], time_ms: int
 ) -> Subscription:
-    """What a command makes of a subscription. That it is so already is no error."""
+    """Return the subscription after a command. A command that changes nothing is no error."""
     after = replace(before, changed_ms=time_ms)
     match command.operation:
         case "Update":
@@ -139,7 +140,7 @@ def _with_status(subscription: Subscription, status: Status, reason: str | None 
 
 
 def _watch(state: PartitionState, table_ids: Iterable[int], sequence_number: int) -> None:
-    """Have each of these tables watched if a subscription names it, and only then."""
+    """Make each of these tables watched if a subscription names it, else not watched."""
     named = {each for subscription in state.subscriptions.values() for each in subscription.table_ids}
     for table_id in table_ids:
         definitions.watch(state, table_id, table_id in named, sequence_number)

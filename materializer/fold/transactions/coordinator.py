@@ -1,12 +1,12 @@
-"""A coordinator: asks the participants, decides when all have voted, and answers when all have done what was decided.
+"""The coordinator: it sends Prepare to the participants, decides after all votes, and answers after all have applied.
 
-It may be a participant too. Its own part it judges and concludes in the step in which it would tell itself.
+It may be a participant too: it judges and concludes its own part in the step in which it would send itself a message.
 
-The first decision in its log is the one that counts: the last vote, or an Abandon that is folded before it. A vote
-that comes later, and whatever else is said of a transaction that has ended, changes nothing.
+The first decision in its log counts: that of the last vote, or an Abandon that is folded before it. Later votes, and
+other messages about a transaction that has ended, have no effect.
 
-Where all keys live in one partition, and only the token lives here, nobody has to be waited for: that partition is told
-to commit in the same breath, which it does if it found nothing to refuse.
+If all keys are in one other partition, and only the token is here, no vote is awaited: that partition receives
+Prepare and Decide together, and commits if it refused no action.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,14 +30,14 @@ from .participant import conclude, judge_part
 from .state import UnderWay
 from .verdicts import Verdict, read, refusal, unheard
 
-# How long, in log time, a transaction may be undecided before it can be given up. It is part of what an Abandon means.
+# The time, in log time, after which an undecided transaction can be aborted. It is part of the meaning of an Abandon.
 ABANDON_AFTER_MS: Final = 10_000
 
 
 def begin(
     state: PartitionState, command: Transact, parts: Mapping[int, Sequence[int]], sequence_number: int
 ) -> Outcome:
-    """Ask everybody in `parts`, which says where the actions live."""
+    """Send Prepare to the participants; `parts` maps each to the indexes of its actions."""
     me = state.partition
     transaction = UnderWay(state.log_time, command.token, command.fingerprint, dict(parts))
     if state.level >= FEED_LEVEL:
@@ -57,7 +57,7 @@ def begin(
 def vote(
     state: PartitionState, sender: int, message: Vote, place: tuple[int, int], sequence_number: int
 ) -> MessageFolded:
-    """Fold a Vote: with the last one it is decided."""
+    """Fold a Vote: decide after the last one."""
     transaction = state.transactions.under_way.get(message.transaction_number)
     if transaction is None or sender not in transaction.parts:
         return MessageFolded()
@@ -74,7 +74,7 @@ def vote(
 
 
 def decided(state: PartitionState, sender: int, message: Decided, place: tuple[int, int]) -> MessageFolded:
-    """Fold a Decided: with the last one the client is answered."""
+    """Fold a Decided: answer the client after the last one."""
     transaction = state.transactions.under_way.get(message.transaction_number)
     if transaction is None or sender not in transaction.awaited:
         return MessageFolded()
@@ -84,7 +84,7 @@ def decided(state: PartitionState, sender: int, message: Decided, place: tuple[i
 
 
 def abandon(state: PartitionState, command: Abandon, sequence_number: int) -> MessageFolded:
-    """Fold an Abandon: what is undecided for too long comes to nothing, and its client is told at once."""
+    """Fold an Abandon: abort a transaction that is undecided for too long, and answer its client at once."""
     transaction = state.transactions.under_way.get(command.transaction_number)
     if transaction is None or transaction.commit is not None:
         return MessageFolded()
@@ -101,7 +101,7 @@ def abandon(state: PartitionState, command: Abandon, sequence_number: int) -> Me
 def _decide(
     state: PartitionState, number: int, transaction: UnderWay, commit: bool, sequence_number: int
 ) -> list[Applied]:
-    """Tell everybody who holds keys of it, or may yet; who refused holds none."""
+    """Send the decision to all participants that hold keys or may do so; one that refused holds none."""
     applied: list[Applied] = []
     transaction.commit = commit
     share = _share(state, transaction) if commit else None
@@ -121,9 +121,9 @@ def _decide(
 
 
 def _share(state: PartitionState, transaction: UnderWay) -> Share | None:
-    """How the participants know the changes of a transaction that goes through for its; None where it is not known.
+    """Return the share that identifies the changes of a committed transaction; None if it is unknown.
 
-    Who began below level 3 has not kept the place, who voted there has not said what changes.
+    A transaction that began below level 3 has no position, and a vote at that level does not tell which actions change.
     """
     if transaction.place is None:
         return None
@@ -141,7 +141,7 @@ def _share(state: PartitionState, transaction: UnderWay) -> Share | None:
 
 
 def _ended(state: PartitionState, number: int, transaction: UnderWay) -> list[Resolved]:
-    """Forget a transaction that nobody has anything to do with any more; returns what its client is told."""
+    """Remove a transaction that no participant still has to confirm; return its outcome for the client."""
     if transaction.awaited:
         return []
     del state.transactions.under_way[number]
@@ -159,7 +159,7 @@ def _resolved(number: int, transaction: UnderWay) -> Resolved:
 
 
 def _outcome(transaction: UnderWay) -> Outcome:
-    """What is told of a transaction that is decided."""
+    """Return the outcome of a decided transaction."""
     verdicts: dict[int, Verdict] = {}
     for partition, nths in transaction.parts.items():
         said = transaction.votes.get(partition)
@@ -172,5 +172,5 @@ def _outcome(transaction: UnderWay) -> Outcome:
 
 
 def _is_done(transaction: UnderWay) -> bool:
-    """Whether a transaction that is decided went through: told to commit, nobody had refused."""
+    """Whether a decided transaction was applied: it was committed, and no participant refused."""
     return bool(transaction.commit) and all(vote.holds for vote in transaction.votes.values())

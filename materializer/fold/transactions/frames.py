@@ -1,9 +1,9 @@
-"""What a partition remembers of transactions, in a dump of its state.
+"""Transactions, in a dump of a partition's state.
 
     frames ::= number? (under way  vote*)* prepared*      by number, by coordinator and number
 
-A state that never had a transaction over partitions has none of them. None is too long for a reader: a vote has a frame
-of its own, and so has each item that waits for its commit.
+A state that never had a transaction over partitions has none of them. To keep frames short, each vote has its own
+frame, and so has each item that waits for its commit.
 """
 
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ import orjson
 from ....log.commands import Check, Context, Delete, Put, Vote
 from .state import Effect, Prepared, Transactions, UnderWay
 
-NUMBER: Final = b"N"  # of the next transaction
+NUMBER: Final = b"N"  # number of the next transaction
 UNDER_WAY: Final = b"C"
-VOTE: Final = b"V"  # on the transaction whose frame came last
-PREPARED: Final = b"P"  # one action of it
+VOTE: Final = b"V"  # on the transaction in the last UNDER_WAY frame
+PREPARED: Final = b"P"  # one action of a prepared part
 
 
 def frames(transactions: Transactions) -> Iterator[tuple[bytes, Any]]:
-    """Kind and content, as JSON, of each frame."""
+    """Yield kind and content, as JSON, of each frame."""
     if transactions.next_number:
         yield NUMBER, transactions.next_number
     for number, transaction in sorted(transactions.under_way.items()):
@@ -34,7 +34,7 @@ def frames(transactions: Transactions) -> Iterator[tuple[bytes, Any]]:
 
 
 def take_frame(transactions: Transactions, kind: bytes, payload: bytes) -> bool:
-    """Read a frame back; False if it is none of these."""
+    """Load a frame; return False for a frame of another kind."""
     match kind:
         case b"N":
             transactions.next_number = orjson.loads(payload)

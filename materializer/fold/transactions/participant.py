@@ -1,8 +1,8 @@
-"""A participant: judges its part of a transaction, holds the keys, and does what was decided.
+"""The participant: judges its part of a transaction, holds the keys, and applies the decision.
 
-What it holds is not the actions but what they come to, the items as they will be. So a commit cannot fail, whatever
-happened to the table between vote and decision: one that is gone holds nothing, and an index that came or changed
-takes an entry as a backfill would give it, or passes over what it cannot take.
+It holds not the actions but their effects, the future items. So a commit cannot fail if the table changes between
+vote and decision: a deleted table takes no effect, and a new or changed index takes an entry as a backfill
+would enter it, or skips an item that it cannot take.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from .verdicts import collection_sizes, judge, verdict, write
 
 
 def prepare(state: PartitionState, sender: int, message: Prepare, sequence_number: int) -> MessageFolded:
-    """Fold a Prepare: judge and hold, and vote."""
+    """Fold a Prepare: judge, hold the keys and vote."""
     vote = judge_part(state, (sender, message.transaction_number), message.nths, message.actions)
     send(state, sender, vote, sequence_number)
     return MessageFolded()
@@ -31,7 +31,7 @@ def prepare(state: PartitionState, sender: int, message: Prepare, sequence_numbe
 def decide(
     state: PartitionState, sender: int, message: Decide | Commit, sequence_number: int
 ) -> MessageFolded:
-    """Fold a Decide or a Commit. One about a part that is not held, because it was refused, is as good as done."""
+    """Fold a Decide or a Commit. A part that is not held, because it was refused, is confirmed as well."""
     share, commit = None, True
     if isinstance(message, Commit):
         share = Share(Position(sender, message.offset, message.index), message.changing)
@@ -43,7 +43,7 @@ def decide(
 
 
 def judge_part(state: PartitionState, name: Name, nths: Sequence[int], actions: Sequence[Action]) -> Vote:
-    """Judge these actions of a transaction; if all may go through, hold their keys."""
+    """Judge these actions of a transaction; if none is refused, hold their keys."""
     judged = [judge(state, action) for action in actions]
     decisions = [one for one in judged if isinstance(one, Decision)]
     if len(decisions) < len(judged):
@@ -60,7 +60,7 @@ def judge_part(state: PartitionState, name: Name, nths: Sequence[int], actions: 
 
 
 def conclude(state: PartitionState, name: Name, commit: bool, sequence_number: int) -> list[Applied]:
-    """Let the keys go, and do what was to be done if it is a commit."""
+    """Release the keys, and apply the effects on a commit."""
     prepared = state.transactions.release(name)
     if prepared is None or not commit:
         return []
@@ -83,7 +83,7 @@ def _effect(action: Action, decision: Decision) -> Effect:
 
 
 def _as_it_is_now(table: Table, effect: Effect, limits: Limits) -> Decision:
-    """The decision to carry out an effect on the table and its indexes as they are now. Nothing refuses it."""
+    """Return the decision that applies an effect to the table and its indexes as they are now. It cannot be refused."""
     old = table.items.get(effect.pk, effect.sk)
     if isinstance(effect, Check):
         return Decision(old, old, [])

@@ -1,7 +1,7 @@
-"""A transaction whose keys all live in one partition: one step.
+"""A transaction whose keys are all in one partition: one step.
 
-Decide every action on the items as they are, and apply the decisions only if none refuses. No key is in a transaction
-twice, so an action's decision cannot depend on another's.
+Decide every action on the current items, and apply the decisions only if none is refused. A transaction names each
+key once, so an action's decision cannot depend on another's.
 """
 
 from ....log.commands import Transact

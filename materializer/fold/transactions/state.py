@@ -1,11 +1,11 @@
-"""What a partition remembers of transactions that take more than one step.
+"""A partition's memory of transactions that take more than one step.
 
     Transactions
     ├── under_way: number -> UnderWay                    as their coordinator
     ├── prepared: (coordinator, number) -> Prepared      as a participant
-    └── held: key -> (coordinator, number)               the keys of what is prepared
+    └── held: key -> (coordinator, number)               the keys of prepared parts
 
-Most partitions at most moments remember nothing.
+It is empty in most partitions most of the time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,9 +15,9 @@ from typing import TypeAlias
 from ....log.commands import Action, Check, Delete, Put, Vote
 
 Key: TypeAlias = tuple[int, bytes, bytes]  # table id, partition key, sort key
-Name: TypeAlias = tuple[int, int]  # of a transaction, everywhere: its coordinator and its number there
+Name: TypeAlias = tuple[int, int]  # coordinator of a transaction, and its number there
 
-# What an action comes to: the item as it will be, its removal, or nothing but that nobody writes it meanwhile.
+# The effect of an action: the future item, its removal, or a check, which only keeps others from writing.
 Effect: TypeAlias = Put | Delete | Check
 
 
@@ -26,14 +26,14 @@ class UnderWay:
     """A transaction at its coordinator.
 
     Attributes:
-        begun: Log time when it began.
-        parts: Of each participant, by number, the places of its actions in the transaction.
-        votes: What participants said of their actions.
+        begun: Log time of its start.
+        parts: By participant, the indexes of its actions in the transaction.
+        votes: The votes received, by participant.
         commit: The decision; None before it.
-        awaited: The participants that have yet to say that they folded the decision.
-        places: Where in its log each of the others did what it has told of last: offset and index.
-        answered: Its client knows already, for it was given up.
-        place: Offset, with the log's base, and index of the Transact; None of one that began below level 3.
+        awaited: The participants that have not yet confirmed the decision.
+        positions: By other participant, the position in its log that sent its last message: offset and index.
+        answered: Whether the client is answered already, because the transaction was aborted.
+        position: Offset, with the log's base, and index of the Transact; None if it began below level 3.
     """
 
     begun: int
@@ -50,9 +50,9 @@ class UnderWay:
 
 @dataclass(slots=True)
 class Prepared:
-    """A participant's part of a transaction: what is to be done at a commit, and at which places of it.
+    """A participant's part of a transaction: the effects of a commit, and their indexes in the transaction.
 
-    The items are those that the vote was about, whatever becomes of the table meanwhile: so nothing can refuse them.
+    The items are those of the vote, also if the table has changed since: so nothing can refuse them.
     """
 
     nths: Sequence[int]
@@ -61,7 +61,7 @@ class Prepared:
 
 @dataclass(slots=True)
 class Transactions:
-    """The transactions under way, and the keys that they hold. `tokens` are those of what is under way."""
+    """The transactions under way, and the keys that they hold. `tokens` are those of the transactions under way."""
 
     next_number: int = 0
     under_way: dict[int, UnderWay] = field(default_factory=dict)
@@ -71,41 +71,41 @@ class Transactions:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way here, and no key held."""
+        """Whether no transaction is under way here, and no key is held."""
         return not (self.under_way or self.prepared or self.held)
 
     def undecided(self) -> Iterator[tuple[int, int]]:
-        """Number and beginning, in log time, of what may have to be given up; the oldest first."""
+        """Yield number and start, in log time, of the undecided transactions, oldest first."""
         for number, transaction in self.under_way.items():
             if transaction.commit is None:
                 yield number, transaction.begun
 
     def begin(self, transaction: UnderWay) -> int:
-        """Give a transaction its number."""
+        """Assign a transaction its number and add it."""
         number = self.next_number
         self.next_number += 1
         self.go_on(number, transaction)
         return number
 
     def go_on(self, number: int, transaction: UnderWay) -> None:
-        """Remember a transaction that has its number."""
+        """Add a transaction that has its number."""
         self.under_way[number] = transaction
         if transaction.token is not None and not transaction.answered:
             self.tokens[transaction.token] = number
 
     def free_token(self, transaction: UnderWay) -> None:
-        """Let the token be used again, or be known as used: the client is answered."""
+        """Release the token of a transaction that is answered."""
         if transaction.token is not None:
             del self.tokens[transaction.token]
 
     def hold(self, name: Name, prepared: Prepared) -> None:
-        """Keep a part, and its keys from everybody else."""
+        """Add a prepared part and hold its keys."""
         self.prepared[name] = prepared
         for effect in prepared.effects:
             self.held[key_of(effect)] = name
 
     def release(self, name: Name) -> Prepared | None:
-        """Forget a part and let its keys go; None if there is none of that name."""
+        """Remove a part and release its keys; return None if it is unknown."""
         prepared = self.prepared.pop(name, None)
         if prepared is not None:
             for effect in prepared.effects:
@@ -114,5 +114,5 @@ class Transactions:
 
 
 def key_of(action: Action) -> Key:
-    """The key that an action is about."""
+    """Return the key of an action."""
     return action.table, action.pk, action.sk

@@ -1,7 +1,7 @@
-"""Where a transaction begins: whether it was done before, and whether one step is enough.
+"""The start of a transaction: detect a repeated request, and choose between one step and several.
 
-A ClientRequestToken makes a repeated request harmless. It lives in the partition that its hash names, and a
-transaction that has one begins there; so a token that is used again, for whatever keys, is met.
+A ClientRequestToken makes a repeated request harmless. It is stored in the partition that its hash selects, and a
+transaction with a token begins there: so the repeated use of a token is detected for any keys.
 """
 
 from ....log.commands import Action, Put, Transact
@@ -35,7 +35,7 @@ def transact(state: PartitionState, command: Transact, sequence_number: int) -> 
 
 
 def _parts(state: PartitionState, command: Transact) -> dict[int, list[int]] | None:
-    """The places of the actions by the partition where their keys live; None if all live here."""
+    """Return the indexes of the actions by the partition of their keys; None if all are in this partition."""
     if state.partitions == 1:
         return None
     parts: dict[int, list[int]] = {}
@@ -45,10 +45,10 @@ def _parts(state: PartitionState, command: Transact) -> dict[int, list[int]] | N
 
 
 def _before(state: PartitionState, command: Transact, token: str) -> Outcome | None:
-    """What became of the request if its token was used in the last ten minutes of log time, or None.
+    """Return the outcome for a token that was used in the last ten minutes of log time; None for a new token.
 
-    For the same payload it means that the request has been done: nothing is done again, and looking costs what a
-    transactional read would.
+    With the same payload the request has been done already: nothing is applied again, and the cost is that of a
+    transactional read.
     """
     number = state.transactions.tokens.get(token)
     used = state.tokens.get(token) if number is None else state.transactions.under_way[number]
@@ -62,10 +62,10 @@ def _before(state: PartitionState, command: Transact, token: str) -> Outcome | N
 
 
 def _replayed(state: PartitionState, action: Action) -> Applied:
-    """An action that was done before, and what looking at its item costs.
+    """Return an action that was applied before, with the cost of reading its item.
 
-    An item that lives in another partition is not looked at: it counts as what the request brings, so a put as its
-    item and everything else as the smallest.
+    An item in another partition is not read: a put counts as the item of the request, and any other action as the
+    smallest.
     """
     table = state.tables.get(action.table)
     stored = None if table is None else table.items.get(action.pk, action.sk)

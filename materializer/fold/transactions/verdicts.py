@@ -1,9 +1,8 @@
-"""What a participant says of each of its actions, and what comes of all that was said.
+"""A participant's verdict on each action, and the outcome of all verdicts.
 
     judge ──► Decision or Refused ──► Verdict ──► in a Vote, as JSON ──► the transaction's outcome
 
-A transaction that is refused tells its client why at the place of each action: the same reasons, whether one partition
-was asked or many.
+A refused transaction gives its client one reason per action: the same reasons with one partition or several.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,10 +34,10 @@ _NO_TABLE = "ResourceNotFound"
 
 @dataclass(slots=True)
 class Verdict:
-    """What one action costs, and why it cannot go through; `reason.code` is "None" if it can.
+    """The cost of one action, and the reason for which it is refused; `reason.code` is "None" if it is not.
 
-    `units` are those of a transaction: twice what the table takes. `collection_size` is the item collection's after
-    the action, where the table has a local index. `changes` is whether it changes an item; below level 3 nobody asks.
+    `units` are those of a transaction: twice the table's. `collection_size` is that of the item collection after the
+    action, if the table has a local index. `changes` is whether the action changes an item; None below level 3.
     """
 
     units: Units
@@ -48,7 +47,7 @@ class Verdict:
 
 
 def judge(state: PartitionState, action: Action) -> Decision | Refused:
-    """Judge one action of a transaction on the items as they are. Changes nothing."""
+    """Judge one action of a transaction on the current items. Change nothing."""
     table = state.tables.get(action.table)
     if table is None:
         return Refused(ResourceNotFoundError())
@@ -59,7 +58,7 @@ def judge(state: PartitionState, action: Action) -> Decision | Refused:
 
 
 def verdict(judged: Decision | Refused, collection_size: int | None = None) -> Verdict:
-    """What to say of an action that was judged."""
+    """Return the verdict on a judged action."""
     if isinstance(judged, Refused):
         return Verdict(Units(2 * judged.units), _reason(judged.error))
     units = units_of(judged)
@@ -68,15 +67,15 @@ def verdict(judged: Decision | Refused, collection_size: int | None = None) -> V
 
 
 def unheard() -> Verdict:
-    """What is said of an action whose participant has not said anything."""
+    """Return the verdict on an action whose participant has not voted."""
     error = TransactionConflictError()
     return Verdict(Units(0), Reason(CONFLICT, error.message))
 
 
 def refusal(verdicts: Iterable[Verdict]) -> Outcome:
-    """The outcome of a transaction that does not go through.
+    """Return the outcome of a refused transaction.
 
-    Where a table is not known no reasons are told. It may be that the partition has not heard of it yet.
+    An unknown table yields no reasons, because its definition may not have reached the partition yet.
     """
     verdicts = list(verdicts)
     if any(one.reason.code == _NO_TABLE for one in verdicts):
@@ -88,7 +87,7 @@ def refusal(verdicts: Iterable[Verdict]) -> Outcome:
 def collection_sizes(
     state: PartitionState, actions: Sequence[Action], decisions: Sequence[Decision]
 ) -> list[int | None]:
-    """How large the item collections of tables with local indexes will be, action after action."""
+    """Return the future sizes of the item collections of tables with local indexes, action by action."""
     grown: dict[tuple[int, bytes], int] = {}
     sizes: list[int | None] = []
     for action, decision in zip(actions, decisions, strict=True):
@@ -105,10 +104,10 @@ def collection_sizes(
 
 
 def write(verdicts: Iterable[Verdict], limits: Limits) -> bytes:
-    """Verdicts as canonical JSON.
+    """Return verdicts as canonical JSON.
 
-    The items in the way are told as long as there are no more of them than a transaction may be about: nobody has
-    to be told, and the message is a command like any other.
+    The items of failed conditions are included up to the size limit of a transaction. They are optional, and the
+    message has to fit into the log as any command.
     """
     room = limits.transaction_bytes
     written = []
@@ -131,7 +130,7 @@ def write(verdicts: Iterable[Verdict], limits: Limits) -> bytes:
 
 
 def read(verdicts: bytes) -> list[Verdict]:
-    """What `write` wrote."""
+    """Return the verdicts that `write` serialized."""
     return [_read(one) for one in orjson.loads(verdicts)]
 
 
@@ -142,7 +141,7 @@ def _read(written: dict[str, Any]) -> Verdict:
 
 
 def _growth(decision: Decision) -> int:
-    """By how much a decision makes its item collection larger: the item, and its entries in local indexes."""
+    """Return the growth of the item collection by a decision: of the item, and of its entries in local indexes."""
     growth = (decision.new[1] if decision.new else 0) - (decision.old[1] if decision.old else 0)
     for move in decision.moves:
         if move.index.definition.kind == "LSI":

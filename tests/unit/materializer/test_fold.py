@@ -204,10 +204,10 @@ def test_the_first_genesis_wins() -> None:
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (Genesis(bytes(16), 0, 1, 0, LEVEL + 1, HASH, "modern"), f"level {LEVEL + 1}, not {LEVEL}"),
+        (Genesis(bytes(16), 0, 1, 0, LEVEL + 1, HASH, "modern"), f"this version supports {LEVEL}"),
         (Genesis(bytes(16), 0, 1, 0, LEVEL, "sha4", "modern"), "by sha4"),
         (Genesis(bytes(16), 0, 1, 0, LEVEL, HASH, "2099"), "limits are 2099"),
-        (Level(LEVEL + 1, CONTEXT), f"level {LEVEL + 1}, not {LEVEL}"),
+        (Level(LEVEL + 1, CONTEXT), f"this version supports {LEVEL}"),
     ],
 )
 def test_what_a_later_release_wrote_is_refused_not_guessed(command: Command, says: str) -> None:
