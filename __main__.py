@@ -1,4 +1,4 @@
-"""`python -m foldb` is `foldb`."""
+"""Run `foldb` as `python -m foldb`."""
 
 from .cli import run
 

@@ -1,58 +1,50 @@
-"""A server inside somebody's Python process: a thread with a loop of its own.
+"""A server in a thread of the calling process: the implementation of `foldb.serve`.
 
-serve() ──► Server: thread ──► Serving ──► endpoint_url
-stop()  ──► finish what is in flight, close the log, end the thread
+serve() ──► Server: thread with an event loop ──► Serving ──► endpoint_url
+stop()  ──► answer the requests in flight, close the log, end the thread
 """
 
 import asyncio
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, get_type_hints
+from typing import Any, Final, Self, Unpack
 
 from .model.errors import RequestError
 from .server.app import Serving, new_loop
-from .server.settings import Settings
+from .server.setting_keywords import SettingKeywords
+from .server.settings import SETTINGS, Settings
 
 REGION: Final = "us-east-1"
 
-SETTINGS: Final = frozenset(
-    each.name for each in fields(Settings) if each.name not in ("path", "kafka_variables")
-)
-"""The keyword arguments of `serve`, which docs/python.md lists. The first is an argument of its own, the second the
-environment's."""
-
-_KINDS: Final = get_type_hints(Settings)
-
 
 class Server:
-    """A running server. Use it in a `with`, or call `stop` when done.
+    """A running server. Use it in a `with`, or call `stop`.
 
     Attributes:
-        endpoint_url: Where it answers.
-        settings: How it was started.
+        endpoint_url: The URL of the server.
+        settings: The settings of the server.
     """
 
-    def __init__(self, path: str | Path | None, **settings: Any) -> None:
-        """Start it, and return once it answers.
+    def __init__(self, path: str | Path | None, **settings: Unpack[SettingKeywords]) -> None:
+        """Start the server. Return when it answers requests.
 
         Raises:
-            TypeError: A setting has a name that docs/python.md does not list.
-            ValueError: The path is an address, or a setting has a value that no server can use.
-            FoldbError, OSError: The log cannot be opened, or the address is taken.
+            TypeError: The name of a setting is not in docs/python.md.
+            ValueError: The path is a URL, or the value of a setting cannot be used.
+            FoldbError, OSError: The log cannot be opened, or the address is in use.
         """
         if path is not None and "://" in str(path):
             raise ValueError(
-                f"{path} is an address: name the folder of a database, or None to keep it in memory"
+                f"{path} is a URL: pass the folder of a database, or None to keep the database in memory"
             )
-        values = {name: _converted(name, value) for name, value in settings.items()}
-        self.settings = Settings(path=None if path is None else Path(path), **({"port": 0} | values))
+        self.settings = Settings(path=None if path is None else Path(path), **_converted(settings))
         self._started: Future[Serving] = Future()
         self._ended: Future[None] = Future()
-        # A daemon: a server that nobody stopped must not keep the interpreter from ending.
+        # A daemon thread: a server that is never stopped does not keep the interpreter from exiting.
         self._thread = threading.Thread(target=self._run, name="foldb", daemon=True)
         self._thread.start()
         self._serving = self._started.result()
@@ -60,49 +52,52 @@ class Server:
 
     @property
     def boto3(self) -> dict[str, str]:
-        """Keyword arguments for `boto3.client("dynamodb", ...)` and `boto3.resource`.
+        """Return keyword arguments for `boto3.client("dynamodb", ...)` and `boto3.resource`.
 
-        Where the server has keys, boto3 looks for one of them where it always does.
+        If the server has keys, they hold no credentials, and boto3 searches its usual places.
         """
-        where = {"endpoint_url": self.endpoint_url, "region_name": REGION}
+        arguments = {"endpoint_url": self.endpoint_url, "region_name": REGION}
         if self.settings.keys is not None:
-            return where
-        return where | {"aws_access_key_id": "foldb", "aws_secret_access_key": "foldb"}
+            return arguments
+        return arguments | {"aws_access_key_id": "foldb", "aws_secret_access_key": "foldb"}
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that point the AWS SDKs and the AWS CLI of a process here.
+        """Return environment variables that make the AWS SDKs and the AWS CLI use this server.
 
-        Where the server has keys, the variables of the key are left out, as in `boto3`.
+        If the server has keys, they hold no credentials, as in `boto3`.
         """
-        where = {
+        variables = {
             "AWS_ENDPOINT_URL_DYNAMODB": self.endpoint_url,
             "AWS_ENDPOINT_URL_DYNAMODB_STREAMS": self.endpoint_url,
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
         }
         if self.settings.keys is not None:
-            return where
-        return where | {"AWS_ACCESS_KEY_ID": "foldb", "AWS_SECRET_ACCESS_KEY": "foldb"}
+            return variables
+        return variables | {"AWS_ACCESS_KEY_ID": "foldb", "AWS_SECRET_ACCESS_KEY": "foldb"}
 
     def wait_for_triggers(self, timeout: float = 10.0) -> None:
-        """Wait until every trigger has handled everything written so far, and what that has led to.
+        """Wait until every trigger has handled all changes, including changes that triggers write.
+
+        Args:
+            timeout: Seconds.
 
         Raises:
-            TimeoutError: They have not after so many seconds, or do not run; it says which.
+            TimeoutError: A trigger is behind after `timeout` seconds, or does not run. The text names it.
         """
         settled: Future[dict[str, Any] | RequestError] = Future()
         triggers = self._serving.node.triggers
         self._loop.call_soon_threadsafe(triggers.settle, round(timeout * 1000), settled.set_result)
-        answer = settled.result()
-        if isinstance(answer, RequestError):
-            raise TimeoutError(answer.message)
+        result = settled.result()
+        if isinstance(result, RequestError):
+            raise TimeoutError(result.message)
 
     def stop(self) -> None:
-        """Answer what is in flight and stop. A second call does nothing.
+        """Answer the requests in flight and stop the server. A second call has no effect.
 
         Raises:
-            FoldbError, OSError: The log or the fold could not go on, before or while stopping.
+            FoldbError, OSError: The log or the fold failed, before the call or during it.
         """
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._serving.stopped.set)
@@ -137,12 +132,20 @@ class Server:
             raise serving.error
 
 
-def _converted(name: str, value: Any) -> Any:
-    """Return a setting's value as Settings has it: a path for the name of a file, a tuple for a list."""
-    if name not in SETTINGS:
-        close = get_close_matches(name, SETTINGS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise TypeError(f"serve() has no setting {name!r}{hint} docs/python.md lists the settings.")
-    if value is not None and _KINDS[name] == Path | None:
-        return Path(value)
-    return tuple(value) if isinstance(value, list) else value
+def _converted(settings: Mapping[str, object]) -> dict[str, Any]:
+    """Return the settings as Settings holds them: a Path for a file name, a tuple for a list.
+
+    Raises:
+        TypeError: The name of a setting is unknown.
+    """
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name not in SETTINGS:
+            close = get_close_matches(name, SETTINGS, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"serve() has no setting {name!r}{hint} docs/python.md lists the settings.")
+        if isinstance(value, str) and SETTINGS[name].kind == Path | None:
+            found[name] = Path(value)
+        else:
+            found[name] = tuple(value) if isinstance(value, list) else value
+    return found

@@ -1,16 +1,104 @@
-"""What can be set about a node. The command line and `foldb.serve` make one of these; nothing else reads options."""
+"""The settings of a node, each declared once.
+
+The flags of `foldb serve`, the keywords of `foldb.serve`, their bounds and the table in docs/python.md come from the
+fields of `Settings`:
+
+    port: Annotated[int, Setting("Listen on this TCP port. 0 takes a free one.", Group.NETWORK, "--port")] = 0
+"""
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
 
+from ..model.durations import duration
 from ..model.errors import FoldbError, LogError
+from ..model.limits import limits_named
+
+LAST_PORT: Final = 65535
+_MIB: Final = 1024 * 1024
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 3_600_000
 
 
 class SettingError(FoldbError, ValueError):
-    """A setting with which a server would start, and fail later at what it is for."""
+    """The value of a setting cannot be used.
+
+    Attributes:
+        name: The field of Settings.
+        reason: Why, and a value that can be used.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.name = name
+        self.reason = reason
+
+
+class Group(StrEnum):
+    """The groups of flags in `foldb serve --help`."""
+
+    NETWORK = "Network"
+    STORAGE = "Storage"
+    SECURITY = "Security"
+    CLUSTER = "Cluster and Kafka"
+    TABLES = "Tables"
+    STREAMS = "Streams and triggers"
+    LIMITS = "Limits"
+    CLOCK = "Clock"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The declaration of a setting, beside the field of `Settings` that holds its value.
+
+    Attributes:
+        help: Effect and unit. A flag in it is shown as a keyword in docs/python.md.
+        flag: The flag of `foldb serve`. None: the setting is a keyword of `foldb.serve` alone.
+        metavar: The placeholder of the value in `--help`.
+        minimum, maximum: Bounds of the value, both included.
+        command_default: The default of `foldb serve` where it is not the default of `foldb.serve`.
+        name: The field, and the keyword of `foldb.serve`. A duration ends in `_ms`.
+        kind: The type of the field.
+        default: The default of the field.
+    """
+
+    help: str
+    group: Group
+    flag: str | None = None
+    metavar: str | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    command_default: object = None
+    name: str = ""
+    kind: Any = None
+    default: object = None
+
+    @property
+    def is_duration(self) -> bool:
+        return self.name.endswith("_ms")
+
+    def check(self, value: object) -> None:
+        """Check the bounds.
+
+        Raises:
+            SettingError: `value` is below the minimum or above the maximum.
+        """
+        if not isinstance(value, (int, float)):
+            return
+        if self.minimum is not None and value < self.minimum:
+            raise SettingError(
+                self.name, f"{self._shown(value)} is below the minimum {self._shown(self.minimum)}."
+            )
+        if self.maximum is not None and value > self.maximum:
+            raise SettingError(
+                self.name, f"{self._shown(value)} is above the maximum {self._shown(self.maximum)}."
+            )
+
+    def _shown(self, value: float) -> str:
+        return duration(int(value)) if self.is_duration and value > 0 else f"{value}"
 
 
 def _kafka_variables() -> dict[str, str]:
@@ -19,131 +107,491 @@ def _kafka_variables() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How one node serves.
+    """The settings of a node.
 
     Attributes:
-        host: A loopback address, or `localhost`; with keys, or `insecure_any_address`, any address of this machine.
-        port: 0 takes a free one.
-        path: The folder of the log; None keeps everything in memory.
-        limits: The set of limits that a new log is given, as `limits_named` reads it. An existing log keeps its own.
-        fsync: When the log is synced to disk. With anything but `always`, a crash of the machine may lose writes.
-        table_delay_ms: How long a table stays CREATING, UPDATING or DELETING.
-        ttl_interval_ms: The pause between two sweeps for items whose time to live has passed; 0 means never.
-        eventual_control_plane_ms: For so long after CreateTable, DescribeTable may still not find the table.
-        count_refresh_ms: How old the counts in DescribeTable may be; 0 for exact ones. DynamoDB's take six hours.
-        segment_bytes: How large a file of the log may grow before the next one begins.
-        memory_bytes: How much memory items may take before puts and updates are refused; 0 for no bound.
-        queue_bytes: Writes waiting for the log; beyond this they are refused with a ThrottlingException. Long requests
-            that wait for their turn are bounded alike.
-        connections: Connections at a time; for more, idle ones are closed.
-        connections_per_address: The same for one client's address; 0 for no bound. On loopback all have one address.
-        slow_bytes: Bytes kept for clients that are slow to send or to read; past it the slowest is cut off.
-        allowed_hosts: Names that this server is asked under besides `localhost` and loopback addresses.
-        cors: Origins whose pages may ask, or `*`.
-        tick_s: The second by which connections count their deadlines.
-        partitions: How many a new log gets for its data; with more than one the catalog has another for itself. An
-            existing log keeps its number, and None goes by that.
-        index_lag_ms: How long what one partition tells another about a global index is held back.
-        transaction_conflicts: The share of writes and transactions, from 0 to 1, that meet a conflict by chance.
-        log: `kafka://HOST:PORT/NAMESPACE`; None is the local log in `path`.
-        kafka: The file that says how brokers are spoken to (log/kafka/settings.py).
-        kafka_variables: Variables FOLDB_KAFKA_<NAME>, which say so too, and win; those of this process.
-        allow_unsafe_kafka: Serve a topic that may lose records too; a new one is made as it should be.
-        node_address: Where other nodes reach this one.
-        node_ca: The authority of all nodes' certificates, in PEM: nodes then call each other by TLS, and each shows its
-            `tls_cert`.
-        strict_reads: A consistent read goes by an entry of its own in the log, not by what a broker says is the end.
-        cluster_secret: What nodes prove to each other that they belong together by.
-        session_timeout_ms: After so long without a sign of life a node's partitions are given to others.
-        snapshot_every: So many commands after a snapshot a second process makes the next; 0 means never.
-        keys: The file of access keys; None lets in everybody who can reach the port, and whatever they sign with.
-        tls_cert: The certificate and what it rests on, in PEM; with it, HTTP is spoken over TLS.
-        tls_key: The certificate's private key, in PEM; None looks for it in `tls_cert`.
-        insecure_plaintext: Whether keys without TLS are enough for an address that other machines can reach.
-        insecure_any_address: Whether an address that other machines can reach needs no keys.
-        log_requests: Whether a line of JSON for each request is written to stderr.
-        stream_retention_ms: For how much log time streams can be read; 0 for ever. The log keeps all in any case.
-        shard_age_ms: After how much log time a shard of a new stream is followed by another.
-        runs_triggers: Whether subscriptions are served; a command that opens a folder for a moment does not.
-        triggers: The folder that Python functions and commands of triggers come from; None lets none run.
-        trigger_user: The user that these run as, where this process is root's; None is who runs this process.
-        webhooks: Addresses and networks of this machine or of private networks that triggers may call all the same.
-        scrub_every_ms: The pause between two scrubs, which read all files and find damage; 0 means never.
-        scrub_rate: How many bytes a scrub reads in a second.
-        clock_step_ms: A step of this machine's clock by more than this is not taken at once; 0 takes every step.
-        clock_confirm_ms: A step is taken when it has lasted for so long.
-        destinations: `kafka://HOST:PORT/PREFIX` of triggers that write to topics; None is where the log is.
+        path: The folder of the log. None keeps everything in memory.
+        kafka_variables: The variables FOLDB_KAFKA_<NAME> of this process. They override the file `kafka_settings`.
     """
 
-    host: str = "127.0.0.1"
-    port: int = 8000
     path: Path | None = None
-    limits: str = "modern"
-    fsync: Literal["always", "interval", "never"] = "always"
-    table_delay_ms: int = 0
-    ttl_interval_ms: int = 1000
-    eventual_control_plane_ms: int = 0
-    count_refresh_ms: int = 0
-    segment_bytes: int = 32 * 1024 * 1024
-    memory_bytes: int = 0
-    queue_bytes: int = 64 * 1024 * 1024
-    connections: int = 10_000
-    connections_per_address: int = 0
-    slow_bytes: int = 256 * 1024 * 1024
-    allowed_hosts: tuple[str, ...] = ()
-    cors: tuple[str, ...] = ()
-    tick_s: float = 1.0
-    snapshot_every: int = 0
-    partitions: int | None = None
-    index_lag_ms: int = 0
-    transaction_conflicts: float = 0.0
-    log: str | None = None
-    kafka: Path | None = None
     kafka_variables: Mapping[str, str] = field(default_factory=_kafka_variables, repr=False, compare=False)
-    allow_unsafe_kafka: bool = False
-    node_address: tuple[str, int] | None = None
-    node_ca: Path | None = None
-    strict_reads: bool = False
-    cluster_secret: bytes | None = None
-    session_timeout_ms: int = 6000
-    keys: Path | None = None
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    insecure_plaintext: bool = False
-    insecure_any_address: bool = False
-    log_requests: bool = False
-    stream_retention_ms: int = 24 * 3600 * 1000
-    shard_age_ms: int = 4 * 3600 * 1000
-    runs_triggers: bool = True
-    triggers: Path | None = None
-    trigger_user: str | None = None
-    webhooks: tuple[str, ...] = ()
-    destinations: str | None = None
-    scrub_every_ms: int = 0
-    scrub_rate: int = 8 * 1024 * 1024
-    clock_step_ms: int = 10_000
-    clock_confirm_ms: int = 5 * 60 * 1000
+
+    host: Annotated[
+        str,
+        Setting(
+            "Listen on this address. An address that other machines can reach needs --keys or --insecure-any-address.",
+            Group.NETWORK,
+            "--host",
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[
+        int,
+        Setting(
+            "Listen on this TCP port. 0 takes a free one.",
+            Group.NETWORK,
+            "--port",
+            minimum=0,
+            maximum=LAST_PORT,
+            command_default=8000,
+        ),
+    ] = 0
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Accept this value of the `Host` header, in addition to `localhost` and loopback addresses.",
+            Group.NETWORK,
+            "--allowed-host",
+            "NAME",
+        ),
+    ] = ()
+    cors: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Accept requests from pages of this origin, like http://localhost:3000, or of any origin with `*`.",
+            Group.NETWORK,
+            "--cors",
+            "ORIGIN",
+        ),
+    ] = ()
+    log_requests: Annotated[
+        bool,
+        Setting(
+            "Write a line of JSON to stderr for each request, without the request's contents.",
+            Group.NETWORK,
+            "--log-requests",
+        ),
+    ] = False
+    tick_ms: Annotated[
+        int, Setting("Check the deadlines of connections every N ms.", Group.NETWORK, minimum=1)
+    ] = 1000
+
+    fsync: Annotated[
+        Literal["always", "interval", "never"],
+        Setting(
+            "Sync the log to disk before each acknowledgement (`always`), ten times a second (`interval`) or `never`. "
+            "A power cut loses acknowledged writes with `interval` and `never`.",
+            Group.STORAGE,
+            "--fsync",
+        ),
+    ] = "always"
+    segment_bytes: Annotated[
+        int,
+        Setting(
+            "Close a segment of the log at this size, and begin the next.",
+            Group.STORAGE,
+            "--segment-bytes",
+            "BYTES",
+            minimum=1,
+        ),
+    ] = 32 * _MIB
+    snapshot_every: Annotated[
+        int,
+        Setting(
+            "Take a snapshot every N commands, in a child process that needs as much memory as the data. "
+            "0 disables it.",
+            Group.STORAGE,
+            "--snapshot-every",
+            "N",
+            minimum=0,
+            command_default=1_000_000,
+        ),
+    ] = 0
+    scrub_every_ms: Annotated[
+        int,
+        Setting(
+            "Pause this long between two scrubs, which read log, snapshots and changes and report damage. "
+            "0 disables them.",
+            Group.STORAGE,
+            "--scrub-every",
+            minimum=0,
+            command_default=24 * _HOUR_MS,
+        ),
+    ] = 0
+    scrub_rate: Annotated[
+        int,
+        Setting(
+            "Read at most this many bytes per second in a scrub.",
+            Group.STORAGE,
+            "--scrub-rate",
+            "BYTES",
+            minimum=1024,
+        ),
+    ] = 8 * _MIB
+
+    keys: Annotated[
+        Path | None,
+        Setting(
+            "Require requests to be signed with an access key of this file, which `foldb key create` writes.",
+            Group.SECURITY,
+            "--keys",
+            "FILE",
+        ),
+    ] = None
+    tls_cert: Annotated[
+        Path | None,
+        Setting(
+            "Serve HTTP over TLS with this certificate chain, in PEM. SIGHUP reads it again.",
+            Group.SECURITY,
+            "--tls-cert",
+            "FILE",
+        ),
+    ] = None
+    tls_key: Annotated[
+        Path | None,
+        Setting(
+            "Read the certificate's private key, in PEM, from this file and not from --tls-cert.",
+            Group.SECURITY,
+            "--tls-key",
+            "FILE",
+        ),
+    ] = None
+    insecure_plaintext: Annotated[
+        bool,
+        Setting(
+            "Serve other machines with --keys but without TLS: the network can read requests and answers.",
+            Group.SECURITY,
+            "--insecure-plaintext",
+        ),
+    ] = False
+    insecure_any_address: Annotated[
+        bool,
+        Setting(
+            "Serve other machines without --keys: everyone who reaches the port can read and change all data.",
+            Group.SECURITY,
+            "--insecure-any-address",
+        ),
+    ] = False
+
+    log: Annotated[
+        str | None,
+        Setting(
+            "Keep the log in Kafka, shared with other nodes. The folder then holds derived data alone.",
+            Group.CLUSTER,
+            "--log",
+            "kafka://HOST:PORT/NAMESPACE",
+        ),
+    ] = None
+    kafka_settings: Annotated[
+        Path | None,
+        Setting(
+            "Read the settings of connections to Kafka, such as TLS and SASL, from this file, in TOML.",
+            Group.CLUSTER,
+            "--kafka-settings",
+            "FILE",
+        ),
+    ] = None
+    allow_unsafe_kafka: Annotated[
+        bool,
+        Setting(
+            "Serve an existing topic whose settings may lose records. A new topic gets safe settings in any case.",
+            Group.CLUSTER,
+            "--allow-unsafe-kafka",
+        ),
+    ] = False
+    partitions: Annotated[
+        int | None,
+        Setting(
+            "Divide a new database into N partitions, plus one for the catalog. N cannot be changed later. Without it "
+            "a new database has 1.",
+            Group.CLUSTER,
+            "--partitions",
+            "N",
+            minimum=1,
+            maximum=256,
+        ),
+    ] = None
+    node_address: Annotated[
+        tuple[str, int] | None,
+        Setting(
+            "Listen here for other nodes. Without it on a free port of 127.0.0.1. Another address than loopback needs "
+            "a secret that all nodes share, in the file of --keys or in FOLDB_CLUSTER_SECRET.",
+            Group.CLUSTER,
+            "--node-address",
+            "HOST:PORT",
+        ),
+    ] = None
+    node_ca: Annotated[
+        Path | None,
+        Setting(
+            "Use TLS between nodes. Each node shows its --tls-cert, signed by this certificate authority, in PEM.",
+            Group.CLUSTER,
+            "--node-ca",
+            "FILE",
+        ),
+    ] = None
+    cluster_secret: Annotated[
+        bytes | None,
+        Setting("The secret that all nodes share, where no file of --keys holds one.", Group.CLUSTER),
+    ] = None
+    session_timeout_ms: Annotated[
+        int,
+        Setting(
+            "Move the partitions of a node that sends no heartbeat for this long to other nodes.",
+            Group.CLUSTER,
+            "--session-timeout",
+            minimum=1000,
+        ),
+    ] = 6000
+    strict_reads: Annotated[
+        bool,
+        Setting(
+            "Append an entry to the log for consistent reads. They are then correct even if the broker is cut off "
+            "from the other brokers.",
+            Group.CLUSTER,
+            "--strict-reads",
+        ),
+    ] = False
+
+    limits: Annotated[
+        str,
+        Setting(
+            "The limits of a new database: `modern` or `2012`, with `,collection_bytes=N` and `,global_indexes=N`. An "
+            "existing database keeps its limits.",
+            Group.TABLES,
+            "--limits",
+            "SET[,NAME=N]",
+        ),
+    ] = "modern"
+    table_delay_ms: Annotated[
+        int,
+        Setting(
+            "Keep tables CREATING, UPDATING and DELETING for this long.",
+            Group.TABLES,
+            "--table-delay",
+            minimum=0,
+        ),
+    ] = 0
+    control_plane_delay_ms: Annotated[
+        int,
+        Setting(
+            "Let DescribeTable not find a new table for this long.",
+            Group.TABLES,
+            "--control-plane-delay",
+            minimum=0,
+        ),
+    ] = 0
+    count_refresh_ms: Annotated[
+        int,
+        Setting(
+            "Refresh the item counts of DescribeTable after this long. 0 shows exact counts; DynamoDB's are up to six "
+            "hours old.",
+            Group.TABLES,
+            "--count-refresh",
+            minimum=0,
+        ),
+    ] = 0
+    ttl_interval_ms: Annotated[
+        int,
+        Setting(
+            "Pause this long between two sweeps for items whose time to live has passed. 0 disables them.",
+            Group.TABLES,
+            "--ttl-interval",
+            minimum=0,
+        ),
+    ] = 1000
+    index_lag_ms: Annotated[
+        int,
+        Setting(
+            "Delay updates of global indexes by this long. It has no effect with one partition.",
+            Group.TABLES,
+            "--index-lag",
+            minimum=0,
+        ),
+    ] = 0
+    transaction_conflicts: Annotated[
+        float,
+        Setting(
+            "Refuse this share, from 0 to 1, of writes and transactions with a conflict, at random.",
+            Group.TABLES,
+            "--transaction-conflicts",
+            "RATE",
+            minimum=0,
+            maximum=1,
+        ),
+    ] = 0.0
+
+    stream_retention_ms: Annotated[
+        int,
+        Setting(
+            "Keep the records of streams for this long. 0 keeps all. The log keeps every change in any case.",
+            Group.STREAMS,
+            "--stream-retention",
+            minimum=0,
+        ),
+    ] = 24 * _HOUR_MS
+    shard_age_ms: Annotated[
+        int,
+        Setting(
+            "Close a shard of a new stream at this age, and open its child.",
+            Group.STREAMS,
+            "--shard-age",
+            minimum=1,
+        ),
+    ] = 4 * _HOUR_MS
+    runs_triggers: Annotated[bool, Setting("Run triggers.", Group.STREAMS)] = True
+    triggers: Annotated[
+        Path | None,
+        Setting(
+            "Run the triggers that the Python files of this folder declare. Functions and commands of triggers come "
+            "from no other folder.",
+            Group.STREAMS,
+            "--triggers",
+            "FOLDER",
+        ),
+    ] = None
+    trigger_user: Annotated[
+        str | None,
+        Setting(
+            "Run the code of triggers as this user of the system. The server must run as root. Without it the code "
+            "runs as the user of the server.",
+            Group.STREAMS,
+            "--trigger-user",
+            "USER",
+        ),
+    ] = None
+    webhooks: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Let triggers call this address or network, of this machine or private.",
+            Group.STREAMS,
+            "--webhooks",
+            "ADDRESS",
+        ),
+    ] = ()
+    kafka_sink: Annotated[
+        str | None,
+        Setting(
+            "Let triggers write to topics with this prefix. Without it to the brokers of --log.",
+            Group.STREAMS,
+            "--kafka-sink",
+            "kafka://HOST:PORT/PREFIX",
+        ),
+    ] = None
+
+    memory_limit_bytes: Annotated[
+        int,
+        Setting(
+            "Refuse puts and updates when items take more than this many bytes of memory. 0 disables the limit.",
+            Group.LIMITS,
+            "--memory-limit",
+            "BYTES",
+            minimum=0,
+        ),
+    ] = 0
+    queue_bytes: Annotated[
+        int,
+        Setting(
+            "Throttle writes, and long requests, when the requests that wait take more than this many bytes.",
+            Group.LIMITS,
+            "--queue-bytes",
+            "BYTES",
+            minimum=1,
+        ),
+    ] = 64 * _MIB
+    connections: Annotated[
+        int,
+        Setting(
+            "Serve at most N connections. Further ones replace idle ones.",
+            Group.LIMITS,
+            "--connections",
+            "N",
+            minimum=1,
+        ),
+    ] = 10_000
+    connections_per_address: Annotated[
+        int,
+        Setting(
+            "Serve at most N connections of one client address. 0 disables the limit. All clients on loopback have "
+            "one address.",
+            Group.LIMITS,
+            "--connections-per-address",
+            "N",
+            minimum=0,
+        ),
+    ] = 0
+    client_buffer_bytes: Annotated[
+        int,
+        Setting(
+            "Disconnect the slowest client when more than this many bytes are buffered for slow clients.",
+            Group.LIMITS,
+            minimum=1,
+        ),
+    ] = 256 * _MIB
+
+    clock_step_ms: Annotated[
+        int,
+        Setting(
+            "Refuse a step of the system clock by more than this until it has lasted for --clock-confirm. 0 takes "
+            "every step at once.",
+            Group.CLOCK,
+            "--clock-step",
+            minimum=0,
+        ),
+    ] = 10_000
+    clock_confirm_ms: Annotated[
+        int,
+        Setting(
+            "Take a refused step of the system clock when it has lasted this long.",
+            Group.CLOCK,
+            "--clock-confirm",
+            minimum=1,
+        ),
+    ] = 5 * _MINUTE_MS
+
+
+def _declared() -> dict[str, Setting]:
+    hints = get_type_hints(Settings, include_extras=True)
+    found = {}
+    for each in fields(Settings):
+        for setting in get_args(hints[each.name])[1:]:
+            if isinstance(setting, Setting):
+                kind = get_args(hints[each.name])[0]
+                found[each.name] = replace(setting, name=each.name, kind=kind, default=each.default)
+    return found
+
+
+SETTINGS: Final = _declared()
+"""The settings by name: the keywords of `foldb.serve`. `path` is its first argument."""
 
 
 def check(settings: Settings) -> None:
-    """Refuse what would be found to be wrong only when a trigger needs it.
+    """Check every setting that would otherwise fail after the start.
 
     Raises:
-        SettingError: It is so.
+        SettingError: The value of a setting is out of bounds, or cannot be used.
     """
+    for name, setting in SETTINGS.items():
+        setting.check(getattr(settings, name))
+    try:
+        limits_named(settings.limits)
+    except ValueError as error:
+        raise SettingError("limits", str(error)) from None
+    _check_names(settings)
     if settings.triggers is not None and not settings.triggers.is_dir():
         raise SettingError(
-            f"triggers: {settings.triggers} is no folder. Name one with the files of triggers."
+            "triggers", f"{settings.triggers} is not a folder. Name one with the files of triggers."
         )
     if settings.trigger_user is not None:
         _check_trigger_user(settings)
     if settings.webhooks:
         _check_webhooks(settings.webhooks)
-    if settings.destinations is not None:
-        _check_destinations(settings.destinations, settings)
+    if settings.kafka_sink is not None:
+        _check_kafka_sink(settings.kafka_sink, settings)
 
 
-# What reads them is loaded where there are any: a server without is to be there at once.
+# A check imports its module only if the setting is given, to keep the start short.
+
+
+def _check_names(settings: Settings) -> None:
+    from .http.origin_policy import is_host, is_origin
+
+    for host in settings.allowed_hosts:
+        if not is_host(host):
+            raise SettingError("allowed_hosts", f"{host!r} is not a name or an address without a port.")
+    for origin in settings.cors:
+        if not is_origin(origin):
+            raise SettingError("cors", f"{origin!r} is not an origin like http://localhost:3000.")
 
 
 def _check_trigger_user(settings: Settings) -> None:
@@ -151,11 +599,13 @@ def _check_trigger_user(settings: Settings) -> None:
 
     assert settings.trigger_user is not None
     if settings.triggers is None:
-        raise SettingError("trigger_user: it runs the code of triggers, and there is no folder of triggers.")
+        raise SettingError(
+            "trigger_user", "it runs the code of triggers, and there is no folder of triggers."
+        )
     try:
         check_user(settings.trigger_user)
     except ValueError as error:
-        raise SettingError(f"trigger_user: {error}.") from None
+        raise SettingError("trigger_user", f"{error}.") from None
 
 
 def _check_webhooks(texts: tuple[str, ...]) -> None:
@@ -166,20 +616,20 @@ def _check_webhooks(texts: tuple[str, ...]) -> None:
             networks_of([text])
         except ValueError:
             raise SettingError(
-                f"webhooks: {text!r} is no address or network. Write one like 127.0.0.1 or 10.0.0.0/8."
+                "webhooks", f"{text!r} is not an address or network. Write one like 127.0.0.1 or 10.0.0.0/8."
             ) from None
 
 
-def _check_destinations(url: str, settings: Settings) -> None:
+def _check_kafka_sink(url: str, settings: Settings) -> None:
     from ..log.kafka.settings import Address, Security
 
     try:
         Address.of(url)
     except LogError as error:
-        raise SettingError(f"destinations: {error}. Write kafka://HOST:PORT/PREFIX.") from None
+        raise SettingError("kafka_sink", f"{error}. Write kafka://HOST:PORT/PREFIX.") from None
     try:
-        Security.read(settings.kafka, settings.kafka_variables)
+        Security.read(settings.kafka_settings, settings.kafka_variables)
     except LogError as error:
         raise SettingError(
-            f"destinations: {error}. Look into the file of --kafka-settings and into FOLDB_KAFKA_ variables."
+            "kafka_sink", f"{error}. Check the file of --kafka-settings and the variables FOLDB_KAFKA_."
         ) from None

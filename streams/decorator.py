@@ -19,6 +19,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
+from ..model import durations
+
 Duration: TypeAlias = str | int | float | Decimal | timedelta
 """`"250ms"`, `"1s"`, `"5m"`, `"1h"`, `"7d"`, a number of seconds or a timedelta."""
 
@@ -26,14 +28,6 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _DECLARED: Final = "__foldb_triggers__"
 _STARTS: Final = {"now": "NOW", "horizon": "HORIZON", "beginning": "BEGINNING", "snapshot": "SNAPSHOT"}
-_WRITTEN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_SECONDS: Final = {
-    "ms": Decimal("0.001"),
-    "s": Decimal(1),
-    "m": Decimal(60),
-    "h": Decimal(3600),
-    "d": Decimal(86400),
-}
 
 
 def trigger(
@@ -261,21 +255,21 @@ def typed(value: Any) -> dict[str, Any]:
 
 
 def seconds(written: Duration) -> Decimal:
-    """How long something takes.
+    """Return the seconds of a duration.
 
     >>> seconds("250ms")
     Decimal('0.250')
+
+    Raises:
+        ValueError: `written` is not a duration.
     """
     match written:
         case str():
-            match = _WRITTEN.fullmatch(written)
-            if match is None:
-                raise ValueError(f"`{written}` is no time; write it like 500ms, 30s, 5m, 4h or 7d")
-            return Decimal(match[1]) * _SECONDS[match[2]]
+            return durations.seconds(written)
         case timedelta():
             return Decimal(written // timedelta(microseconds=1)) / 1_000_000
         case bool():
-            raise ValueError(f"{written} is no time")
+            raise ValueError(f"{written} is not a duration")
     return Decimal(str(written))
 
 

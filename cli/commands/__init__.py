@@ -16,7 +16,8 @@ class Place(NamedTuple):
 
 COMMANDS = {
     "serve": Place(
-        "commands.serve:serve", "Serve a database folder, made if it is not there, until SIGTERM or Ctrl-C."
+        "commands.serve:serve",
+        "Serve a database folder until SIGTERM or Ctrl-C. A missing folder is created.",
     ),
     "status": Place(
         "commands.status:status",
@@ -61,7 +62,7 @@ COMMANDS = {
     "sample": Place("commands.sample:app", "Sample data, and the queries that it answers."),
     "wait": Place(
         "commands.wait:wait",
-        "Wait until a position is folded and the global indexes have it, or until triggers are done.",
+        "Wait until a position is folded and the global indexes have it, or until triggers have handled all changes.",
     ),
     "partition": Place("commands.partition:app", "Say where keys live."),
     "key": Place("commands.key:app", "Make, list and revoke access keys."),

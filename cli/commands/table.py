@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from ...model.durations import duration
 from ..lib.definitions import billing, index_request, index_units, table_request, units_of, units_request
+from ..lib.durations import read_duration
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.key_arguments import KeyArguments
 from ..lib.options import TableName
@@ -176,12 +178,19 @@ def wait(
     name: TableName,
     gone: Annotated[bool, typer.Option("--gone", help="Wait until there is no such table.")] = False,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="Give up after so long.")
-    ] = 60,
+        int,
+        typer.Option(
+            "--timeout",
+            metavar="DURATION",
+            parser=read_duration,
+            show_default="60s",
+            help="Fail after this time, like 200ms, 10s or 5m. 0 checks once.",
+        ),
+    ] = 60_000,
 ) -> None:
     """Wait until a table and its indexes are ACTIVE, or until it is gone.
 
-    Example: foldb table wait Music --timeout 10
+    Example: foldb table wait Music --timeout 10s
     """
     session: Session = ctx.obj
     if gone:
@@ -203,7 +212,7 @@ def names(session: Session) -> list[str]:
         body = {"ExclusiveStartTableName": answer["LastEvaluatedTableName"]}
 
 
-def until_settled(session: Session, name: str, timeout_s: float = 60) -> None:
+def until_settled(session: Session, name: str, timeout_ms: int = 60_000) -> None:
     """Wait until the table and its global indexes are ACTIVE.
 
     DescribeTable may not find a new table yet, which ListTables lists.
@@ -219,10 +228,10 @@ def until_settled(session: Session, name: str, timeout_s: float = 60) -> None:
         indexes = table.get("GlobalSecondaryIndexes", ())
         return table["TableStatus"] == "ACTIVE" and all(index["IndexStatus"] == "ACTIVE" for index in indexes)
 
-    _until(settled, f"{name} is not ACTIVE yet", timeout_s)
+    _until(settled, f"{name} is not ACTIVE yet", timeout_ms)
 
 
-def until_gone(session: Session, name: str, timeout_s: float = 60) -> None:
+def until_gone(session: Session, name: str, timeout_ms: int = 60_000) -> None:
     """Wait until there is no such table."""
 
     def gone() -> bool:
@@ -234,15 +243,15 @@ def until_gone(session: Session, name: str, timeout_s: float = 60) -> None:
             raise
         return False
 
-    _until(gone, f"{name} is still there", timeout_s)
+    _until(gone, f"{name} is still there", timeout_ms)
 
 
-def _until(done: Callable[[], bool], otherwise: str, timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
+def _until(done: Callable[[], bool], otherwise: str, timeout_ms: int) -> None:
+    deadline = time.monotonic() + timeout_ms / 1000
     pause = 0.02
     while not done():
         if time.monotonic() > deadline:
-            raise CommandError(f"{otherwise}, after {timeout_s:g} s", ExitCode.PARTLY)
+            raise CommandError(f"{otherwise}, after {duration(timeout_ms)}", ExitCode.PARTLY)
         time.sleep(pause)
         pause = min(pause * 2, 0.5)
 

@@ -1,4 +1,4 @@
-"""`foldb wait`: until a write can be read everywhere, or until triggers have handled all that was written."""
+"""`foldb wait`: wait until a write is visible everywhere, or until triggers have handled all changes."""
 
 import time
 from contextlib import closing
@@ -6,15 +6,17 @@ from typing import Annotated
 
 import typer
 
+from ...model.durations import duration
 from ..lib.client import Client
+from ..lib.durations import read_duration
 from ..lib.errors import CommandError, ExitCode, NoAnswerError, RequestFailedError
 from ..lib.session import Session
 
-# What the server says when it has waited as long as it lets a request wait.
-_NOT_YET = "InternalServerError"
-_AT_ONCE_S = 20.0
-# The least time that a request may take, also with --timeout 0.
-_LOOK_S = 1.0
+# The error with which a server ends a request that waited for the server's own deadline.
+_DEADLINE_ERROR = "InternalServerError"
+_POLL_S = 20.0
+# The shortest timeout of a request, also with --timeout 0.
+_POLL_MIN_S = 1.0
 
 
 def wait(
@@ -22,66 +24,75 @@ def wait(
     position: Annotated[
         str | None,
         typer.Argument(
-            help="As a footer or `x-foldb-position` tells it: 10482.3, 2:10482.3, or with commas."
+            help="A position from `x-foldb-position` or a footer: 10482.3, 2:10482.3, or several with commas."
         ),
     ] = None,
     triggers: Annotated[
-        bool, typer.Option("--triggers", help="Until every trigger has handled what was written so far.")
+        bool, typer.Option("--triggers", help="Wait until every trigger has handled all changes so far.")
     ] = False,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="Fail after this time. Default: never.")
+        int | None,
+        typer.Option(
+            metavar="DURATION",
+            parser=read_duration,
+            show_default="no timeout",
+            help="Fail after this time, like 200ms, 10s or 5m. 0 checks once.",
+        ),
     ] = None,
 ) -> None:
-    """Wait until a position is folded and the global indexes have it, or until triggers are done.
+    """Wait until a position is folded and the global indexes have it, or until triggers have handled all changes.
 
-    With several partitions an index follows its table a little later. A program says the position of its last write
-    in the header `x-foldb-position` of a read; a script waits here. With --triggers it is what is called that one waits
-    for: also for what triggers write meanwhile, and what that calls.
+    With several partitions an index follows its table with a delay. An application sends the position of its last
+    write in the header `x-foldb-position` of a read; a script waits here. --triggers also waits for changes that
+    triggers write, and for the triggers of those.
 
     Example: foldb wait 10482.3
     """
     session: Session = ctx.obj
     if (position is None) is not triggers:
         raise CommandError("wait for a position, or for --triggers", ExitCode.USAGE)
-    end = None if timeout is None else time.monotonic() + timeout
+    deadline = None if timeout is None else time.monotonic() + timeout / 1000
+    after = "" if timeout is None else f" after {duration(timeout)}"
     if position is None:
-        _settle(session, end, timeout)
+        _wait_for_triggers(session, deadline, after)
         return
-    place = position.removeprefix("@")
-    while not _is_reached(session, place, end):
-        if end is not None and time.monotonic() >= end:
-            raise CommandError(f"@{place} is not reached after {timeout:g} s", ExitCode.UNREACHABLE)
-    session.output.say(f"reached @{place}")
+    wanted = position.removeprefix("@")
+    while not _is_reached(session, wanted, deadline):
+        if deadline is not None and time.monotonic() >= deadline:
+            raise CommandError(f"@{wanted} is not reached{after}", ExitCode.UNREACHABLE)
+    session.output.say(f"reached @{wanted}")
 
 
-def _settle(session: Session, end: float | None, timeout: float | None) -> None:
-    """Ask again for as long as the server only lacked time; what does not run keeps it from settling at all."""
-    from ..lib.change_sources import check_called  # who waits for a position does without all that
+def _wait_for_triggers(session: Session, deadline: float | None, after: str) -> None:
+    """Poll until triggers have settled. An answer before the poll's timeout means that they cannot settle."""
+    from ..lib.change_sources import (
+        check_called,  # its imports are slow, and `wait POSITION` needs none of them
+    )
 
     check_called(
         session, [each["Name"] for each in session.client.admin("ListSubscriptions")["Subscriptions"]]
     )
     while True:
-        begun = time.monotonic()
-        left = _AT_ONCE_S if end is None else max(_LOOK_S, min(_AT_ONCE_S, end - begun))
-        answer = session.client.admin("WaitForTriggers", {"TimeoutMs": round(left * 1000)})
+        start = time.monotonic()
+        poll_s = _POLL_S if deadline is None else max(_POLL_MIN_S, min(_POLL_S, deadline - start))
+        answer = session.client.admin("WaitForTriggers", {"TimeoutMs": round(poll_s * 1000)})
         if answer["Settled"]:
-            session.output.say("every trigger has handled what was written")
+            session.output.say("every trigger has handled all changes")
             return
-        now = time.monotonic()
-        cannot_settle = now - begun < left
-        if cannot_settle or (end is not None and now >= end):
-            after = "" if cannot_settle else f" after {timeout:g} s"
+        end = time.monotonic()
+        cannot_settle = end - start < poll_s
+        if cannot_settle or (deadline is not None and end >= deadline):
             raise CommandError(
-                f"{answer['Why']}{after}. `foldb trigger list` tells more.", ExitCode.UNREACHABLE
+                f"{answer['Why']}{'' if cannot_settle else after}. `foldb trigger list` shows more.",
+                ExitCode.UNREACHABLE,
             )
 
 
-def _is_reached(session: Session, position: str, end: float | None) -> bool:
-    """Ask once. The server lets a request wait for some seconds, which may be longer than until `end`."""
-    if end is None:
+def _is_reached(session: Session, position: str, deadline: float | None) -> bool:
+    """Poll once, for at most the time until `deadline`, which may be less than the server's own deadline."""
+    if deadline is None:
         return _has(session.client, position)
-    with closing(session.client.copy(max(_LOOK_S, end - time.monotonic()))) as client:
+    with closing(session.client.copy(max(_POLL_MIN_S, deadline - time.monotonic()))) as client:
         try:
             return _has(client, position)
         except NoAnswerError:
@@ -92,7 +103,7 @@ def _has(client: Client, position: str) -> bool:
     try:
         client.admin("Wait", {"Position": position})
     except RequestFailedError as failure:
-        if failure.name != _NOT_YET:
+        if failure.name != _DEADLINE_ERROR:
             raise
         return False
     return True

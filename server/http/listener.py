@@ -78,7 +78,7 @@ class Listener:
             any_host=guard is not None,
             network_names=is_open(settings),
         )
-        self.slow = BufferBudget(settings.slow_bytes)
+        self.slow = BufferBudget(settings.client_buffer_bytes)
         pages = node.partitions.long_reads
         self.turns = FairScheduler(loop, settings.queue_bytes, is_full=lambda: pages.is_full)
         self.tick = 0
@@ -113,7 +113,7 @@ class Listener:
         except OSError as error:
             raise ListenError(error.errno, error.strerror) from error
         self.address = self._server.sockets[0].getsockname()[:2]
-        self._timer = self._loop.call_later(self.node.settings.tick_s, self._on_tick)
+        self._timer = self._loop.call_later(self.node.settings.tick_ms / 1000, self._on_tick)
 
     async def stop(self, patience_s: float = 5) -> None:
         """Accept nothing more, answer what is under way, close; after `patience_s` close all the same."""
@@ -194,7 +194,7 @@ class Listener:
             connection.expire()
         if self.guard is not None:
             self.guard.look()
-        self._timer = self._loop.call_later(self.node.settings.tick_s, self._on_tick)
+        self._timer = self._loop.call_later(self.node.settings.tick_ms / 1000, self._on_tick)
 
 
 def bind(settings: Settings) -> socket.socket:

@@ -101,7 +101,7 @@ class _Collector:
         refused_s = refused_ms(node.clock) / 1000
         yield _metric("clock_refused_seconds", "The step of the clock that is not taken.", [({}, refused_s)])
         yield _metric("memory_bytes", "About how much memory items take.", [({}, node.partitions.bytes())])
-        if limit := node.settings.memory_bytes:
+        if limit := node.settings.memory_limit_bytes:
             yield _metric("memory_limit_bytes", "How much they may take.", [({}, limit)])
         yield from _of_feeds(self._asked.feeds)
         yield from _of_repairs(node)

@@ -69,7 +69,7 @@ def _open_in_kafka(
         settings.log,
         deliver=deliver,
         random_bytes=random_bytes,
-        security=Security.read(settings.kafka, settings.kafka_variables),
+        security=Security.read(settings.kafka_settings, settings.kafka_variables),
         partitions=partitions,
         limits=settings.limits,
         memory=settings.path,

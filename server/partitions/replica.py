@@ -139,7 +139,7 @@ class Partitions:
         self.count = log.genesis(0).partitions
         self.hosted: dict[int, Replica] = {}
         self.disposer = Disposer(loop)
-        self.memory = MemoryLimit(settings.memory_bytes, self.bytes, loop)
+        self.memory = MemoryLimit(settings.memory_limit_bytes, self.bytes, loop)
         self.long_reads = LongReads(loop)
         self._log = log
         self._is_shared = settings.log is not None
@@ -270,7 +270,7 @@ class Partitions:
             return in_process(
                 deliver,
                 kafka=self._settings.log,
-                security=self._settings.kafka,
+                security=self._settings.kafka_settings,
                 variables=self._settings.kafka_variables,
             )
         inside = in_thread(self._log, deliver)

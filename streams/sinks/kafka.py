@@ -7,7 +7,7 @@
     value     plain, Kinesis's JSON, Debezium's envelope, or Avro
     headers   id, number, position, table, op; tx where it is part of a transaction, replay where it is told again
 
-The brokers and the prefix are the operator's (`foldb serve --destinations`), never a subscription's. A change is there
+The brokers and the prefix are the operator's (`foldb serve --kafka-sink`), never a subscription's. A change is there
 once, or again after a failure; it has the same id and number each time.
 """
 
@@ -75,7 +75,7 @@ class TopicSink:
     ) -> None:
         if surroundings.destinations is None:
             raise ValidationError(
-                "no brokers to write to: `foldb serve --destinations kafka://HOST:PORT/PREFIX`"
+                "no brokers to write to: `foldb serve --kafka-sink kafka://HOST:PORT/PREFIX`"
             )
         self.version = version_of(settings)
         address = Address.of(surroundings.destinations)

@@ -51,7 +51,7 @@ def _answer(node: "Node", reply: Reply, figures: dict[str, Any] | RequestError) 
         "Fsync": node.settings.fsync,
         "Tables": len(node.state.tables),
         "MemoryBytes": node.partitions.bytes(),
-        "MemoryLimit": node.settings.memory_bytes or None,
+        "MemoryLimit": node.settings.memory_limit_bytes or None,
         "Damaged": [] if node.scrubbing is None else [each.text for each in node.scrubbing.damage],
         "ScrubbedMs": None if node.scrubbing is None else node.scrubbing.finished_ms or None,
         "Refusing": node.partitions.memory.full,

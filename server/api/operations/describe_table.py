@@ -17,6 +17,6 @@ def describe_table(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """
     table = node.table_in_any_status(body["TableName"])
     definition = table.definition
-    if 0 <= node.clock() - definition.created_ms < node.settings.eventual_control_plane_ms:
+    if 0 <= node.clock() - definition.created_ms < node.settings.control_plane_delay_ms:
         raise ResourceNotFoundError(f"Requested resource not found: Table: {definition.name} not found")
     table_commands.describe_to(node, reply, "Table", table, definition)

@@ -19,7 +19,7 @@ from tests.behaviour.http.wire import Wire, head, request, served_by
 from tests.support.served import served
 from tests.support.tables import table_request
 
-TICK_S = 0.02
+TICK_MS = 20
 
 
 class TlsWire(Wire):
@@ -49,7 +49,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 @pytest.fixture(scope="module")
 def url(files: Files) -> Iterator[str]:
-    with foldb.serve(tick_s=TICK_S, tls_cert=files.cert, tls_key=files.key) as server:
+    with foldb.serve(tick_ms=TICK_MS, tls_cert=files.cert, tls_key=files.key) as server:
         with TlsWire(server.endpoint_url, files.ca) as wire:
             wire.send(request("CreateTable", table_request("Cars", "pk:S")))
             assert 200 == wire.answer()[0]

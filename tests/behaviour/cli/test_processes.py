@@ -174,7 +174,7 @@ def test_serve_says_how_to_connect(tmp_path: Path) -> None:
 
 def test_a_wait_that_ends_reports_the_given_duration(tmp_path: Path) -> None:
     """It ends then too: the server lets one request wait for longer than that."""
-    with served(tmp_path, "--partitions", "2", "--index-lag", "60000") as url:
+    with served(tmp_path, "--partitions", "2", "--index-lag", "60000ms") as url:
         cli = at(url)
         cli("table", "create", "Things", "id:S", "--gsi", "kinds=kind:S", "--no-wait")
         assert 0 == command("table", "wait", "Things", "--db", url).returncode
@@ -182,9 +182,9 @@ def test_a_wait_that_ends_reports_the_given_duration(tmp_path: Path) -> None:
             put = cli("item", "put", "Things", f'{{"id": "{name}", "kind": "x"}}')
         match = re.search(r"as of @(\S+)", put.stderr)
         assert match is not None
-        waited = command("wait", match[1], "--timeout", "1.5", "--db", url)
+        waited = command("wait", match[1], "--timeout", "1.5s", "--db", url)
 
-    assert (8, f"foldb: @{match[1]} is not reached after 1.5 s\n") == (waited.returncode, waited.stderr)
+    assert (8, f"foldb: @{match[1]} is not reached after 1500ms\n") == (waited.returncode, waited.stderr)
 
 
 HEED = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"

@@ -117,8 +117,11 @@ KEY = '"key":{"Artist":"a","Song":"b"}'
         ("serve --port 0 --segment-bytes 0", "--segment-bytes"),
         ("serve --port 0 --memory-limit -1", "--memory-limit"),
         ("serve --port 0 --queue-bytes 0", "--queue-bytes"),
-        ("serve --port 0 --table-delay -5", "--table-delay"),
-        ("serve --port 0 --limits 2013", "there are no limits called '2013': use modern or 2012"),
+        ("serve --port 0 --table-delay -5", "`-5` is not a duration: write a number and a unit, like 200ms"),
+        ("serve --port 0 --ttl-interval 10", "`10` is not a duration: write a number and a unit, like 200ms"),
+        ("serve --port 0 --session-timeout 1ms", "1ms is below the minimum 1s"),
+        ("serve --port 0 --db data --allowed-host a:1", "--allowed-host: 'a:1' is not a name or an address"),
+        ("serve --port 0 --db data --limits 2013", "there are no limits called '2013': use modern or 2012"),
         ("serve --port 0", ", which --db or FOLDB_DB says, is an address and no folder: name what to serve"),
         ("serve --port 0 --db http://127.0.0.1:8000", "is an address and no folder: name what to serve"),
         (
@@ -128,10 +131,13 @@ KEY = '"key":{"Artist":"a","Song":"b"}'
         ("serve --port 0 --db data --triggers nowhere", "'--triggers': there is no folder 'nowhere'. See"),
         ("serve --port 0 --db data --triggers=", "'--triggers': there is no folder ''. See"),
         (f"serve --port 0 --db data --triggers {__file__}", "is a file: name the folder that it is in"),
-        ("serve --port 0 --db data --webhooks localhost", "webhooks: 'localhost' is no address or network."),
         (
-            "serve --port 0 --db data --destinations localhost:9092",
-            "destinations: 'localhost:9092' is not an address like kafka://HOST:PORT",
+            "serve --port 0 --db data --webhooks localhost",
+            "--webhooks: 'localhost' is not an address or network.",
+        ),
+        (
+            "serve --port 0 --db data --kafka-sink localhost:9092",
+            "--kafka-sink: 'localhost:9092' is not an address like kafka://HOST:PORT",
         ),
         ("serve --port 0 --memory --host 8.8.8.8", "will not listen on 8.8.8.8"),
         ("status --db=", "--db is empty: name a folder or a server, or leave it out"),
@@ -172,7 +178,7 @@ def test_wrong_usage_is_said_in_a_sentence_with_the_next_step(
         ("table create x id:S", 7, "length greater than or equal to 3"),
         ("sample load music", 7, "there is a table Music already; load beside it with --prefix"),
         ("rebuild Music --into Music", 7, "there is a table Music already; name another with --into"),
-        ("table wait Music --gone --timeout 0", 10, "Music is still there, after 0 s"),
+        ("table wait Music --gone --timeout 0", 10, "Music is still there, after 0s"),
     ],
 )
 def test_what_does_not_fit_the_database_is_said_in_a_sentence(

@@ -209,7 +209,7 @@ def test_a_table_with_a_delay_is_waited_for(folder: Path) -> None:
     with foldb.serve(folder, fsync="never", table_delay_ms=60) as server:
         cli = at(server.endpoint_url)
         assert "Slow: CREATING\n" == cli("table", "create", "Slow", "id:S", "--no-wait").stderr
-        assert 10 == cli("table", "wait", "Slow", "--timeout", "0").exit_code
+        assert 10 == cli("table", "wait", "Slow", "--timeout", "0s").exit_code
         assert "Slow: ACTIVE\n" == cli("table", "wait", "Slow").stderr
 
 
@@ -294,7 +294,7 @@ def test_a_name_that_is_close_to_no_table_gets_no_suggestion(cli: Foldb) -> None
 
 def test_commands_wait_for_tables_of_a_late_control_plane(tmp_path: Path) -> None:
     """CreateTable has succeeded, and DescribeTable does not find the table yet."""
-    with served(tmp_path, "--control-plane-delay", "400") as url:
+    with served(tmp_path, "--control-plane-delay", "400ms") as url:
         cli = at(url)
         created = cli("table", "create", "Notes", "id:N")
         assert (0, "Notes: ACTIVE") == (created.exit_code, created.stderr.strip())

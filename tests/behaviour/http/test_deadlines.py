@@ -11,12 +11,12 @@ from tests.behaviour.http.wire import Wire, head, request
 from tests.support.raw import ask
 from tests.support.tables import table_request
 
-TICK_S = 0.01
+TICK_MS = 10
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with foldb.serve(tick_s=TICK_S) as server:
+    with foldb.serve(tick_ms=TICK_MS) as server:
         assert 200 == ask(server.endpoint_url, "CreateTable", table_request("Cars", "pk:S", "sk:N")).status
         yield server.endpoint_url
 
@@ -48,7 +48,7 @@ def test_who_sends_a_byte_now_and_then_is_hung_up_on_too(url: str, start: bytes)
     """Five ticks for a head, sixty for a body, however lively it is."""
     with Wire(url) as wire:
         wire.send(start)
-        while not select.select([wire.socket], [], [], TICK_S)[0]:
+        while not select.select([wire.socket], [], [], TICK_MS / 1000)[0]:
             wire.send(b"X")
 
         assert b"HTTP/1.1 408 Request Timeout" == wire.line()

@@ -61,7 +61,7 @@ async def _observe(before: Sequence[Request], requests: Sequence[Request]) -> Ob
     loop = asyncio.get_running_loop()
     node = Node(
         Settings(
-            path=None, ttl_interval_ms=0, shard_age_ms=500, destinations="kafka://127.0.0.1:9/never-called"
+            path=None, ttl_interval_ms=0, shard_age_ms=500, kafka_sink="kafka://127.0.0.1:9/never-called"
         ),
         loop=loop,
         clock=lambda: 1_700_000_000_000 + round(loop.time() * 1000),

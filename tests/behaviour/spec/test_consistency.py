@@ -57,7 +57,7 @@ class Lagging:
 
 @pytest.fixture
 def lagging(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lagging]:
-    with killed(tmp_path, "--partitions", "4", "--index-lag", str(request.param)) as url:
+    with killed(tmp_path, "--partitions", "4", "--index-lag", f"{request.param}ms") as url:
         yield Lagging(url)
 
 

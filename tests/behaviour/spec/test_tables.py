@@ -169,7 +169,7 @@ def test_describe_table_tells_all(make_table: MakeTable) -> None:
 
 @pytest.mark.spec("S89")
 def test_describe_table_may_not_find_a_new_table_yet(connect: Callable[[str], Any]) -> None:
-    with foldb.serve(eventual_control_plane_ms=1000) as server:
+    with foldb.serve(control_plane_delay_ms=1000) as server:
         client = connect(server.endpoint_url).meta.client
         client.create_table(**table_request("Orders", "pk:S"))
         with refused("ResourceNotFoundException"):

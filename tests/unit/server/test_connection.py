@@ -339,7 +339,7 @@ def test_a_client_that_has_sent_its_last_gets_all_its_answers(bench: Bench) -> N
 @pytest.mark.guarantee("G49", "SEC16")
 def test_of_slow_clients_the_slowest_gives_way() -> None:
     """Half a body, and an answer that is not read, count alike; one that has all its answers does not."""
-    bench = Bench(connections=10, slow_bytes=100_000)
+    bench = Bench(connections=10, client_buffer_bytes=100_000)
     reader, reading = bench.connect()
     reader.unread = 60_000
     reading.pause_writing()

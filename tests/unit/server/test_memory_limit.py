@@ -71,7 +71,7 @@ def test_past_the_bound_puts_are_refused_and_deletes_make_room_again() -> None:
 
 @pytest.mark.spec("S102")
 def test_a_full_database_refuses_writes_and_goes_on_reading(connect: Callable[[str], Any]) -> None:
-    with foldb.serve(memory_bytes=1) as server:
+    with foldb.serve(memory_limit_bytes=1) as server:
         resource = connect(server.endpoint_url)
         table = resource.create_table(**table_request("Full", "pk:S"))
         table.put_item(Item={"pk": "a"})  # it is looked at once a second, so this one still goes in

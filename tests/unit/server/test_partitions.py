@@ -230,7 +230,7 @@ def test_a_log_keeps_the_number_of_partitions_that_it_was_made_with(tmp_path: Pa
 
 
 def test_a_script_waits_until_indexes_have_what_was_written(connect: Connect, tmp_path: Path) -> None:
-    with served(tmp_path, "--partitions", "2", "--index-lag", "300") as url:
+    with served(tmp_path, "--partitions", "2", "--index-lag", "300ms") as url:
         client = connect(url).meta.client
         client.create_table(**table_request("Things", "pk:S", gsi={"by-kind": "kind:S"}))
         for item in items():

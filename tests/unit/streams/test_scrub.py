@@ -19,7 +19,7 @@ from tests.unit.log.damage import flip
 
 RATE = 1 << 30
 STREAM = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
-OPTIONS = ("--segment-bytes", "20000", "--scrub-every", "off")
+OPTIONS = ("--segment-bytes", "20000", "--scrub-every", "0")
 
 
 @pytest.fixture(scope="module")

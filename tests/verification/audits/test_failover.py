@@ -27,7 +27,7 @@ __all__ = ["kafka"]
 
 SEEDS = range(3)
 KILLS, WRITES, WRITERS, BATCHES = 12, 800, 6, 6
-OPTIONS = ("--shard-age", "20s", "--ttl-interval", "100")
+OPTIONS = ("--shard-age", "20s", "--ttl-interval", "100ms")
 NAME = "recorder"
 pytestmark = [pytest.mark.soak]  # nodes and a broker take their time to start
 

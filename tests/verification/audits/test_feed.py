@@ -34,7 +34,7 @@ OFTEN = (
     if SOAK
     else ["--shard-age", "800ms", "--snapshot-every", "1500"]
 )
-OPTIONS = [*OFTEN, "--segment-bytes", "300000", "--ttl-interval", "50"]
+OPTIONS = [*OFTEN, "--segment-bytes", "300000", "--ttl-interval", "50ms"]
 # Without what a start takes up, and in a long run with it too: each kill is such a start.
 STARTS = [["changes", "snapshots"], []] if SOAK else [["changes", "snapshots"]]
 PATIENCE_S = 600 if SOAK else 40

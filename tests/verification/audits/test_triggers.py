@@ -22,7 +22,7 @@ from tests.verification.reliability import record
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 SEEDS = range(4 if SOAK else 1)
 KILLS, CALLS, WRITERS = (50, 400, 2) if SOAK else (2, 120, 2)
-LAYOUT = ("--partitions", "2", "--ttl-interval", "50")
+LAYOUT = ("--partitions", "2", "--ttl-interval", "50ms")
 NAME = "recorder"
 LIVES = 3 if SOAK else 2
 WORKERS = 8 if SOAK else 4  # each is a process that is started anew

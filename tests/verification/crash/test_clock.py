@@ -186,7 +186,7 @@ class SystemTime:
         self._says.with_suffix(".new").replace(self._says)
 
 
-@pytest.mark.parametrize("step", ["off", "10s"])
+@pytest.mark.parametrize("step", ["0", "10s"])
 def test_a_process_lives_through_whatever_its_system_says_the_time_is(step: str, tmp_path: Path) -> None:
     """Not only our own clock is wrong, but every one that it may look at."""
     system, ledger, digests = SystemTime(tmp_path), Ledger(), Digests()
@@ -203,7 +203,7 @@ def test_a_process_lives_through_whatever_its_system_says_the_time_is(step: str,
         ledger.check(server.url)
 
     times = _check_log_time(tmp_path / "data")
-    assert (times[-1] - times[0] > TEN_YEARS_MS * 0.9) == (step == "off")
+    assert (times[-1] - times[0] > TEN_YEARS_MS * 0.9) == (step == "0")
     digests.check(tmp_path / "data")
 
 
@@ -211,7 +211,7 @@ def test_a_process_lives_through_whatever_its_system_says_the_time_is(step: str,
 def test_a_jump_trims_nothing_and_expires_nothing(tmp_path: Path) -> None:
     """A clock that is ten days ahead for a moment: log time goes on at the pace of the monotonic clock."""
     system = SystemTime(tmp_path)
-    with Process(tmp_path / "data", "--ttl-interval", "10", program=system.program) as server:
+    with Process(tmp_path / "data", "--ttl-interval", "10ms", program=system.program) as server:
         url = server.url
         stream = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
         made = table_request(TABLE, "pk:S", StreamSpecification=stream)

@@ -27,7 +27,7 @@ KEYS = [f"{n:03}" for n in range(100)]
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database of several segments and a snapshot of nearly all of it."""
     folder = tmp_path_factory.mktemp("written") / "data"
-    with Process(folder, *OPTIONS, "off") as server:
+    with Process(folder, *OPTIONS, "0") as server:
         made = table_request("Cars", "pk:S", StreamSpecification=STREAM)
         assert ask(server.url, "CreateTable", made).status == 200
         for key in KEYS:

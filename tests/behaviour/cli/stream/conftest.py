@@ -73,7 +73,7 @@ class Shop:
 
     def settle(self) -> None:
         """Wait until triggers have handled what was written."""
-        result = self.run("wait", "--triggers", "--timeout", "30")
+        result = self.run("wait", "--triggers", "--timeout", "30s")
         assert result.exit_code == 0, result.output
 
     def notes(self) -> list[str]:

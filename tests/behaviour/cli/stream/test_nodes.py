@@ -30,6 +30,6 @@ def test_any_node_tells_the_changes_of_all_and_what_triggers_do(
             assert partitions <= {str(each["Partition"]) for each in described["Partitions"]}
             [listed] = lines(cli("trigger", "list"))
             assert ("receipts", "ACTIVE") == (listed["trigger"], listed["status"])
-            waited = cli("wait", "--triggers", "--timeout", "60")
+            waited = cli("wait", "--triggers", "--timeout", "60s")
             assert 0 == waited.exit_code, waited.output
             assert 0 == sum(row["changes"] for row in lines(cli("trigger", "lag")))

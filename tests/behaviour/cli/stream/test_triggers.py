@@ -121,8 +121,8 @@ def test_a_paused_trigger_goes_on_where_it_was(shop: Shop) -> None:
     again = shop.run("trigger", "pause", "receipts", "--drain")
     check(again, 7, "receipts is PAUSED already, and nothing was delivered: resume it, and drain it then")
     assert "PAUSED" == one(shop, "trigger", "pause", "receipts")["status"]
-    waited = shop.run("wait", "--triggers", "--timeout", "5")
-    check(waited, 8, "receipts is PAUSED, 1 change behind. `foldb trigger list` tells more.")
+    waited = shop.run("wait", "--triggers", "--timeout", "5s")
+    check(waited, 8, "receipts is PAUSED, 1 change behind. `foldb trigger list` shows more.")
     assert "ACTIVE" == one(shop, "trigger", "resume", "receipts")["status"]
     shop.settle()
     assert ["INSERT b False"] == shop.notes()
@@ -133,8 +133,8 @@ def test_who_waits_for_no_time_only_looks(shop: Shop) -> None:
     shop.run("trigger", "add", "receipts", *SEND)
     shop.put('{"id": "a"}')
 
-    looked = shop.run("wait", "--triggers", "--timeout", "0")
-    assert (0, "every trigger has handled what was written\n") == (looked.exit_code, looked.stderr)
+    looked = shop.run("wait", "--triggers", "--timeout", "0s")
+    assert (0, "every trigger has handled all changes\n") == (looked.exit_code, looked.stderr)
 
 
 def test_a_trigger_is_set_to_another_place_once_somebody_said_yes(shop: Shop) -> None:
@@ -269,7 +269,11 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
         ),
         ('add Orders --sink {"Kind":"pigeon"}', 7, "Sink.Kind must be one of"),
         ("add Orders --run ./notify.sh --policy hope", 2, "--policy hope: one of isolate, batch, block"),
-        ("add Orders --run ./notify.sh --window soon", 2, "--window: `soon` is no time; write it like 500ms"),
+        (
+            "add Orders --run ./notify.sh --window soon",
+            2,
+            "--window: `soon` is not a duration: write a number",
+        ),
         (
             "add Orders --run ./notify.sh --backoff 1s",
             2,

@@ -193,7 +193,7 @@ def opened(folder: Path, *options: str) -> Iterator[Database]:
     (folder / "triggers").mkdir(exist_ok=True)
     (folder / "data").mkdir(exist_ok=True)
     given = [
-        *("--triggers", str(folder / "triggers"), "--webhooks", "127.0.0.1", "--ttl-interval", "20"),
+        *("--triggers", str(folder / "triggers"), "--webhooks", "127.0.0.1", "--ttl-interval", "20ms"),
         *options,
     ]
     with served(folder / "data", *given) as url:

@@ -230,7 +230,7 @@ def test_a_topic_has_each_change_in_order_keyed_as_its_item(
     open_database: Callable[..., Any], kafka: str, format_: str
 ) -> None:
     prefix = f"feed-{uuid.uuid4().hex[:8]}"
-    with open_database("--destinations", f"kafka://{kafka}/{prefix}") as database:
+    with open_database("--kafka-sink", f"kafka://{kafka}/{prefix}") as database:
         table = database.table()
         database.subscribe(table, {"Kind": "kafka", "Topic": "orders", "Format": format_})
         for n in range(10):

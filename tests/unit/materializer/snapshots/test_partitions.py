@@ -28,7 +28,7 @@ Connect = Callable[[str], Any]
 def left(tmp_path_factory: pytest.TempPathFactory, connect: Connect) -> Path:
     """A divided database that was killed while its partitions still had things to tell each other."""
     folder = tmp_path_factory.mktemp("left")
-    with killed(folder, "--partitions", str(PARTITIONS), "--index-lag", "60000") as url:
+    with killed(folder, "--partitions", str(PARTITIONS), "--index-lag", "60000ms") as url:
         client = connect(url).meta.client
         client.create_table(**table_request("Things", "pk:S", gsi={"by-kind": "kind:S"}))
         make(folder)

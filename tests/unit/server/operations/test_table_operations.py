@@ -473,7 +473,7 @@ def test_a_table_must_be_there(client: Any, name: str, operation: str) -> None:
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[Any]:
     """A client of a server whose tables take their time."""
-    with served(tmp_path, "--table-delay", "300") as url:
+    with served(tmp_path, "--table-delay", "300ms") as url:
         client = boto3.client("dynamodb", endpoint_url=url)
         yield client
         client.close()
@@ -504,7 +504,7 @@ def test_with_a_delay_a_table_goes_through_its_states(slow: Any) -> None:
 def test_a_clock_behind_log_time_hides_no_table(delay_ms: int) -> None:
     """A log may have been written by a clock that was ahead of the present one."""
     inside = Inside()
-    inside.node.settings = replace(inside.node.settings, eventual_control_plane_ms=delay_ms)
+    inside.node.settings = replace(inside.node.settings, control_plane_delay_ms=delay_ms)
     inside.ask("CreateTable", table_request("Early", "pk:S"))
     inside.node.clock = lambda: inside.node.state.log_time - 41_000
 
@@ -515,7 +515,7 @@ def test_a_clock_behind_log_time_hides_no_table(delay_ms: int) -> None:
 
 @pytest.mark.spec("S89")
 def test_with_a_late_control_plane_a_new_table_is_not_found_at_first(tmp_path: Path) -> None:
-    with served(tmp_path, "--control-plane-delay", "300") as url:
+    with served(tmp_path, "--control-plane-delay", "300ms") as url:
         late = boto3.client("dynamodb", endpoint_url=url)
         late.create_table(**table_request("Late", "pk:S"))
         with pytest.raises(late.exceptions.ResourceNotFoundException):

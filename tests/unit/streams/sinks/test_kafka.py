@@ -231,7 +231,7 @@ def test_what_is_no_topic_is_refused(settings: dict[str, Any], said: str) -> Non
 
 def test_without_brokers_there_is_no_sink() -> None:
     async def whole() -> None:
-        with pytest.raises(ValidationError, match="--destinations"):
+        with pytest.raises(ValidationError, match="--kafka-sink"):
             sink_module.make({"Kind": "kafka"}, surroundings(Path()))
 
     asyncio.run(whole())

@@ -94,7 +94,7 @@ def test_each_change_stands_in_a_topic_and_those_that_stand_twice_have_one_numbe
     destinations = f"kafka://{kafka}/{prefix}"
 
     written = written_while_killed(
-        tmp_path, "kafka", sink, "--destinations", destinations, begun=lambda: len(messages(kafka, topic))
+        tmp_path, "kafka", sink, "--kafka-sink", destinations, begun=lambda: len(messages(kafka, topic))
     )
 
     told = messages(kafka, topic)

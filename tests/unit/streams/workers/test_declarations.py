@@ -113,7 +113,7 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_being_read(folder: Folde
     assert list(found.declared) == ["a.py", "e.py"]
     assert found.problems["b.py"].error == "importing it: its process ended: exit status 3"
     assert found.problems["c.py"].error.startswith("SyntaxError: ")
-    assert found.problems["d.py"].error.startswith("ValueError: window: `soon` is no time")
+    assert found.problems["d.py"].error.startswith("ValueError: window: `soon` is not a duration")
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def searched(folder: Folder, program: Sequence[str | Path]) -> dict[str, list[st
     return found
 
 
-@pytest.mark.parametrize("option", ["--log", "--destinations"])
+@pytest.mark.parametrize("option", ["--log", "--kafka-sink"])
 def test_variables_of_kafka_that_are_dropped_are_still_used(tmp_path: Path, option: str) -> None:
     program = ("env", "FOLDB_KAFKA_SECURITY_PROTOCOL=NONE", FOLDB)
     server = Process(tmp_path, option, "kafka://127.0.0.1:1/shop", program=program, may_end=True)
