@@ -23,7 +23,7 @@ from ...model.descriptions import stream_label
 from ...model.errors import ConditionalCheckFailedError, ValidationError
 from ...model.key_schema import KeyAttribute
 from ...model.values import Item, dump, item_size
-from ...streams.delivery.dead_letters import DeadLetter, Key
+from ...streams.delivery.dead_letters import DeadLetter, ItemKey
 from ...streams.formats.plain import plain
 from ...streams.formats.table_view import Delivery, TableView
 from .async_partition import page_of, submitted
@@ -65,9 +65,9 @@ class DeadLetterTable:
         self._table = table
         self._subscription = subscription
 
-    async def keys(self) -> dict[Key, int]:
+    async def keys(self) -> dict[ItemKey, int]:
         """As of Letters."""
-        found: dict[Key, int] = {}
+        found: dict[ItemKey, int] = {}
         async for letter in self.letters():
             try:
                 key, number = self._item_key(letter), int(letter["number"]["S"])
@@ -193,7 +193,7 @@ class DeadLetterTable:
         digest = hashlib.blake2b(text, digest_size=16).hexdigest()
         return f"{text[:_KEY_SHOWN].decode(errors='ignore')}... {digest}"
 
-    def _item_key(self, letter: Item) -> Key | None:
+    def _item_key(self, letter: Item) -> ItemKey | None:
         """The key of the item that the letter is about; None if its table is gone, or another of its name is there."""
         _, name, text = letter["key"]["S"].split(" ", 2)
         table = self._node.state.table_named(name)

@@ -3,7 +3,7 @@
     ends of all partitions now ──► each active subscription gets there ──► again, until nobody had to wait
 
 What a trigger writes while it handles a change stands in the log before that change counts as handled, so it is before
-the ends that are looked at next. No chain of triggers is longer than MOST_DEPTH, so others who go on writing cannot
+the ends that are looked at next. No chain of triggers is longer than MAX_DEPTH, so others who go on writing cannot
 keep this from coming to an end.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...model.errors import ResourceNotFoundError, ValidationError
-from ...streams.delivery.delivery_policy import MOST_DEPTH
+from ...streams.delivery.delivery_policy import MAX_DEPTH
 from ...streams.delivery.dispatcher import Dispatcher
 from . import lag
 from .async_partition import ends
@@ -36,7 +36,7 @@ async def settle(
     """
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            for _ in range(MOST_DEPTH + 1):
+            for _ in range(MAX_DEPTH + 1):
                 if declared is not None:
                     await declared.look()
                 had_to_wait = await _pass(node, running)
@@ -95,7 +95,7 @@ def _why(dispatcher: Dispatcher | None) -> tuple[str, str]:
         return "", ""
     if dispatcher.blocked:
         return f" and blocked ({dispatcher.blocked[0].partition(_LINE)[0]})", ""
-    return "", f" (last error: {dispatcher.figures.error})" if dispatcher.figures.error else ""
+    return "", f" (last error: {dispatcher.metrics.error})" if dispatcher.metrics.error else ""
 
 
 def _not_settled(what: str, behind: list[str]) -> ValidationError:

@@ -8,7 +8,7 @@ None of those operations reaches it any more by then, and what is left over woul
 from collections.abc import Container
 
 from ...model.subscriptions import Subscription
-from ...streams.delivery.dispatcher import GONE
+from ...streams.delivery.dispatcher import TABLES_DELETED
 
 
 def prefix_of(table: int) -> str:
@@ -23,5 +23,5 @@ def is_left(subscription: Subscription, tables: Container[int]) -> bool:
         table not in tables
         and subscription.settings["Sink"]["Kind"] == "kinesis"
         and subscription.name.startswith(prefix_of(table))
-        and (subscription.status == "PAUSED" or subscription.reason == GONE)
+        and (subscription.status == "PAUSED" or subscription.reason == TABLES_DELETED)
     )

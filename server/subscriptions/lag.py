@@ -7,8 +7,8 @@ from typing import Final
 from ...materializer.feed_requests import FedPartition, FindNumber, Number
 from ...model.subscriptions import Subscription
 from ...model.subscriptions.subscription import Checkpoints
-from ...streams.delivery.dispatcher import DONE, GONE, Dispatcher
-from ...streams.delivery.source import stretch_of
+from ...streams.delivery.dispatcher import END_REACHED, TABLES_DELETED, Dispatcher
+from ...streams.delivery.source import remaining_range
 from .async_partition import counted, fed
 from .context import SubscriptionContext
 from .runner import RunningSubscription
@@ -26,13 +26,13 @@ async def measure(
     here, own = _here(running, subscription), marks(running, subscription)
     found: dict[str, dict[str, int]] = {}
     for number, partition in node.partitions_of_feed().items():
-        stretch = stretch_of(subscription, number)
-        after = own.get(number, stretch.after)
+        read_range = remaining_range(subscription, number)
+        after = own.get(number, read_range.after)
         records, oldest = 0, node.clock()
         for table in subscription.table_ids:
             count = await counted(partition, table, after)
             records += count.changes
-            if not stretch.kept and await _begins_after(node, partition, table, after):
+            if not read_range.skips_trimmed and await _begins_after(node, partition, table, after):
                 records += 1  # at least: what the feed does not keep is counted by nobody
             if count.changes and count.oldest_ms is not None:
                 oldest = min(oldest, count.oldest_ms)
@@ -44,7 +44,7 @@ async def measure(
 
 def is_finished(subscription: Subscription) -> bool:
     """Whether it has delivered all that it ever will: what is written now is none of its."""
-    return subscription.status == "STOPPED" and subscription.reason in (DONE, GONE)
+    return subscription.status == "STOPPED" and subscription.reason in (END_REACHED, TABLES_DELETED)
 
 
 async def _begins_after(node: SubscriptionContext, partition: FedPartition, table: int, after: int) -> bool:
@@ -73,7 +73,7 @@ async def reach(
     while True:
         here = _here(running, subscription)
         if here is not None:
-            handled = here.figures.handled
+            handled = here.metrics.handled
             reaching = node.loop.create_task(here.reach(numbers))
             try:
                 while not reaching.done() and _here(running, subscription) is here:
@@ -83,7 +83,7 @@ async def reach(
                 reaching.cancel()
             if is_there:
                 reaching.result()
-                return had_to_wait or here.figures.handled > handled
+                return had_to_wait or here.metrics.handled > handled
         elif await is_reached(node, subscription, numbers):
             return had_to_wait
         else:
@@ -99,14 +99,14 @@ async def is_reached(
 ) -> bool:
     """Whether all up to these numbers is handled, by what the catalog says."""
     for number, partition in node.partitions_of_feed().items():
-        stretch = stretch_of(subscription, number)
-        after = subscription.checkpoints.get(number, stretch.after)
+        read_range = remaining_range(subscription, number)
+        after = subscription.checkpoints.get(number, read_range.after)
         if after >= numbers[number]:
             continue
         for table in subscription.table_ids:
             if (await counted(partition, table, after, numbers[number])).changes:
                 return False
-            if not stretch.kept and await _begins_after(node, partition, table, after):
+            if not read_range.skips_trimmed and await _begins_after(node, partition, table, after):
                 return False
     return True
 

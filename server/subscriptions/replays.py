@@ -18,7 +18,7 @@ from ...model.errors import ValidationError
 from ...model.subscriptions import Subscription, check
 from ...streams.delivery.delivery_policy import DeliveryPolicy
 from ...streams.delivery.filter import ChangeFilter
-from ...streams.delivery.source import ReadRange, Source, stretch_of
+from ...streams.delivery.source import ChangeConsumer, ReadRange, Source, TableFeed, remaining_range
 from ...streams.formats.table_view import Delivery
 from ...streams.workers.worker_pool import LoadError
 from .async_partition import ends
@@ -73,9 +73,9 @@ def _only(given: Mapping[str, Any] | None, key: Mapping[str, Any] | None) -> dic
     }
 
 
-def _until_now(stretch: ReadRange, end: int) -> ReadRange:
+def _until_now(read_range: ReadRange, end: int) -> ReadRange:
     """Without what is yet to come: nobody waits for that to be counted."""
-    return replace(stretch, until=end if stretch.until is None else min(end, stretch.until))
+    return replace(read_range, until=end if read_range.until is None else min(end, read_range.until))
 
 
 async def count(
@@ -112,15 +112,9 @@ async def count(
         Source(
             number,
             table,
-            _until_now(stretch_of(subscription, number), now[number]),
-            read=partition.feed,
-            histories=node.histories,
-            exists=partial(exists, table),
-            take=take,
-            room=room,
-            waits_ms=lambda: LONGEST_WAIT_MS,
-            clock=node.clock,
-            troubled=lambda _: None,
+            _until_now(remaining_range(subscription, number), now[number]),
+            TableFeed(partition.feed, node.histories, partial(exists, table), node.clock),
+            ChangeConsumer(take, room, lambda: LONGEST_WAIT_MS, lambda _: None),
         )
         for number, partition in node.partitions_of_feed().items()
         for table in subscription.table_ids

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...materializer.feed_requests import FedPartition, FindNumber, Number
 from ...model.subscriptions import Subscription
-from ...streams.delivery.source import stretch_of
+from ...streams.delivery.source import remaining_range
 from . import lag
 from .async_partition import counted, fed
 from .context import SubscriptionContext
@@ -47,7 +47,7 @@ async def is_through(
         return True
     marks = lag.marks(running, subscription)
     for number, partition in node.partitions_of_feed().items():
-        after = marks.get(number, stretch_of(subscription, number).after)
+        after = marks.get(number, remaining_range(subscription, number).after)
         if await _quiet_until(partition, tables, after) is None:
             return False
     return True
@@ -58,11 +58,11 @@ async def start_of(node: SubscriptionContext, subscription: Subscription, move: 
     start: dict[str, Any] = subscription.settings["Start"]
     numbers: dict[str, str] = {}
     for number, partition in node.partitions_of_feed().items():
-        stretch = stretch_of(subscription, number)
-        if stretch.items is not None:
+        read_range = remaining_range(subscription, number)
+        if read_range.snapshot is not None:
             return start  # its marks count items: it begins the snapshot anew
-        after = stretch.after
-        if stretch.kept:
+        after = read_range.after
+        if read_range.skips_trimmed:
             after = max(after, min([await lag.trim_horizon(partition, table) for table in move.stays]))
         quiet_until = await _quiet_until(partition, move.stays, after)
         places = [after if quiet_until is None else quiet_until]

@@ -16,11 +16,11 @@ from ...materializer.feed_requests import FeedRequest, OnFed
 from ...materializer.fold.feed.capture import CapturePeriod
 from ...model.errors import ValidationError
 from ...model.subscriptions import Subscription, milliseconds
-from ...streams.delivery import tracing
-from ...streams.delivery.dispatcher import Dispatcher, DispatcherContext, Progress
+from ...streams.delivery.checkpoints import Progress
+from ...streams.delivery.dispatcher import Dispatcher, DispatcherContext
 from ...streams.delivery.filter import ChangeFilter
 from ...streams.formats.table_view import Delivery, TableView, view_in, view_of
-from ...streams.sinks import RUNNING, module_of
+from ...streams.sinks import RUNNING, module_of, tracing
 from ...streams.sinks.process_sink import function_of
 from ...streams.sinks.sink import Sink, SinkContext
 from ...streams.workers.code_folder import Folder
@@ -54,14 +54,14 @@ class RunningSubscription:
         """`ended` is told that it has come to its end by itself, and why."""
         self.subscription = subscription
         self._node = node
-        world = DispatcherContext(
+        context = DispatcherContext(
             readers={number: partial(_read, node, number) for number in node.partitions_of_feed()},
             histories=node.histories,
-            exists=lambda table: table in node.state.tables,
+            table_exists=lambda table: table in node.state.tables,
             view=lambda table, label: view_at(node, table, label),
             dead_letters=DeadLetterTable(node, subscription.settings["DeadLetterTable"], subscription.name),
             checkpoint=self._checkpoint,
-            ended=lambda reason: ended(self, reason),
+            on_end=lambda reason: ended(self, reason),
             clock=node.clock,
             seconds=time.perf_counter,
             jitter=lambda: int.from_bytes(node.random_bytes(4)) / _OF_ONE,
@@ -73,7 +73,7 @@ class RunningSubscription:
             subscription.settings,
             outdated=sqlite_views.outdated(node, subscription),
         )
-        self.dispatcher = Dispatcher(subscription, sink, world, ChangeFilter(subscription.settings).test)
+        self.dispatcher = Dispatcher(subscription, sink, context, ChangeFilter(subscription.settings).test)
         self._problem: Callable[[], str | None] = lambda: getattr(sink, "problem", None)
 
     def is_as(self, subscription: Subscription) -> bool:
@@ -93,7 +93,7 @@ class RunningSubscription:
             for delivery, tries in dispatcher.failing()
         ]
         return {
-            **dispatcher.figures.to_json(time.perf_counter()),
+            **dispatcher.metrics.to_json(time.perf_counter()),
             "IsStarted": dispatcher.is_started,
             "Blocked": dispatcher.blocked,
             "Failing": failing,

@@ -28,7 +28,7 @@ from ...model.errors import (
 )
 from ...model.subscriptions import Subscription, check, check_asked
 from ...model.subscriptions.settings import invalid
-from ...streams.delivery.delivery_policy import MOST_DEPTH
+from ...streams.delivery.delivery_policy import MAX_DEPTH
 from ...streams.sinks.sink_settings import shown
 from ...streams.temp_dirs import scratch
 from ...streams.workers.code_folder import Folder
@@ -333,7 +333,7 @@ class Triggers:
         caller, _, lane = rest.split(b" ", 1)[0].decode("latin-1").rpartition(".")
         retry = self._retries.get(caller.removesuffix(MARK)) if caller.endswith(MARK) else None
         if retry is not None:  # what somebody wants delivered of a loop does not begin it anew
-            return min(retry.depth + 1, MOST_DEPTH)
+            return min(retry.depth + 1, MAX_DEPTH)
         running = self.running.get(caller)
         return 0 if running is None or not _LANE.fullmatch(lane) else running.dispatcher.depth(int(lane)) + 1
 

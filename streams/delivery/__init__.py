@@ -1,7 +1,7 @@
-"""What runs a subscription: from the pages of a feed to calls of a sink, and how far that has come.
+"""Runs subscriptions: from the pages of a feed to calls of a sink, with checkpoints and dead letters.
 
     feed ──► sources ──► filter ──► lanes, by key ──► batches ──► attempts ──► sink
-                                      └── what is not handled yet: the checkpoint stays before it
+                                      └── lowest unhandled change: the checkpoint stays below it
 
-All is told what it needs (feed, sink, letters, clock, dice), so it runs in tests on time that the test makes.
+Each part receives its dependencies (feed, sink, dead letters, clock, jitter), so tests run it on virtual time.
 """

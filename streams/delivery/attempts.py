@@ -1,13 +1,13 @@
-"""One batch, from its first call until each of its changes is handled or given up.
+"""Delivers one batch, from its first call until each of its changes is handled or a dead letter.
 
-    pending ──► call ──► Handled                    ──► done
-                 ▲       Partly: all before one     ──► those are done, the one has failed once more
-                 └─ pause ── Failed                 ──► all have failed once more
-                             too often, or bisect   ──► halve until the one is found, which is tried alone
-                             too often and alone    ──► a letter; its key's later changes follow it
+    pending ──► call ──► Success                    ──► handled
+                 ▲       PartialFailure             ──► changes before the failed one: handled; that one failed once more
+                 └─ pause ── Failure                ──► all changes failed once more
+                             too often, or bisect   ──► halve until the failing change is found, then try it alone
+                             too often and alone    ──► dead letter; later changes of its key follow it
 
-A count of failures is dropped only when a change leaves the batch, so every call either takes something out of the
-batch or brings the first of it nearer to its end: no change is tried for ever that is not meant to be.
+The count of failures is reset only when a change leaves the batch. Each call therefore either removes changes from the
+batch or increments that count, and no change is retried forever unless the subscription is configured so.
 """
 
 import asyncio
@@ -17,263 +17,274 @@ from typing import Final, TypeAlias, TypeVar
 
 from ...model.errors import RequestError
 from ..formats.table_view import Delivery
-from ..sinks.sink import DeliveryResult, Failure, PartialFailure, Success, Unsubscribed
-from .dead_letters import DeadLetter, DeadLetters, Key, key_of
-from .delivery_policy import MOST_DEPTH, DeliveryPolicy
+from ..sinks.sink import DeliveryResult, Failure, PartialFailure, Sink, Success, Unsubscribed
+from .dead_letters import DeadLetter, DeadLetters, ItemKey, item_key_of
+from .delivery_policy import MAX_DEPTH, DeliveryPolicy
+from .metrics import SubscriptionMetrics
 
 Call: TypeAlias = Callable[[Sequence[Delivery], int], Awaitable[DeliveryResult]]
-"""Calls with some changes; the number is that of the attempt, from 1."""
+"""Calls the sink with changes and the number of the attempt, from 1."""
 
 T = TypeVar("T")
 
-_LETTERS_AGAIN_S: Final = 1.0
-_LOOP: Final = f"a loop of triggers: {MOST_DEPTH} in a row led to this change"
+_DEAD_LETTER_RETRY_S: Final = 1.0
+_LOOP: Final = f"a loop of triggers: {MAX_DEPTH} in a row led to this change"
 _TOO_OLD: Final = "older than MaximumRecordAgeInSeconds"
 
 
 class BlockedError(Exception):
-    """A change has failed too often, and the subscription is to stand still then."""
+    """A change has failed too often, and the subscription is configured to block then."""
 
 
-class GoneError(Exception):
-    """Whoever is called wants no more calls."""
+class UnsubscribedError(Exception):
+    """The sink has unsubscribed."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryContext:
-    """What attempts need besides the batch.
+    """The environment of a subscription's deliveries.
 
     Attributes:
-        terms: How often to try, and what then.
-        dead_letters: Where letters go.
-        open: The keys that are known to have open letters, and the number of each one's first.
-        clock: Milliseconds since 1970.
-        seconds: A clock for what calls take.
-        dice: From 0 to 1, by chance.
-        version: Of what is called.
-        buried: Told how many became letters.
-        troubled: Told what went wrong besides calls.
+        subscription: Name of the subscription.
+        sink: The sink that it calls.
+        policy: Limits of batches, retries and time.
+        metrics: The subscription's metrics.
+        dead_letters: The store of dead letters.
+        open: Item keys that may have open dead letters, with the sequence number of the first.
+        clock: Current time in milliseconds since 1970.
+        seconds: Monotonic clock that measures calls.
+        jitter: Random numbers from 0 to 1.
+        on_dead_lettered: Called with the number of new dead letters.
+        report: Called with the text of an error other than that of a call.
     """
 
-    terms: DeliveryPolicy
+    subscription: str
+    sink: Sink
+    policy: DeliveryPolicy
+    metrics: SubscriptionMetrics
     dead_letters: DeadLetters
-    open: dict[Key, int]
+    open: dict[ItemKey, int]
     clock: Callable[[], int]
     seconds: Callable[[], float]
     jitter: Callable[[], float]
-    version: Callable[[], str]
     on_dead_lettered: Callable[[int], None]
-    troubled: Callable[[str], None]
+    report: Callable[[str], None]
 
 
 class Attempts:
-    """Brings one batch to its end.
+    """The attempts to deliver one batch.
 
     Attributes:
-        pending: What is neither handled nor given up, in order.
+        pending: The changes that are neither handled nor dead letters, in order.
     """
 
     def __init__(
         self,
         batch: list[Delivery],
         call: Call,
-        around: DeliveryContext,
-        left: Callable[[Sequence[Delivery]], None],
+        context: DeliveryContext,
+        on_handled: Callable[[Sequence[Delivery]], None],
         *,
-        whole: bool = False,
+        is_transaction: bool = False,
     ) -> None:
-        """`left` is told what leaves the batch; `whole` batches are never divided: a transaction."""
+        """Prepare to deliver `batch`; `on_handled` receives the changes that leave it.
+
+        The batch of a transaction is never divided.
+        """
         self.pending = batch
         self._call = call
-        self._left = left
-        self._around = around
-        self._terms = around.terms
-        self._whole = whole
-        self._alone = False  # the first of what is pending is what fails: it is tried alone
-        self._failed = 0  # calls that failed with all that is pending
-        self._named = 0  # calls that named the first of it
+        self._on_handled = on_handled
+        self._context = context
+        self._policy = context.policy
+        self._is_transaction = is_transaction
+        self._is_alone = False  # the first pending change is known to fail, and is tried alone
+        self._failed = 0  # calls that failed for all pending changes
+        self._named = 0  # calls that named the first pending change
         self._first_ms = 0
 
     async def run(self) -> None:
-        """Call until nothing is pending.
+        """Call until no change is pending.
 
         Raises:
-            BlockedError, GoneError: It is pending still, and is to stay so.
+            BlockedError: A change failed too often, and the policy is to block. It stays pending.
+            UnsubscribedError: The sink unsubscribed. The batch stays pending.
         """
-        self._first_ms = self._around.clock()
+        self._first_ms = self._context.clock()
         await self._set_aside()
         while self.pending:
-            part = self.pending[:1] if self._alone else self.pending
-            verdict = await self._call(part, self.tries + 1)
-            if type(verdict) is Success:
+            part = self.pending[:1] if self._is_alone else self.pending
+            result = await self._call(part, self.tries + 1)
+            if type(result) is Success:
                 self._drop(len(part))
             else:
-                await self._failure(part, _trouble(verdict))
-                await self._set_aside()  # a pause may have made some too old, a letter has others follow
+                await self._handle_failure(part, _failure_of(result))
+                await self._set_aside()  # changes age during a pause, and changes follow a new dead letter
 
     @property
     def tries(self) -> int:
-        """How often the first of what is pending has failed."""
+        """Number of failed attempts of the first pending change."""
         return self._failed + self._named
 
     def _drop(self, count: int) -> None:
-        """So many are done. What failed with them has failed still, unless what made it fail was among them."""
+        """Remove handled changes. The rest keeps its failures, unless the failing change was among the removed."""
         self._advance(count)
         self._named = 0
-        if self._alone:
-            self._alone, self._failed = False, 0
+        if self._is_alone:
+            self._is_alone, self._failed = False, 0
 
     def _advance(self, count: int) -> None:
-        gone, self.pending = self.pending[:count], self.pending[count:]
-        self._left(gone)
+        handled, self.pending = self.pending[:count], self.pending[count:]
+        self._on_handled(handled)
 
-    async def _failure(self, part: Sequence[Delivery], trouble: Failure | PartialFailure) -> None:
-        found = self._place(part, trouble)
-        if found is None:
+    async def _handle_failure(self, part: Sequence[Delivery], failure: Failure | PartialFailure) -> None:
+        failed = self._failed_index(part, failure)
+        if failed is None:
             self._failed += 1
         else:
-            if found:
-                self._drop(found)
+            if failed:
+                self._drop(failed)
             self._named += 1
-        is_known = found is not None or len(part) == 1 or self._whole
-        if self._terms.bisect and not is_known:
-            is_known = await self._narrow()
-        if self._terms.retries is None or self.tries <= self._terms.retries:
-            await self._pause(trouble)
-        elif self._terms.on_failure == "block":
-            raise BlockedError(trouble.error)
-        elif self._whole or (self._terms.on_failure == "batch" and not self._alone):
-            await self._bury(len(self.pending), trouble)
-        elif is_known or (not self._alone and await self._narrow()):
-            await self._bury(1, trouble)
+        is_known = failed is not None or len(part) == 1 or self._is_transaction
+        if self._policy.bisect and not is_known:
+            is_known = await self._bisect()
+        if self._policy.retries is None or self.tries <= self._policy.retries:
+            await self._pause(failure)
+        elif self._policy.on_failure == "block":
+            raise BlockedError(failure.error)
+        elif self._is_transaction or (self._policy.on_failure == "batch" and not self._is_alone):
+            await self._dead_letter(len(self.pending), failure)
+        elif is_known or (not self._is_alone and await self._bisect()):
+            await self._dead_letter(1, failure)
 
-    def _place(self, part: Sequence[Delivery], trouble: Failure | PartialFailure) -> int | None:
-        """Where in `part` the change stands that is named; None if none is, or more than one."""
-        if isinstance(trouble, Failure) or self._whole:
+    def _failed_index(self, part: Sequence[Delivery], failure: Failure | PartialFailure) -> int | None:
+        """Return the index in `part` of the failed change; None if the sink named none, or an ambiguous one."""
+        if isinstance(failure, Failure) or self._is_transaction:
             return None
-        places = [
-            place
-            for place, each in enumerate(part)
-            if each.change.sequence_number == trouble.sequence_number and each.partition == trouble.partition
+        indexes = [
+            index
+            for index, each in enumerate(part)
+            if each.change.sequence_number == failure.sequence_number and each.partition == failure.partition
         ]
-        return places[0] if len(places) == 1 else None
+        return indexes[0] if len(indexes) == 1 else None
 
-    async def _narrow(self) -> bool:
-        """Halve what fails until the first of what is pending is what fails; True if it has failed alone by then.
+    async def _bisect(self) -> bool:
+        """Halve the batch until the first pending change is the failing one.
 
-        What is before it is done on the way, and no more than log2 of all calls fail for it.
+        The changes before it are handled on the way; at most log2 of the calls fail. Return whether it failed alone.
         """
         width, is_known = len(self.pending), False
         while width > 1:
             half = width // 2
             part = self.pending[:half]
-            verdict = await self._call(part, self.tries + 1)
-            if type(verdict) is Success:
+            result = await self._call(part, self.tries + 1)
+            if type(result) is Success:
                 self._advance(half)
                 width, is_known = width - half, False
                 continue
-            trouble = _trouble(verdict)
-            found = self._place(part, trouble)
-            self._advance(found or 0)
-            width = half if found is None else 1
+            failed = self._failed_index(part, _failure_of(result))
+            self._advance(failed or 0)
+            width = half if failed is None else 1
             is_known = width == 1
-        self._alone = True
+        self._is_alone = True
         return is_known
 
-    async def _pause(self, trouble: Failure | PartialFailure) -> None:
-        """Nobody is called before it is wanted; but what has become too old until then is not to be called with."""
-        pause = self._terms.pause(self.tries, self._around.jitter())
-        await asyncio.sleep(max(pause, trouble.retry_after_s or 0))
+    async def _pause(self, failure: Failure | PartialFailure) -> None:
+        """Sleep for the backoff, or longer if the sink asks for it. Changes that are too old by then are set aside."""
+        backoff = self._policy.backoff(self.tries, self._context.jitter())
+        await asyncio.sleep(max(backoff, failure.retry_after_s or 0))
 
-    async def _bury(self, count: int, trouble: Failure | PartialFailure) -> None:
-        """Give up the first of what is pending: letters hold them from now on."""
+    async def _dead_letter(self, count: int, failure: Failure | PartialFailure) -> None:
+        """Turn the first pending changes into dead letters."""
         tries = self.tries
         dead = self.pending[:count]
-        await self._write([self._letter(each, trouble.error, trouble.traceback, tries) for each in dead])
+        await self._write([self._letter_of(each, failure.error, failure.traceback, tries) for each in dead])
         self._drop(count)
         self._failed = 0
 
     async def _set_aside(self) -> None:
-        """Make letters of what may not be delivered: a loop's, too old, or behind an open letter of its key."""
+        """Turn the changes that may not be delivered into dead letters.
+
+        These are the changes of a loop, changes that are too old, and those behind an open dead letter of their key.
+        """
         if not self.pending:
             return
         letters = self._refused()
-        if letters or self._around.open:
-            letters = await self._followed(letters)
+        if letters or self._context.open:
+            letters = await self._with_followers(letters)
         if letters:
-            if self._whole:
-                letters = self._with_the_rest(letters)
+            if self._is_transaction:
+                letters = self._with_transaction(letters)
             await self._write(letters)
-            gone = {id(letter.delivery) for letter in letters}
-            if id(self.pending[0]) in gone:
-                self._alone, self._named = False, 0
-            self.pending = [each for each in self.pending if id(each) not in gone]
-            self._left([letter.delivery for letter in letters])
+            dead = {id(letter.delivery) for letter in letters}
+            if id(self.pending[0]) in dead:
+                self._is_alone, self._named = False, 0
+            self.pending = [each for each in self.pending if id(each) not in dead]
+            self._on_handled([letter.delivery for letter in letters])
 
     def _refused(self) -> list[DeadLetter]:
-        if self.pending[0].change.context.depth >= MOST_DEPTH:  # all of a batch have the same
-            if self._terms.on_failure == "block":
+        if self.pending[0].change.context.depth >= MAX_DEPTH:  # a batch has one depth
+            if self._policy.on_failure == "block":
                 raise BlockedError(_LOOP)
-            return [self._letter(each, _LOOP, None, 0) for each in self.pending]
-        if self._terms.age_ms is None:
+            return [self._letter_of(each, _LOOP, None, 0) for each in self.pending]
+        if self._policy.age_ms is None:
             return []
-        oldest = self._around.clock() - self._terms.age_ms
+        oldest = self._context.clock() - self._policy.age_ms
         old = [each for each in self.pending if each.change.time < oldest]
-        return [self._letter(each, _TOO_OLD, None, self.tries) for each in old]
+        return [self._letter_of(each, _TOO_OLD, None, self.tries) for each in old]
 
-    async def _followed(self, refused: list[DeadLetter]) -> list[DeadLetter]:
-        """Those letters and, in order, one for each change that is behind one of them or an older one of its key."""
-        around = self._around
+    async def _with_followers(self, refused: list[DeadLetter]) -> list[DeadLetter]:
+        """Add a dead letter for each change behind one of `refused`, or behind an older one of its key; in order."""
         letters = {id(letter.delivery): letter for letter in refused}
-        first: dict[Key, int | None] = {}
+        first_open: dict[ItemKey, int | None] = {}
         for each in self.pending:
-            key, number = key_of(each), each.sequence_number
-            if key not in first:
-                first[key] = await self._first_open(each) if key in around.open else None
-            waits_for = first[key]
+            key, sequence_number = item_key_of(each), each.sequence_number
+            if key not in first_open:
+                first_open[key] = await self._first_open(each) if key in self._context.open else None
+            waits_for = first_open[key]
             if id(each) in letters:
-                first[key] = number if waits_for is None else min(waits_for, number)
-            elif waits_for is not None and waits_for <= number:
-                # It may be the very one: then it was given up before, and stays as it is.
-                letters[id(each)] = self._letter(each, f"waits for number {waits_for}", None, 0)
+                first_open[key] = sequence_number if waits_for is None else min(waits_for, sequence_number)
+            elif waits_for is not None and waits_for <= sequence_number:
+                # If it is that dead letter itself, a delivery before a restart wrote it, and it stays unchanged.
+                error = f"waits for sequence number {waits_for}"
+                letters[id(each)] = self._letter_of(each, error, None, 0)
         return [letters[id(each)] for each in self.pending if id(each) in letters]
 
-    def _with_the_rest(self, letters: list[DeadLetter]) -> list[DeadLetter]:
-        """Those letters and, for the same reason as the first of them, one for each other change."""
+    def _with_transaction(self, letters: list[DeadLetter]) -> list[DeadLetter]:
+        """Add a dead letter for each other change of the transaction, with the error of the first."""
         own = {id(letter.delivery): letter for letter in letters}
         return [own.get(id(each)) or replace(letters[0], delivery=each) for each in self.pending]
 
     async def _first_open(self, delivery: Delivery) -> int | None:
-        """Look whether the key's letters are still there: they may have been delivered or dropped meanwhile."""
-        number = await self._patiently(lambda: self._around.dead_letters.first(delivery))
-        if number is None:
-            del self._around.open[key_of(delivery)]
-        return number
+        """Return the first open dead letter of a key: it may be delivered or dropped since it was recorded."""
+        first = await self._retrying(lambda: self._context.dead_letters.first(delivery))
+        if first is None:
+            del self._context.open[item_key_of(delivery)]
+        return first
 
-    def _letter(self, delivery: Delivery, error: str, traceback: str | None, attempts: int) -> DeadLetter:
-        around = self._around
+    def _letter_of(self, delivery: Delivery, error: str, traceback: str | None, attempts: int) -> DeadLetter:
+        context = self._context
         return DeadLetter(
-            delivery, error, traceback, attempts, self._first_ms, around.clock(), around.version()
+            delivery, error, traceback, attempts, self._first_ms, context.clock(), context.sink.version
         )
 
     async def _write(self, letters: list[DeadLetter]) -> None:
-        await self._patiently(lambda: self._around.dead_letters.write(letters))
+        await self._retrying(lambda: self._context.dead_letters.write(letters))
         for letter in letters:
-            self._around.open.setdefault(key_of(letter.delivery), letter.delivery.sequence_number)
-        self._around.on_dead_lettered(len(letters))
+            self._context.open.setdefault(item_key_of(letter.delivery), letter.delivery.sequence_number)
+        self._context.on_dead_lettered(len(letters))
 
-    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until there is an answer: what is no letter yet may not be passed over."""
+    async def _retrying(self, request: Callable[[], Awaitable[T]]) -> T:
+        """Send a request until it succeeds: a change may not be skipped before its dead letter is stored."""
         while True:
             try:
-                return await ask()
+                return await request()
             except RequestError as error:
-                self._around.troubled(f"letters cannot be kept now: {error}")
-            await asyncio.sleep(_LETTERS_AGAIN_S)
+                self._context.report(f"failed to store dead letters: {error}")
+            await asyncio.sleep(_DEAD_LETTER_RETRY_S)
 
 
-def _trouble(verdict: DeliveryResult) -> Failure | PartialFailure:
-    if isinstance(verdict, Unsubscribed):
-        raise GoneError(verdict.reason)
-    assert isinstance(verdict, Failure | PartialFailure), "what is handled is no trouble"
-    return verdict
+def _failure_of(result: DeliveryResult) -> Failure | PartialFailure:
+    if isinstance(result, Unsubscribed):
+        raise UnsubscribedError(result.reason)
+    assert isinstance(result, Failure | PartialFailure), "the caller handles Success"
+    return result

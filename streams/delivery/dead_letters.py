@@ -1,7 +1,7 @@
-"""What was given up: a letter a change, in the order of its key.
+"""Dead letters: changes that could not be delivered, in the order of each item key.
 
-While a key has an open letter, its later changes become letters too, so that whoever mends the first one delivers
-them in their order. What is kept of them, and where, the server knows.
+While a key has an open dead letter, its later changes become dead letters too, so that a retry of the first one
+delivers all of them in order. The server decides where and how dead letters are stored.
 """
 
 from collections.abc import Sequence
@@ -10,27 +10,27 @@ from typing import Protocol, TypeAlias
 
 from ..formats.table_view import Delivery
 
-Key: TypeAlias = tuple[int, bytes, bytes]  # table id, partition key, sort key
+ItemKey: TypeAlias = tuple[int, bytes, bytes]  # table id, partition key, sort key
 
 
-def key_of(delivery: Delivery) -> Key:
-    """Whose order is kept."""
+def item_key_of(delivery: Delivery) -> ItemKey:
+    """Return the key of the changed item; changes of one key are delivered in order."""
     change = delivery.change
     return change.table, change.pk, change.sk
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One change that was given up.
+    """One change that could not be delivered.
 
     Attributes:
         delivery: The change.
-        error: Why, in a line.
-        traceback: In many lines, if there are any.
-        attempts: How often it was tried; 0 where it follows another letter of its key.
-        first_ms: When it was first tried.
-        last_ms: When it was given up.
-        version: Of the code that was called.
+        error: The error, in one line.
+        traceback: The traceback, if the error has one.
+        attempts: Number of attempts; 0 for a change that follows another dead letter of its key.
+        first_ms: Time of the first attempt.
+        last_ms: Time when it became a dead letter.
+        version: Version of the code that was called.
     """
 
     delivery: Delivery
@@ -43,16 +43,16 @@ class DeadLetter:
 
 
 class DeadLetters(Protocol):
-    """Where letters are kept."""
+    """The store of a subscription's dead letters."""
 
-    async def keys(self) -> dict[Key, int]:
-        """The keys that have open letters, with the number of each one's first."""
+    async def keys(self) -> dict[ItemKey, int]:
+        """Return the keys that have open dead letters, with the sequence number of each key's first."""
         ...
 
     async def first(self, delivery: Delivery) -> int | None:
-        """The number of the first open letter of a delivery's key, if there is one now."""
+        """Return the sequence number of the first open dead letter of a delivery's key, if there is one."""
         ...
 
     async def write(self, letters: Sequence[DeadLetter]) -> None:
-        """Keep letters; they are safe when this returns. One that is there already stays as it is: it may be edited."""
+        """Store dead letters durably. An existing one stays unchanged: a user may have edited it."""
         ...

@@ -1,4 +1,4 @@
-"""How one subscription is to be run, read off its settings once."""
+"""The delivery policy of a subscription: its settings in the form that a dispatcher needs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,31 +9,31 @@ from ...model.subscriptions import milliseconds
 
 OnFailure: TypeAlias = Literal["isolate", "batch", "block"]
 
-MOST_DEPTH: Final = 16
-"""A change that so many triggers in a row led to is a loop's, and is delivered to nobody."""
+MAX_DEPTH: Final = 16
+"""Maximum number of triggers in a chain. A change at this depth is part of a loop and is not delivered."""
 
-_LEAST_AHEAD: Final = 10_000
+_MIN_AHEAD: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPolicy:
-    """How changes become calls.
+    """Limits of batches, concurrency, retries and time.
 
     Attributes:
-        batch: At most so many changes a call.
-        window_s: A batch that is not full waits so long for more.
-        lanes: So many calls at a time.
-        retries: So many calls again after the first; None for ever.
-        age_ms: What is older than that is given up; None whatever its age.
-        bisect: Whether a batch that failed is halved before it is tried again.
-        first_s: The pause after the first failure; it doubles with each.
-        most_s: The longest pause.
-        on_failure: What is given up when a batch has failed too often: the change that makes it fail, all of it, or
-            nothing, and the lane stands still.
-        tumbling_ms: How long a tumbling window is; 0 where there are none.
+        batch: Maximum number of changes per call.
+        window_s: Maximum time that a batch waits until it is full.
+        lanes: Number of concurrent calls.
+        retries: Maximum number of retries; None for no limit.
+        age_ms: Maximum age of a change; an older one becomes a dead letter. None for no limit.
+        bisect: Whether a failed batch is halved before its retry.
+        first_s: Backoff after the first failure; it doubles with each failure.
+        max_s: Maximum backoff.
+        on_failure: What becomes a dead letter after too many failures: the failing change (isolate), the batch
+            (batch), or nothing, and the lane blocks (block).
+        tumbling_ms: Length of a tumbling window; 0 without windows.
         together: Whether the changes of a transaction are one batch.
-        replay: Whether all of it was delivered before.
-        timeout_s: How long a call may take.
+        replay: Whether the changes were delivered before.
+        timeout_s: Timeout of a call.
     """
 
     batch: int = 100
@@ -43,7 +43,7 @@ class DeliveryPolicy:
     age_ms: int | None = None
     bisect: bool = False
     first_s: float = 1.0
-    most_s: float = 60.0
+    max_s: float = 60.0
     on_failure: OnFailure = "isolate"
     tumbling_ms: int = 0
     together: bool = False
@@ -52,7 +52,7 @@ class DeliveryPolicy:
 
     @staticmethod
     def of(settings: Mapping[str, Any]) -> "DeliveryPolicy":
-        """Read checked settings."""
+        """Return the policy of validated settings."""
         retries = settings["MaximumRetryAttempts"]
         backoff = settings["Backoff"]
         together = settings["Transactions"] == "together"
@@ -64,7 +64,7 @@ class DeliveryPolicy:
             age_ms=milliseconds(settings["MaximumRecordAgeInSeconds"]),
             bisect=settings["BisectBatchOnFunctionError"],
             first_s=_seconds(backoff["First"]),
-            most_s=_seconds(backoff["Most"]),
+            max_s=_seconds(backoff["Most"]),
             on_failure=settings["OnFailure"],
             tumbling_ms=milliseconds(settings["TumblingWindowInSeconds"]) or 0,
             together=together,
@@ -74,20 +74,22 @@ class DeliveryPolicy:
 
     @property
     def ahead(self) -> int:
-        """How many changes may wait for their calls before no more are read."""
-        return max(_LEAST_AHEAD, 2 * self.batch * self.lanes)
+        """Maximum number of changes that wait for their calls; reading pauses there."""
+        return max(_MIN_AHEAD, 2 * self.batch * self.lanes)
 
     def lane_of(self, pk: bytes) -> int:
-        """Which of its partition's lanes a change of that partition key goes through."""
+        """Return the lane of a partition key, among the lanes of its partition."""
         return crc32(pk) % self.lanes if self.lanes > 1 else 0
 
-    def pause(self, tries: int, jitter: float) -> float:
-        """How long to wait after the `tries`th failure; `dice` is from 0 to 1 and keeps many from coming at once.
+    def backoff(self, tries: int, jitter: float) -> float:
+        """Return the backoff in seconds after the `tries`th failure.
 
-        >>> Terms().pause(3, 1.0)
+        `jitter` is from 0 to 1, and spreads the retries of many subscriptions.
+
+        >>> DeliveryPolicy().backoff(3, 1.0)
         4.0
         """
-        return min(self.most_s, self.first_s * 2.0 ** min(tries - 1, 40)) * (0.5 + jitter / 2)
+        return min(self.max_s, self.first_s * 2.0 ** min(tries - 1, 40)) * (0.5 + jitter / 2)
 
 
 def _seconds(setting: int | str) -> float:

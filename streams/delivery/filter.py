@@ -1,9 +1,9 @@
-"""Which changes a subscription delivers: by what happened, by a condition over OLD and NEW, by patterns.
+"""Filters the changes of a subscription: by event, by a condition over OLD and NEW, and by patterns.
 
     change ──► Events ──► Filter ──► FilterCriteria ──► delivered
 
-All that a subscription sets must hold; of FilterCriteria's patterns one is enough. What is not delivered counts as
-handled. Nothing is decoded that no rule asks for.
+A change must pass every rule that the subscription sets; it passes FilterCriteria if it matches one pattern. A filtered
+change counts as handled. Images are decoded only if a rule needs them.
 """
 
 import re
@@ -28,7 +28,7 @@ Test = Callable[[Delivery], bool]
 
 
 class Reason(NamedTuple):
-    """One rule and what it said of a change."""
+    """The result of one rule for a change."""
 
     rule: str
     holds: bool
@@ -36,13 +36,13 @@ class Reason(NamedTuple):
 
 
 class ChangeFilter:
-    """Says of each change whether a subscription delivers it."""
+    """Decides which changes a subscription delivers."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        """Read checked settings.
+        """Compile validated settings.
 
         Raises:
-            ValidationError: The expression or a pattern is wrong.
+            ValidationError: The expression or a pattern is invalid.
         """
         self._events = frozenset(settings["Events"])
         self._filter = _filter(settings["Filter"])
@@ -51,7 +51,7 @@ class ChangeFilter:
 
     @property
     def test(self) -> Test | None:
-        """The same as `chooses`; None where everything is delivered."""
+        """Return the test that `chooses` applies; None if the subscription delivers every change."""
         tests: list[Test] = []
         if len(self._events) < len(EVENTS):
             tests.append(self._is_event)
@@ -64,12 +64,12 @@ class ChangeFilter:
         return lambda delivery: all(test(delivery) for test in tests)
 
     def chooses(self, delivery: Delivery) -> bool:
-        """Whether the change is delivered."""
+        """Return whether the subscription delivers the change."""
         test = self.test
         return test is None or test(delivery)
 
     def explain(self, delivery: Delivery) -> list[Reason]:
-        """Each rule of the subscription, and whether it holds for a change."""
+        """Return each rule of the subscription, and whether it holds for a change."""
         op = operation(delivery.change)
         reasons = [Reason("Events", op in self._events, f"{op} of {', '.join(sorted(self._events))}")]
         if self._filter is not None:
@@ -95,16 +95,15 @@ class ChangeFilter:
 def _filter(given: Mapping[str, Any] | None) -> Test | None:
     if given is None:
         return None
-    text, names = _placed(given["Expression"], given.get("ExpressionAttributeNames"))
-    values = orjson.loads(
-        orjson.dumps(given.get("ExpressionAttributeValues"))
-    )  # a copy: it is made canonical
+    text, names = _with_placeholders(given["Expression"], given.get("ExpressionAttributeNames"))
+    # A copy, because check_values makes numbers canonical.
+    values = orjson.loads(orjson.dumps(given.get("ExpressionAttributeValues")))
     expressions.check_substitution_size(names, 0 if values is None else check_values(values, MODERN), MODERN)
     condition = expressions.compile(filter=text, names=names, values=values).filter
     assert condition is not None, "an expression was given"
     if not _IMAGES.issuperset(condition.attributes):
         raise ValidationError(
-            "Filter.Expression is about OLD and NEW, and what is in them: NEW.#status = :paid"
+            "Filter.Expression may only use OLD and NEW and their attributes, like NEW.#status = :paid"
         )
     bound = condition.bind(values or {})
 
@@ -120,8 +119,8 @@ def _filter(given: Mapping[str, Any] | None) -> Test | None:
     return holds
 
 
-def _placed(text: str, names: Mapping[str, str] | None) -> tuple[str, Mapping[str, str] | None]:
-    """OLD and NEW are among DynamoDB's reserved words, so they go by placeholders."""
+def _with_placeholders(text: str, names: Mapping[str, str] | None) -> tuple[str, Mapping[str, str] | None]:
+    """Replace OLD and NEW by placeholders: they are reserved words of DynamoDB."""
     used = dict.fromkeys(match[0] for match in _IMAGE.finditer(text))
     if not used:
         return text, names

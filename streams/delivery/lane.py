@@ -1,9 +1,9 @@
-"""One of the lines that a subscription's changes wait in: a key has one lane, and a lane one batch under way.
+"""A lane: one queue of a subscription's changes, with one batch under way. All changes of a key go through one lane.
 
-    queue ──► batch: full, or waited for long enough ──► attempts ──► handled
-                └── never of two depths, of two tumbling windows, of a part of a transaction
+    queue ──► batch: full, or the batching window has passed ──► attempts ──► handled
+                └── of one depth and one tumbling window; never a part of a transaction
 
-So the changes of a key are handled one after the other, whatever the other lanes do.
+The changes of a key are therefore handled one after another, independently of other lanes.
 """
 
 import asyncio
@@ -17,95 +17,92 @@ from typing import Final
 
 from ...materializer.fold.outcomes import Change
 from ..formats.table_view import Delivery
-from ..sinks.sink import Batch, DeliveryResult, Failure, PartialFailure, Sink, Success, Window
-from .attempts import Attempts, BlockedError, DeliveryContext, GoneError
-from .metrics import SubscriptionMetrics
+from ..sinks.sink import Batch, DeliveryResult, Failure, PartialFailure, Success, Window
+from .attempts import Attempts, BlockedError, DeliveryContext, UnsubscribedError
 from .tumbling import Tumbling
 
 logger = logging.getLogger("foldb.triggers")
 
 _GRACE_S: Final = 180.0
-"""A sink ends its calls in time itself, of which it may make one a change. Before that it may have to load code, and to
-wait until other lanes have. One that does not end even so is cut off."""
+"""Time that a call may take beyond its timeout, after which the lane cancels it. A sink enforces the timeout itself, for
+each change or for a batch; before that it may load code, and wait until other lanes have loaded theirs."""
 
 
 class Lane:
-    """A line of changes and who works it off.
+    """A queue of changes, and the task that delivers them.
 
     Attributes:
-        lane_id: Which of the subscription's lanes.
-        queue: What waits, in order; the changes of a transaction that stays together follow one another.
-        depth: How many triggers led to what is under way, or was last.
-        blocked: Why it stands still, if it does.
+        lane_id: Index of the lane in its subscription.
+        queue: The queued changes in order. Those of a transaction that is delivered together are adjacent.
+        depth: Trigger depth of the batch under way, or of the last one.
+        blocked: The error that blocks the lane, if it is blocked.
     """
 
     def __init__(
         self,
-        number: int,
-        subscription: str,
-        sink: Sink,
-        around: DeliveryContext,
-        figures: SubscriptionMetrics,
+        lane_id: int,
+        context: DeliveryContext,
+        on_handled: Callable[[Sequence[Delivery]], None],
         *,
-        handled: Callable[[Sequence[Delivery]], None],
-        gone: Callable[[str], None],
-        broken: Callable[[Exception], None],
+        on_unsubscribed: Callable[[str], None],
+        on_error: Callable[[Exception], None],
     ) -> None:
-        """`handled` is told what came to its end, `gone` that no more calls are wanted."""
-        self.lane_id = number
+        """Prepare an empty lane.
+
+        `on_handled` receives changes that are handled or dead letters, `on_unsubscribed` the sink's reason to
+        unsubscribe, `on_error` an unexpected error.
+        """
+        self.lane_id = lane_id
         self.queue: deque[Delivery] = deque()
         self.depth = 0
         self.blocked: str | None = None
-        self._subscription = subscription
-        self._sink = sink
-        self._around = around
-        self._terms = around.terms
-        self._figures = figures
-        self._handled = handled
-        self._gone = gone
-        self._broken = broken
-        self._tumbling = Tumbling(around) if around.terms.tumbling_ms else None
+        self._context = context
+        self._policy = context.policy
+        self._on_handled = on_handled
+        self._on_unsubscribed = on_unsubscribed
+        self._on_error = on_error
+        self._tumbling = Tumbling(context) if context.policy.tumbling_ms else None
         self._attempts: Attempts | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_full = asyncio.Event()
         self._is_between_calls = asyncio.Event()
         self._is_between_calls.set()
         self._is_closing = False
-        self._not_before = 0.0  # by the loop's clock: who is called wants no call until then
+        self._not_before = 0.0  # by the loop's clock: the sink asked for no call before this time
         self._loop = asyncio.get_running_loop()
 
     def wake(self) -> None:
-        """Something was put into the queue."""
+        """Deliver the queue, after changes were added to it."""
         if self._task is None:
-            self._task = self._loop.create_task(self._work())
-        elif len(self.queue) >= self._terms.batch:
+            self._task = self._loop.create_task(self._run())
+        elif len(self.queue) >= self._policy.batch:
             self._is_full.set()
 
-    def has_passed(self, time_ms: int) -> None:
-        """No change of before `time_ms` will come any more: a tumbling window may be over."""
-        if self._tumbling is not None and self._tumbling.has_passed(time_ms):
+    def advance_time(self, time_ms: int) -> None:
+        """Close the tumbling window that ends at `time_ms` or earlier: no change of an earlier time follows."""
+        if self._tumbling is not None and self._tumbling.advance_time(time_ms):
             self.wake()
 
     def window_end(self) -> int | None:
-        """When the open tumbling window is over, if one is open."""
+        """Return the end of the open tumbling window, if one is open."""
         return None if self._tumbling is None else self._tumbling.end_ms
 
     def unhandled(self) -> Iterator[Delivery]:
-        """All that is not handled yet, the oldest of each source before its others."""
+        """Yield the changes that are not handled yet; of each source the oldest first."""
         held = () if self._tumbling is None else self._tumbling.held()
         return chain(held, self.under_way(), self.queue)
 
     def under_way(self) -> Sequence[Delivery]:
-        """What of the batch under way is not handled yet."""
+        """Return the unhandled changes of the batch under way."""
         return () if self._attempts is None else self._attempts.pending
 
     @property
     def tries(self) -> int:
-        """How often the first of what is under way has failed."""
+        """Number of failed attempts of the first change under way."""
         return 0 if self._attempts is None else self._attempts.tries
 
     async def close(self, grace_s: float = 0.0) -> None:
-        """Stop, once the call that is under way has ended or so many seconds are over; what is not handled stays so."""
+        """Stop after the running call, which may take at most `grace_s` more; unhandled changes stay unhandled."""
         self._is_closing = True
         if self._task is None:
             return
@@ -116,36 +113,36 @@ class Lane:
             self._task.cancel()
             await asyncio.wait((self._task,))
 
-    async def _work(self) -> None:
-        """Work off the queue. Only who comes to its end may begin again: else a batch is under way still."""
+    async def _run(self) -> None:
+        """Deliver the queue. After an error `_task` stays set, so no second batch starts beside the one under way."""
         try:
             while True:
                 if not self.queue and self._tumbling is not None:
                     await self._tumbling.end_if_over(self._call_window)
-                    self._handled(())
+                    self._on_handled(())
                 if not self.queue or self._is_closing:
                     break
-                if self._terms.window_s and len(self.queue) < self._terms.batch:
+                if self._policy.window_s and len(self.queue) < self._policy.batch:
                     await self._wait_for_more()
-                await self._bring_to_end(self._next())
+                await self._deliver(self._next_batch())
             self._task = None
         except BlockedError as blocked:
             self.blocked = str(blocked)
-        except GoneError as gone:
-            self._gone(str(gone))
+        except UnsubscribedError as unsubscribed:
+            self._on_unsubscribed(str(unsubscribed))
         except Exception as error:
-            self._broken(error)
+            self._on_error(error)
 
     async def _wait_for_more(self) -> None:
         self._is_full.clear()
-        timer = self._loop.call_later(self._terms.window_s, self._is_full.set)
+        timer = self._loop.call_later(self._policy.window_s, self._is_full.set)
         try:
             await self._is_full.wait()
         finally:
             timer.cancel()
 
-    def _next(self) -> list[Delivery]:
-        """Take the next batch off the queue."""
+    def _next_batch(self) -> list[Delivery]:
+        """Remove the next batch from the queue."""
         queue = self.queue
         first = queue[0].change
         if self._is_transaction(first):
@@ -158,18 +155,18 @@ class Lane:
             ):
                 batch.append(queue.popleft())
             return batch
-        batch = [queue.popleft() for _ in range(min(len(queue), self._terms.batch))]
-        for place, each in enumerate(batch):
-            if not self._go_together(first, each.change):
-                queue.extendleft(reversed(batch[place:]))
-                return batch[:place]
+        batch = [queue.popleft() for _ in range(min(len(queue), self._policy.batch))]
+        for index, each in enumerate(batch):
+            if not self._may_share_batch(first, each.change):
+                queue.extendleft(reversed(batch[index:]))
+                return batch[:index]
         return batch
 
     def _is_transaction(self, change: Change) -> bool:
-        return self._terms.together and change.tx is not None
+        return self._policy.together and change.tx is not None
 
-    def _go_together(self, first: Change, other: Change) -> bool:
-        """Whether two changes may be of one batch. The depth stands last in a context, and is below 64: one byte."""
+    def _may_share_batch(self, first: Change, other: Change) -> bool:
+        """Return whether two changes may share a batch. The last byte of a context is its depth, which is below 64."""
         return (
             first.context.encoded[-1] == other.context.encoded[-1]
             and not self._is_transaction(other)
@@ -179,10 +176,12 @@ class Lane:
             )
         )
 
-    async def _bring_to_end(self, batch: list[Delivery]) -> None:
+    async def _deliver(self, batch: list[Delivery]) -> None:
         self.depth = batch[0].change.context.depth
-        is_whole = self._is_transaction(batch[0].change)
-        self._attempts = Attempts(batch, self._call, self._around, self._handled, whole=is_whole)
+        is_transaction = self._is_transaction(batch[0].change)
+        self._attempts = Attempts(
+            batch, self._call, self._context, self._on_handled, is_transaction=is_transaction
+        )
         if self._tumbling is not None:
             await self._tumbling.enter(batch[0], self._call_window)
         await self._attempts.run()
@@ -191,40 +190,40 @@ class Lane:
     async def _call(self, changes: Sequence[Delivery], attempt: int) -> DeliveryResult:
         if self._tumbling is None:
             return await self._call_window(changes, attempt, None)
-        verdict = await self._call_window(changes, attempt, self._tumbling.window())
-        if isinstance(verdict, Success | PartialFailure):
-            self._tumbling.keep(verdict.state)
-        return verdict
+        result = await self._call_window(changes, attempt, self._tumbling.window())
+        if isinstance(result, Success | PartialFailure):
+            self._tumbling.set_state(result.state)
+        return result
 
     async def _call_window(
         self, changes: Sequence[Delivery], attempt: int, window: Window | None
     ) -> DeliveryResult:
-        terms, figures = self._terms, self._figures
+        context, policy, metrics = self._context, self._policy, self._context.metrics
         if self._not_before > self._loop.time():
             await asyncio.sleep(self._not_before - self._loop.time())
-        batch = Batch(self._subscription, changes, self.lane_id, attempt, terms.replay, window)
-        begun = self._around.seconds()
+        batch = Batch(context.subscription, changes, self.lane_id, attempt, policy.replay, window)
+        started = context.seconds()
         self._is_between_calls.clear()
-        verdict: DeliveryResult
+        result: DeliveryResult
         try:
-            async with asyncio.timeout(terms.timeout_s * max(1, len(changes)) + _GRACE_S):
-                verdict = await self._sink.deliver(batch)
+            async with asyncio.timeout(policy.timeout_s * max(1, len(changes)) + _GRACE_S):
+                result = await context.sink.deliver(batch)
         except TimeoutError:
-            verdict = Failure("no answer in time")
+            result = Failure("no answer in time")
         except asyncio.CancelledError:
             if self._task is None or self._task.cancelling():
                 raise
-            # What it waited for was cancelled, by somebody who waited for the same.
-            verdict = Failure("the call was cut off", traceback.format_exc())
+            # Another lane waited for the same future and cancelled it.
+            result = Failure("the call was cancelled", traceback.format_exc())
         except Exception as error:
-            verdict = Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
+            result = Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
         finally:
             self._is_between_calls.set()
-        ended = self._around.seconds()
-        figures.called(ended, ended - begun, len(changes))
-        if isinstance(verdict, Failure | PartialFailure):
-            figures.failed += 1
-            self._not_before = self._loop.time() + (verdict.retry_after_s or 0.0)
-            if figures.failure(verdict.error, verdict.traceback, self._around.clock()):
-                logger.warning("%s: %s", self._subscription, verdict.traceback or verdict.error)
-        return verdict
+        ended = context.seconds()
+        metrics.called(ended, ended - started, len(changes))
+        if isinstance(result, Failure | PartialFailure):
+            metrics.failed += 1
+            self._not_before = self._loop.time() + (result.retry_after_s or 0.0)
+            if metrics.failure(result.error, result.traceback, context.clock()):
+                logger.warning("%s: %s", context.subscription, result.traceback or result.error)
+        return result

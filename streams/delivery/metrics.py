@@ -1,27 +1,27 @@
-"""How a subscription is doing, in figures that cost next to nothing to keep."""
+"""Metrics of a subscription."""
 
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-_CALLS: Final = 512
-_LEAST_MS: Final = 1_000
-_NEWS_MS: Final = 60_000
+_RECENT_CALLS: Final = 512
+_LOG_INTERVAL_MS: Final = 1_000
+_LOG_REPEAT_MS: Final = 60_000
 
 
 @dataclass(slots=True)
 class SubscriptionMetrics:
-    """Counted since the subscription was started here.
+    """Counts since the subscription was started on this node.
 
     Attributes:
-        calls: Calls that came to an end.
-        failed: Those that did not handle all they were given.
-        handled: Changes that were handled, or passed over by a filter.
-        delivered: Of these, those that were delivered.
-        dead: Changes that became letters.
-        error: The last error, in a line.
-        traceback: In many lines, if it had any.
-        error_ms: When it was.
+        calls: Completed calls.
+        failed: Calls that failed for some or all of their changes.
+        handled: Changes that were delivered or filtered.
+        delivered: Changes that were delivered.
+        dead: Changes that became dead letters.
+        error: The last error, in one line.
+        traceback: The traceback of the last error, if it has one.
+        error_ms: Time of the last error.
     """
 
     calls: int = 0
@@ -32,9 +32,11 @@ class SubscriptionMetrics:
     error: str | None = None
     traceback: str | None = None
     error_ms: int | None = None
-    _told: str | None = field(default=None, repr=False)
-    _told_ms: int = field(default=0, repr=False)
-    _calls: deque[tuple[float, float, int]] = field(default_factory=lambda: deque(maxlen=_CALLS), repr=False)
+    _logged: str | None = field(default=None, repr=False)
+    _logged_ms: int = field(default=0, repr=False)
+    _calls: deque[tuple[float, float, int]] = field(
+        default_factory=lambda: deque(maxlen=_RECENT_CALLS), repr=False
+    )
 
     def called(self, ended_s: float, took_s: float, changes: int) -> None:
         """Count a call."""
@@ -42,19 +44,19 @@ class SubscriptionMetrics:
         self._calls.append((ended_s, took_s, changes))
 
     def failure(self, error: str, traceback: str | None, now_ms: int) -> bool:
-        """Remember what went wrong; whether it is news to whoever reads the server's messages.
+        """Record the last error. Return whether to log it.
 
-        That is another error than the last they were told, or the same a minute later; and one a second is enough.
+        A new error is logged at most once per second, the same error at most once per minute.
         """
         self.error, self.traceback, self.error_ms = error, traceback, now_ms
-        since_ms = now_ms - self._told_ms
-        is_news = since_ms >= _NEWS_MS if error == self._told else since_ms >= _LEAST_MS
-        if is_news:
-            self._told, self._told_ms = error, now_ms
-        return is_news
+        since_ms = now_ms - self._logged_ms
+        is_due = since_ms >= (_LOG_REPEAT_MS if error == self._logged else _LOG_INTERVAL_MS)
+        if is_due:
+            self._logged, self._logged_ms = error, now_ms
+        return is_due
 
     def to_json(self, now_s: float) -> dict[str, Any]:
-        """What an operator is shown; rates are those of the last minute, as far as it is remembered."""
+        """Return the metrics; rates cover the last minute, or the last 512 calls if that is shorter."""
         recent = [call for call in self._calls if call[0] > now_s - 60.0]
         span = max(1.0, now_s - recent[0][0] + recent[0][1]) if recent else 1.0
         took = sorted(call[1] for call in recent)

@@ -1,11 +1,11 @@
-"""Patterns as EventBridge and Lambda's FilterCriteria have them: which records are delivered, said in JSON.
+"""Filter patterns in the form of EventBridge and of Lambda's FilterCriteria: JSON that a record must match.
 
     {"eventName": ["INSERT", "MODIFY"],
      "dynamodb": {"NewImage": {"status": {"S": [{"prefix": "PA"}]}, "total": {"N": [{"numeric": [">", 100]}]}}}}
 
-All members must match; of a member's list one rule is enough, and `$or` holds patterns of which one is enough. A value
-that is a list matches if one of its elements does. Numbers are compared as decimals; the text of a DynamoDB number
-(`N`) counts as a number where a rule is numeric, as nobody could filter by it otherwise.
+All members must match. A member matches if one rule of its list holds; `$or` matches if one of its patterns does. A
+value that is a list matches if one of its elements does. Numbers are compared as decimals. A numeric rule compares the
+text of a DynamoDB number (`N`) as a number.
 """
 
 import re
@@ -18,12 +18,12 @@ import orjson
 from ...model.errors import ValidationError
 
 Rule: TypeAlias = Callable[[Any], bool]
-"""Judges one value; what is not there is MISSING."""
+"""Tests one value; a missing value is MISSING."""
 Pattern: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 
 class _Missing:
-    """In place of a value that is not there."""
+    """The type of MISSING."""
 
 
 MISSING: Final = _Missing()
@@ -37,10 +37,10 @@ _COMPARED: Final[dict[str, Callable[[Decimal, Decimal], bool]]] = {
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Make a pattern of its JSON.
+    """Compile a pattern from JSON.
 
     Raises:
-        ValidationError: It is no pattern.
+        ValidationError: The text is not a valid pattern.
     """
     try:
         tree = orjson.loads(text)
@@ -67,22 +67,22 @@ def _member(name: str, rules: Any, path: str) -> Pattern:
     if isinstance(rules, dict):
         inner = _pattern(rules, path)
 
-        def go_in(value: Mapping[str, Any]) -> bool:
+        def matches_inner(value: Mapping[str, Any]) -> bool:
             found = value.get(name, _NOTHING)
             each = found if isinstance(found, list) else [found]
             return any(inner(one if isinstance(one, Mapping) else _NOTHING) for one in each)
 
-        return go_in
+        return matches_inner
     if not isinstance(rules, list) or not rules:
         raise _invalid(f"{path} must be a list of rules")
     tests = [_rule(rule, path, of_text=name == "N") for rule in rules]
 
-    def look(value: Mapping[str, Any]) -> bool:
+    def matches(value: Mapping[str, Any]) -> bool:
         found = value.get(name, MISSING)
         each = found if isinstance(found, list) and found else [found]
         return any(test(one) for test in tests for one in each)
 
-    return look
+    return matches
 
 
 _NOTHING: Final[Mapping[str, Any]] = {}

@@ -11,13 +11,13 @@ and the folder of triggers as its working directory. With ReportBatchItemFailure
 from typing import Any, Final
 
 from ...model.tables import REGION
-from ..delivery.tracing import traceparent
 from ..formats.lambda_event import event, windowed
 from ..workers.code_folder import handler_named
 from ..workers.worker_pool import Work, WorkerPool
 from .process_sink import ProcessSink, folder_of, memory_size
 from .sink import Batch, DeliveryResult, Failure, PartialFailure, SinkContext, Success
 from .sink_settings import Members
+from .tracing import traceparent
 
 _FAILURES: Final = "batchItemFailures"
 _IDENTIFIER: Final = "itemIdentifier"

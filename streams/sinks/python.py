@@ -5,12 +5,12 @@ What it is given is in streams/workers/runtime/functions.py. `MemorySize` says h
 
 from typing import Any
 
-from ..delivery.tracing import traceparent
 from ..workers.code_folder import function_named
 from ..workers.worker_pool import Work, WorkerPool
 from .process_sink import ProcessSink, folder_of, lines, memory_size
 from .sink import Batch, DeliveryResult, SinkContext
 from .sink_settings import Members
+from .tracing import traceparent
 
 
 class PythonSink(ProcessSink):

@@ -136,10 +136,10 @@ BUGS = [
     bug(
         "a checkpoint passes what is being handled",
         """
-@ streams/delivery/dispatcher.py
--                lows[place] = min(lows[place], delivery.change.sequence_number - 1)
-                 seen.add(place)
-+                lows[place] = min(lows[place], delivery.change.sequence_number)
+@ streams/delivery/checkpoints.py
+-                handled[source_id] = min(handled[source_id], delivery.change.sequence_number - 1)
+                 seen.add(source_id)
++                handled[source_id] = min(handled[source_id], delivery.change.sequence_number)
 """,
         DISPATCHER,
     ),
@@ -147,8 +147,8 @@ BUGS = [
         "the changes of a key go to several lanes",
         """
 @ streams/delivery/dispatcher.py
--        number = self._first_lane[delivery.partition] + self._terms.lane_of(change.pk)
-+        number = self._first_lane[delivery.partition] + (change.sequence_number >> 8) * 7919 % 8191 % self._terms.lanes
+-        lane_id = self._first_lane[delivery.partition] + self._policy.lane_of(change.pk)
++        lane_id = self._first_lane[delivery.partition] + (change.sequence_number >> 8) * 7919 % 8191 % self._policy.lanes
 """,
         DISPATCHER,
     ),
@@ -157,7 +157,7 @@ BUGS = [
         """
 @ streams/delivery/source.py
 -                if not may_skip:
--                    await self._read_past(partial(self._changes_until, answer.trim_horizon))
+-                    await self._read_history(partial(self._changes_until, answer.trim_horizon))
                  self.after = max(self.after, answer.trim_horizon)
 """,
         READING,
@@ -166,9 +166,9 @@ BUGS = [
         "what follows a dead letter of its key is delivered",
         """
 @ streams/delivery/attempts.py
--        if letters or self._around.open:
+-        if letters or self._context.open:
 +        if letters:
-             letters = await self._followed(letters)
+             letters = await self._with_followers(letters)
 """,
         "tests/unit/streams/delivery/test_retries.py",
     ),
@@ -176,8 +176,8 @@ BUGS = [
         "a transaction is delivered before all of it is there",
         """
 @ streams/delivery/dispatcher.py
--        self._joining = TransactionGrouping(self._loop, self._queue_together) if terms.together else None
-+        self._joining = None
+-        self._grouping = TransactionGrouping(self._loop, self._queue_together) if policy.together else None
++        self._grouping = None
 """,
         "tests/unit/streams/delivery/test_joining.py",
     ),

@@ -35,7 +35,7 @@ def test_letters_tell_what_failed_how_and_how_often(failed: Shop) -> None:
     assert ({"id": "x"}, "INSERT", "ValueError: no such customer", 1) == tuple(
         first[name] for name in ("key", "op", "error", "attempts")
     )
-    assert ("MODIFY", f"waits for number {first['number']}", 0) == tuple(
+    assert ("MODIFY", f"waits for sequence number {first['number']}", 0) == tuple(
         second[name] for name in ("op", "error", "attempts")
     )
     [counted] = lines(failed.run("dlq", "list"))

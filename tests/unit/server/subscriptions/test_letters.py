@@ -48,7 +48,7 @@ def test_a_letter_that_was_edited_badly_keeps_nobody_from_starting(shop: Shop, u
     shop.settle()
 
     assert ["b 2"] == shop.notes()
-    assert [letter["Number"], f"waits for number {letter['Number']}"] == [
+    assert [letter["Number"], f"waits for sequence number {letter['Number']}"] == [
         shop.letters("one")[0]["Number"],
         shop.letters("one")[1]["Error"],
     ]

@@ -18,8 +18,9 @@ from foldb.materializer.fold.outcomes import Change, Tx, sequence_number
 from foldb.model.errors import ServiceUnavailableError
 from foldb.model.key_schema import KeyAttribute, KeySchema
 from foldb.model.subscriptions import Subscription, check
-from foldb.streams.delivery.dead_letters import DeadLetter, Key, key_of
-from foldb.streams.delivery.dispatcher import Dispatcher, DispatcherContext, Progress
+from foldb.streams.delivery.checkpoints import Progress
+from foldb.streams.delivery.dead_letters import DeadLetter, ItemKey, item_key_of
+from foldb.streams.delivery.dispatcher import Dispatcher, DispatcherContext
 from foldb.streams.delivery.filter import ChangeFilter
 from foldb.streams.formats.table_view import Delivery, TableView
 from foldb.streams.sinks.sink import Batch, DeliveryResult, Failure, PartialFailure, Success
@@ -249,8 +250,8 @@ class Stage:
         numbers = range(1) if self.partitions == 1 else range(1, self.partitions + 1)
         self.feeds = {number: FakePartition(number) for number in numbers}
         self.feed = next(iter(self.feeds.values()))
-        self.letters: dict[Key, dict[int, DeadLetter]] = defaultdict(dict)
-        self.written_letters: dict[tuple[Key, int], int] = {}  # and how much had been handled by then
+        self.letters: dict[ItemKey, dict[int, DeadLetter]] = defaultdict(dict)
+        self.written_letters: dict[tuple[ItemKey, int], int] = {}  # and how much had been handled by then
         self.letters_fail = 0.0
         self.starts_fail: list[str] = []  # why, once each
         self.calls: list[Call] = []
@@ -279,20 +280,20 @@ class Stage:
         """A dispatcher that goes on from what there is."""
         self.life += 1
         self.marks_at[self.life] = dict(self.subscription.checkpoints)
-        world = DispatcherContext(
+        context = DispatcherContext(
             readers={number: feed.feed for number, feed in self.feeds.items()},
             histories=self,
-            exists=lambda table: table not in self.gone,
+            table_exists=lambda table: table not in self.gone,
             view=view,
             dead_letters=_Letters(self),
             checkpoint=self.checkpoint,
-            ended=self.ended.append,
+            on_end=self.ended.append,
             clock=self.clock,
             seconds=asyncio.get_running_loop().time,
             jitter=self.jitter.random,
         )
         return Dispatcher(
-            self.subscription, FakeSink(self), world, ChangeFilter(self.subscription.settings).test
+            self.subscription, FakeSink(self), context, ChangeFilter(self.subscription.settings).test
         )
 
     def started(self) -> Dispatcher:
@@ -323,17 +324,17 @@ class Stage:
         found = [each for each in all_of_it if after < each.sequence_number <= until]
         return Past(found, until, breaks_off=self.pasts <= self.past_breaks)
 
-    def items(self, partition: int, table: int, number: int) -> Past:
+    def items(self, partition: int, table: int, sequence_number: int) -> Past:
         """From the log."""
         latest: dict[bytes, Change] = {}
         for each in self.feeds[partition].changes[table]:
-            if each.sequence_number <= number:
+            if each.sequence_number <= sequence_number:
                 latest[each.pk] = each
         found = [
             replace(each, old=None, sequence_number=place, is_read=True)
             for place, (_, each) in enumerate(sorted(latest.items()), 1)
         ]
-        return Past(found, number)
+        return Past(found, sequence_number)
 
     # What happened
 
@@ -402,19 +403,19 @@ class _Letters:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
-    async def keys(self) -> dict[Key, int]:
+    async def keys(self) -> dict[ItemKey, int]:
         return {key: min(letters) for key, letters in self._stage.letters.items() if letters}
 
     async def first(self, delivery: Delivery) -> int | None:
         await self._work()
-        letters = self._stage.letters.get(key_of(delivery))
+        letters = self._stage.letters.get(item_key_of(delivery))
         return min(letters) if letters else None
 
     async def write(self, letters: Sequence[DeadLetter]) -> None:
         await self._work()
         for letter in letters:
             number = letter.delivery.sequence_number
-            key = key_of(letter.delivery)
+            key = item_key_of(letter.delivery)
             self._stage.letters[key].setdefault(number, letter)
             self._stage.written_letters.setdefault((key, number), len(self._stage.handled))
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from foldb.streams.delivery.dead_letters import key_of
+from foldb.streams.delivery.dead_letters import item_key_of
 from foldb.streams.formats.table_view import Delivery
 from foldb.streams.sinks.sink import Batch, DeliveryResult, Failure, PartialFailure, Success
 from tests.unit.streams.delivery.stage import Stage, body_of
@@ -145,4 +145,4 @@ def assert_letters_hold_back_their_keys(stage: Stage) -> None:
     """Nothing of a key was handled after the first of its letters was written, in that life or a later one."""
     for (key, number), since in stage.written_letters.items():
         for _, each in stage.handled[since:]:
-            assert key_of(each) != key or each.change.sequence_number < number
+            assert item_key_of(each) != key or each.change.sequence_number < number

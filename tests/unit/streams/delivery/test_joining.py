@@ -155,7 +155,7 @@ def test_a_transaction_is_whole_behind_a_letter_too() -> None:
 
     assert [["a", "b"], ["d"]] == stage.called_with()
     first = next(iter(stage.dead())) + 1  # that of b
-    assert {"bad", f"waits for number {first}"} <= {
+    assert {"bad", f"waits for sequence number {first}"} <= {
         letter.error for own in stage.letters.values() for letter in own.values()
     }
     assert 5 == len(stage.dead())

@@ -242,7 +242,7 @@ def test_later_changes_of_a_key_follow_its_letter_and_others_do_not() -> None:
 
     assert ["b", "b"] == stage.keys()
     errors = [letter.error for own in stage.letters.values() for letter in own.values()]
-    assert ["bad", *[f"waits for number {first.sequence_number}"] * 2] == errors
+    assert ["bad", *[f"waits for sequence number {first.sequence_number}"] * 2] == errors
 
 
 def test_a_key_goes_on_when_its_letters_are_gone() -> None:
@@ -359,7 +359,7 @@ def test_a_failure_is_told_in_the_figures() -> None:
     async def main() -> None:
         dispatcher = stage.started()
         await dispatcher.reach(stage.ends())
-        told.update(dispatcher.figures.to_json(asyncio.get_running_loop().time()))
+        told.update(dispatcher.metrics.to_json(asyncio.get_running_loop().time()))
         await dispatcher.stop()
 
     run(main())

@@ -54,7 +54,7 @@ def test_a_letter_that_was_mended_is_delivered_and_its_followers_with_it(server:
     table.put_item(Item={"pk": "b"})
     settle(url)
     letters = operate(url, "ListDeadLetters", Name="picky")["DeadLetters"]
-    assert ["ValueError: a bad one", f"waits for number {letters[0]['Number']}"] == [
+    assert ["ValueError: a bad one", f"waits for sequence number {letters[0]['Number']}"] == [
         letter["Error"] for letter in letters
     ]
 

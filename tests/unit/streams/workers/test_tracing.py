@@ -10,9 +10,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from foldb.streams.delivery.tracing import TracedSink, trace_id_of, traced, traceparent
 from foldb.streams.sinks import module_of
 from foldb.streams.sinks.sink import Batch, DeliveryResult, Failure, Sink, Success
+from foldb.streams.sinks.tracing import TracedSink, trace_id_of, traced, traceparent
 from tests.unit.streams.deliveries import numbered
 from tests.unit.streams.sinks.surroundings import batch, surroundings
 from tests.unit.streams.workers.working import Folder, function

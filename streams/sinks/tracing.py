@@ -1,30 +1,30 @@
-"""A span for each delivery, where OpenTelemetry is installed and somebody collects spans; else nothing at all.
+"""OpenTelemetry spans: one for each delivery, if OpenTelemetry is installed and a tracer provider is configured.
 
-    write ──request id──► link ──► span "deliver NAME" ──traceparent──► what the function traces
+    write ──request id──► link ──► span "deliver NAME" ──traceparent──► spans of the function
 
-foldb makes no span of a write, so the link leads to a trace whose id is made of the write's request id: a client that
-gives its own span this id (`trace_id_of`) sees the two as one. The request id itself is an attribute of the link.
+foldb makes no span for a write. The link leads to a trace whose id is a hash of the write's request id: a client that
+gives its own span this trace id (`trace_id_of`) sees both as one trace. The link has the request id as an attribute.
 """
 
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from ...version import __version__
-from ..sinks.sink import Batch, DeliveryResult, Failure, PartialFailure, Sink
+from .sink import Batch, DeliveryResult, Failure, PartialFailure, Sink
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Link, Tracer
 
-_LINKS_MOST: Final = 128
+_MAX_LINKS: Final = 128
 
 
 def trace_id_of(request_id: str) -> int:
-    """The trace that a link to a write leads to."""
+    """Return the trace id that a link to a write has."""
     return int.from_bytes(blake2b(request_id.encode(), digest_size=16).digest())
 
 
 def traced(sink: Sink) -> Sink:
-    """The sink, with a span around each delivery."""
+    """Return the sink with a span around each delivery."""
     try:
         from opentelemetry import trace
     except ImportError:
@@ -33,7 +33,7 @@ def traced(sink: Sink) -> Sink:
 
 
 def traceparent() -> str | None:
-    """The current span, as other processes are told it; None where there is none."""
+    """Return the current span in W3C form, for other processes; None without a span."""
     try:
         from opentelemetry import trace
     except ImportError:
@@ -45,7 +45,7 @@ def traceparent() -> str | None:
 
 
 class TracedSink:
-    """A sink with spans."""
+    """A sink that records spans."""
 
     def __init__(self, sink: Sink, tracer: "Tracer") -> None:
         self._sink = sink
@@ -55,14 +55,14 @@ class TracedSink:
 
     @property
     def version(self) -> str:
-        """The sink's."""
+        """The version of the sink."""
         return self._sink.version
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sink, name)
 
     async def deliver(self, batch: Batch) -> DeliveryResult:
-        """Deliver, in a span if anybody collects them."""
+        """Deliver, in a span if a tracer provider is configured."""
         from opentelemetry import trace
 
         if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
@@ -78,10 +78,10 @@ class TracedSink:
                 "foldb.changes": len(batch.changes),
             },
         ) as span:
-            verdict = await self._sink.deliver(batch)
-            if isinstance(verdict, Failure | PartialFailure):
-                span.set_status(trace.StatusCode.ERROR, verdict.error)
-        return verdict
+            result = await self._sink.deliver(batch)
+            if isinstance(result, Failure | PartialFailure):
+                span.set_status(trace.StatusCode.ERROR, result.error)
+        return result
 
 
 def _links(batch: Batch) -> "list[Link]":
@@ -89,7 +89,7 @@ def _links(batch: Batch) -> "list[Link]":
 
     links = []
     for request_id in dict.fromkeys(each.change.context.request_id for each in batch.changes):
-        number = trace_id_of(request_id)
-        context = trace.SpanContext(number, number & 0xFFFFFFFFFFFFFFFF, is_remote=True)
+        trace_id = trace_id_of(request_id)
+        context = trace.SpanContext(trace_id, trace_id & 0xFFFFFFFFFFFFFFFF, is_remote=True)
         links.append(trace.Link(context, {"foldb.request_id": request_id}))
-    return links[:_LINKS_MOST]
+    return links[:_MAX_LINKS]
