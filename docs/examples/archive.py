@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from ... import Change, trigger
+from foldb import Change, trigger
 
 ARCHIVE = Path(os.environ.get("ARCHIVE") or Path(__file__).with_name("archive"))
 

@@ -3,7 +3,7 @@
 foldb serve --triggers docs/examples
 """
 
-from ... import Change, trigger
+from foldb import Change, trigger
 
 
 @trigger(

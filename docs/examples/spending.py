@@ -14,7 +14,7 @@ that says it is done; so it counts once, however often it is delivered. To make 
 import sqlite3
 from collections import Counter
 
-from ... import Change, once, trigger
+from foldb import Change, once, trigger
 
 CITIES = sqlite3.connect(":memory:")
 CITIES.execute("CREATE TABLE address (zipcode TEXT PRIMARY KEY, city TEXT)")

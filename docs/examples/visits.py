@@ -5,7 +5,7 @@ The table Minutes is keyed by page and minute, so a minute that is counted anew 
 
 import boto3
 
-from ... import Change, Window, trigger
+from foldb import Change, Window, trigger
 
 minutes = boto3.resource("dynamodb").Table("Minutes")
 

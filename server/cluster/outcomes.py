@@ -142,10 +142,14 @@ _KINDS: Final[list[tuple[type[Outcome], _Write, Callable[..., Outcome]]]] = [
     (Done, _done, _read_done),
     (Skipped, lambda value: [value.why], lambda _, why: Skipped(why)),
     (Failed, lambda value: [plain.error(value.error)], lambda _, error: Failed(plain.read_error(error))),
-    (TransactionStarted, lambda value: [value.number], lambda _, number: TransactionStarted(number)),
+    (
+        TransactionStarted,
+        lambda value: [value.transaction_number],
+        lambda _, number: TransactionStarted(number),
+    ),
     (
         MessageFolded,
-        lambda value: [value.through, value.time],
+        lambda value: [value.through_message, value.time],
         lambda _, through, time: MessageFolded(through, time=time),
     ),
     (

@@ -66,7 +66,7 @@ def test_a_users_test_waits_for_the_users_triggers(tmp_path: Path) -> None:
         "            AttributeDefinitions=[{'AttributeName': 'pk', 'AttributeType': 'S'}],\n"
         "            KeySchema=[{'AttributeName': 'pk', 'KeyType': 'HASH'}])\n"
         "    dynamodb.resource.Table('Orders').put_item(Item={'pk': 'a', 'n': 7})\n"
-        "    dynamodb.settle(60)\n"
+        "    dynamodb.wait_for_triggers(60)\n"
         "    assert dynamodb.resource.Table('Totals').get_item(Key={'pk': 'n'})['Item']['n'] == 7\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]

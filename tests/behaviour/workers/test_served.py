@@ -187,7 +187,7 @@ def test_a_read_that_failed_is_done_again_and_nothing_is_missed_meanwhile(
         raise BlockingIOError("no more processes")
 
     with monkeypatch.context() as patched:
-        patched.setattr(declarations, "Child", SimpleNamespace(start=start))
+        patched.setattr(declarations, "WorkerProcess", SimpleNamespace(start=start))
         folder.write("app.py", saying("f"))
         serving.settle()
         serving.create()

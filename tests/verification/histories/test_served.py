@@ -168,7 +168,7 @@ def wrong_server(operation: str, instead: str) -> list[str]:
 import json
 from itertools import count
 from foldb.model.errors import ThrottlingError
-from foldb.server import dispatch
+from foldb.server.api import dispatch
 from foldb.server.api.reply import Reply
 
 class Nobody:

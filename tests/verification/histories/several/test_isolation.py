@@ -80,8 +80,8 @@ Transactions.release = lambda self, name: self.prepared.pop(name, None)
     "lets nobody wait who reads what is decided and not yet written": (
         list_by_list,
         """
-from foldb.materializer.consistent_partition import WaitingPartition
-WaitingPartition._holders = lambda self, keys: set()
+from foldb.materializer.consistent_partition import ConsistentPartition
+ConsistentPartition._holders = lambda self, keys: set()
 """,
     ),
     "looks once at what is read in one transaction": (

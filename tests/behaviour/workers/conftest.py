@@ -1,0 +1,3 @@
+from tests.unit.streams.workers.conftest import folder
+
+__all__ = ["folder"]
