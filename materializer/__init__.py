@@ -1,7 +1,9 @@
-"""From the log to tables: the fold (`fold/`), and what drives it.
+"""From the log to tables: the fold (`fold/`), and the code that drives it.
 
-worker.py    appends what is submitted and folds it once it is durable
-timers.py    proposes what is due: settled tables, filled indexes, expired items
-refold.py    how a partition starts; rebuild.py makes one table anew beside the live one
-partition.py the seam that the server sees; local.py is a partition in this process
+worker.py        appends commands and folds them once they are durable
+owner/           relays messages, proposes timed commands: settled tables, filled indexes, expired items
+replicated/      a worker on a log to which other processes append
+refold.py        folds the log at a start; rebuild.py rebuilds one table beside the live one
+snapshots.py     saves and loads states, so that a start need not fold the whole log
+partition.py     the interface that the server uses; local_partition.py and consistent_partition.py implement it
 """

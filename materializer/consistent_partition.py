@@ -1,12 +1,11 @@
 """A partition in this process whose reads may have to wait.
 
-    consistent read ──► the log's end is folded ──► no transaction holds what is read ──► the state at hand answers
-                          (a log that others               (several partitions)
-                           append to)
+    consistent read ──► the log's end is folded ──► no transaction holds the keys ──► answer from the current state
+                          (shared log)                (several partitions)
 
-A transaction over partitions that was decided may be written in one partition and not yet in another. Who has seen it
-in the one must not miss it in the other: so whoever reads waits for the transactions that held an item when he came;
-not for those that came later, of which nobody can have seen anything. Each wait has a deadline.
+A decided transaction over partitions may be written in one partition and not yet in another. A client that has seen
+it in the one must see it in the other: so a read waits for the transactions that held its items when it arrived.
+Later transactions need no wait, because no client has seen them. Each wait has a deadline.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,13 +30,13 @@ from .worker import Cancellable, Scheduler, Worker
 DEADLINE_SECONDS = 5.0
 STALE_MS = 5_000
 
-# Answered with an error, or with what was asked for; the state behind it is that of the position.
+# Called with an error or with the result; the result is of the state at that position.
 Answer: TypeAlias = Callable[[Any, Position], None]
 
 
 @dataclass(slots=True, eq=False)
 class _Wait:
-    """Somebody who waits until `is_over`, or for so long."""
+    """A read that waits until `is_over`, or until its timer expires."""
 
     is_over: Callable[[], bool]
     go_on: Callable[[], None]
@@ -45,17 +44,17 @@ class _Wait:
 
 
 class ConsistentPartition(LocalPartition):
-    """A `Partition` over a worker: one of several partitions, or on a log that others append to.
+    """A `Partition` over a worker: one of several partitions, or on a shared log.
 
     Args:
-        worker: Folds it.
-        read_feed: Who keeps its feed.
+        worker: Folds the partition.
+        read_feed: Reads the partition's feed.
         long_reads: Reads pages that are longer than one portion.
         clock: Milliseconds since 1970.
         scheduler: The loop.
-        strict: Whether to find the end of a log that others append to by an entry of one's own.
-        deadline: Seconds that a read may wait for each of the two.
-        stale_ms: How long ago the state may have been the latest for a read that need not be consistent.
+        strict: Whether to find the end of a shared log by appending an entry.
+        deadline: Seconds that a read may wait for the log's end, and again for transactions.
+        stale_ms: The maximum age of the state for a read that need not be consistent.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class ConsistentPartition(LocalPartition):
         since: Position | None,
         done: Callable[[list[Found] | RequestError, Position], None],
     ) -> None:
-        """See Partition. It waits for nobody: what is held is a Conflict."""
+        """See Partition. It does not wait for transactions: a held key is a Conflict."""
         self._read(True, set, lambda: done(self._isolated(keys, since), self.position), done)
 
     def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
@@ -177,7 +176,7 @@ class ConsistentPartition(LocalPartition):
         return self._state.transactions.held
 
     def _holders(self, keys: Iterable[Key]) -> set[Name]:
-        """The transactions that hold some of the keys."""
+        """Return the transactions that hold some of the keys."""
         held = self._held
         return {held[key] for key in keys if key in held}
 
@@ -193,7 +192,7 @@ class ConsistentPartition(LocalPartition):
         return [find(key) for key in keys]
 
     def _has_reached(self, offset: int) -> bool:
-        """Whether all up to `offset` is folded here, and what it sent to others is folded there."""
+        """Whether all records up to `offset` are folded here, and their messages are folded by their receivers."""
         if self._state.next_offset <= offset:
             return False
         outboxes = self._state.outboxes.values()
@@ -221,7 +220,7 @@ class ConsistentPartition(LocalPartition):
     def _folded(self, outcomes: list[Outcome]) -> None:
         self._recent.note(self._state.next_offset - 1, outcomes)
         if self._waits:
-            # Not at once: a reader's trouble is not the fold's.
+            # In a later turn of the loop: an exception of a reader must not reach the fold.
             over: list[_Wait] = []
             waiting: list[_Wait] = []
             for wait in self._waits:

@@ -1,9 +1,9 @@
-"""The digest of a state that goes on folding: computed in portions, as of the position at which it was begun.
+"""Computes the digest of a state in portions, as of the position at which it began.
 
-    views of all stores, at one position ──► a piece of the dump in each turn ──► hash ──► done(digest)
+    views of all stores, at one position ──► a piece of the dump per turn ──► hash ──► callback(digest)
 
-A digest must be of the live state, or `foldb verify` would compare one refold with another. So it is not left to
-another process, and the views keep later writes out of it.
+The digest must be of the live state, or `foldb verify` would compare one refold with another. So no other process
+computes it, and views keep later writes out of it.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from .fold.dump import StillDump
 from .fold.state import PartitionState
 from .snapshot import pieces
 
-# Of the dump, in a turn: a thousand items of 200 bytes, about three milliseconds.
+# Bytes of the dump per turn: a thousand items of 200 bytes, about three milliseconds.
 PORTION_BYTES: Final = 256 * 1024
 
 
 class Loop(Protocol):
-    """The part of an event loop that is needed."""
+    """The required part of an event loop."""
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
 
@@ -28,9 +28,9 @@ class DigestTask:
     """Computes one digest.
 
     Args:
-        state: The state, which may go on.
+        state: The state, which may continue to change.
         scheduler: The loop.
-        done: Receives the digest: the one that `dump.digest` would return now.
+        done: Called with the digest that `dump.digest` would return now.
     """
 
     def __init__(self, state: PartitionState, scheduler: Loop, done: Callable[[str], None]) -> None:
@@ -41,7 +41,7 @@ class DigestTask:
         scheduler.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """Hash a piece, and go on in another turn."""
+        """Hash a piece, and schedule the next."""
         piece = next(self._pieces, None)
         if piece is None:
             self._done(self._hash.hexdigest())

@@ -1,9 +1,9 @@
-"""Frees the stores of dropped tables and indexes, a portion in each turn of the loop.
+"""Frees the stores of deleted tables and indexes, a portion in each turn of the loop.
 
-    fold drops a table ──► its stores ──► Disposer ──► a portion of items a turn ──► all free
+    fold deletes a table ──► its stores ──► Disposer ──► a portion of items per turn ──► all free
 
-Python frees a store of a million items in one step that takes a tenth of a second and more, and a large part of a turn
-would go into it. The state has dropped such a store already: no digest, dump or read includes it.
+Python frees a store of a million items in one step of a tenth of a second or more, which would delay all requests.
+The state no longer refers to such a store: no digest, dump or read includes it.
 """
 
 from collections import deque
@@ -14,11 +14,11 @@ from ..log.commands import Defined, DefineTable, DefinitionApplied, Entry, Relay
 from .fold.state import PartitionState
 from .fold.storage import Store
 
-# At most ten milliseconds, of a sorted map; items of 400 KB take as long for each 64 MB.
+# At most ten milliseconds, for a sorted map; items of 400 KB take as long for each 64 MB.
 PORTION_ITEMS: Final = 5_000
 _PORTION_BYTES: Final = 64 * 1024 * 1024
 
-# An open view still reads the store: a page of a scan, or a digest.
+# The retry interval while an open view still reads the store: a page of a scan, or a digest.
 _VIEWED_SECONDS: Final = 0.1
 
 _DROPPING: Final = frozenset((DefineTable, Settle, Relay))
@@ -26,7 +26,7 @@ _SPREADING: Final = frozenset((Defined, DefinitionApplied))
 
 
 class Loop(Protocol):
-    """The part of an event loop that is needed."""
+    """The required part of an event loop."""
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
 
@@ -41,7 +41,7 @@ class Disposer:
         self._waiting: deque[Store] = deque()
 
     def take(self, stores: Iterable[Store]) -> None:
-        """Free these stores. They must have no reader but open views, and no writer."""
+        """Free these stores. They must have no writer, and no readers but open views."""
         was_idle = not self._waiting
         self._waiting.extend(stores)
         if was_idle and self._waiting:
@@ -73,7 +73,7 @@ def stores_of(state: PartitionState) -> list[Store]:
 
 
 def may_drop(entry: Entry) -> bool:
-    """Return whether folding the entry may drop a table or an index."""
+    """Return whether folding the entry may delete a table or an index."""
     if _DROPPING.isdisjoint(map(type, entry.commands)):
         return False
     return any(
@@ -83,6 +83,6 @@ def may_drop(entry: Entry) -> bool:
 
 
 def dropped(before: Iterable[Store], state: PartitionState) -> list[Store]:
-    """Return those of the stores `before` that the state has no longer."""
+    """Return the stores in `before` that the state no longer has."""
     kept = set(map(id, stores_of(state)))
     return [store for store in before if id(store) not in kept]

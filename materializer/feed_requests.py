@@ -1,7 +1,7 @@
-"""What is asked of a partition's change feed, and what it answers: plain data, because the partition may be elsewhere.
+"""Requests to a partition's change feed, and their answers: plain data, because the partition may be on another node.
 
-A partition keeps the changes of a table while its stream is enabled or a subscription watches it. Where one stands is
-told by its sequence number alone; 0 is before all of them. The feed itself is made above this layer (`streams/feed`).
+A partition keeps the changes of a table while its stream is enabled or a subscription watches it. A sequence number
+alone is the position of a reader; 0 is before all changes. The feed itself is above this layer (`streams/feed`).
 """
 
 from collections.abc import Callable
@@ -14,21 +14,21 @@ from .fold.outcomes import Change
 from .partition import Partition, Place
 
 LONGEST_WAIT_MS: Final = 20_000
-"""An answer is never waited for longer; who wants to wait on asks again."""
+"""The longest time for which an answer is delayed; a client that wants to wait longer repeats its request."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadChanges:
-    """Changes of a table, in order of their numbers.
+    """Read changes of a table, in order of their sequence numbers.
 
     Attributes:
-        table: Which.
-        after_sequence_number: Only what has a higher number.
-        until: Only what has this number or a lower one.
-        stream: Only what was changed while the stream with this label (its `created_ms`) was enabled.
-        limit: At most so many.
-        size: About so many bytes of images at most; one change always goes.
-        wait_ms: Where there is nothing yet, the answer waits for something for so long (LONGEST_WAIT_MS at most).
+        table: The id of the table.
+        after_sequence_number: Only changes with a higher sequence number.
+        until: Only changes with this sequence number or a lower one.
+        stream: Only changes made while the stream with this label (its `created_ms`) was enabled.
+        limit: The maximum number of changes.
+        size: The approximate maximum of image bytes; the answer always has one change at least.
+        wait_ms: How long to wait for a change if there is none; at most LONGEST_WAIT_MS.
     """
 
     table: int
@@ -42,9 +42,9 @@ class ReadChanges:
 
 @dataclass(frozen=True, slots=True)
 class FindNumber:
-    """The number after which all changes of a table have a log time of `time_ms` or later.
+    """Find the sequence number after which all changes of a table have a log time of `time_ms` or later.
 
-    `stream` only tells which stream's `kept_after` the answer has.
+    `stream` only selects the stream of the answer's `trim_horizon`.
     """
 
     table: int
@@ -54,7 +54,7 @@ class FindNumber:
 
 @dataclass(frozen=True, slots=True)
 class ListShards:
-    """The stretches into which the changes of one stream of a table fall here, oldest first."""
+    """List the shards of one stream of a table in this partition, oldest first."""
 
     table: int
     stream: int
@@ -62,7 +62,7 @@ class ListShards:
 
 @dataclass(frozen=True, slots=True)
 class CountChanges:
-    """How many changes of a table have a number above `after`, and up to `until` if that is given."""
+    """Count the changes of a table with a sequence number above `after_sequence_number`, up to `until` if given."""
 
     table: int
     after_sequence_number: int
@@ -77,13 +77,15 @@ class Changes:
     """A page of changes.
 
     Attributes:
-        changes: In order.
-        next: The `after` of the next read: the last change's number or, where nothing more is there, the highest number
-            that what has been folded could have given.
-        kept_after: What has this number or a lower one is not kept here: a read with a lower `after` has a gap. Of one
-            stream that goes back to its beginning; of all, to where it was last begun to keep the table's changes.
-        is_end: Whether there is nothing more now.
-        time: Log time here.
+        changes: The changes, in order.
+        next: The `after_sequence_number` of the next read: the sequence number of the last change or, at the end, the
+            highest
+            sequence number of all folded commands.
+        trim_horizon: Changes with this sequence number or a lower one are not kept: a read after a lower one has a gap.
+            Of
+            one stream it is at least the stream's beginning; otherwise the beginning of the last capture of the table.
+        is_end: Whether `changes` reaches the end of the feed.
+        time: Log time of the partition.
     """
 
     changes: list[Change]
@@ -95,16 +97,17 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An answer to FindNumber; `kept_after` as in Changes."""
+    """The answer to FindNumber; `trim_horizon` as in Changes."""
 
     after: int
     trim_horizon: int
 
 
 class Shard(NamedTuple):
-    """One stretch of a stream here: the `nth` period of the stream's shard age, from 0.
+    """One shard of a stream in this partition: the `nth` period of the stream's shard age, from 0.
 
-    `first` is not above its first change and `last` its highest, None while it is open; `begun_ms` is log time.
+    `first` is at most the sequence number of its first change, `last` its highest; None while it is open. `begun_ms`
+    is log time.
     """
 
     nth: int
@@ -115,7 +118,7 @@ class Shard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """An answer to ListShards; what was trimmed is left out."""
+    """The answer to ListShards, without trimmed shards."""
 
     shards: list[Shard]
     time: int
@@ -123,7 +126,7 @@ class Shards:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """An answer to CountChanges: how many, the log time of the first, and the end as in Changes.next."""
+    """The answer to CountChanges: the count, the log time of the first change, and the end as in Changes.next."""
 
     changes: int
     oldest_ms: int | None
@@ -134,17 +137,17 @@ FeedAnswer: TypeAlias = Changes | Number | Shards | Count
 
 
 class OnFed(Protocol):
-    """Who waits for an answer of the feed."""
+    """Called with the feed's answer."""
 
     def __call__(self, answer: FeedAnswer | RequestError, place: Place, /) -> None: ...
 
 
 Reader: TypeAlias = Callable[[FeedRequest, OnFed], None]
-"""Who answers what is asked of a feed."""
+"""Answers requests to a feed."""
 
 
 class FedPartition(Partition, Protocol):
-    """A partition whose change feed can be read."""
+    """A partition with a readable change feed."""
 
     def feed(self, request: FeedRequest, done: OnFed) -> None:
         """Read the feed; `done` is called exactly once, on the caller's loop."""
@@ -152,5 +155,5 @@ class FedPartition(Partition, Protocol):
 
 
 def no_feed(_: FeedRequest, done: OnFed) -> None:
-    """Read a feed that nobody keeps."""
+    """Refuse to read the feed of a partition without one."""
     done(ServiceUnavailableError(), Position(0, -1))

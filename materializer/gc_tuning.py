@@ -1,14 +1,15 @@
-"""Keeps the pauses of Python's cycle collector short, however many items there are.
+"""Keeps the pauses of Python's cycle collector short, for any number of items.
 
-A full collection walks through everything that could be part of a cycle, and each collection of items is: a tenth of a
-second at a million items. But what has come through one is not garbage, and items never become part of a cycle. So
-whatever comes through is put out of the collector's sight, and the next full collection looks only at what is new.
+A full collection traverses everything that could be part of a cycle, and every collection of items could be: a tenth
+of a second at a million items. But objects that survive a full collection are no garbage, and items never become
+part of a cycle. So all survivors are frozen (`gc.freeze`), and the next full collection traverses only newer
+objects.
 
-A cycle that dies after it has been put there is not found any more. What lives that long here are items, tables and
-connections, and none of them leaves a cycle behind.
+A cycle that becomes garbage after it was frozen is never found. The objects that live that long are items, tables
+and connections, and none of them leaves a cycle behind.
 
-A collection also looks at each item in a list or dict that is new. So a portion of work that adds items by the thousand
-goes without, and what it has added is put out of sight as well.
+A collection also traverses each item in a new list or dict. So a portion of work that adds items by the thousand
+runs without collections, and its items are frozen as well.
 """
 
 import gc
@@ -16,12 +17,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_is_ours = False  # the process: `short_pauses` holds
+_is_ours = False  # whether `short_pauses` is active in this process
 
 
 @contextmanager
 def short_pauses() -> Iterator[None]:
-    """Have full collections look at nothing twice. It is for the whole process, so only for one that is ours."""
+    """Freeze the survivors of each full collection. For the whole process: only foldb's own processes use it."""
     global _is_ours
     gc.freeze()
     gc.callbacks.append(_put_out_of_sight)
@@ -36,7 +37,7 @@ def short_pauses() -> Iterator[None]:
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """Keep Python's cycle collector out: a refold makes no garbage of its kind, and would lose a third to it."""
+    """Disable the cycle collector: a refold makes no cyclic garbage, and collections would take a third of its time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -48,7 +49,7 @@ def no_collections() -> Iterator[None]:
 
 @contextmanager
 def adding_items() -> Iterator[None]:
-    """Keep the collector out of a portion of work that adds many items, and from looking at them later."""
+    """Run a portion of work that adds many items without collections, and freeze the items."""
     with no_collections():
         yield
         if _is_ours:

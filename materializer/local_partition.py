@@ -1,7 +1,7 @@
 """A partition in this process: its worker writes, its state answers reads at once.
 
-The state holds only what is durable and folded, and this process alone writes the log. So every read, consistent
-or not, is answered from the state at hand.
+The state holds only durable, folded commands, and only this process writes the log. So every read, consistent or
+not, is answered from the current state.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ class LocalPartition:
 
     @property
     def position(self) -> Position:
-        """What reads see: everything up to and including this entry."""
+        """The position of reads: they see all entries up to and including this one."""
         return self._worker.position
 
     def get(
@@ -45,20 +45,20 @@ class LocalPartition:
         table: int,
         pk: bytes,
         sk: bytes,
-        consistent: bool,  # noqa: ARG002  the state at hand always is
+        consistent: bool,  # noqa: ARG002  the current state always is consistent
         done: Callable[[Stored | RequestError | None, Position], None],
     ) -> None:
-        """Read an item; a table that is gone holds nothing."""
+        """Read an item; a deleted table has none."""
         found = self._state.tables.get(table)
         done(None if found is None else found.items.get(pk, sk), self._worker.position)
 
     def get_all(
         self,
         keys: Sequence[Key],
-        consistent: bool,  # noqa: ARG002  the state at hand always is
+        consistent: bool,  # noqa: ARG002  the current state always is consistent
         done: Callable[[list[Stored | None] | RequestError, Position], None],
     ) -> None:
-        """Read items at one position of the log; a table that is gone holds nothing."""
+        """Read items at one position of the log; a deleted table has none."""
         tables = self._state.tables
         done(
             [tables[table].items.get(pk, sk) if table in tables else None for table, pk, sk in keys],
@@ -71,7 +71,7 @@ class LocalPartition:
         since: Position | None,  # noqa: ARG002
         done: Callable[[list[Found] | RequestError, Position], None],
     ) -> None:
-        """Read items in isolation; a table that is gone holds nothing."""
+        """Read items in isolation; a deleted table has none."""
         tables = self._state.tables
         done(
             [tables[table].items.get(pk, sk) if table in tables else None for table, pk, sk in keys],
@@ -104,7 +104,7 @@ class LocalPartition:
         def go_on() -> bool:
             if not reader.reads(self._state.tables.get(request.table)):
                 reader.close()
-                self._read_page(request, done)  # from the start: nothing of it was sent yet
+                self._read_page(request, done)  # from the start: the client has received nothing of it
                 return True
             page = reader.read(PORTION_BYTES)
             if page is not None:
@@ -114,14 +114,14 @@ class LocalPartition:
         self._long_reads.add(go_on)
 
     def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:
-        """See Partition. What has a position is folded, and nobody else has to hear of it."""
+        """See Partition. A position that was returned is folded already, and there is no other partition."""
         if self._offset_in(position) < self._state.next_offset:
             done(None)
         else:
             done(ValidationError(f"The log ends before position {position.text()}"))
 
     def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
-        """See figures.py."""
+        """Return the status (partition_status.py)."""
         done(figures(self._worker))
 
     def feed(self, request: FeedRequest, done: OnFed) -> None:
@@ -129,7 +129,7 @@ class LocalPartition:
         self._read_feed(request, done)
 
     def _offset_in(self, position: Place) -> int:
-        """The offset of the position that is in this partition; -1 if there is none."""
+        """Return the offset of the position in this partition; -1 if it has none."""
         positions = position.positions if isinstance(position, Cut) else (position,)
         here = self._worker.position.partition
         return max((each.offset for each in positions if each.partition == here), default=-1)

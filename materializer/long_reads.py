@@ -1,9 +1,10 @@
-"""Long pages share the loop: each turn reads one portion of one page.
+"""Fair scheduling of long pages: each turn of the loop reads one portion of one page.
 
     page ──► portion ──► (other requests) ──► portion of the next page ──► ... ──► answer
 
-A page of a megabyte of small items takes as long as a thousand gets. The pages under way take turns, a portion each, so
-a get waits for one portion however many clients scan, and a short page is not delayed by the whole of a long one.
+A page of a megabyte of small items takes as long as a thousand gets. The pages under way are read round-robin, a
+portion each, so a get waits for one portion however many clients scan, and a short page does not wait for a whole
+long one.
 """
 
 from collections import deque
@@ -12,7 +13,7 @@ from typing import Final
 
 from .worker import Scheduler
 
-# Pages under way at once. Each holds up to a megabyte of its answer and slows down the writes to its table a little.
+# The maximum number of pages under way. Each holds up to a megabyte of its answer and slows the writes to its table.
 _FULL: Final = 8
 
 
@@ -29,7 +30,7 @@ class LongReads:
         return len(self._pages) >= _FULL
 
     def add(self, go_on: Callable[[], bool]) -> None:
-        """Call `go_on` in later turns until it returns True: its page has been answered."""
+        """Call `go_on` in later turns until it returns True, which means that its page was answered."""
         self._pages.append(go_on)
         if len(self._pages) == 1:
             self._scheduler.call_soon(self._turn)

@@ -1,6 +1,6 @@
-"""This process as the system shows it to others: who may read it, and what becomes of the processes it starts.
+"""Process settings of the operating system: who may read this process, and the fate of its child processes.
 
-The calls are Linux's. Elsewhere they do nothing; docs/operations.md names what that leaves open.
+The calls are Linux's. On other systems they do nothing; docs/operations.md describes the consequences.
 """
 
 import ctypes
@@ -16,11 +16,11 @@ _DUMPABLE: Final = 4
 _CHILD_SUBREAPER: Final = 36
 _NO_NEW_PRIVS: Final = 38
 
-# Places of env_start and env_end among the fields of /proc/self/stat that follow the name.
+# Indexes of env_start and env_end among the fields of /proc/self/stat after the name.
 _ENV_START: Final = 47
 _ENV_END: Final = 48
 
-# What Python, its libraries and this package read in a process that the server starts beside itself.
+# The variables that Python, its libraries and this package read in a helper process of the server.
 _HELPER_NAMES: Final = {"HOME", "LANG", "LANGUAGE", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR", "TZ"}
 _HELPER_PREFIXES: Final = ("DYLD_", "LC_", "LD_", "PYTHON")
 
@@ -28,10 +28,10 @@ logger = logging.getLogger(__name__)
 
 
 def hide() -> None:
-    """Keep the memory, the environment and the open files of this process from other processes of the same user.
+    """Protect the memory, the environment and the open files of this process from other processes of the same user.
 
-    Root, and a process with CAP_SYS_PTRACE, can still read the memory; the environment that this process was started
-    with is overwritten, so that they find nothing in /proc/PID/environ. The variables in `os.environ` stay as they are.
+    Root, and a process with CAP_SYS_PTRACE, can still read the memory. The initial environment is overwritten, so
+    that /proc/PID/environ is empty for them too. The variables in `os.environ` do not change.
     """
     _prctl(_DUMPABLE, 0)
     if sys.platform == "linux":
@@ -39,34 +39,38 @@ def hide() -> None:
             fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
             start, end = int(fields[_ENV_START]), int(fields[_ENV_END])
         except OSError as error:
-            logger.warning("the environment that root finds in /proc cannot be overwritten: %s", error)
+            logger.warning(
+                "cannot overwrite the initial environment in /proc, which root can read: %s", error
+            )
             return
         variables = dict(os.environb)
-        ctypes.CDLL(None).clearenv()  # else the C library's list goes on to point at what is overwritten
+        ctypes.CDLL(
+            None
+        ).clearenv()  # otherwise the C library's list would keep pointing at the overwritten memory
         os.environb.update(variables)
         ctypes.memset(start, 0, end - start)
 
 
 def forget_variables() -> None:
-    """Drop all variables of this process, and hide it."""
+    """Delete all environment variables of this process, and hide it."""
     os.environ.clear()
     hide()
 
 
 def unhide() -> None:
-    """Undo what `hide`, or a change of user, does to what processes of the same user may read."""
+    """Undo the effect of `hide`, or of a change of user, on processes of the same user."""
     _prctl(_DUMPABLE, 1)
 
 
 def refuse_privileges() -> None:
-    """Have no program that this process runs, or that its descendants run, gain rights by a setuid or setgid bit."""
+    """Prevent all programs that this process or its descendants run from gaining rights by a setuid or setgid bit."""
     _prctl(_NO_NEW_PRIVS, 1)
 
 
 def helper_environment() -> dict[str, str]:
-    """Return the environment of a process that the server starts beside itself: no variable that can hold a secret.
+    """Return the environment of a helper process of the server, without variables that can hold a secret.
 
-    Between its start and its first own instruction a process cannot hide its environment.
+    A process cannot hide its environment between its start and its first instruction.
     """
     return {
         name: value
@@ -81,9 +85,9 @@ def adopt_orphans() -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Have this process killed when its parent ends. A change of user clears this: change it before."""
+    """Have the kernel kill this process when its parent ends. A change of user clears this: change it before."""
     _prctl(_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it has ended already
+    if os.getppid() != parent:  # the parent has ended already
         os._exit(1)
 
 

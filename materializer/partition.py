@@ -1,9 +1,9 @@
-"""The seam between `server` and a partition, wherever the partition lives.
+"""The interface between `server` and a partition, in this process or elsewhere.
 
-The server submits commands and reads items; it never touches a partition's state. Everything that crosses is plain
-data, and every answer comes through a callback, because the partition may be in this process (the callback then
-runs before the call returns, for a read), in a process beside it, or on another node. Callbacks and not
-futures: a future and a task a request would cost a GetItem half its rate.
+The server submits commands and reads items; it never accesses a partition's state. All arguments and results are
+plain data, and every result comes through a callback, because the partition may be in this process (the callback of
+a read then runs before the call returns) or on another node. Callbacks and not futures: a future and a task per
+request would halve the rate of GetItem.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,12 +20,12 @@ __all__ = ["Conflict", "Found", "Key", "Page", "Partition", "Place", "QueryReque
 
 Key: TypeAlias = tuple[int, bytes, bytes]  # table id, partition key, sort key
 Place: TypeAlias = Position | Cut
-"""What an answer is true of: one position, or several where several partitions answered."""
+"""The position of a result: one position, or several if several partitions answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """In place of an item that cannot be read in isolation now: a transaction holds its key, or it has changed."""
+    """Replaces an item that cannot be read in isolation now: a transaction holds its key, or it has changed."""
 
 
 Found: TypeAlias = Stored | Conflict | None
@@ -34,13 +34,13 @@ Found: TypeAlias = Stored | Conflict | None
 class Partition(Protocol):
     """A partition as the server sees it.
 
-    `done` is called exactly once, on the caller's loop. A read that cannot be served is answered with a RequestError.
-    A consistent read sees all that was acknowledged before it was asked for, and no item that a transaction has
-    decided on but not yet written: it waits.
+    `done` is called exactly once, on the caller's loop. A read that cannot be served is answered with a
+    RequestError. A consistent read sees all writes that were acknowledged before it, and waits for items of decided
+    transactions that are not yet written.
     """
 
     def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:
-        """Append `command` (about `size` bytes) and fold it; `done` gets its outcome once it is durable."""
+        """Append `command` (about `size` bytes) and fold it; call `done` with its outcome once it is durable."""
         ...
 
     def get(
@@ -71,8 +71,8 @@ class Partition(Protocol):
     ) -> None:
         """Read items for TransactGetItems, consistently and at one position of the log.
 
-        A key that a transaction holds is a Conflict; so is, with `since`, one that was changed or held after that
-        position, or may have been: how long a partition remembers that is bounded.
+        A key that a transaction holds is a Conflict. With `since`, so is a key that was changed or held after that
+        position, or may have been: a partition remembers a bounded number of changes.
         """
         ...
 
@@ -89,5 +89,5 @@ class Partition(Protocol):
         ...
 
     def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
-        """How the partition is: plain figures (`LocalPartition.status` names them)."""
+        """Return the status, as plain data (partition_status.py)."""
         ...

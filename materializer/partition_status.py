@@ -1,11 +1,10 @@
-"""What a partition says of itself, to `foldb status`, DescribeTable and other nodes: plain data, keys are text.
+"""The status of a partition, for `foldb status`, DescribeTable and other nodes: plain data, keys are text.
 
-position             the offset of the last entry that was folded; `log_time` there
-waiting              commands that are not folded yet; `waiting_bytes` their size
-entries, commands    what this worker has appended and folded; `refolded` what it found
-counts               items and bytes, by the id of a table or index
-unacknowledged       messages that a receiver has not acknowledged, by its number
-stopped              whether it can go no further
+position             the offset of the last folded entry; `log_time` is its log time waiting              the number
+of commands not folded yet; `waiting_bytes` their size entries, commands    numbers appended and folded by this
+worker; `refolded` the number of commands folded at its start counts               items and bytes, by the id of a
+table or index unacknowledged       the number of messages not acknowledged, by partition id of the receiver stopped
+whether the worker has stopped
 """
 
 from typing import Any
@@ -14,7 +13,7 @@ from .worker import Worker
 
 
 def figures(worker: Worker) -> dict[str, Any]:
-    """The figures as they are now."""
+    """Return the current status."""
     statistics, state = worker.statistics(), worker.state
     stores = {table.definition.id: table.items for table in state.tables.values()}
     stores |= {

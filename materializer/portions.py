@@ -1,4 +1,4 @@
-"""Portions: the part of a long task that one turn of the loop does, so other requests are served in between.
+"""Portions: the part of a long task in one turn of the loop, so that other requests are served in between.
 
 A portion is bounded by counting its work, never by a clock. 600 steps take about ten milliseconds.
 """
@@ -11,10 +11,10 @@ from ..log.commands import Action, Backfill, Command, Put, Transact
 from .fold.view import Entry
 
 PORTION_BYTES: Final = 4 * 1024 * 1024
-"""A portion of large items ends here, before its number of items is reached."""
+"""A portion of large items ends after this number of bytes, before its number of items is reached."""
 
 
-# Reading so much of the log takes as long as folding a small put.
+# Reading this number of bytes from the log takes as long as folding a small put.
 _STEP_BYTES: Final = 8 * 1024
 
 
@@ -31,7 +31,7 @@ def portion(entries: Iterable[Entry], items: int) -> tuple[list[Entry], bool]:
 
 
 def steps(command: Command | Action) -> int:
-    """Return about how much work folding a command is; 1 is a put of a small item."""
+    """Return the approximate work of folding a command, in puts of a small item."""
     if type(command) is Put:
         return 1 + len(command.item) // _STEP_BYTES
     if type(command) is Transact:

@@ -1,14 +1,14 @@
-"""A table rebuilt from the log alone.
+"""Rebuilds a table from the log alone.
 
     records ──► Rebuild.fold, a portion at a time ──► caught up ──► Comparison, a portion at a time ──► install
 
-The whole partition is refolded, not only the commands of one table: a transaction decides by the items of all
-its tables, so a fold that left some out would be another fold. It goes in portions as large as the caller likes,
-on a state of its own, and touches the live state once, at the end, in one step that only exchanges references. A crash
-on the way has changed nothing. Where a table is spread over several partitions, each part is rebuilt by itself.
+The whole partition is refolded, not only the commands of one table: a transaction decides by the items of all its
+tables, so a fold without some of them would be another fold. The caller sets the size of the portions. The refold
+has a state of its own, and changes the live state once, at the end, in one step that only exchanges references. A
+crash before that has changed nothing. With several partitions each rebuilds its own part of the table.
 
-A comparison goes on while both states fold new records. Each of its portions is taken when both are at the same
-position, and places that were equal then stay equal: both fold the same commands to them.
+A comparison continues while both states fold new records. Each of its portions is taken when both are at the same
+position, and equal stores then stay equal: both fold the same commands.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -29,9 +29,9 @@ class Rebuild:
     """A refold under way.
 
     Attributes:
-        state: What has been folded so far.
-        commands: How many commands that were.
-        dropped: For the name of each table that was deleted, the last position at which it was there.
+        state: The state after the records folded so far.
+        commands: The number of commands folded so far.
+        dropped: By name of a deleted table, the last position at which it existed.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Rebuild:
 
         Args:
             void: The commands that an operator has declared void.
-            dispose: Receives the stores of tables that were dropped on the way.
+            dispose: Receives the stores of tables that are deleted during the refold.
         """
         self.state = PartitionState()
         self._void = void
@@ -53,9 +53,9 @@ class Rebuild:
         """Fold a portion of records, and return whether more may follow.
 
         Args:
-            records: The records behind those that were folded before.
+            records: The records after those that are folded.
             most: The portion ends with the record that brings it to this number of steps (portions.py).
-            until: The offset before which to stop, though the log may have more.
+            until: The offset before which to stop, even if the log has more.
         """
         done = 0
         while done < most:
@@ -86,7 +86,7 @@ class Rebuild:
         return replaced
 
     def install_index(self, live: PartitionState, table_id: int, name: str) -> None:
-        """Exchange the live index and the rebuilt one; the items and the other indexes stay as they are."""
+        """Exchange the live index and the rebuilt one; the items and the other indexes do not change."""
         assert self.state.next_offset == live.next_offset, "an index is installed when it has caught up"
         here, rebuilt = live.tables[table_id].indexes, self.state.tables[table_id].indexes
         here[name], rebuilt[name] = rebuilt[name], here[name]
@@ -103,20 +103,20 @@ class Comparison:
     """Compares a rebuilt table with the live one, or one index of it, in portions.
 
     Attributes:
-        same: Whether all that was compared so far is the same, byte for byte.
+        same: Whether everything compared so far is equal, byte for byte.
     """
 
     def __init__(self, index: str | None = None) -> None:
-        """Begin one; `index` names the one index to compare, None means definition, items and all indexes."""
+        """Begin a comparison; `index` names the one index to compare, None means definition, items and all indexes."""
         self.same = True
         self._index = index
         self._done: set[int] = set()  # ids of the table and the indexes that are compared
-        self._place: Place | None = None  # the last that was compared of the store that follows
+        self._place: Place | None = None  # the last compared entry of the next store
 
     def go_on(self, live: Table, rebuilt: Table, items: int) -> bool:
         """Compare up to `items` items, and return whether there are more.
 
-        Both tables must be as of the same position. Indexes may be added and deleted between two calls.
+        Both tables must be at the same position of the log. Indexes may be added and deleted between two calls.
         """
         if not self._are_defined_alike(live, rebuilt):
             self.same = False
@@ -143,7 +143,7 @@ class Comparison:
         )
 
     def _next_pair(self, live: Table, rebuilt: Table) -> tuple[int, Store, Store] | None:
-        """The id of the next store to compare, the live store and the rebuilt one."""
+        """Return the id of the next store to compare, the live store and the rebuilt one."""
         if self._index is None and live.definition.id not in self._done:
             return live.definition.id, live.items, rebuilt.items
         for name, index in live.indexes.items():

@@ -1,7 +1,7 @@
-"""Which items changed lately, for reads that take two looks.
+"""The recently written items, for isolated reads that read twice.
 
-A read of several partitions is isolated if nothing that it reads changed between its first look and its last. How far
-back that is known is bounded by count; what was forgotten counts as changed.
+A read of several partitions is isolated if no item that it reads changes between its first and its second read. The
+number of remembered items is bounded; a forgotten item counts as changed.
 """
 
 from collections.abc import Iterable
@@ -16,20 +16,20 @@ Key: TypeAlias = tuple[int, bytes, bytes]
 
 
 class RecentWrites:
-    """The last offset at which each of the items that changed last did.
+    """The offset of the last write of each recently written item.
 
     Args:
-        since: The offset before which nothing is known.
-        kept: How many items are remembered.
+        since: The offset before which writes are unknown.
+        kept: The number of items to remember.
     """
 
     def __init__(self, since: int, kept: int = CHANGES_KEPT) -> None:
-        self._offsets: dict[Key, int] = {}  # the one that changed longest ago first
+        self._offsets: dict[Key, int] = {}  # least recently written first
         self._known_after = since - 1
         self._kept = kept
 
     def note(self, offset: int, outcomes: Iterable[Outcome]) -> None:
-        """Remember what the entry at `offset` changed."""
+        """Remember the writes of the entry at `offset`."""
         offsets = self._offsets
         for outcome in outcomes:
             for action in _writes(outcome):
@@ -40,12 +40,12 @@ class RecentWrites:
             self._known_after = offsets.pop(next(iter(offsets)))
 
     def changed(self, key: Key, after: int) -> bool:
-        """Whether an item changed after the entry at offset `after`, or may have."""
+        """Whether an item was written after the entry at offset `after`, or may have been."""
         return after < self._known_after or self._offsets.get(key, -1) > after
 
 
 def _writes(outcome: Outcome) -> Iterable[Action | Change]:
-    """What an outcome may have written."""
+    """Return the possible writes of an outcome."""
     if isinstance(outcome, Applied):
         return (outcome.action,)
     if isinstance(outcome, Transacted):

@@ -1,4 +1,4 @@
-"""Bringing a state up to its log: how a partition starts, and how `foldb verify` looks at one."""
+"""Folds a log into a state: the start of a partition, and `foldb verify`."""
 
 import gc
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -15,33 +15,35 @@ from .fold.state import PartitionState
 from .fold.storage import Store
 from .gc_tuning import no_collections
 
-# Progress is told every so many commands. From as many on, what was folded is put out of the collector's sight.
+# The number of commands between two reports of progress. Refolds of at least this size freeze their objects
+# (gc_tuning.py).
 _STRETCH = 100_000
 
 
 class Recorded(Protocol):
-    """The part of a log that a refold needs; whoever reads beside its writer has it too."""
+    """The part of a log that a refold needs; a reader beside its writer has it too."""
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...
 
 
 class Capture(Protocol):
-    """Who wants to know what a refold comes to, besides the state."""
+    """Receives the outcomes of all records, in addition to the state."""
 
     def folded(self, outcomes: list[Outcome]) -> None:
-        """This is what the record that was folded last came to."""
+        """Receive the outcomes of the record that was folded last."""
         ...
 
     def begin_again(self) -> None:
-        """All of it counts for nothing: the state was made anew, and what was folded is folded otherwise."""
+        """Discard everything received: the state was reset, and the log is folded from the beginning."""
         ...
 
 
 class FoldError(FoldbError):
-    """The fold raised: a bug, never the log's or the caller's fault. The partition stops here, nothing is skipped.
+    """The fold raised an exception: a bug, never the log's or the caller's fault. The partition stops, nothing is
+    skipped.
 
-    Operator action: report it with the record; a release that folds it starts from the same log. `foldb log skip`
-    declares the record void, for good and for everybody.
+    Operator action: report it with the record; a release that folds the record starts from the same log. `foldb log
+    skip` declares the record void, permanently and for all nodes.
     """
 
     def __init__(self, position: Position) -> None:
@@ -58,20 +60,19 @@ def refold_log(
     void: frozenset[Void] = frozenset(),
     capture: Capture | None = None,
 ) -> int:
-    """Fold what the log holds from the state's next offset on, and return how many commands that was.
+    """Fold the log from the state's next offset on, and return the number of commands.
 
-    What an operator declared void is passed over. That is learnt where the fold raises, by searching the rest of the
-    log, or from the Skip itself; the state is then made anew from the beginning, because nobody knows how far the fold
-    got before it raised.
+    Void commands are skipped. They are found by searching the rest of the log after the fold raised, or from the
+    Skip itself. The state is then reset and refolded from the beginning, because a failed fold leaves it undefined.
 
     Args:
-        state: What the records before these made.
-        log: Where they are.
-        partition: Of which partition.
-        progress: Called now and then with the commands folded so far.
+        state: The state after all earlier records.
+        log: The log to read.
+        partition: The partition of the log.
+        progress: Called every 100,000 commands with the number folded so far.
         note: Called with each entry before it is folded.
-        void: What is known to be void.
-        capture: Told what each record came to.
+        void: The commands known to be void.
+        capture: Receives the outcomes of each record.
 
     Raises:
         FoldError: The fold raised on a record that is not void.
@@ -92,10 +93,10 @@ def refold_past(
     error: FoldError | LateSkipError,
     capture: Capture | None = None,
 ) -> None:
-    """Bring a state to which `error` happened up to the log all the same, if an operator has said how.
+    """Refold a state after `error`, if a later Skip declares the failed record void.
 
     Raises:
-        FoldError, LateSkipError: Nothing there is void; the state is not to be used any more.
+        FoldError, LateSkipError: No Skip declares the record void; the state is unusable.
     """
     void = more_void(frozenset(), error, log, partition)
     _begin_again(state, capture)
@@ -105,7 +106,7 @@ def refold_past(
 def more_void(
     void: frozenset[Void], error: FoldError | LateSkipError, log: Recorded, partition: int
 ) -> frozenset[Void]:
-    """What is void, with what is learnt from an error; raises it if that is nothing."""
+    """Return the void commands including those implied by an error; raise the error if it implies no new ones."""
     if isinstance(error, LateSkipError):
         more = void | {error.void}
     else:
@@ -135,17 +136,17 @@ def fold_record(
     void: Collection[Void] = (),
     dispose: Callable[[list[Store]], None] | None = None,
 ) -> list[Outcome]:
-    """Fold one record; an exception of the fold is raised with the record's position.
+    """Fold one record; raise an exception of the fold with the record's position.
 
     Args:
         state: The state before the record.
         record: The next record.
         void: The commands that later records declare void.
-        dispose: Receives the stores that the state has dropped; without it Python frees them at once.
+        dispose: Receives the stores that the state no longer has; without it Python frees them at once.
 
     Raises:
-        FoldError: The fold raised. The state is not to be used any more.
-        LateSkipError: The record declares void what was folded. Nor is it then.
+        FoldError: The fold raised. The state is unusable.
+        LateSkipError: The record declares void a command that is folded already. The state is unusable.
         NewerVersionError: A later release wrote the record.
     """
     before = stores_of(state) if dispose is not None and may_drop(record.entry) else []
@@ -167,25 +168,25 @@ def refold(
     void: Collection[Void] = (),
     capture: Capture | None = None,
 ) -> int:
-    """Fold `records` into `state` and return how many commands they held.
+    """Fold `records` into `state` and return the number of commands.
 
     Args:
-        state: What the records before these made; a new one for offset 0.
-        records: What the log holds from the state's next offset on.
-        progress: Called now and then with the commands folded so far.
-        void: What is passed over.
-        capture: Told what each record came to.
+        state: The state after all earlier records; an empty one for offset 0.
+        records: The records of the log from the state's next offset on.
+        progress: Called every 100,000 commands with the number folded so far.
+        void: The commands to skip.
+        capture: Receives the outcomes of each record.
     """
-    folded = told = 0
+    folded = reported = 0
     with no_collections():
         for record in records:
             outcomes = fold_record(state, record, void)
             if capture is not None:
                 capture.folded(outcomes)
             folded += len(record.entry.commands)
-            if progress is not None and folded - told >= _STRETCH:
-                told = folded
+            if progress is not None and folded - reported >= _STRETCH:
+                reported = folded
                 progress(folded)
         if folded >= _STRETCH:
-            gc.freeze()  # else each full collection would walk through every collection of items
+            gc.freeze()  # otherwise each full collection would traverse every collection of items
     return folded

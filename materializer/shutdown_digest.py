@@ -1,7 +1,8 @@
-"""The digest that an owner leaves in its log when it stops.
+"""The digest that an owner appends to its log when it stops.
 
-A later refold of the log, perhaps by another release, folds to the same digest or shows where it does not. One pass
-over all items computes it, in portions (digesting.py), and a stop must not take long: a large state leaves none.
+A later refold of the log, perhaps by another release, must produce the same digest; `foldb verify` reports the
+position at which it does not. The digest takes one pass over all items, in portions (digest_task.py). A stop must be
+fast, so a large state leaves no digest.
 """
 
 from typing import Final
@@ -9,13 +10,13 @@ from typing import Final
 from .disposer import stores_of
 from .fold.state import PartitionState
 
-# Half a second, about.
+# About half a second.
 WITNESSED_ITEMS: Final = 100_000
 WITNESSED_BYTES: Final = 128 * 1024 * 1024
 
 
 def may_be_witnessed(state: PartitionState) -> bool:
-    """Return whether a stop leaves the state's digest: not if that would take too long, index entries included."""
+    """Return whether a stop appends the state's digest: whether items and index entries are below the limits."""
     stores = stores_of(state)
     items, size = sum(store.count for store in stores), sum(store.size for store in stores)
     return items <= WITNESSED_ITEMS and size <= WITNESSED_BYTES

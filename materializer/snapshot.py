@@ -1,14 +1,14 @@
-"""A partition's state in a file.
+"""The state of a partition in a file.
 
     snapshot ::= magic head check dump digest
     magic    ::= "foldb snapshot 1" 0A
-    head     ::= length (4 bytes, big-endian) JSON      of which log, as of which record, how much it holds
+    head     ::= length (4 bytes, big-endian) JSON      the log, the last folded record, the number of items
     check    ::= BLAKE2b-128 of magic and head
     dump     ::= the state's canonical form (fold/dump.py)
-    digest   ::= BLAKE2b-256 of the dump: the digest that `foldb verify` and a log's Digest commands speak of
+    digest   ::= BLAKE2b-256 of the dump: the same digest as in `foldb verify` and in a log's Digest commands
 
-A snapshot only saves time: the log alone is the truth. So whatever is not exactly what was written is unusable, and
-nothing is ever repaired.
+A snapshot only saves time: the log alone is the truth. So a snapshot that differs in any byte from the written one
+is unusable, and is never repaired.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ from .fold.dump import dump
 from .fold.load import load
 from .fold.state import PartitionState
 
-# Another number whenever a dump changes in any way: who finds an older one folds the log instead.
+# The number changes with every change of the dump's form: a process that finds another one folds the log instead.
 MAGIC: Final = b"foldb snapshot 1\n"
 _LENGTH_BYTES: Final = 4
 _CHECK_BYTES: Final = 16
@@ -31,24 +31,24 @@ _DIGEST_BYTES: Final = 32
 _LARGEST_HEAD: Final = 4096
 
 _PIECE_BYTES: Final = 1 << 20
-# A log on the same disk waits for what is being synced, so it is never much at once.
+# A sync delays the log on the same disk, so the bytes per sync are limited.
 _SYNC_BYTES: Final = 8 << 20
 
 
 class UnusableError(Exception):
-    """The snapshot is not to be used, and why."""
+    """The snapshot cannot be used, and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a snapshot says of itself.
+    """The head of a snapshot.
 
     Attributes:
         log_id: The log that was folded.
-        partition: The partition of it.
-        offset: The last record that was folded; `hash` is that record's own, by which its history is known.
-        time_ms: Log time there.
-        items: Items of all tables.
+        partition: The id of the partition.
+        offset: The last record that was folded; `hash` is that record's hash, which identifies its history.
+        time_ms: Log time of that record.
+        items: The number of items of all tables.
         item_bytes: Their size.
     """
 
@@ -62,7 +62,7 @@ class Head:
 
     @classmethod
     def of(cls, state: PartitionState, hash_: bytes) -> "Head":
-        """The head for a state, given the hash of the last record that was folded into it."""
+        """Return the head for a state, given the hash of the last record folded into it."""
         assert state.genesis is not None, "every log begins with Genesis"
         tables = state.tables.values()
         return cls(
@@ -76,7 +76,7 @@ class Head:
         )
 
     def encode(self) -> bytes:
-        """Magic, head and check."""
+        """Return magic, head and check."""
         body = orjson.dumps({**asdict(self), "log_id": self.log_id.hex(), "hash": self.hash.hex()})
         data = MAGIC + len(body).to_bytes(_LENGTH_BYTES, "big") + body
         return data + _check(data)
@@ -84,7 +84,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A snapshot whose head is whole: its dump goes from byte `start` to byte `end`, where `digest` stands."""
+    """A snapshot with an intact head: its dump is from byte `start` to byte `end`, followed by `digest`."""
 
     file: File
     head: Head
@@ -112,10 +112,10 @@ def write_snapshot(file: File, head: Head, state: PartitionState) -> str:
 
 
 def judge(file: File) -> Judged:
-    """Read a snapshot's head; of the dump nothing is known yet.
+    """Read a snapshot's head; the dump is not verified yet.
 
     Raises:
-        UnusableError: It is not whole, or of another version.
+        UnusableError: The head is damaged, or of another version.
     """
     data = file.read(0, len(MAGIC) + _LENGTH_BYTES + _LARGEST_HEAD + _CHECK_BYTES)
     if data[: len(MAGIC)] != MAGIC:
@@ -131,10 +131,10 @@ def judge(file: File) -> Judged:
 
 
 def read_dump(snapshot: Judged) -> Iterator[bytes]:
-    """The dump, piece by piece. Nothing of it may be believed until the last piece has been asked for.
+    """Yield the dump, piece by piece. It is verified only when the last piece has been read.
 
     Raises:
-        UnusableError: The pieces were not what was written.
+        UnusableError: The bytes do not have the written digest.
     """
     digest = blake2b(digest_size=_DIGEST_BYTES)
     for at in range(snapshot.start, snapshot.end, _PIECE_BYTES):
@@ -146,22 +146,22 @@ def read_dump(snapshot: Judged) -> Iterator[bytes]:
 
 
 def load_state(snapshot: Judged) -> PartitionState:
-    """The state that was written.
+    """Return the state in the snapshot.
 
     Raises:
-        UnusableError: The dump is not whole, or does not hold what the head says.
+        UnusableError: The dump is damaged, or does not match the head.
     """
     try:
         state = load(read_dump(snapshot))
     except ValueError as error:
         raise UnusableError(f"it is damaged: {error}") from error
     if state.genesis is None or Head.of(state, snapshot.head.hash) != snapshot.head:
-        raise UnusableError("its head is not that of its dump")
+        raise UnusableError("its head does not match its dump")
     return state
 
 
 def pieces(frames: Iterable[bytes], least: int = _PIECE_BYTES) -> Iterator[bytes]:
-    """Join frames to pieces of `least` bytes or a little more: to write and hash each alone would take longest."""
+    """Join frames to pieces of at least `least` bytes: writing and hashing each frame alone would be slowest."""
     waiting: list[bytes] = []
     size = 0
     for frame in frames:

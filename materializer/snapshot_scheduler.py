@@ -1,10 +1,10 @@
-"""Has snapshots made while a database is served, by a process beside the one that serves.
+"""Makes snapshots of a served database, in a child process.
 
-    so many commands since the last one ──► `foldb snapshot make`, at low priority ──► done, or a warning
+    N commands since the last one ──► `foldb snapshot make`, at low priority ──► done, or a warning
 
-Making one goes through the whole state, so it is not for the process that answers requests. The other one follows the
-log as any reader does, and holds the data a second time while it lives; if it fails, the next start takes longer and
-that is all.
+A snapshot traverses the whole state, so the serving process does not make it. The child reads the log as any reader,
+and needs as much memory as the data while it runs. If it fails, the only consequence is that the next start takes
+longer.
 """
 
 import logging
@@ -26,15 +26,15 @@ logger = logging.getLogger(__name__)
 
 
 class SnapshotScheduler:
-    """Starts a process when there is a snapshot to make; never a second one beside it.
+    """Starts a process when a snapshot is due, one at a time.
 
     Args:
         folder: The database.
-        is_in_place: Whether that path leads to the database. It does not after the folder was renamed.
-        every: How many commands after a snapshot the next is due.
-        folded: How many commands have been folded since the snapshot that this process started from.
+        every: The number of commands after which the next snapshot is due.
+        is_in_place: Returns whether the path still leads to the database; it does not after the folder was renamed.
+        folded: Returns the number of commands folded since the snapshot from which this process started.
         scheduler: The loop.
-        command: What makes one.
+        command: The command line of the process.
     """
 
     def __init__(
@@ -57,24 +57,24 @@ class SnapshotScheduler:
         self._timer: Cancellable | None = None
 
     def look(self) -> None:
-        """See whether one is due, or one that was being made is there; and again in a second."""
+        """Start a due snapshot, check on one under way, and repeat every second."""
         if self._process is not None:
             code = self._process.poll()
             if code is not None:
                 self._process = None
                 if code != 0:
-                    logger.warning("no snapshot was made: its process ended with %d", code)
+                    logger.warning("no snapshot was made: its process exited with code %d", code)
         elif self._folded() >= self._due:
             self._due = self._folded() + self._every
             self._begin()
         self._timer = self._scheduler.call_later(_EVERY_SECONDS, self.look)
 
     def make_soon(self) -> None:
-        """Make the next one without waiting for more commands."""
+        """Make the next snapshot without waiting for more commands."""
         self._due = 0
 
     def close(self) -> None:
-        """Make no more; one that is under way is given up, and leaves what the next removes."""
+        """Stop. A snapshot under way is aborted; the next one removes its file."""
         if self._timer is not None:
             self._timer.cancel()
         if self._process is not None:
@@ -88,7 +88,7 @@ class SnapshotScheduler:
             )
             return
         try:
-            # In a session of its own: Ctrl-C on a terminal is for the server, which then ends it.
+            # In a session of its own: Ctrl-C on a terminal is for the server, which then ends this process.
             self._process = subprocess.Popen(  # noqa: S603  our own command
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -103,16 +103,16 @@ class SnapshotScheduler:
 
 
 def make_command(folder: Path) -> list[str]:
-    """The command line that makes a snapshot of a database, with this Python and this foldb.
+    """Return the command line that makes a snapshot of a database, with this Python and this foldb.
 
-    -P: Python must not look for modules in the folder that the server runs in.
+    -P: Python must not import modules from the folder that the server runs in.
     """
     arguments = ["snapshot", "make", "--quiet", "--db", str(folder.absolute())]
     return [sys.executable, "-P", "-m", "foldb", *arguments]
 
 
 def _give_way(process: int) -> None:
-    """Whoever serves goes first: in computing, and where memory runs out, in staying alive."""
+    """Give the server precedence: in processor time, and in staying alive when memory runs out."""
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, process, _NICENESS)
     with suppress(OSError):

@@ -1,12 +1,12 @@
-"""The snapshots of a database: made by one process, loaded by the next that starts.
+"""The snapshots of a database: made by one process, loaded by the next start.
 
-    make    newest usable + what the log has since ──► temporary file ──► synced ──► named ──► older ones removed
-    start   newest usable ──► the worker folds what the log has since
+    make    newest usable + the rest of the log ──► temporary file ──► synced ──► renamed ──► older ones removed
+    start   newest usable ──► the worker folds the rest of the log
 
-The folder `snapshots` beside the log holds `<offset of the last record folded>.snapshot`, where there are several
-partitions `<partition>-<offset>.snapshot`: each has its own, made one after the other. A crash at any moment leaves
-whole ones; whoever makes the next removes what it left besides. One that cannot be used is passed over with a warning,
-for the log has everything: without any snapshot a start only takes longer.
+The folder `snapshots` beside the log holds `<offset of the last record folded>.snapshot`; with several partitions it
+is `<partition>-<offset>.snapshot`, made one after the other. A crash at any moment leaves only complete files of
+these names; the next run removes temporary files. An unusable snapshot is skipped with a warning, because the log
+has everything: without any snapshot a start only takes longer.
 """
 
 import gc
@@ -40,7 +40,7 @@ Suits: TypeAlias = Callable[[PartitionState, int], bool]
 
 
 class Chained(Recorded, Protocol):
-    """The part of a log that snapshots need; the log itself has it, and whoever reads beside its writer."""
+    """The part of a log that snapshots need; the log itself has it, and a reader beside its writer."""
 
     @property
     def log_id(self) -> bytes: ...
@@ -52,11 +52,11 @@ class Chained(Recorded, Protocol):
 
 @dataclass(slots=True)
 class Start:
-    """What to begin from: a state that was loaded, or an empty one if there was none to load.
+    """The start of a refold: a loaded state, or an empty one.
 
     Attributes:
-        head: What the snapshot says of itself.
-        unusable: The offsets of those that were passed over.
+        head: The head of the loaded snapshot.
+        unusable: The offsets of the skipped snapshots.
     """
 
     state: PartitionState
@@ -66,7 +66,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A snapshot that is there now; `is_new` unless the log had nothing that an older one has not."""
+    """The newest snapshot after a `make`; `is_new` is whether it was written by it."""
 
     head: Head
     bytes: int
@@ -76,7 +76,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A file among the snapshots: what it says of itself where that can be read, and why it cannot be used, if so."""
+    """The result of reading a snapshot file: its head if that is readable, and the fault that makes it unusable."""
 
     offset: int
     bytes: int
@@ -86,7 +86,7 @@ class Examined:
 
 
 class Snapshots:
-    """The snapshots of one partition beside the log in `folder`; `partitions` is how many the log has."""
+    """The snapshots of one partition beside the log in `folder`; `partitions` is the number of the log's partitions."""
 
     def __init__(self, folder: Path, disk: Filesystem, partition: int = 0, partitions: int = 1) -> None:
         self.folder = folder / FOLDER
@@ -95,22 +95,22 @@ class Snapshots:
         self._prefix = "" if partitions == 1 else f"{partition}-"
 
     def offsets(self) -> list[int]:
-        """The offsets that there are snapshots of, going by their names; the newest first."""
+        """Return the offsets of all snapshots, from their file names, newest first."""
         matches = (_FILE_NAME.fullmatch(name) for name in self._names())
         ours = self._prefix.removesuffix("-") or None
         return sorted((int(match[2]) for match in matches if match and match[1] == ours), reverse=True)
 
     def path(self, offset: int) -> Path:
-        """Where the snapshot of an offset is."""
+        """Return the path of the snapshot of an offset."""
         return self.folder / f"{self._prefix}{offset:020d}.snapshot"
 
     def load_newest(
         self, log: Chained, suits: Suits = lambda *_: True, *, before: int | None = None
     ) -> Start:
-        """Load the newest that can be used. Those that cannot are named in a warning each, and left as they are.
+        """Load the newest usable snapshot. Log a warning for each unusable one, and leave it in place.
 
-        Older ones are loaded until one `suits`, which is given the state and the log time of the newest. With `before`
-        only snapshots of records before that offset are read.
+        Older ones are loaded until `suits` returns True for the state and the log time of the newest. With `before`
+        only snapshots of records before that offset are considered.
         """
         unusable: list[int] = []
         newest_ms: int | None = None
@@ -128,16 +128,20 @@ class Snapshots:
                         gc.freeze()  # as after a refold
                     return Start(state, snapshot.head, unusable)
             except (UnusableError, OSError) as error:
-                logger.warning("%s is passed over: %s", self.path(offset), error)
+                logger.warning(
+                    "skipping snapshot %s: %s; an older one, or the log alone, is used",
+                    self.path(offset),
+                    error,
+                )
                 unusable.append(offset)
         return Start(PartitionState(), None, unusable)
 
     def make(self, log: Chained, *, keep: int = KEPT, progress: Callable[[int], None] | None = None) -> Made:
-        """Make a snapshot of the log as it is now, and keep the `keep` newest that can be used.
+        """Make a snapshot of the log's current end, and keep the `keep` newest usable ones.
 
         Raises:
-            LogLockedError: Another process is making one.
-            OSError: The disk would not have it. The older snapshots are as they were.
+            LogLockedError: Another process is making a snapshot.
+            OSError: The disk refused the write. The older snapshots are unchanged.
         """
         lock = self._lock()
         try:
@@ -149,7 +153,7 @@ class Snapshots:
             is_new = head != start.head
             if is_new:
                 self._write(head, state)
-            # The new one may have taken the name of one that could not be used.
+            # The new snapshot may have the name of an unusable one.
             self._remove_old(head.offset, keep, [each for each in start.unusable if each != head.offset])
             with self._opened(head.offset) as file:
                 return Made(head, file.size(), judge(file).digest, is_new)
@@ -157,7 +161,7 @@ class Snapshots:
             lock.close()
 
     def examine(self, offset: int, log: Chained) -> Examined:
-        """Read a snapshot to its end and say how it is."""
+        """Read a snapshot to its end and report on it."""
         size, snapshot, fault = 0, None, None
         try:
             with self._opened(offset) as file:
@@ -172,22 +176,22 @@ class Snapshots:
         return Examined(offset, size, snapshot.head, snapshot.digest, fault)
 
     def fault(self, offset: int) -> str | None:
-        """Return why a snapshot cannot be read to its end; None if it can, or if it is not there."""
+        """Return the fault that makes a snapshot unreadable; None if it is readable or does not exist."""
         try:
             with self._opened(offset) as file:
                 for _ in read_dump(judge(file)):
                     pass
         except FileNotFoundError:
-            return None  # a newer one has taken its place
+            return None  # a newer one has replaced it
         except (UnusableError, OSError) as error:
             return str(error)
         return None
 
     def remove_damaged(self, offset: int) -> bool:
-        """Remove a snapshot if it is damaged still, and return whether it was.
+        """Remove a snapshot if it is still damaged, and return whether it was.
 
         Raises:
-            LogLockedError: Another process is making one.
+            LogLockedError: Another process is making a snapshot.
         """
         lock = self._lock()
         try:
@@ -199,7 +203,7 @@ class Snapshots:
             lock.close()
 
     def _write(self, head: Head, state: PartitionState) -> None:
-        """After a crash it is there with all of it, or not at all: first the bytes are synced, then it is named."""
+        """Write a file that is complete after a crash, or absent: the bytes are synced before the rename."""
         path = self.path(head.offset)
         unfinished = path.with_name(path.name + _UNFINISHED)
         file = self._disk.open(unfinished, create=True)
@@ -215,10 +219,10 @@ class Snapshots:
         self._disk.sync_folder(self.folder)
 
     def _remove_old(self, newest: int, keep: int, unusable: list[int]) -> None:
-        """Remove what no start will need, damaged ones included; they do not count among those that are kept.
+        """Remove the snapshots that no start needs. Damaged ones are removed too, and do not count towards `keep`.
 
-        What is ahead of the log stays until the log has come that far: who reads beside a crashed writer may not see
-        all that is durable.
+        A snapshot ahead of the log's visible end stays: a reader beside a crashed writer may not see all durable
+        records.
         """
         behind = [offset for offset in self.offsets() if offset <= newest]
         usable = [offset for offset in behind if offset not in unusable]
@@ -227,7 +231,7 @@ class Snapshots:
                 self._disk.remove(self.path(offset))
 
     def _remove_unfinished(self) -> None:
-        """Remove what makers that died have left. Who holds the lock knows that nobody is writing it."""
+        """Remove the temporary files of crashed processes. The lock excludes a running one."""
         for name in self._names():
             if name.endswith(_UNFINISHED):
                 self._disk.remove(self.folder / name)
@@ -258,13 +262,13 @@ class Snapshots:
             file.close()
 
     def _of(self, log: Chained, offset: int, snapshot: Judged) -> Judged:
-        """The snapshot, if the log is the one that was folded, and its history still the one that was folded."""
+        """Return the snapshot, if it is of this log and the log's history has not changed since."""
         head = snapshot.head
         if head.log_id != log.log_id:
             raise UnusableError(f"it belongs to the log {head.log_id.hex()}")
         if (head.partition, head.offset) != (self._partition, offset):
             raise UnusableError(
-                f"its name says another position than it does itself, {head.partition}:{head.offset}"
+                f"its name states another position than its head, {head.partition}:{head.offset}"
             )
         end = log.end(self._partition)
         if offset >= end:
@@ -275,12 +279,12 @@ class Snapshots:
 
 
 def of_each(folder: Path, disk: Filesystem, partitions: int) -> list[Snapshots]:
-    """The snapshots of each partition of a log that has so many."""
+    """Return the snapshots of each partition of a log."""
     return [Snapshots(folder, disk, number, partitions) for number in range(partitions)]
 
 
 def newest(folder: Path, disk: Filesystem, partitions: int) -> list[Position]:
-    """Of which position each partition's newest snapshot is, going by its name; none where there is none."""
+    """Return the position of each partition's newest snapshot, from its file name, if it has one."""
     return [
         Position(number, offset)
         for number, each in enumerate(of_each(folder, disk, partitions))

@@ -1,12 +1,11 @@
-"""Turns what is asked of a partition into entries of its log, and folds them once they are durable.
+"""Appends a partition's commands to its log, and folds them once they are durable.
 
-    submit ──► waiting ──► one entry under way ──► durable ──► fold ──► done(outcome, position)
-                  ▲                                                         │
-                  └──── what arrived meanwhile is the next entry ◄──────────┘
+    submit ──► queue ──► one entry in flight ──► durable ──► fold ──► callback(outcome, position)
+                 ▲                                                        │
+                 └──── commands that arrived since are the next entry ◄───┘
 
-Everything happens on one loop, so nothing here takes a lock. The state changes only between `durable` and
-`done`: whoever reads it sees nothing that a crash could take back. Clock, disk and loop are arguments; on
-others of the same shape a worker runs in a simulator.
+Everything happens on one loop, so no lock is needed. The state changes only after an entry is durable: a reader
+never sees a change that a crash could undo. Clock, disk and loop are arguments; a simulator passes its own.
 """
 
 from collections import deque
@@ -52,18 +51,18 @@ from .shutdown_digest import may_be_witnessed
 
 Done: TypeAlias = Callable[[Outcome, Position | Cut], None]
 
-# One entry. More commands would not be faster, and the first of them would wait longer. A transaction counts as its
-# actions: folding an entry is one turn of the loop.
+# The limits of one entry. More commands would not be faster, and the first of them would wait longer. A transaction
+# counts as its actions: folding an entry is one turn of the loop.
 ENTRY_STEPS = 512
 ENTRY_BYTES = 1024 * 1024
 
-# What may wait, the entry under way included. Past it clients are told to come back.
+# The limit of queued bytes, the entry in flight included. Above it clients are throttled.
 WAITING_BYTES = 64 * 1024 * 1024
 
-# What the partition may have sent to others that they have not acknowledged. Past it too.
+# The limit of bytes sent to other partitions and not acknowledged. Above it clients are throttled too.
 UNACKNOWLEDGED_BYTES = 64 * 1024 * 1024
 
-# What clients send can be refused. What partitions tell each other, or an owner proposes, is what makes room again.
+# Clients' commands can be refused. Relayed messages and an owner's proposals cannot: they are what frees the room.
 _REFUSABLE = frozenset((Put, Update, Delete, Transact, DefineTable))
 _THROTTLED = "Rate of requests exceeds the allowed throughput."
 
@@ -71,12 +70,12 @@ _FULL = "The disk is full. Writes succeed again by themselves when there is spac
 
 _FILLING = frozenset((Backfill,))
 
-# After these alone there is nothing to leave a digest of.
+# After these commands alone the log needs no digest.
 _STILL = (Genesis, Digest)
 
 
 class Cancellable(Protocol):
-    """What `call_later` returns."""
+    """The result of `call_later`."""
 
     def cancel(self) -> None: ...
 
@@ -97,15 +96,15 @@ class _Waiting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """How a worker is.
+    """The statistics of a worker.
 
     Attributes:
-        position: The last entry that was folded.
-        log_time: Log time there, in milliseconds.
-        waiting: Commands that are not folded yet; `waiting_bytes` their size.
-        entries: Entries that this worker appended; `commands` what was in them.
-        refolded: Commands of others that were folded: at the start, and where others append to the log too.
-        items: Items of all tables, without index entries; `item_bytes` their size.
+        position: The last folded entry.
+        log_time: Its log time, in milliseconds.
+        waiting: The number of commands that are not folded yet; `waiting_bytes` their size.
+        entries: The number of entries that this worker appended; `commands` the number of their commands.
+        refolded: The number of other folded commands: at the start, and those of other processes on a shared log.
+        items: The number of items of all tables, without index entries; `item_bytes` their size.
     """
 
     position: Position
@@ -125,13 +124,13 @@ class Worker:
     """Appends and folds one partition's commands, in order.
 
     Attributes:
-        state: What the fold has made of the log so far. To be read by anybody, changed by nobody else.
-        on_outcomes: Called with what each entry came to, before anybody else learns of it.
+        state: The state after all folded entries. Only the worker may change it.
+        on_outcomes: Called with the outcomes of each entry, before the clients are answered.
         on_record: Called with each record that was folded, after `open`.
-        capture: Told the same, once its senders have been answered; and by a refold.
-        on_folded: Called after each entry, after all that.
+        capture: Receives the same outcomes after the clients were answered, and those of a refold.
+        on_folded: Called after each entry, after all of these.
 
-    `dispose` receives the stores that a dropped table or index leaves behind (disposal.py).
+    `dispose` receives the stores of deleted tables and indexes (disposer.py).
     """
 
     def __init__(
@@ -162,27 +161,27 @@ class Worker:
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
         self._under_way: list[_Waiting] = []
-        # Transactions over partitions, by number, and who waits for their outcome.
+        # Transactions over partitions, by number, and the callbacks that wait for their outcome.
         self._begun: dict[int, Done] = {}
-        self._awake = False  # an entry is under way, or `_take` is about to be called
+        self._awake = False  # an entry is in flight, or `_take` is scheduled
         self._next_number = 0
         self._commands = 0
         self._refolded = 0
         self._failure: RequestError | None = None
         self._on_drained: Callable[[], None] | None = None
-        self._witnessing = False  # the last thing to do is to leave a digest
-        self._is_witnessed = True  # the log ends with a digest, or has only begun
+        self._witnessing = False  # the stop is to append a digest
+        self._is_witnessed = True  # the log ends with a digest, or has no other commands yet
 
     @property
     def position(self) -> Position:
-        """The last entry that was folded; between two entries the same object, which every read is answered with."""
+        """The last folded entry; the same object between two entries, because every read returns it."""
         if self._position.offset != self.state.next_offset - 1:
             last = self.state.next_offset - 1
             self._position = Position(self._partition, last, time_ms=self.state.log_time)
         return self._position
 
     def open(self, progress: Callable[[int], None] | None = None) -> None:
-        """Fold what the log holds. Call it once, before anything is submitted.
+        """Fold the log. Call it once, before the first `submit`.
 
         Raises:
             FoldError: The fold raised on a record.
@@ -192,14 +191,14 @@ class Worker:
         )
 
     def submit(self, command: Command, size: int, done: Done) -> None:
-        """Append `command`, about `size` bytes, and fold it; `done` is called exactly once.
+        """Append `command`, about `size` bytes, and fold it; call `done` exactly once.
 
-        A command that cannot be taken is answered before this returns.
+        A refused command is answered before this returns.
         """
         if self._failure is not None:
             done(Failed(self._failure), self.position)
             return
-        # A command larger than the bound goes in when nothing else waits, or it never would.
+        # A command larger than the limit is accepted into an empty queue, or it never would be.
         if self._waiting_bytes and self._waiting_bytes + size > self._bound and type(command) in _REFUSABLE:
             done(Failed(ThrottlingError(_THROTTLED)), self.position)
             return
@@ -211,9 +210,9 @@ class Worker:
         self._wake()
 
     def close(self, done: Callable[[], None], *, witness: bool = False) -> None:
-        """Take nothing more; call `done` when everything that was taken has been answered.
+        """Refuse new commands; call `done` after every accepted command was answered.
 
-        With `witness`, the state's digest is left in the log after that, if it is not there yet (witness.py).
+        With `witness`, append the state's digest after that, unless the log ends with it (shutdown_digest.py).
         """
         if self._failure is None:
             self._failure = ServiceUnavailableError()
@@ -223,7 +222,7 @@ class Worker:
             self._drained()
 
     def statistics(self) -> Statistics:
-        """How the worker is now."""
+        """Return the current statistics."""
         tables = self.state.tables.values()
         return Statistics(
             position=self.position,
@@ -240,13 +239,13 @@ class Worker:
         )
 
     def _wake(self) -> None:
-        # One turn of the loop later: what the clients send on getting their replies is in the entry too.
+        # In the next turn of the loop: commands that clients send on receiving their answers join the entry.
         if not self._awake:
             self._awake = True
             self._scheduler.call_soon(self._take)
 
     def _take(self) -> None:
-        """Make an entry of what waits, and append it."""
+        """Make an entry of queued commands, and append it."""
         waiting, taken, size = self._waiting, self._under_way, 0
         work = 0
         while waiting:
@@ -261,7 +260,8 @@ class Worker:
         try:
             self._log.append(self._partition, entry, lambda result: self._appended(entry, result))
         except Exception as error:
-            # A command that cannot be written is a bug. It is not in the log; those beside it may be sent again.
+            # A command that cannot be encoded is a bug. It is not in the log; the other commands of its entry can be
+            # repeated.
             self._scheduler.call_soon(_raise, error)
             self._answer_failed(self._settle(), InternalServerError())
             self._go_on()
@@ -273,18 +273,18 @@ class Worker:
             self._go_on()
 
     def _refused(self, error: LogError) -> None:
-        """The entry under way was not appended, or nobody knows."""
+        """Answer for the entry in flight, which was not appended, or whose fate is unknown."""
         if isinstance(error, LogFullError):
-            # It is known not to be in the log, so its number is free for the next one.
+            # It is known not to be in the log, so the next entry takes its entry number.
             self._answer_failed(self._settle(), ServiceUnavailableError(_FULL))
             self._go_on()
         else:
             self._stop(error)
 
     def _fold(self, record: Record, *, own: bool) -> bool:
-        """Fold a record, and tell everybody whom it concerns; False if that is the end.
+        """Fold a record, and pass its outcomes to callbacks and observers; return False if the worker has stopped.
 
-        With `own` it is the entry under way.
+        With `own` it is the entry in flight.
         """
         try:
             with adding_items() if _fills_an_index(record.entry) else nullcontext():
@@ -295,7 +295,7 @@ class Worker:
         try:
             self._tell(record, outcomes, own=own)
         except Exception as error:
-            # A bug, and half of those who should know do not: who went on would leave the other half waiting for ever.
+            # A bug: some callbacks have run and others have not. To continue would leave the others waiting forever.
             self._stop(error)
             return False
         return True
@@ -361,17 +361,17 @@ class Worker:
         try:
             done(outcome, position)
         except Exception as error:
-            # One sender's trouble must not keep the others from their answers. The loop reports it.
+            # An exception in one client's callback must not keep the others from their answers. The loop reports it.
             self._scheduler.call_soon(_raise, error)
 
     def _settle(self) -> list[_Waiting]:
-        """The commands under way; they wait no longer."""
+        """Return the commands in flight, and remove them from the queue's size."""
         settled, self._under_way = self._under_way, []
         self._waiting_bytes -= sum(one.size for one in settled)
         return settled
 
     def _stop(self, error: BaseException) -> None:
-        """Go no further: what the log or the state holds is not known any more."""
+        """Stop: the contents of the log or of the state are unknown."""
         self._failure = ServiceUnavailableError()
         self._witnessing = self._awake = False
         self._answer_failed(self._settle(), InternalServerError())
@@ -381,7 +381,7 @@ class Worker:
         self._drained()
 
     def _leave_begun(self) -> None:
-        """Nobody here will learn how the transactions under way end; they end all the same."""
+        """Fail the callbacks of transactions under way; the transactions end all the same."""
         begun, self._begun = self._begun, {}
         for done in begun.values():
             self._reply(done, Failed(InternalServerError()), self.position)

@@ -1,4 +1,4 @@
-"""What the owner of a partition does besides folding it: messages carried, timers, transactions given up."""
+"""The duties of a partition's owner: relay messages, propose timed commands, abort undecided transactions."""
 
 from .owner import Owner
 

@@ -1,12 +1,12 @@
-"""What the owner of a partition does besides folding it.
+"""The duties of a partition's owner, in addition to folding.
 
-    messages for other partitions             Relay, RelayAck         relays.py
-    what is to happen because time passed     Settle, Backfill, Expire   timers.py
-    a transaction undecided for too long      Abandon
+    messages for other partitions             Relay, RelayAck            relays.py
+    commands that are due by the clock        Settle, Backfill, Expire   timers.py
+    transactions undecided for too long       Abandon
 
-All of it is looked up in the state, whenever something was folded, and none of it decides anything: that is the
-fold's. So an owner can begin and end at any moment, and two at once, of whom one does not know yet that it is none any
-more, do everything twice to the same effect. Where nothing happens, nothing is proposed: an idle log stays idle.
+The owner derives all of them from the state, after each folded entry, and decides none: the fold does. So an owner
+can begin and end at any moment. A stale owner after failover is harmless: duplicate proposals have no effect. An
+owner with nothing to do proposes nothing: an idle log stays idle.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,8 +29,8 @@ class Owner:
     """Acts for one partition, from `start` to `close`.
 
     Args:
-        worker: The partition's, on this node.
-        partitions: All partitions, by number, as they are reached from here; entries may be replaced.
+        worker: The partition's worker on this node.
+        partitions: All partitions, by id, as this node reaches them; the caller may replace elements.
         clock: Milliseconds since 1970.
         scheduler: The loop.
         raises_level, table_delay: See Timers.
@@ -67,21 +67,21 @@ class Owner:
         self._abandons = Abandons(worker, worker.state, clock=clock, scheduler=scheduler)
 
     def start(self) -> None:
-        """Begin with the state as it is."""
+        """Begin with the current state."""
         self._worker.on_folded = self.folded
         self._timers.start()
         self._relays.look()
         self._abandons.look()
 
     def folded(self, entry: Entry) -> None:
-        """See what the entry has left to do."""
+        """Schedule the work that the entry has caused."""
         self._timers.folded(entry)
         if self._state.partitions > 1:
             self._relays.look()
             self._abandons.look()
 
     def close(self) -> None:
-        """Do nothing more; what is under way comes to its end by itself."""
+        """Stop; proposals in flight complete by themselves."""
         if self._worker.on_folded == self.folded:
             self._worker.on_folded = None
         self._timers.close()
@@ -90,7 +90,7 @@ class Owner:
 
 
 class Abandons:
-    """Proposes to give up transactions that are undecided when their time is over. Log time judges, not this clock."""
+    """Proposes to abort transactions undecided for too long. The fold decides by log time, not by this clock."""
 
     def __init__(
         self, partition: Proposing, state: PartitionState, *, clock: Callable[[], int], scheduler: Scheduler
@@ -103,7 +103,7 @@ class Abandons:
         self._closed = False
 
     def look(self) -> None:
-        """Set the timer for the oldest, if there is none."""
+        """Set the timer for the oldest undecided transaction, if none is set."""
         if self._timer is not None or self._closed:
             return
         oldest = next(self._state.transactions.undecided(), None)
@@ -111,7 +111,7 @@ class Abandons:
             self._later(self._left(oldest[1]))
 
     def close(self) -> None:
-        """Propose nothing more."""
+        """Stop."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -120,7 +120,7 @@ class Abandons:
         self._timer = self._scheduler.call_later(seconds, self._propose)
 
     def _left(self, begun: int) -> float:
-        """Seconds until a transaction's time is over."""
+        """Return the seconds until a transaction can be aborted."""
         return max(0, begun + ABANDON_AFTER_MS - self._clock()) / 1000
 
     def _propose(self) -> None:
@@ -134,4 +134,4 @@ class Abandons:
 
 
 def _ignore(*_: object) -> None:
-    """What became of it is in the state."""
+    """The state holds the result."""

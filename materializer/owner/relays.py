@@ -1,12 +1,12 @@
-"""Carries a partition's messages to where they are folded, and brings back how far that has got.
+"""Sends a partition's messages to their receivers, and records acknowledgements.
 
-    outbox in the state ──► Relay ──► the receiver's log ──► Taken(through) ──► RelayAck ──► own log: forgotten
+    outbox in the state ──► Relay ──► the receiver's log ──► MessageFolded ──► RelayAck ──► own log: removed
          ▲                                   │
-         └── any doubt: again, from the oldest that is not acknowledged
+         └── after any doubt: again, from the oldest unacknowledged message
 
-The fold keeps messages in order and counts each once (fold/outbox.py, fold/messages.py): so what is carried twice, by
-two owners or by one in doubt, does no harm, and what is not carried is still there for the next owner. Nothing has to
-be remembered here but what is on its way.
+The fold orders messages and counts each once (fold/outbox.py, fold/messages.py). So a message that is sent twice, by
+two owners or by one in doubt, is harmless, and a message that is not sent remains for the next owner. Only the
+messages in flight are remembered here.
 """
 
 from collections import deque
@@ -23,11 +23,11 @@ from ..partition import Partition, Place
 from ..worker import Cancellable, Scheduler
 from .timers import Proposing
 
-# On their way to one receiver. What is acknowledged makes room.
+# The limits of messages in flight to one receiver. Acknowledgements make room.
 WINDOW_MESSAGES: Final = 512
 WINDOW_BYTES: Final = 1024 * 1024
 
-# After a doubt; twice as long after each that follows.
+# The pause after a doubt; it doubles with each further one.
 AGAIN_SECONDS: Final = 0.05
 AGAIN_SECONDS_MAX: Final = 2.0
 
@@ -37,15 +37,15 @@ _OF_INDEXES: Final = (IndexEntry, IndexSent)
 
 
 class Relays:
-    """All that one partition has to tell the others.
+    """Sends all messages of one partition.
 
     Args:
-        own: Where acknowledgements go.
-        state: Of the sender.
-        partitions: All of them, by number; whoever is there when something is sent gets it.
+        own: The sender, which receives acknowledgements.
+        state: The sender's state.
+        partitions: All partitions, by id; looked up at each send.
         clock: Milliseconds since 1970.
         scheduler: The loop.
-        lag_ms: How long messages about indexes are held back, for those who want to see an index behind its table.
+        lag_ms: The delay of messages about indexes, for tests that need an index to lag behind its table.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Relays:
         self._lines: dict[int, Line] = {}
 
     def look(self) -> None:
-        """Send what is new."""
+        """Send the new messages."""
         if not self._state.unacknowledged_bytes:
             return
         for receiver, outbox in self._state.outboxes.items():
@@ -74,7 +74,7 @@ class Relays:
                 line.go_on()
 
     def close(self) -> None:
-        """Send nothing more."""
+        """Stop."""
         for line in self._lines.values():
             line.close()
 
@@ -82,7 +82,7 @@ class Relays:
 class Line:
     """The messages to one receiver.
 
-    From the receiver's `Taken` it is known how far it has come: `_through`. What was sent after that is on its way.
+    `_through` is the last message known to be folded by the receiver. Later messages that were sent are in flight.
     """
 
     def __init__(
@@ -105,21 +105,21 @@ class Line:
         self._lag_ms = lag_ms
         self._through = -1
         self._time = 0
-        self._next = 0  # the number of the next message to send
+        self._next = 0  # number of the next message to send
         self._on_its_way: deque[tuple[int, int]] = deque()  # number and size
         self._bytes = 0
-        self._attempt = 0  # what was sent before the last doubt belongs to an earlier one
+        self._attempt = 0  # messages sent before the last doubt belong to an earlier attempt
         self._pause = AGAIN_SECONDS
-        self._timer: Cancellable | None = None  # until it goes off nothing is sent
+        self._timer: Cancellable | None = None  # while it is set nothing is sent
         self._lag: Cancellable | None = None
-        self._due = -1  # the number up to which nothing is held back any more
+        self._due = -1  # messages up to this number are no longer delayed
         self._acknowledging = False
         self._closed = False
 
     def go_on(self) -> None:
-        """Send what there is, as far as the window reaches."""
+        """Send messages, up to the limits."""
         if self._timer is None and not self._closed:
-            self._acknowledge()  # what another owner had sent may only now have come into this state
+            self._acknowledge()  # messages of another owner may be acknowledged in this state only now
         if self._next >= self._outbox.next_number or self._timer is not None or self._closed:
             return
         attempt = self._attempt
@@ -134,14 +134,14 @@ class Line:
                 return
 
     def close(self) -> None:
-        """Send nothing more."""
+        """Stop."""
         self._closed = True
         for timer in (self._timer, self._lag):
             if timer is not None:
                 timer.cancel()
 
     def _ready(self) -> list[tuple[Relay, int]]:
-        """The next messages for which there is room, and which need not be held back, with their sizes."""
+        """Return the next messages that fit the limits and are not delayed, with their sizes."""
         waiting = self._outbox.unacknowledged
         if not waiting:
             return []
@@ -158,7 +158,7 @@ class Line:
         return ready
 
     def _is_early(self, relay: Relay) -> bool:
-        """Whether a message is to be held back yet; nothing else is held back for it."""
+        """Whether a message is still delayed; it never delays messages of other kinds."""
         if (
             not self._lag_ms
             or relay.message_number <= self._due
@@ -171,7 +171,7 @@ class Line:
         ):
             return False
         if self._lag is None:
-            # A clock that went back since holds nothing back for longer than the lag: what is here now is due then.
+            # After a clock has gone back, no message waits longer than the lag: all present messages are due then.
             due = relay.message_number if early_ms <= self._lag_ms else self._outbox.next_number - 1
             seconds = min(early_ms, self._lag_ms) / 1000
             self._lag = self._scheduler.call_later(seconds, self._lag_is_over, due)
@@ -195,7 +195,7 @@ class Line:
             self._doubt()
 
     def _learn(self, through: int, time: int) -> None:
-        """The receiver has folded all up to number `through`, and log time is `time` there."""
+        """Record that the receiver has folded all messages up to number `through`, and its log time."""
         self._through = max(self._through, through)
         self._time = max(self._time, time)
         self._next = max(self._next, self._through + 1)
@@ -204,7 +204,7 @@ class Line:
         self._acknowledge()
 
     def _doubt(self) -> None:
-        """Who knows what has arrived: begin again, after a while."""
+        """Forget the messages in flight, and send them again after a pause."""
         self._attempt += 1
         self._on_its_way.clear()
         self._bytes = 0
@@ -219,7 +219,7 @@ class Line:
         self.go_on()
 
     def _acknowledge(self) -> None:
-        """Have the own log learn how far the receiver has come; one such command is under way, no more."""
+        """Append the acknowledgement to the own log, one command at a time."""
         waiting = self._outbox.unacknowledged
         if self._acknowledging or not waiting or waiting[0].message_number > self._through:
             return

@@ -1,16 +1,17 @@
-"""What an owner proposes because time has passed.
+"""Proposals of an owner that are due by the clock.
 
     the log's level is older      Level
     a table's delay is over       Settle
     a new index is not filled     Backfill, chunk after chunk
     an item's time to live is up  Expire
 
-Where there are several partitions the catalog's owner proposes Settle, and the others' what concerns their items. Each
-raises the level of its own, unless nodes share the log, perhaps of an older release: then an operator does.
+With several partitions the catalog's owner proposes Settle, and the others' owners propose commands about their
+items. Each raises the level of its own partition, unless nodes of an older release may share the log: then an
+operator does.
 
-A timer decides nothing. It looks at the state, proposes a command like any client, and the fold judges it where
-it stands in the log; so two owners at once, or one that looked too early, do no harm. Timers look at what *is*
-(which tables are unsettled, which indexes are not filled) and not at what happened: a restart needs no memory.
+A timer decides nothing. It reads the state and proposes a command like any client, and the fold judges the command
+at its position in the log; so two owners at once, or an early proposal, are harmless. Timers depend on the current
+state (tables that are unsettled, indexes that are not filled) and not on past events: a restart needs no memory.
 """
 
 import re
@@ -44,21 +45,21 @@ from ..partition import Place
 from ..portions import portion
 from ..worker import Cancellable, Scheduler
 
-# Items of a step; a step of large items has fewer (portions.py). An item of a backfill is decoded and written.
+# Items per step; a step of large items has fewer (portions.py). A backfill decodes and writes each item.
 BACKFILL_ITEMS = 500
 SWEEP_ITEMS = 256
 
-# With so much that other partitions have not acknowledged, nothing is proposed that would add to it.
+# The limit of unacknowledged bytes above which nothing is proposed that would add to them.
 HELD_BACK_BYTES = 8 * 1024 * 1024
 _HELD_BACK_SECONDS = 1.0
 
-# Between two steps of a sweep: a million items take ten seconds and a tenth of the processor.
+# Seconds between two steps of a sweep: a million items take ten seconds and a tenth of the processor.
 _SWEEP_PAUSE = 0.002
 
-# After a proposal that could not be appended.
+# Seconds after a proposal that could not be appended.
 _RETRY_SECONDS = 1.0
 
-# What a proposal counts for in the admission bound, its key aside.
+# The size of a proposal in the queue's limit, without its key.
 _PROPOSAL_BYTES = 256
 
 _FIVE_YEARS = 5 * 365 * 24 * 60 * 60
@@ -76,16 +77,16 @@ class Proposing(Protocol):
 
 
 class Timers:
-    """One partition's timers. `look` after the start; `folded` after each entry.
+    """One partition's timers. Call `look` after the start, and `folded` after each entry.
 
     Args:
-        partition: Where proposals go.
-        state: What they are made from.
+        partition: Receives the proposals.
+        state: The state from which they are derived.
         clock: Milliseconds since 1970.
         scheduler: The loop.
-        raises_level: Whether the log is to come to the level of this release by itself.
+        raises_level: Whether to raise the log to this release's level.
         table_delay: Seconds that a table stays CREATING, UPDATING or DELETING.
-        sweep_interval: Seconds from the end of one look for expired items to the next; None for never.
+        sweep_interval: Seconds from the end of one sweep for expired items to the next; None disables sweeps.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Timers:
         self._scheduler = scheduler
         self._table_delay = table_delay
         self._settling: dict[int, Cancellable] = {}
-        self._filling: dict[int, int] = {}  # index id -> table id, with a proposal on its way
+        self._filling: dict[int, int] = {}  # index id -> table id, with a proposal in flight
         self._retry: Cancellable | None = None
         self._closed = False
         self._is_held_back = False
@@ -113,12 +114,12 @@ class Timers:
         self._sweep = Sweep(partition, state, clock=clock, scheduler=scheduler, interval=sweep_interval)
 
     def start(self) -> None:
-        """Begin with the state as it was refolded."""
+        """Begin with the refolded state."""
         self.look()
         self._sweep.start()
 
     def folded(self, entry: Entry) -> None:
-        """Look again if the entry may have left something to do."""
+        """Propose again if the entry may have left something to do."""
         kinds = map(type, entry.commands)
         if not _LEAVING_WORK.isdisjoint(kinds) and any(map(self._leaves_work, entry.commands)):
             self.look()
@@ -126,11 +127,11 @@ class Timers:
     def _leaves_work(self, command: Command) -> bool:
         if type(command) is Relay:
             return type(command.message) in _OF_TABLES
-        # Others have acknowledged something: there is room for more.
+        # An acknowledgement makes room for more.
         return type(command) is DefineTable or (type(command) is RelayAck and self._is_held_back)
 
     def look(self) -> None:
-        """Set a timer for each table that is to be settled, and go on with each index that is to be filled."""
+        """Set a timer for each unsettled table, and continue each unfilled index."""
         if self._closed:
             return
         self._is_held_back = False
@@ -150,14 +151,14 @@ class Timers:
                     self._fill(table, index)
 
     def _is_unsettled(self, definition: TableDefinition) -> bool:
-        """Whether a table waits for its delay, and for this partition to say that it is over."""
+        """Whether a table waits for its delay, and this partition ends the wait."""
         if self._state.partitions == 1:
             return definition.status in _UNSETTLED
         pending = self._state.spreading.pending.get(definition.id)
         return pending is not None and pending.delayed
 
     def close(self) -> None:
-        """Propose nothing more."""
+        """Stop."""
         self._closed = True
         self._sweep.close()
         for handle in self._settling.values():
@@ -215,7 +216,7 @@ class Timers:
 def due(at: str, now: int) -> bool:
     """Whether a time to live (canonical number text) has passed at `now`, but not by more than five years.
 
-    Longer ago is taken for a number that is no time at all.
+    A number from longer ago is taken not to be a time.
     """
     if at.isdigit():
         return now - _FIVE_YEARS <= int(at) <= now
@@ -223,9 +224,9 @@ def due(at: str, now: int) -> bool:
 
 
 class Expired:
-    """Tells which items of one table are due at `now`, in seconds since 1970.
+    """Finds the items of one table that are due at `now`, in seconds since 1970.
 
-    An item is not decoded to be passed over: canonical bytes show the attribute's number in plain sight.
+    Items that are not due are not decoded: the attribute's number is visible in the canonical bytes.
     """
 
     def __init__(self, attribute: str, now: int) -> None:
@@ -234,8 +235,8 @@ class Expired:
         self._shown = re.compile(re.escape(orjson.dumps(attribute) + b':{"N":"') + rb'([^"]+)"').findall
 
     def at(self, item: bytes) -> str | None:
-        """The time to live of an item that is due, as its text; None if it is not."""
-        # A map inside the item may have the same name: what is shown is a reason to look, not yet an answer.
+        """Return the time to live of an item that is due, as its text; None if it is not due."""
+        # A map inside the item may have an attribute of the same name: a match is verified on the decoded item.
         for shown in self._shown(item):
             if due(shown.decode(), self._now):
                 at: str | None = load(item).get(self._attribute, {}).get("N")
@@ -244,12 +245,11 @@ class Expired:
 
 
 class Sweep:
-    """Looks for items whose time to live is up, a little at a time.
+    """Searches for items whose time to live is up, a portion at a time.
 
-    A pass goes through every table that has a time-to-live attribute, a few hundred items a step, in the order of
-    a scan; between steps the loop belongs to the clients. A pass beside which items are written may miss one; the
-    next finds it, and until then it stays readable, as in DynamoDB. `interval` is the seconds between two passes,
-    None for never.
+    A sweep scans every table that has a time-to-live attribute, a few hundred items a step; between steps the loop
+    serves clients. A sweep may miss an item that is written while it runs; the next one finds it, and until then the
+    item stays readable, as in DynamoDB. `interval` is the seconds between two sweeps; None disables them.
     """
 
     def __init__(
@@ -266,19 +266,19 @@ class Sweep:
         self._clock = clock
         self._scheduler = scheduler
         self._interval = interval
-        self._tables: list[int] = []  # what this pass still has to look at, the last one first
+        self._tables: list[int] = []  # the tables left in this sweep, in reverse order
         self._cursor: tuple[int, bytes, bytes] | None = None
         self._unanswered = 0
         self._timer: Cancellable | None = None
         self._closed = False
 
     def start(self) -> None:
-        """Set the timer of the first pass."""
+        """Set the timer of the first sweep."""
         if self._interval is not None:
             self._later(self._interval, self._begin)
 
     def close(self) -> None:
-        """Propose nothing more."""
+        """Stop."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -293,7 +293,7 @@ class Sweep:
         self._step()
 
     def _step(self) -> None:
-        """Look at the next few items, and go on when all that was proposed is answered."""
+        """Scan the next items, and continue when all proposals are answered."""
         table = self._table()
         if table is None:
             assert self._interval is not None
@@ -314,7 +314,7 @@ class Sweep:
             )
 
     def _table(self) -> Table | None:
-        """The table this step looks at; None at the end of the pass."""
+        """Return the table of this step; None at the end of the sweep."""
         while self._tables:
             table = self._state.tables.get(self._tables[-1])
             if table is not None and table.definition.ttl_attribute is not None:
@@ -345,6 +345,6 @@ class Sweep:
     def _answered(self, outcome: Outcome) -> None:
         self._unanswered -= 1
         if isinstance(outcome, Failed):
-            self._tables = []  # no room, or no log: the next pass will find the items again
+            self._tables = []  # no room, or no log: the next sweep will find the items again
         if self._unanswered == 0:
             self._later(_SWEEP_PAUSE, self._step)

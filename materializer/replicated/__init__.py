@@ -1,4 +1,4 @@
-"""A partition on a log that others append to as well: its worker, and how a read learns what others were told."""
+"""A partition on a shared log: its worker, and the wait of a consistent read for the log's end."""
 
 from .read_index import ReadIndex
 from .worker import ReplicatedWorker

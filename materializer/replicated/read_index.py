@@ -1,12 +1,12 @@
-"""Tells when the fold is past all that was acknowledged before a read arrived, on a log that others append to.
+"""Waits until the fold includes all writes that were acknowledged before a read, on a shared log.
 
     reads arrive ──► where does the log end? ──► fold it up to there ──► serve them
                        │
-                       └── those that arrive meanwhile share the next question
+                       └── reads that arrive in the meantime share the next question
 
-The answer to a question that was asked after a read had arrived covers whatever anybody was told before it. Strict
-means that the question is an entry of its own, appended and folded: that is true even if a part of the log's servers is
-cut off from the others without knowing it.
+The end of the log, asked after a read arrived, covers every write acknowledged before it. In strict mode the
+question is an entry, appended and folded: the answer is then right even if a part of the log's servers is cut off
+from the others and has not noticed.
 """
 
 from collections.abc import Callable
@@ -20,17 +20,17 @@ from ..partition import Place
 from ..worker import Cancellable, Scheduler
 from .worker import ReplicatedWorker
 
-Told: TypeAlias = Callable[[RequestError | None], None]
+OnCurrent: TypeAlias = Callable[[RequestError | None], None]
 
 _BARRIER_BYTES = 8
 
 
 @dataclass(slots=True, eq=False)
 class _Round:
-    """Those who share a question; `asked` is when it was, by the clock."""
+    """The reads that share a question; `asked` is the clock at the question."""
 
     asked: int
-    waiting: list[Told]
+    waiting: list[OnCurrent]
     timer: Cancellable | None = field(default=None)
 
 
@@ -38,10 +38,10 @@ class ReadIndex:
     """See the module.
 
     Args:
-        worker: Its log is asked, and it folds it.
+        worker: Folds the log, and asks for its end.
         clock: Milliseconds since 1970.
         scheduler: The loop.
-        deadline: Seconds after which a question is taken for unanswered.
+        deadline: Seconds after which a question has failed.
         strict: Whether to append the question.
     """
 
@@ -59,20 +59,20 @@ class ReadIndex:
         self._scheduler = scheduler
         self._deadline = deadline
         self._strict = strict
-        self._coming: list[Told] = []
+        self._coming: list[OnCurrent] = []
         self._asking: _Round | None = None
         self._fresh_at = -1
 
-    def wait(self, told: Told) -> None:
-        """Call `told` when the fold is past what was acknowledged before this call; with an error if it takes long."""
-        self._coming.append(told)
+    def wait(self, callback: OnCurrent) -> None:
+        """Call `callback` when the fold includes all writes acknowledged so far, or with an error."""
+        self._coming.append(callback)
         if self._asking is None:
             self._ask()
 
     def is_fresh(self, within_ms: int) -> bool:
-        """Whether the state was the latest at some moment not longer ago than that.
+        """Whether the state was current at some moment within the last `within_ms`.
 
-        It asks again in time, so that a partition that is read from stays fresh.
+        Ask again in time, so that a partition with readers stays fresh.
         """
         age = self._clock() - self._fresh_at
         if age > within_ms // 2 and self._asking is None:
@@ -88,13 +88,13 @@ class ReadIndex:
                 Barrier(), _BARRIER_BYTES, lambda outcome, _: self._appended(this, outcome, _)
             )
         else:
-            self._worker.ask_end(lambda end: self._told(this, end))
+            self._worker.ask_end(lambda end: self._end_found(this, end))
 
     def _appended(self, this: _Round, outcome: Outcome, _: Place) -> None:
         self._next_round(this)
         self._end(this, outcome.error if isinstance(outcome, Failed) else None)
 
-    def _told(self, this: _Round, end: int | LogError) -> None:
+    def _end_found(self, this: _Round, end: int | LogError) -> None:
         self._next_round(this)
         if isinstance(end, LogError):
             self._end(this, ServiceUnavailableError())
@@ -113,10 +113,10 @@ class ReadIndex:
         if error is None:
             self._fresh_at = max(self._fresh_at, this.asked)
         waiting, this.waiting = this.waiting, []
-        for told in waiting:
-            told(error)
+        for callback in waiting:
+            callback(error)
         self._next_round(this)
 
 
 def _ignore(error: RequestError | None) -> None:
-    """Nobody waits: it is to be fresh for those who come."""
+    """No read waits: the question only keeps the state fresh."""

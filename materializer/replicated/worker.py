@@ -1,16 +1,16 @@
-"""A worker whose log others append to as well.
+"""A worker on a shared log, to which other processes append too.
 
-    append ──► acknowledged ──► next in order? ──► fold ──► later, heard: the same bytes?
+    append ──► acknowledged ──► next in order? ──► fold ──► later, received: the same bytes?
                                   │ no                          ▲
-                                  └──► wait until it is heard ──┘
+                                  └──► wait to receive it ──────┘
 
-It folds what it hears by following the log, and answers its senders wherever its own entry turns up there: it knows
-it by origin and number. An own entry that is acknowledged at the offset which is next is folded without waiting to be
-heard; when it is, bytes, time and place are compared, and a difference is the end.
+It folds the records that it receives by following the log, and answers its clients when its own entry is among them:
+it recognizes it by origin and entry number. An own entry that is acknowledged at the next offset is folded without
+waiting to receive it; when it is received, bytes, time and offset are compared, and a difference stops the worker.
 
-What became of an append is always found out, because the log repeats it until a copy is there. The senders do not
-wait for that: after `silence` seconds they are told that nobody knows. Whoever takes no commands stands by: it folds
-all the same, and may take over at any moment.
+The fate of an append is always found out, because the log repeats it until a copy is durable. Clients do not wait
+for that: after `silence` seconds they receive an error that leaves the result open. A worker without commands is a
+standby: it folds all the same, and can become the owner at any moment.
 """
 
 from collections import deque
@@ -34,7 +34,7 @@ from ..worker import WAITING_BYTES, Cancellable, Scheduler, Worker
 
 SILENCE_SECONDS = 10.0
 
-# What was folded on acknowledgement and has not been heard yet. Past it nothing more is folded before it is heard.
+# The limits of entries that are folded on acknowledgement and not received yet. Above them entries wait to be received.
 UNHEARD_ENTRIES = 1024
 UNHEARD_BYTES = 32 * 1024 * 1024
 
@@ -47,18 +47,18 @@ class _Waiter(NamedTuple):
 
 
 class ReplicatedWorker(Worker):
-    """See the module. `catch_up` takes the place of `open`.
+    """See the module. Call `catch_up` instead of `open`.
 
     Args:
-        log: Others append to it too.
-        state: What the records before its next offset made.
-        new_origin: Draws the 16 bytes of an origin; again if the log has forgotten one.
+        log: The shared log.
+        state: The state after all records before its next offset.
+        new_origin: Returns a new origin of 16 random bytes; called again if the log has dropped the origin.
         scheduler: The loop.
-        partition: Which.
-        waiting_bytes: What may wait.
-        dispose: Receives the stores of dropped tables and indexes.
-        silence: Seconds after which senders are answered though the log has said nothing.
-        on_fatal: Told that this worker cannot go on.
+        partition: The partition id.
+        waiting_bytes: The limit of queued bytes.
+        dispose: Receives the stores of deleted tables and indexes.
+        silence: Seconds without an answer of the log after which clients receive an error.
+        on_fatal: Called when the worker has stopped.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class ReplicatedWorker(Worker):
         self._shared = log
         self._new_origin = new_origin
         self._silence = silence
-        self._entry: Entry | None = None  # the one under way
-        self._place: Appended | None = None  # where a copy of it stands, if that is known
+        self._entry: Entry | None = None  # the entry in flight
+        self._place: Appended | None = None  # the offset of a copy of it, if it is known
         self._unheard: deque[Appended] = deque()
         self._unheard_bytes = 0
         self._watch: Cancellable | None = None
@@ -96,20 +96,20 @@ class ReplicatedWorker(Worker):
         self._waiters: list[_Waiter] = []
 
     def catch_up(self, done: Callable[[], None]) -> None:
-        """Follow the log, and call `done` when all is folded that it held at some moment after this call.
+        """Follow the log, and call `done` when all records are folded that it held at some moment after this call.
 
-        A worker that stops before never calls it.
+        A worker that stops before does not call it.
         """
         if self._failure is not None:
             return
         if self._stop_following is None:
-            self._stop_following = _nothing  # the log may let hear of records before `follow` returns
+            self._stop_following = _nothing  # the log may deliver records before `follow` returns
             stop = self._shared.follow(self._partition, self.state.next_offset, self._hear_all, self._stop)
             self._stop_following = stop
         self.ask_end(lambda end: self._wait_for(end, done))
 
     def ask_end(self, done: Callable[[int | LogError], None]) -> None:
-        """Ask where the log ends (see SharedLog)."""
+        """Ask for the log's end (see SharedLog)."""
         self._shared.ask_end(self._partition, done)
 
     def when_folded(self, offset: int, done: Callable[[], None]) -> None:
@@ -130,13 +130,15 @@ class ReplicatedWorker(Worker):
         if self._watch is None:
             self._watch = self._scheduler.call_later(self._silence, self._fell_silent)
         super()._append(entry)
-        if self._entry is entry and not self._under_way:  # it could not be written, and its senders know
+        if (
+            self._entry is entry and not self._under_way
+        ):  # it could not be encoded, and its clients are answered
             self._entry = None
             self._stop_watching()
 
     def _appended(self, entry: Entry, result: Appended | LogError) -> None:
         if entry is not self._entry:
-            return  # it was heard meanwhile
+            return  # it was received in the meantime
         if isinstance(result, LogError):
             self._entry = None
             self._stop_watching()
@@ -146,7 +148,9 @@ class ReplicatedWorker(Worker):
             self._unheard_bytes += len(result.body)
             self._fold_own(Record(self._partition, result.offset, result.time_ms, entry))
         elif 0 <= result.offset < self.state.next_offset:
-            self._stop(self._corruption(result.offset, "an entry is acknowledged where another was folded"))
+            self._stop(
+                self._corruption(result.offset, "the log acknowledged an entry where another was folded")
+            )
         else:
             self._place = result
 
@@ -163,27 +167,27 @@ class ReplicatedWorker(Worker):
         if heard.offset == self.state.next_offset:
             self._take_in(heard)
         elif heard.offset > self.state.next_offset:
-            self._stop(self._corruption(heard.offset, "the records before it were not to be heard"))
+            self._stop(self._corruption(heard.offset, "the records before it were not received"))
         elif self._unheard:
             self._compare(heard)
 
     def _compare(self, heard: RawRecord) -> None:
-        """What was folded on acknowledgement must be what everybody else hears."""
+        """Compare a received record with the one that was folded on acknowledgement."""
         folded = self._unheard[0]
         if heard.offset < folded.offset:
-            return  # it was heard before
+            return  # a record that was received before
         self._unheard.popleft()
         self._unheard_bytes -= len(folded.body)
         if (heard.offset, heard.time, heard.body) != (folded.offset, folded.time_ms, folded.body):
-            self._stop(self._corruption(folded.offset, "another entry stands here than was acknowledged"))
+            self._stop(self._corruption(folded.offset, "the log holds another entry than it acknowledged"))
 
     def _take_in(self, heard: RawRecord) -> None:
-        """Fold a record that was heard: somebody's, or the entry under way."""
+        """Fold a received record: of another process, or the entry in flight."""
         entry, place = self._entry, self._place
         if entry is not None and place is not None and place.offset == heard.offset:
-            # The state learns from it which entry it is; but these bytes need not be decoded.
+            # The entry in flight: these bytes need not be decoded.
             if (heard.time, heard.body) != (place.time_ms, place.body):
-                self._stop(self._corruption(heard.offset, "another entry stands here than was acknowledged"))
+                self._stop(self._corruption(heard.offset, "the log holds another entry than it acknowledged"))
             else:
                 self._fold_own(Record(self._partition, heard.offset, heard.time, entry))
             return
@@ -205,7 +209,7 @@ class ReplicatedWorker(Worker):
             self._wake_waiters()
 
     def _fold_own(self, record: Record) -> None:
-        """Fold the entry under way, wherever it stands."""
+        """Fold the entry in flight."""
         entry = self._entry
         assert entry is not None
         self._entry = self._place = None
@@ -214,7 +218,8 @@ class ReplicatedWorker(Worker):
             return
         self._wake_waiters()
         if stale:
-            # The log has forgotten this origin, after a thousand others: nothing was done. Who begins anew is known.
+            # The log has dropped this origin, after a thousand others, so the entry had no effect: append it with a new
+            # origin.
             self._origin, self._next_number = self._new_origin(), 0
             self._append(Entry(self._origin, 0, entry.commands))
         else:
@@ -222,7 +227,7 @@ class ReplicatedWorker(Worker):
             self._go_on()
 
     def _raised(self, error: FoldbError | LateSkipError) -> None:
-        """Pass over what an operator declared void further on. Who has an entry under way leaves that to a restart."""
+        """Skip a record that a later Skip declares void. With an entry in flight, stop: a restart skips it."""
         if self._under_way or not isinstance(error, FoldError | LateSkipError):
             self._stop(error)
             return
@@ -242,10 +247,12 @@ class ReplicatedWorker(Worker):
         ready = [waiter for waiter in self._waiters if waiter.offset <= folded]
         self._waiters = [waiter for waiter in self._waiters if waiter.offset > folded]
         for waiter in ready:
-            self._scheduler.call_soon(waiter.done)  # their trouble is not the fold's
+            self._scheduler.call_soon(
+                waiter.done
+            )  # in a later turn: an exception of a waiter must not reach the fold
 
     def _fell_silent(self) -> None:
-        """Answer everybody; the entry stays under way, and so does its place in the order."""
+        """Answer all clients; the entry stays in flight, and keeps its place in the order."""
         self._watch = None
         waiting, self._waiting = self._waiting, deque()
         self._waiting_bytes -= sum(one.size for one in waiting)
@@ -288,8 +295,8 @@ class ReplicatedWorker(Worker):
 
 
 def _nothing() -> None:
-    """What ends a following that has not begun."""
+    """Placeholder for the stop function until `follow` returns."""
 
 
 def _ignore(*_: object) -> None:
-    """Whoever waited has been answered."""
+    """The clients have been answered."""

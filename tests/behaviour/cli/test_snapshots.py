@@ -83,7 +83,7 @@ def test_a_server_says_which_snapshot_it_passed_over(folder: Path) -> None:
         said = process.stderr.readline()
         process.kill()
 
-    assert f"{files(folder)[0]} is passed over: it is damaged" in said
+    assert f"skipping snapshot {files(folder)[0]}: it is damaged" in said
 
 
 def test_snapshots_are_listed_with_what_is_wrong_with_them(folder: Path) -> None:

@@ -32,7 +32,7 @@ BUGS = [
         """
 @ materializer/replicated/worker.py
          elif heard.offset > self.state.next_offset:
--            self._stop(self._corruption(heard.offset, "the records before it were not to be heard"))
+-            self._stop(self._corruption(heard.offset, "the records before it were not received"))
 +            self.state.next_offset = heard.offset
 +            self._take_in(heard)
 """,
@@ -83,7 +83,7 @@ BUGS = [
         "messages are sent on from where the last owner seemed to be",
         """
 @ materializer/owner/relays.py
--        self._next = 0  # the number of the next message to send
+-        self._next = 0  # number of the next message to send
 +        self._next = outbox.next_number  # the number of the next message to send
 """,
         OWNER,
@@ -180,12 +180,12 @@ BUGS = [
         "a read shares a question that was asked before it arrived",
         """
 @ materializer/replicated/read_index.py
--        self._coming.append(told)
+-        self._coming.append(callback)
 -        if self._asking is None:
 +        if self._asking is not None:
-+            self._asking.waiting.append(told)
++            self._asking.waiting.append(callback)
 +        else:
-+            self._coming.append(told)
++            self._coming.append(callback)
 +        if self._asking is None:
 """,
         WAITING,

@@ -67,7 +67,7 @@ BUGS = [
         """
 @ materializer/replicated/worker.py
          if entry is not self._entry:
-             return  # it was heard meanwhile
+             return  # it was received in the meantime
 +        if isinstance(result, Appended):
 +            from ..fold.outcomes import Applied
 +

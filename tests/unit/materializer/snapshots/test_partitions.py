@@ -109,7 +109,7 @@ def test_the_snapshot_of_one_partition_is_not_taken_for_anothers(
         start = ours.load_newest(LocalLog.open_reader(folder))
 
     assert start.head is None
-    assert "its name says another position than it does itself, 1:" in caplog.text
+    assert "its name states another position than its head, 1:" in caplog.text
 
 
 def test_the_newest_of_each_is_told(folder: Path) -> None:

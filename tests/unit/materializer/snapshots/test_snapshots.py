@@ -336,7 +336,7 @@ def test_a_damaged_snapshot_is_passed_over_for_the_one_before_it(caplog: pytest.
 
     assert (older.head.offset, refolded(disk)) == started(disk)
     [warning] = caplog.messages
-    assert f"{path} is passed over: it is damaged" in warning
+    assert f"skipping snapshot {path}: it is damaged" in warning
 
 
 @pytest.mark.parametrize("name", ["00000000000000000003.snapshot", "99999999999999999999.snapshot"])
@@ -505,7 +505,7 @@ def test_a_maker_that_fails_is_told_and_tried_again_when_the_next_is_due(
     making.wait()
 
     assert 1 == len(caplog.messages)
-    assert caplog.messages[0].startswith("no snapshot was made: its process ended with ")
+    assert caplog.messages[0].startswith("no snapshot was made: its process exited with code ")
     making.fold(99)
     assert making.process is None
     making.fold(1)
