@@ -1,4 +1,4 @@
-"""SPEC 2.1: tables, items, keys, the ten types, and the size of an item."""
+"""Tables, items, keys, the ten types, and the size of an item."""
 
 from decimal import Decimal
 from typing import Any
@@ -10,7 +10,7 @@ from boto3.dynamodb.types import Binary
 from tests.support.claims import KIB, everything, invalid, refused, sized, stored_size
 from tests.support.tables import MakeTable, table_request
 
-# The seeds' ProductCatalog, and the size of each item by the rule of S33.
+# A product catalog, and the size of each item: the UTF-8 bytes of names plus the bytes of values.
 PRODUCTS: list[tuple[int, dict[str, Any]]] = [
     (
         150,

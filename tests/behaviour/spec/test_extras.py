@@ -1,4 +1,4 @@
-"""SPEC 2.7, X rows: time to live, tags, settings that are kept, and the wire."""
+"""Time to live, tags, settings that are kept, and the wire."""
 
 import time
 from collections.abc import Callable

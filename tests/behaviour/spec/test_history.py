@@ -1,4 +1,4 @@
-"""SPEC 2.7: tables made anew from the log (H1), a log that is checked (H2), and what only the log shows."""
+"""Tables rebuilt from the log, a verified log, and history that only the log shows."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""SPEC 2.2: local and global secondary indexes."""
+"""Local and global secondary indexes."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ REPLIES = [
     {"Id": "S3#Thread 2", "ReplyDateTime": "2015-10-05T19:58:22", "PostedBy": "User A", "Message": "four"},
 ]
 
-# The seeds' Music: with genres and albums, and with years.
+# A table of music, with genres and albums, and another with years.
 GENRES = [
     {"Artist": "Kyuss", "Song": "Demon Cleaner", "Album": "Welcome To Sky Valley", "Genre": "Rock"},
     {"Artist": "Kyuss", "Song": "Space Cadet", "Album": "Welcome To Sky Valley", "Genre": "Rock"},

@@ -1,4 +1,4 @@
-"""SPEC 2.3, S32 to S35: the size of an item, to the byte.
+"""The size of an item, to the byte.
 
 DescribeTable is the witness: TableSizeBytes is the sum of the items' sizes and 100 for each item (S56).
 """

@@ -1,4 +1,4 @@
-"""The limits of 2012, and limits that no test can reach as they are: SPEC sections 1, 2.1 and 2.2."""
+"""The limits of 2012, and limits that a test reaches only with smaller values."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

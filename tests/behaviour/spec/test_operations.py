@@ -1,4 +1,4 @@
-"""SPEC 2.5: reading and writing items."""
+"""Reading and writing items."""
 
 from decimal import Decimal
 from itertools import zip_longest

@@ -1,4 +1,4 @@
-"""SPEC 2.3: what reads cost."""
+"""The capacity units of reads."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""SPEC S102 and S103: what grows, and what is cheaper in batches."""
+"""Costs that grow with the data, and costs that a batch lowers."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""SPEC 2.5: creating, changing, listing, describing and deleting tables."""
+"""Creating, changing, listing, describing and deleting tables."""
 
 import uuid
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""SPEC 2.5: transactions, and the seeds' Goods and Containers."""
+"""Transactions, and an application of goods and containers."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -139,7 +139,7 @@ def test_a_check_modifies_nothing_and_says_nothing_of_other_items(table: Any) ->
 
 
 class Freight:
-    """The seeds' shipping desk, its mistakes put right: item001 starts unmapped, and cx1 has one place left."""
+    """A shipping desk: item001 starts unmapped, and cx1 has one place left."""
 
     def __init__(self, make_table: MakeTable, room: int) -> None:
         self.goods, self.containers = make_table("id:S"), make_table("id:S")

@@ -1,4 +1,4 @@
-"""SPEC 2.7, X6 and X8: the protocol below what clients show."""
+"""The HTTP protocol below the level that SDKs show."""
 
 import gzip
 import json

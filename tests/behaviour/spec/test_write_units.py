@@ -1,4 +1,4 @@
-"""SPEC 2.3: what writes cost, and what DescribeTable counts."""
+"""The capacity units of writes, and the counts of DescribeTable."""
 
 from typing import Any
 
