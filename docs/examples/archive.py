@@ -1,7 +1,7 @@
-"""What expires is archived: each item that its time to live has removed becomes a file of its own.
+"""Archive expired items: write each item that its time to live removes to a file.
 
-The folder is `archive` beside this file, unless a line ARCHIVE=... in the file .env there names another. A file is
-named by the change that it is of, so one that is delivered twice is written twice, to the same place.
+The folder is `archive` beside this file, or the one that ARCHIVE=... in the file .env names. The name of a file is the
+sequence number of the change, so a change that is delivered twice writes the same file twice.
 """
 
 import base64
@@ -19,7 +19,7 @@ ARCHIVE = Path(os.environ.get("ARCHIVE") or Path(__file__).with_name("archive"))
 @trigger("Sessions", on="REMOVE")
 def archive(change: Change) -> None:
     if change.source != "ttl":
-        return  # somebody deleted it: that is not for the archive
+        return  # a client deleted the item
     ARCHIVE.mkdir(exist_ok=True)
     file = ARCHIVE / f"{change.sequence_number}.json"
     part = file.with_suffix(".part")
@@ -28,7 +28,7 @@ def archive(change: Change) -> None:
 
 
 def as_json(value):
-    """Numbers have all their digits; what is binary is base64, and a set is a list."""
+    """Return numbers with all digits, binary values in base64, and sets as lists."""
     if isinstance(value, Decimal):
         return orjson.Fragment(str(value))
     return base64.b64encode(value).decode() if isinstance(value, bytes) else sorted(value)

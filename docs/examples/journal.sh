@@ -1,7 +1,7 @@
 #!/bin/sh
-# A command: one process a batch, a change a line on stdin. Exit status 0 says that all of it is handled.
+# A command: one process per batch, one change per line on stdin. Exit status 0 means that the batch is handled.
 #
 #     foldb trigger add journal --table Orders --run ./journal.sh
 #
-# The lines are added to journal.jsonl beside this file, unless a line JOURNAL=... in the file .env there names another.
+# The lines are appended to journal.jsonl beside this file, or to the file that JOURNAL=... in the file .env names.
 exec cat >> "${JOURNAL:-$(dirname "$0")/journal.jsonl}"

@@ -1,4 +1,4 @@
-"""A handler as it was written for AWS Lambda; nothing in it knows of foldb.
+"""A handler written for AWS Lambda, without any reference to foldb.
 
 foldb trigger add stock --table Stock --lambda lambda_app.py:lambda_handler --partial
 """

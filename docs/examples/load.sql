@@ -1,14 +1,14 @@
--- A folder of changes as tables of PostgreSQL: each change once, and the items as they are after them.
+-- Load a folder of changes into PostgreSQL: each change once, and a view of the present items.
 --
 --   $ foldb trigger add lake --table Orders --file lake --from snapshot
 --   $ cat data/files/lake/table=Orders/date=*/*.jsonl | psql shop --file load.sql
 --
--- Each change stands in one file, and one that was loaded before is passed over: run it as often as you like, with all
--- files or with those that are new. A number of DynamoDB's has up to 38 digits, as `numeric` has.
+-- Each change is in one file, and changes that were loaded before are skipped: repeat the command with all files or with
+-- the new ones. DynamoDB's numbers have up to 38 digits, which `numeric` keeps.
 
 \set ON_ERROR_STOP on
 BEGIN;
-SET LOCAL client_min_messages = warning;  -- that the table is there already is nothing new
+SET LOCAL client_min_messages = warning;  -- hide the notice that the table exists
 
 CREATE TABLE IF NOT EXISTS changes (
     "table" text NOT NULL,
@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS changes (
 
 CREATE TEMPORARY TABLE arriving (line jsonb) ON COMMIT DROP;
 
--- As CSV whose quotation mark and delimiter are characters that JSON has only escaped: a line is one value, as it is.
+-- CSV whose quote and delimiter are characters that JSON always escapes, so that each line is one unchanged value.
 \copy arriving FROM pstdin WITH (FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02')
 
 INSERT INTO changes

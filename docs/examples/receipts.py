@@ -1,4 +1,4 @@
-"""A receipt for each order when it is paid, not before and not twice.
+"""Send one receipt for each order when it is paid.
 
 foldb serve --triggers docs/examples
 """

@@ -3,8 +3,8 @@
     Purchases   Custid, Transaction_Id ──► Price, Zipcode
     Spending    City ──► spent, purchases
 
-Whatever happens to a purchase is taken out of its old city and put into its new one, in one transaction with the mark
-that says it is done; so it counts once, however often it is delivered. To make the view anew, of all that ever was:
+Each change of a purchase is subtracted from its old city and added to its new one, in one transaction with a marker of
+`once`. So a change counts once, even if it is delivered again. To rebuild the view from the beginning of history:
 
     foldb trigger pause spending
     foldb table delete Spending && foldb table create Spending City:S && foldb table delete spending.once

@@ -1,6 +1,6 @@
-"""Visits of each page, counted by the minute of log time; the counts of a minute are kept until it is over.
+"""Count the visits of each page per minute of log time, and write the counts after each minute.
 
-The table Minutes is keyed by page and minute, so a minute that is counted anew by a replay is the same item again.
+The key of the table Minutes is page and minute, so a replay writes the same items again.
 """
 
 import boto3

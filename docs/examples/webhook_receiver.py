@@ -1,10 +1,10 @@
-"""Receives webhooks and prints them, once their signature is checked.
+"""Receive webhooks, verify their signatures and print them.
 
 foldb serve --webhooks 127.0.0.1
 python docs/examples/webhook_receiver.py
 foldb trigger add orders --table Orders --webhook http://127.0.0.1:9000/ --sink @webhook.json
 
-webhook.json is {"Secrets": ["whsec_dGhlIHNlY3JldCBvZiBvcmRlcnMsIDAwMQ=="]}: what both sides know and nobody else.
+webhook.json is {"Secrets": ["whsec_dGhlIHNlY3JldCBvZiBvcmRlcnMsIDAwMQ=="]}, the secret that both sides share.
 """
 
 import base64
