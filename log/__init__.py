@@ -1,5 +1,5 @@
-"""The log: what was asked of the database, in order, durably.
+"""The log: every command sent to the database, in order, durable.
 
-commands.py says what an entry holds, log.py what a log promises; local.py and memory.py keep that promise.
-FORMAT.md has the bytes.
+commands.py defines the commands, log.py the interface of a log. Implementations: local/ (a folder on disk), kafka/
+(a topic), memory_log.py (tests and the simulator). FORMAT.md describes the bytes.
 """

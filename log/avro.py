@@ -1,12 +1,12 @@
-"""Avro's binary encoding of its own types: what the log's bytes are made of.
+"""Avro's binary encoding of its primitive types, arrays and maps.
 
     long     zigzag, then seven bits a byte, the lowest first
-    sized    long(length), then so many bytes: bytes, or a string in UTF-8
+    sized    long(length), then `length` bytes: bytes, or a string in UTF-8
     optional 00, or 02 and the value
-    array    long(count), so many elements, 00
+    array    long(count), `count` elements, 00
 
-A function that reads takes the bytes and where to begin, and returns what it read and where that ended. Bytes that are
-nothing of the kind raise IndexError or ValueError, or end in the wrong place.
+A reader takes the bytes and a start index, and returns the value and the index after it. For invalid bytes it raises
+IndexError or ValueError, or returns an index past the end, which the caller detects.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ SMALL: Final = tuple(_zigzag(number) for number in range(8192))
 
 
 def long(number: int) -> bytes:
-    """An int or a long.
+    """Encode an int or a long.
 
     >>> long(-1), long(64)
     (b'\\x01', b'\\x80\\x01')
@@ -38,7 +38,7 @@ def long(number: int) -> bytes:
 
 
 def read_long(data: bytes, at: int) -> tuple[int, int]:
-    """An int or a long."""
+    """Decode an int or a long."""
     number = data[at]
     at += 1
     if number >= 0x80:
@@ -47,7 +47,7 @@ def read_long(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_more(data: bytes, at: int, number: int) -> tuple[int, int]:
-    """Go on with a number whose first byte says that there are more; the zigzag is left to the caller."""
+    """Decode the remaining bytes of a long of several bytes, without undoing the zigzag."""
     byte = data[at]
     number = number & 0x7F | (byte & 0x7F) << 7
     at += 1
@@ -63,12 +63,12 @@ def read_more(data: bytes, at: int, number: int) -> tuple[int, int]:
 
 
 def sized(data: bytes) -> bytes:
-    """Bytes, or a string in UTF-8."""
+    """Encode bytes, or a string in UTF-8."""
     return long(len(data)) + data
 
 
 def read_sized(data: bytes, at: int) -> tuple[bytes, int]:
-    """Bytes. Too few of them are found by whoever compares the end."""
+    """Decode bytes. If the data is too short, the returned index is past its end."""
     size = data[at]
     at += 1
     if size >= 0x80:
@@ -78,7 +78,7 @@ def read_sized(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def skip_sized(data: bytes, at: int) -> int:
-    """Where bytes, or a string, end."""
+    """Return the index after bytes or a string."""
     size = data[at]
     at += 1
     if size >= 0x80:
@@ -87,44 +87,44 @@ def skip_sized(data: bytes, at: int) -> int:
 
 
 def text(string: str) -> bytes:
-    """A string."""
+    """Encode a string."""
     return sized(string.encode())
 
 
 def read_text(data: bytes, at: int) -> tuple[str, int]:
-    """A string."""
+    """Decode a string."""
     encoded, at = read_sized(data, at)
     return encoded.decode(), at
 
 
 def boolean(flag: bool) -> bytes:
-    """A boolean."""
+    """Encode a boolean."""
     return b"\x01" if flag else b"\0"
 
 
 def read_boolean(data: bytes, at: int) -> tuple[bool, int]:
-    """A boolean."""
+    """Decode a boolean."""
     flag = data[at]
     if flag > 1:
-        raise ValueError(f"no boolean is {flag}")
+        raise ValueError(f"a boolean is 0 or 1, not {flag}")
     return flag == 1, at + 1
 
 
 def read_symbol(data: bytes, at: int, symbols: Sequence[T]) -> tuple[T, int]:
-    """An enum, as one of its symbols."""
-    place, at = read_long(data, at)
-    if place < 0:
-        raise ValueError("no symbol has a negative number")
-    return symbols[place], at
+    """Decode an enum as one of its symbols."""
+    index, at = read_long(data, at)
+    if index < 0:
+        raise ValueError("the index of a symbol cannot be negative")
+    return symbols[index], at
 
 
 def optional(data: bytes | None) -> bytes:
-    """Bytes, or none."""
+    """Encode bytes or None."""
     return b"\0" if data is None else b"\x02" + sized(data)
 
 
 def optional_text(string: str | None) -> bytes:
-    """A string, or none."""
+    """Encode a string or None."""
     if string is None:
         return b"\0"
     data = string.encode()
@@ -132,22 +132,22 @@ def optional_text(string: str | None) -> bytes:
 
 
 def read_optional(data: bytes, at: int, read: Callable[[bytes, int], tuple[T, int]]) -> tuple[T | None, int]:
-    """What `read` reads, or none."""
+    """Decode a value by `read`, or None."""
     branch = data[at]
     if branch == 0:
         return None, at + 1
     if branch != 2:
-        raise ValueError(f"no branch {branch >> 1} of two")
+        raise ValueError(f"a union of two has no branch {branch >> 1}")
     return read(data, at + 1)
 
 
 def array(parts: Sequence[bytes]) -> bytes:
-    """An array, or a map, of what is encoded already."""
+    """Encode an array or a map of elements that are encoded already."""
     return b"".join((long(len(parts)), *parts, b"\0")) if parts else b"\0"
 
 
 def read_count(data: bytes, at: int) -> tuple[int, int]:
-    """How many follow in an array or a map; Avro may say with a minus sign that their size follows too."""
+    """Decode the count of a block of an array or a map. A negative count is followed by the block's size."""
     count, at = read_long(data, at)
     if count < 0:
         _, at = read_long(data, at)
@@ -155,41 +155,41 @@ def read_count(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_array(data: bytes, at: int, read: Callable[[bytes, int], tuple[T, int]]) -> tuple[list[T], int]:
-    """An array of what `read` reads."""
-    found: list[T] = []
+    """Decode an array whose elements `read` decodes."""
+    elements: list[T] = []
     count, at = read_count(data, at)
     while count:
         for _ in range(count):
-            each, at = read(data, at)
-            found.append(each)
+            element, at = read(data, at)
+            elements.append(element)
         count, at = read_count(data, at)
-    return found, at
+    return elements, at
 
 
 def read_union_array(
     data: bytes, at: int, readers: Sequence[Callable[[bytes, int], tuple[T, int]]]
 ) -> tuple[list[T], int]:
-    """An array of a union of records, each read by its branch's reader."""
-    found: list[T] = []
+    """Decode an array of a union of records, each by its branch's reader."""
+    records: list[T] = []
     count, at = read_count(data, at)
     while count:
         for _ in range(count):
             branch, at = read_long(data, at)
             if branch < 0:
-                raise ValueError("no branch has a negative number")
-            each, at = readers[branch](data, at)
-            found.append(each)
+                raise ValueError("the index of a branch cannot be negative")
+            record, at = readers[branch](data, at)
+            records.append(record)
         count, at = read_count(data, at)
-    return found, at
+    return records, at
 
 
 def text_map(members: Mapping[str, str]) -> bytes:
-    """A map of strings."""
+    """Encode a map of strings."""
     return array([text(name) + text(value) for name, value in members.items()])
 
 
 def read_text_map(data: bytes, at: int) -> tuple[dict[str, str], int]:
-    """A map of strings."""
+    """Decode a map of strings."""
     members: dict[str, str] = {}
     count, at = read_count(data, at)
     while count:

@@ -1,14 +1,14 @@
-"""An entry as bytes, and back, whichever version wrote it.
+"""Encode an entry as bytes and decode it, by any schema that was released.
 
-    body     ::= Avro binary of Entry, by the schema that this version writes
-    message  ::= C3 01 fingerprint body         Avro's single-object encoding, for logs that name no schema
+    body     ::= Avro binary of Entry, by the current schema
+    message  ::= C3 01 fingerprint body         Avro's single-object encoding, for logs whose files name no schema
 
-    schemas/entry-<number>-<fingerprint>.avsc   one for each schema that was released; the highest number is current
+    schemas/entry-<number>-<fingerprint>.avsc   one file for each released schema; the highest number is current
 
-A schema is known by its fingerprint: CRC-64-AVRO of its parsing canonical form, in the byte order of single-object
-encoding. A released file is in every log ever written: never change or remove one. A new schema is a new file, and
-may differ only in ways that Avro's schema resolution can read. The round trip is exact: decoding gives commands equal
-to those that were encoded.
+The fingerprint of a schema is CRC-64-AVRO of its parsing canonical form, in the byte order of single-object encoding.
+Logs depend on every released file: never change or remove one. A new schema is a new file, and may differ from the
+one before only in ways that Avro's schema resolution can read. The round trip is exact: decoded commands equal the
+encoded ones.
 """
 
 import json
@@ -42,15 +42,15 @@ _CANONICAL: Final = ("name", "type", "fields", "symbols", "items", "values", "si
 
 
 def canonical(schema: Any) -> str:
-    """A schema in Avro's parsing canonical form.
+    """Return a schema in Avro's parsing canonical form.
 
-    fastavro says the same and is compared in tests; importing it would take an eighth of a start.
+    A test compares the result with fastavro's, which is not used here because its import takes an eighth of a start.
     """
     return json.dumps(_canonical(schema, ""), separators=(",", ":"))
 
 
 def _canonical(schema: Any, namespace: str) -> Any:
-    """Full names, and of a schema only what decides how it is read, in a fixed order."""
+    """Return the schema with full names and only the attributes that affect decoding, in a fixed order."""
     if isinstance(schema, str):
         return schema if schema in _PRIMITIVE or "." in schema else f"{namespace}.{schema}"
     if isinstance(schema, list):
@@ -69,7 +69,7 @@ def _canonical(schema: Any, namespace: str) -> Any:
 
 
 def fingerprint_of(schema: Any) -> bytes:
-    """The eight bytes by which a schema is known."""
+    """Return the eight bytes that identify a schema."""
     from fastavro.schema import fingerprint
 
     return bytes.fromhex(fingerprint(canonical(schema), "CRC-64-AVRO"))
@@ -77,17 +77,17 @@ def fingerprint_of(schema: Any) -> bytes:
 
 @cache
 def schema_files(folder: Path = FOLDER) -> dict[bytes, Path]:
-    """Every released schema's file by fingerprint, oldest first."""
+    """Return the file of every released schema by fingerprint, oldest first."""
     matches = ((path, FILE_NAME.fullmatch(path.name)) for path in sorted(folder.iterdir()))
     return {bytes.fromhex(match[2]): path for path, match in matches if match}
 
 
 @cache
 def schema(fingerprint: bytes) -> Any:
-    """A schema as its file has it.
+    """Return the parsed file of a schema.
 
     Raises:
-        NewerVersionError: No version up to this one released such a schema.
+        NewerVersionError: The fingerprint belongs to no schema released up to this version.
     """
     path = schema_files().get(fingerprint)
     if path is None:
@@ -104,16 +104,16 @@ _NEW: Final = (DefineSubscription, Checkpoint, Commit)
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The entry's body."""
+    """Encode the body of an entry."""
     return binary.encode(entry)
 
 
 def decode_entry(body: bytes, fingerprint: bytes = CURRENT) -> Entry:
-    """The entry that a schema's body holds.
+    """Decode a body that was written by the schema with this fingerprint.
 
     Raises:
-        NewerVersionError: The schema is not known here.
-        ValueError: The bytes are no such body. A log compares checksums first, so that this is a bug or a fraud.
+        NewerVersionError: The schema is unknown to this version.
+        ValueError: The bytes are not such a body. A log compares checksums first, so this is a bug or tampering.
     """
     if fingerprint == CURRENT or _is_current(fingerprint):
         return binary.decode(body)
@@ -122,13 +122,13 @@ def decode_entry(body: bytes, fingerprint: bytes = CURRENT) -> Entry:
 
 @cache
 def _is_current(fingerprint: bytes) -> bool:
-    """Whether what an older schema wrote reads the same by the current one, and so by hand: nearly all do."""
+    """Return whether bytes of an older schema decode the same by the current one, and so by the fast decoder."""
     older, current = (json.loads(canonical(schema(each))) for each in (fingerprint, CURRENT))
     return _has_grown(older, current)
 
 
 def _has_grown(older: Any, newer: Any, name: str = "") -> bool:
-    """Whether a schema differs from another, if at all, only in that unions have more branches, at their ends."""
+    """Return whether `newer` equals `older` except for branches added at the ends of unions."""
     if isinstance(older, dict) and isinstance(newer, dict):
         return older.keys() == newer.keys() and all(
             _has_grown(part, newer[name], name) for name, part in older.items()
@@ -140,15 +140,15 @@ def _has_grown(older: Any, newer: Any, name: str = "") -> bool:
 
 
 def encode_message(entry: Entry) -> bytes:
-    """The entry in single-object encoding."""
-    return head_of(entry) + encode_entry(entry)
+    """Encode an entry in single-object encoding."""
+    return message_head(entry) + encode_entry(entry)
 
 
-def head_of(entry: Entry) -> bytes:
-    """What stands before the body in single-object encoding: the marker, and which schema.
+def message_head(entry: Entry) -> bytes:
+    """Return the bytes before the body in single-object encoding: the marker and the schema's fingerprint.
 
-    It names the schema before the current one where that can say it too, in the same bytes: so nodes of the release
-    before go on reading a log that they share with nodes of this one, as long as nobody asks for what is new.
+    The head names the schema before the current one if that describes the same bytes. So nodes of the release before
+    can read a log that they share with nodes of this one, until an entry holds a command of the current schema.
     """
     kinds = set(map(type, entry.commands))
     if Relay in kinds:
@@ -157,11 +157,11 @@ def head_of(entry: Entry) -> bytes:
 
 
 def decode_message(message: bytes) -> Entry:
-    """The entry in a single-object encoding, whichever released schema it has.
+    """Decode an entry in single-object encoding, by any released schema.
 
     Raises:
-        NewerVersionError: The schema is not known here.
-        ValueError: The bytes are no such message.
+        NewerVersionError: The schema is unknown to this version.
+        ValueError: The bytes are not in single-object encoding, or the body is not an entry.
     """
     if message[:2] != MARKER or len(message) < 10:
         raise ValueError("not in Avro's single-object encoding")
@@ -169,7 +169,7 @@ def decode_message(message: bytes) -> Entry:
 
 
 def decode_resolved(body: bytes, fingerprint: bytes) -> Entry:
-    """As decode_entry, by the rules of Avro's schema resolution and not by hand: for every schema, and slower."""
+    """Decode an entry by Avro's schema resolution: slower than the fast decoder, and valid for every schema."""
     from fastavro import schemaless_reader
 
     source = BytesIO(body)
@@ -193,13 +193,13 @@ def decode_resolved(body: bytes, fingerprint: bytes) -> Entry:
 
 @cache
 def _parsed(fingerprint: bytes) -> Any:
-    """The schema as fastavro wants it: the same object every time, it is quick only with those it has seen."""
+    """Return the schema as parsed by fastavro, always the same object: fastavro caches by identity."""
     from fastavro import parse_schema
 
     return parse_schema(schema(fingerprint))
 
 
-# The schemas' names are bytes of every segment's header, so they stay where the classes use other names.
+# Names in the schemas are bytes of every segment's header, so they cannot change when an attribute is renamed.
 _OF_TRANSACTIONS: Final = ("Abandon", "Prepare", "Vote", "Decide", "Decided", "Commit")
 ATTRIBUTES: Final = {
     "Entry": {"number": "entry_number"},
@@ -208,7 +208,7 @@ ATTRIBUTES: Final = {
     "Checkpoint": {"marks": "checkpoints"},
     **{each: {"number": "transaction_number"} for each in _OF_TRANSACTIONS},
 }
-"""The attribute of a command for a field of its schema, by class and field, where the two differ."""
+"""The attribute that holds a field of the schema, by class and field, where the names differ."""
 
 
 def _build(name: str, fields: dict[str, Any]) -> Any:

@@ -1,16 +1,15 @@
-"""What can be asked of a partition, and how it stands in the log.
+"""The commands of the log and the values around them.
 
-A *command* is what somebody asked for; an *entry* is what one append writes: the commands that were
-committed together, and who wrote them; a *record* is an entry at its place.
+A *command* is one request to a partition. An *entry* is the content of one append: the commands that are committed
+together, and their writer. A *record* is an entry with its offset and log time.
 
-    Log        ::= Record*                      one sequence a partition, offsets 0, 1, 2, ...
+    Log        ::= Record*                      one sequence for each partition, offsets 0, 1, 2, ...
     Record     ::= partition offset time Entry
     Entry      ::= origin number time? Command+
 
-Commands are self-contained: whatever is random, outside or dependent on the hour was decided before the
-append. Their Avro schemas are in `schemas/`; a field here has the name that it has there. The two fields
-called `plan` and `parsed` are what the process that wrote the command already knows of it. They are never
-written and never compared.
+Commands are self-contained: values that depend on chance, the clock or other systems are computed before the append.
+Their Avro schemas are in `schemas/`; a field has the same name here, or is mapped in codec.py. The fields `plan` and
+`parsed` are caches of the process that made the command: they are neither written nor compared.
 """
 
 from collections.abc import Sequence
@@ -28,17 +27,17 @@ Dialect: TypeAlias = Literal["expression", "legacy"]
 SubscriptionOperation: TypeAlias = Literal["Create", "Update", "Pause", "Resume", "Reset", "Remove", "Stop"]
 Returns: TypeAlias = Literal["NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"]
 
-# An enum is the place of its symbol in the schema: these are in every log ever written. Add at the end only.
+# The log stores an enum as the index of its symbol in the schema. Add symbols at the end only.
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
-_SOURCES_ENCODED: Final = {source: avro.long(place) for place, source in enumerate(SOURCES)}
+_SOURCES_ENCODED: Final = {source: avro.long(index) for index, source in enumerate(SOURCES)}
 
 
-# Not frozen, though no code changes one: a frozen one takes three times as long to make, and each write makes one.
+# Not frozen, though no code changes one: a frozen dataclass takes three times as long to create, once for each write.
 @dataclass(slots=True, order=True, unsafe_hash=True)
 class Position:
-    """Where a command is in the log; `index` None means "after the whole entry".
+    """The position of a command in the log. `index` None means "after the whole entry".
 
-    `time_ms` is log time there, in milliseconds, where it is known; two positions are equal without it.
+    `time_ms` is the log time at the position in milliseconds, if known. Comparisons ignore it.
     """
 
     partition: int
@@ -47,29 +46,29 @@ class Position:
     time_ms: int | None = field(default=None, compare=False, repr=False)
 
     def text(self, partitions: int = 1) -> str:
-        """Write it the way the command line and the header `x-foldb-position` do.
+        """Return the text form, as used by the command line and the header `x-foldb-position`.
 
         >>> Position(2, 10482, 3).text(partitions=8)
         '2:10482.3'
         >>> Position(0, 10482).text()
         '10482'
         """
-        place = f"{self.offset}" if self.index is None else f"{self.offset}.{self.index}"
-        return place if partitions == 1 else f"{self.partition}:{place}"
+        position = f"{self.offset}" if self.index is None else f"{self.offset}.{self.index}"
+        return position if partitions == 1 else f"{self.partition}:{position}"
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Several positions, one a partition, by partition: what an answer of several partitions is true of.
+    """One position for each of several partitions, ordered by partition: the state that a response shows.
 
-    `time_ms` is the latest log time of them all, in milliseconds, where it is known; two cuts are equal without it.
+    `time_ms` is the latest log time of the positions in milliseconds, if known. Comparisons ignore it.
     """
 
     positions: tuple[Position, ...]
     time_ms: int | None = field(default=None, compare=False, repr=False)
 
     def text(self, partitions: int = 1) -> str:
-        """The positions, joined by commas.
+        """Return the positions in text form, joined by commas.
 
         >>> Cut((Position(1, 7), Position(2, 10482, 3))).text(partitions=9)
         '1:7,2:10482.3'
@@ -79,9 +78,9 @@ class Cut:
 
 @final
 class Context:
-    """Who asked. `request_id` is the answer's x-amzn-RequestId, `invocation_id` the SDK's, one for all its retries.
+    """The origin of a request: its ids, its principal and the kind of its client.
 
-    It is kept as it stands in the log, and taken apart when somebody asks: a refold never does.
+    A context keeps its bytes as in the log and decodes them on access: a refold never needs them.
     """
 
     __slots__ = ("encoded",)
@@ -106,41 +105,41 @@ class Context:
 
     @staticmethod
     def of(encoded: bytes) -> "Context":
-        """The context that stands in the log as `encoded`."""
+        """Return the context with these bytes of a log, without decoding them."""
         context = _new_context(Context)
         context.encoded = encoded
         return context
 
     @property
     def request_id(self) -> str:
-        """The answer's x-amzn-RequestId."""
+        """The response's x-amzn-RequestId."""
         return self.fields()[0]
 
     @property
     def invocation_id(self) -> str | None:
-        """The SDK's, one for all its retries."""
+        """The id that the SDK sent, the same for all its retries of one call."""
         return self.fields()[1]
 
     @property
     def principal(self) -> str | None:
-        """Whose credentials it were."""
+        """The owner of the credentials."""
         return self.fields()[2]
 
     @property
     def source(self) -> Source:
-        """What kind of client it was."""
+        """The kind of client."""
         return self.fields()[3]
 
     @property
     def depth(self) -> int:
-        """How many triggers led to it."""
+        """The number of triggers in the chain that led to the request."""
         return self.fields()[4]
 
     def fields(self) -> tuple[str, str | None, str | None, Source, int]:
-        """All of it.
+        """Decode all fields.
 
         Raises:
-            ValueError: The bytes are no context.
+            ValueError: The bytes are not a context.
         """
         data = self.encoded
         try:
@@ -154,7 +153,7 @@ class Context:
         return request_id, invocation_id, principal, source, depth
 
     def __eq__(self, other: object) -> bool:
-        """Whether both say the same."""
+        """Return whether all fields are equal."""
         return isinstance(other, Context) and (
             self.encoded == other.encoded or self.fields() == other.fields()
         )
@@ -171,7 +170,7 @@ _new_context = object.__new__
 
 @dataclass(slots=True)
 class Expression:
-    """Condition and update as the client wrote them, with their names and values.
+    """Condition and update in the client's text, with their names and values.
 
     In the dialect `legacy`, `condition` is the canonical JSON of {"Expected", "ConditionalOperator"} and
     `update` that of AttributeUpdates; names and values are None.
@@ -187,7 +186,7 @@ class Expression:
 
 @dataclass(slots=True)
 class Put:
-    """Store `item` (canonical bytes, `size` in bytes by DynamoDB's rule) in place of whatever its key holds."""
+    """Store `item` (canonical bytes, `size` in bytes by DynamoDB's rule), replacing the item with its key."""
 
     table: int
     pk: bytes
@@ -203,7 +202,7 @@ class Put:
 
 @dataclass(slots=True)
 class Update:
-    """Change the item at a key, creating it where there is none."""
+    """Change the item with a key, or create it."""
 
     table: int
     pk: bytes
@@ -216,7 +215,7 @@ class Update:
 
 @dataclass(slots=True)
 class Delete:
-    """Remove the item at a key, if there is one."""
+    """Remove the item with a key, if it exists."""
 
     table: int
     pk: bytes
@@ -229,7 +228,7 @@ class Delete:
 
 @dataclass(slots=True)
 class Check:
-    """A transaction's ConditionCheck: the condition must hold, nothing is written."""
+    """A transaction's ConditionCheck: test a condition without writing."""
 
     table: int
     pk: bytes
@@ -244,7 +243,7 @@ Action: TypeAlias = Put | Update | Delete | Check
 
 @dataclass(slots=True)
 class Transact:
-    """All actions or none. `fingerprint` identifies the payload behind `token` (ClientRequestToken)."""
+    """Apply all actions or none. `fingerprint` identifies the payload of `token` (ClientRequestToken)."""
 
     actions: Sequence[Action]
     context: Context
@@ -256,9 +255,9 @@ class Transact:
 class DefineTable:
     """A table command: the API operation's name and its request as canonical JSON.
 
-    `table` is 0 for CreateTable, whose table gets the next id in the fold; `uuid` is the TableId or whatever
-    else of the operation had to be drawn by chance before the append. With `settle` the new status
-    (CREATING, UPDATING, DELETING) stays until a Settle command; without, the table is settled at once.
+    `table` is 0 for CreateTable, whose table gets the next id in the fold. `uuid` is the TableId, or another random
+    value that the operation needs. With `settle` the new status (CREATING, UPDATING, DELETING) stays until a Settle
+    command; without it the table is settled at once.
     """
 
     operation: str
@@ -271,7 +270,7 @@ class DefineTable:
 
 @dataclass(slots=True)
 class Settle:
-    """The owner's timer: the table's delay is over. Has no effect on a table that is settled."""
+    """Proposed by the owner's timer: the table's delay is over. A settled table stays as it is."""
 
     table: int
     context: Context
@@ -279,7 +278,7 @@ class Settle:
 
 @dataclass(slots=True)
 class Backfill:
-    """The owner's timer: give the next `count` items after the index's cursor their entries in a new index."""
+    """Proposed by the owner's timer: add the next `count` items after the index's cursor to a new index."""
 
     table: int
     index: int
@@ -289,7 +288,7 @@ class Backfill:
 
 @dataclass(slots=True)
 class Expire:
-    """The owner's timer: the item's time to live, still `at` (canonical number text), has passed."""
+    """Proposed by the owner's timer: delete the item if its time to live is still `at` (canonical number text)."""
 
     table: int
     pk: bytes
@@ -300,7 +299,7 @@ class Expire:
 
 @dataclass(slots=True)
 class Genesis:
-    """The first command of every partition; a later one has no effect.
+    """The first command of every partition. A later Genesis has no effect.
 
     `base` is added to offsets in sequence numbers, `hash` names the hash function of keys, `limits` the set of limits.
     """
@@ -316,7 +315,7 @@ class Genesis:
 
 @dataclass(slots=True)
 class Level:
-    """From here on commands mean what they mean at `level`."""
+    """Fold the following commands by the rules of `level`."""
 
     level: int
     context: Context
@@ -324,18 +323,18 @@ class Level:
 
 @dataclass(slots=True)
 class Digest:
-    """The state after the entry at `offset` had this digest. For comparing; it changes nothing."""
+    """The digest of the state after the entry at `offset`, for comparison. The command changes no state."""
 
     offset: int
     digest: str
 
 
-# Messages: what one partition tells another. They travel in a Relay, and are folded in the receiver's log.
+# Messages of one partition to another. A message travels in a Relay and is folded in the receiver's log.
 
 
 @dataclass(slots=True)
 class Defined:
-    """Catalog to all: a table is now as `definition` says (its JSON, canonical), or is gone if that is None.
+    """Catalog to all: set the definition of a table (canonical JSON), or delete the table if it is None.
 
     `version` counts the definitions that the catalog has sent, from 1.
     """
@@ -355,9 +354,9 @@ class DefinitionApplied:
 
 @dataclass(slots=True)
 class IndexEntry:
-    """To the owner of an index key: what stands there now, or nothing if `item` is None.
+    """To the owner of an index key: set the entry at this key, or remove it if `item` is None.
 
-    All that ever concerns one place of an index comes from the partition of one item, in order.
+    All messages about one key of an index come from the partition of one item, in order.
     """
 
     table: int
@@ -378,7 +377,7 @@ class IndexSent:
 
 @dataclass(slots=True)
 class IndexFilled:
-    """To the catalog: the sender has had everybody's IndexSent, so its part of a new index is whole."""
+    """To the catalog: the sender has received IndexSent of all partitions, so its part of a new index is complete."""
 
     table: int
     index: int
@@ -386,9 +385,9 @@ class IndexFilled:
 
 @dataclass(slots=True)
 class Prepare:
-    """To a participant: judge these actions of transaction `number` of the sender, and hold their keys.
+    """To a participant: decide these actions of the sender's transaction `transaction_number`, and lock their keys.
 
-    `nths` are the places of the actions in the transaction, for the numbers of their changes.
+    `nths` are the indexes of the actions in the transaction, for the sequence numbers of their changes.
     """
 
     transaction_number: int
@@ -398,7 +397,7 @@ class Prepare:
 
 @dataclass(slots=True)
 class Vote:
-    """To the coordinator: what became of its Prepare. `verdicts` is a canonical JSON array, one for each action."""
+    """To the coordinator: the result of its Prepare. `verdicts` is a canonical JSON array, one for each action."""
 
     transaction_number: int
     holds: bool
@@ -407,7 +406,7 @@ class Vote:
 
 @dataclass(slots=True)
 class Decide:
-    """To a participant: its part of transaction `number` of the sender is to be applied, or forgotten."""
+    """To a participant: apply or drop its part of the sender's transaction `transaction_number`."""
 
     transaction_number: int
     commit: bool
@@ -415,11 +414,11 @@ class Decide:
 
 @dataclass(slots=True)
 class Commit:
-    """To a participant, from level 3 on: its part of transaction `number` of the sender is to be applied.
+    """To a participant, from level 3: apply its part of the sender's transaction `transaction_number`.
 
-    `offset` (with the log's base) and `index` are the place of the Transact in the sender's log, by which a feed calls
-    the transaction. `changing` are the places in it of those actions that change an item, in all partitions; None where
-    the receiver has all of them, and finds out.
+    `offset` (with the log's base) and `index` are the position of the Transact in the sender's log, by which a feed
+    identifies the transaction. `changing` are the indexes of the actions that change an item, in all partitions; None
+    if the receiver holds all actions and can compute them.
     """
 
     transaction_number: int
@@ -430,7 +429,7 @@ class Commit:
 
 @dataclass(slots=True)
 class Decided:
-    """To the coordinator: the sender has folded the decision and holds no key any more."""
+    """To the coordinator: the sender has folded the decision and released its keys."""
 
     transaction_number: int
 
@@ -451,9 +450,9 @@ Message: TypeAlias = (
 
 @dataclass(slots=True)
 class Relay:
-    """Message `number` (from 0, without gaps) of partition `sender` to the partition in whose log this stands.
+    """Message `message_number` (from 0, without gaps) of partition `sender` to the partition of this log.
 
-    `offset` and `index` are the place of the command in the sender's log that sent it, `time` is log time there.
+    `offset` and `index` are the position of the sending command in the sender's log, `time` is log time there.
     """
 
     sender: int
@@ -466,9 +465,9 @@ class Relay:
 
 @dataclass(slots=True)
 class RelayAck:
-    """The partition `receiver` has folded this partition's messages up to and including number `through`.
+    """The partition `receiver` has folded this partition's messages up to and including `through_message`.
 
-    `time` is log time there when it had: so no cut by time has an acknowledgement without what it acknowledges.
+    `time` is the receiver's log time then, so a cut by time never has an acknowledgement without its message.
     """
 
     receiver: int
@@ -478,7 +477,7 @@ class RelayAck:
 
 @dataclass(slots=True)
 class Abandon:
-    """The owner's timer: transaction `number` of this coordinator has been undecided for too long."""
+    """Proposed by the owner's timer: abort a transaction that this coordinator has not decided in time."""
 
     transaction_number: int
     context: Context
@@ -486,14 +485,14 @@ class Abandon:
 
 @dataclass(slots=True)
 class Barrier:
-    """Nothing. Who has folded its own Barrier has folded whatever was durable when it was sent."""
+    """No effect. A worker that has folded its own Barrier has folded all records that were durable when it was sent."""
 
 
 @dataclass(slots=True)
 class Skip:
-    """The operator's decision: what stands at `offset` (one command of it, or all), where the fold raises, is void.
+    """The operator's decision: skip the entry at `offset`, or one command of it, because folding it raises an error.
 
-    Workers look ahead for it when they meet that record.
+    A worker that reaches the entry searches the rest of the log for its Skip.
     """
 
     offset: int
@@ -503,11 +502,10 @@ class Skip:
 
 @dataclass(slots=True)
 class DefineSubscription:
-    """A command about a subscription, from level 3 on: what is done, and its settings as canonical JSON.
+    """A command about a subscription, from level 3: the operation and its settings as canonical JSON.
 
-    Create: all settings. Update, Reset (its Start), Pause (perhaps a Reason), Stop (Reason, and the Epoch that came to
-    its end): some of them.
-    `uuid` is drawn by chance before the append, for whoever needs to tell two subscriptions of one name apart.
+    Create has all settings, Update some, Reset its Start, Pause an optional Reason, Stop the Reason and the finished
+    Epoch. `uuid` is random and distinguishes two subscriptions that have the same name at different times.
     """
 
     operation: SubscriptionOperation
@@ -519,10 +517,10 @@ class DefineSubscription:
 
 @dataclass(slots=True)
 class Checkpoint:
-    """How far a subscription is, from level 3 on: of each partition the number up to which all is handled.
+    """A subscription's progress, from level 3: for each partition the sequence number up to which all is handled.
 
-    It counts for the `epoch` that it names. `version` is a hash of the code that handled it; `handled` and `dead`, how
-    many changes were handled and given up since the last checkpoint.
+    A checkpoint is valid for one `epoch`. `version` is a hash of the code that handled the changes. `handled` and
+    `dead` are the numbers of changes handled and dead-lettered since the last checkpoint.
     """
 
     subscription: int
@@ -557,10 +555,10 @@ Command: TypeAlias = (
 
 @dataclass(slots=True)
 class Entry:
-    """What one append writes.
+    """The content of one append.
 
-    `origin` is 16 random bytes a process start; `number` counts that origin's entries to the partition from 0.
-    `time` (milliseconds) is None except in copied history, where it keeps the original log time.
+    `origin` is 16 random bytes of a process start; `entry_number` counts that origin's entries to the partition from
+    0. `time` (milliseconds) is the original log time in copied history, otherwise None.
     """
 
     origin: bytes
@@ -571,7 +569,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Record:
-    """An entry at its place; `time` is when the log took it, in milliseconds since 1970."""
+    """An entry with its offset. `time` is its log time in milliseconds since 1970."""
 
     partition: int
     offset: int

@@ -1,10 +1,10 @@
-"""A history moved from one log into another, whatever kind of log either is.
+"""Copy the history of one log into another log of any kind.
 
-    source ──► record ──► its entry, with the time that it had ──► target, at the same offset
+    source ──► record ──► its entry, with its original log time ──► target, at the same offset
 
-Positions, sequence numbers, log time and digests go on as they were, because offsets are the same and entries carry
-their time. A copy that was interrupted goes on where it stopped. Two copies that both go on to be written are two
-histories with one name: the writers of the source stop first, and the last copy brings what is left.
+Positions, sequence numbers, log time and digests stay the same, because offsets are the same and entries carry their
+time. An interrupted copy continues where it stopped. Writes to both logs after the copy make two histories with one
+name: stop the writers of the source first, then copy the remaining records.
 """
 
 import queue
@@ -16,12 +16,12 @@ from ..model.errors import ForeignLogError, LogError
 from .commands import Entry, Genesis, Record
 from .log import Appended, Log
 
-# So many appends are under way: the target makes groups of them.
+# Appends in flight at most: the target writes them in groups.
 WINDOW: Final = 256
 
 
 class Readable(Protocol):
-    """The part of a log that is copied from."""
+    """The methods of a log that a copy reads by."""
 
     @property
     def partitions(self) -> int: ...
@@ -34,16 +34,16 @@ class Readable(Protocol):
 
 
 Deliveries: TypeAlias = "queue.SimpleQueue[Callable[[], None]]"
-"""Where the target's `deliver` puts callbacks; the copy takes them out."""
+"""The queue to which the target's `deliver` adds callbacks; the copy runs them."""
 
 
 def first_entries(source: Readable) -> list[Entry]:
-    """What a target that is not there yet begins with."""
+    """Return the first entry of each partition, for a target that does not exist yet."""
     return [original(next(source.read(partition))) for partition in range(source.partitions)]
 
 
 def original(record: Record) -> Entry:
-    """The record's entry with the time that it had, wherever it goes."""
+    """Return the record's entry with its original log time."""
     entry = record.entry
     return entry if entry.time is not None else replace(entry, time=record.time)
 
@@ -51,17 +51,17 @@ def original(record: Record) -> Entry:
 def copy(
     source: Readable, target: Log, deliveries: Deliveries, progress: Callable[[int], None] = lambda _: None
 ) -> int:
-    """Append to `target` what `source` has and it has not; return how many records that were.
+    """Append the records of `source` that `target` lacks, and return their number.
 
     Args:
-        source: Read up to its end as it is when its turn comes.
-        target: Holds nothing but what a former copy brought. Nobody else appends to it.
-        deliveries: Where the target delivers to.
-        progress: Told of records, those included that were there already.
+        source: Each partition is read up to its end at the time when its copy begins.
+        target: Holds only records of an earlier copy. No other process appends to it.
+        deliveries: The queue that the target delivers to.
+        progress: Called with numbers of records, including those that the target held already.
 
     Raises:
         ForeignLogError: The target holds another history.
-        LogError: The target took no more. The copy can go on from there later.
+        LogError: The target refused an append. A later copy continues from there.
     """
     copied = 0
     for partition in range(source.partitions):
@@ -72,16 +72,16 @@ def copy(
 
 
 def _common(source: Readable, target: Log, partition: int) -> int:
-    """Where the target's partition ends, if it is the beginning of the source's."""
+    """Return the end of the target's partition, after checking that it is a prefix of the source's."""
     theirs, ours = source.genesis(partition), target.genesis(partition)
     if theirs != ours:
         raise ForeignLogError(
-            f"the target holds the log {ours.log_id.hex()}, and {theirs.log_id.hex()} is to be copied: "
-            "name a target that holds nothing"
+            f"the target holds the log {ours.log_id.hex()}, not the source's log {theirs.log_id.hex()}: "
+            "name an empty target"
         )
     end = target.end(partition)
     if end > source.end(partition):
-        raise _served_since(f"partition {partition} of the target goes on after that of the source")
+        raise _served_since(f"partition {partition} of the target is longer than that of the source")
     here, there = next(source.read(partition, end - 1)), next(target.read(partition, end - 1))
     if original(here) != original(there):
         raise _served_since(f"record {partition}:{end - 1} of the target is not that of the source")
@@ -90,9 +90,9 @@ def _common(source: Readable, target: Log, partition: int) -> int:
 
 def _served_since(difference: str) -> ForeignLogError:
     return ForeignLogError(
-        f"{difference}: the target was served since the last copy, so each of them now holds writes that the other "
-        "does not. Serve only one of them from now on. To go on with the source, copy it into a target that holds "
-        "nothing; to go on with the target, stop the servers of the source."
+        f"{difference}: the target was served since the last copy, so each of the two logs holds writes that the other "
+        "lacks. Serve only one of them from now on. To keep the source, copy it into an empty target; to keep the "
+        "target, stop the servers of the source."
     )
 
 
@@ -107,33 +107,33 @@ def _copy_partition(
     flight = _Flight(deliveries, start)
     for record in source.read(partition, start):
         flight.wait_for(WINDOW - 1)
-        target.append(partition, original(record), flight.done)
-        flight.under_way += 1
+        target.append(partition, original(record), flight.on_appended)
+        flight.in_flight += 1
         progress(1)
     flight.wait_for(0)
     return flight.next_offset - start
 
 
 class _Flight:
-    """The appends under way, and where the next of them must come to stand."""
+    """The appends in flight, and the offset that the next one must get."""
 
     def __init__(self, deliveries: Deliveries, start: int) -> None:
-        self.under_way = 0
+        self.in_flight = 0
         self.next_offset = start
         self._deliveries = deliveries
 
-    def done(self, result: Appended | LogError) -> None:
-        self.under_way -= 1
+    def on_appended(self, result: Appended | LogError) -> None:
+        self.in_flight -= 1
         if isinstance(result, LogError):
             raise result
         if result.offset != self.next_offset:
             raise LogError(
-                f"record {self.next_offset} came to stand at {result.offset} of the target: somebody else writes it, "
-                "or it is not a new one. Copy into one that holds nothing."
+                f"record {self.next_offset} was written at offset {result.offset} of the target: another process "
+                "writes to the target, or the target is not new. Copy into an empty target."
             )
         self.next_offset += 1
 
-    def wait_for(self, most: int) -> None:
-        """Return when at most so many are under way."""
-        while self.under_way > most:
+    def wait_for(self, limit: int) -> None:
+        """Return when at most `limit` appends are in flight."""
+        while self.in_flight > limit:
             self._deliveries.get()()

@@ -1,15 +1,14 @@
-"""What every log promises.
+"""The interface of a log.
 
-    append ──► durable ──► done(Appended)         in order, exactly once, on the owner's loop
-                      └──► done(LogError)         LogFullError: not written; AppendUnknownError: nobody knows
+    append ──► durable ──► callback(Appended)     in order, exactly once, on the owner's loop
+                      └──► callback(LogError)     LogFullError: not written; AppendUnknownError: unknown
 
-A log is P partitions; a partition is a dense sequence of records from offset 0, and begins with Genesis. The fold
-sees a record only when it is durable. Implementations: memory.py (tests and the simulator), local/ (one machine's
+A log has P partitions. A partition is a dense sequence of records from offset 0 and begins with Genesis. The fold
+sees a record only when it is durable. Implementations: memory_log.py (tests and the simulator), local/ (one machine's
 disk), kafka/ (many machines). All pass tests/unit/contracts/log_contract.py.
 
-A `SharedLog` is one that other processes append to as well. What they wrote is heard by following it, and so is what
-became of an append of one's own whose acknowledgement was lost. It passes
-tests/unit/contracts/shared_log_contract.py too.
+Other processes append to a `SharedLog` too. A reader follows it to receive their records, and to find an own entry
+whose acknowledgement was lost. It also passes tests/unit/contracts/shared_log_contract.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,16 +20,16 @@ from .codec import CURRENT, decode_entry
 from .commands import Entry, Genesis, Record
 
 HASH: Final = "blake2b-64"
-"""How a partition key finds its slot (model/keys.py)."""
+"""The hash function that maps a partition key to its slot (model/keys.py)."""
 LEVEL: Final = 4
-"""The meaning of commands that a new log begins with."""
+"""The level of a new log: the version of the rules by which the fold applies commands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The entry is durable, at this place and with this log time in milliseconds.
+    """Result of an append: the entry is durable at this offset, with this log time in milliseconds.
 
-    A shared log says as `body` which bytes it wrote, and as offset -1 that it does not know where.
+    A shared log sets `body` to the bytes that it wrote, and `offset` to -1 if the offset is unknown.
     """
 
     partition: int
@@ -40,7 +39,7 @@ class Appended:
 
 
 class RawRecord(NamedTuple):
-    """A record as it stands in a shared log. It is decoded when somebody asks: who wrote it need not."""
+    """A record of a shared log, not decoded yet: the process that wrote it does not need to decode it."""
 
     partition: int
     offset: int
@@ -49,53 +48,53 @@ class RawRecord(NamedTuple):
     fingerprint: bytes = CURRENT
 
     def record(self) -> Record:
-        """The record.
+        """Decode the record.
 
         Raises:
-            NewerVersionError: A later release wrote it.
-            ValueError: It is no entry.
+            NewerVersionError: A later release wrote the record.
+            ValueError: The body is not an entry.
         """
         return Record(self.partition, self.offset, self.time, decode_entry(self.body, self.fingerprint))
 
 
-Done: TypeAlias = Callable[[Appended | LogError], None]
+AppendCallback: TypeAlias = Callable[[Appended | LogError], None]
 OnRecords: TypeAlias = Callable[[Sequence[RawRecord]], None]
 OnFailure: TypeAlias = Callable[[Exception], None]
 Stop: TypeAlias = Callable[[], None]
 Clock: TypeAlias = Callable[[], int]
-"""Milliseconds since 1970. It may stand still or go back; log time does not."""
+"""Milliseconds since 1970. The clock may stop or go back; log time never goes back."""
 Deliver: TypeAlias = Callable[[Callable[[], None]], None]
-"""Puts a callback on the owner's loop: `loop.call_soon_threadsafe` in a server, a direct call in a test."""
+"""Schedules a callback on the owner's loop: `loop.call_soon_threadsafe` in a server, a direct call in a test."""
 
 
 class Log(Protocol):
     """An ordered, append-only, durable sequence of entries in each of its partitions.
 
-    One owner, one thread: only what `deliver` is given comes from elsewhere.
+    One owner calls a log from one thread. Callbacks from other threads go through `deliver`.
     """
 
-    def append(self, partition: int, entry: Entry, done: Done) -> None:
-        """Write `entry` after everything appended before it; never blocks, raises nothing about the disk."""
+    def append(self, partition: int, entry: Entry, callback: AppendCallback) -> None:
+        """Write `entry` after all earlier appends. The call never blocks; disk errors go to `callback`."""
         ...
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
-        """The durable records from offset `start` to the end as it is at the call.
+        """Read the durable records from offset `start` to the end at the time of the call.
 
         Raises:
-            CorruptionError: What is there is not what was written. Records before it have been yielded.
+            CorruptionError: A record is damaged. All records before it have been yielded.
         """
         ...
 
     def end(self, partition: int) -> int:
-        """The offset of the next record: how many records are durable."""
+        """Return the offset of the next record, which is the number of durable records."""
         ...
 
     def genesis(self, partition: int) -> Genesis:
-        """The first command of the partition."""
+        """Return the first command of the partition."""
         ...
 
     def truncate_before(self, partition: int, offset: int) -> None:
-        """Forget the records before `offset`.
+        """Remove the records before `offset`.
 
         Raises:
             LogError: This log keeps its whole history.
@@ -103,33 +102,34 @@ class Log(Protocol):
         ...
 
     def close(self) -> None:
-        """Make durable what was appended and tell so; then nothing more can be appended."""
+        """Make all appended entries durable, call their callbacks, and refuse further appends."""
         ...
 
 
 @runtime_checkable
 class SharedLog(Log, Protocol):
-    """A log that other processes append to as well.
+    """A log to which other processes append too.
 
-    Here `append` never gives up for doubt: it repeats the *same* entry until one copy is known to be in the log, so a
-    record may stand there twice; the fold skips the second. Its owner may learn from `follow` that a copy is there and
-    go on: an append of the same origin to the same partition says that the one before is settled, and ends its
-    repetition; its `done` is then not called. What `done` names is one copy, not always the first.
+    `append` repeats the *same* entry until one copy is known to be in the log. The log may therefore hold an entry
+    twice; the fold skips the second copy. The owner may find a copy by `follow` and send its next entry: an append of
+    the same origin to the same partition ends the repetition of the one before, whose callback is then not called.
+    A callback receives the offset of one copy, which is not always the first.
     """
 
     def follow(self, partition: int, start: int, on_records: OnRecords, on_failure: OnFailure) -> Stop:
-        """Hear every durable record from offset `start` on, in order, on the owner's loop.
+        """Receive every durable record from offset `start`, in order, on the owner's loop.
 
-        They come as many as make about a megabyte, and the next when those were taken: whoever is called blocks the
-        loop no longer than folding them takes, and what waits to be heard takes bounded memory. `Stop` ends it: then
-        nothing more is heard. `on_failure` is called at most once, and ends it too: a record is gone or is damaged.
+        Records arrive in portions of bounded size, each after `on_records` returned for the one before. A portion
+        therefore blocks the loop only while it is folded, and undelivered records take bounded memory. After `Stop`
+        no more records arrive. `on_failure` is called at most once, when a record is missing or damaged; after that
+        no more records arrive either.
         """
         ...
 
-    def ask_end(self, partition: int, done: Callable[[int | LogError], None]) -> None:
-        """Tell the end of the log as it is at some moment after this call.
+    def ask_end(self, partition: int, callback: Callable[[int | LogError], None]) -> None:
+        """Call `callback` with the end of the log at some moment after this call.
 
-        Whatever anybody was told to be durable before the call stands before that offset.
+        Every entry that was acknowledged to any process before the call has a lower offset.
         """
         ...
 
@@ -137,7 +137,7 @@ class SharedLog(Log, Protocol):
 def genesis_entry(
     log_id: bytes, partition: int, partitions: int, *, limits: str = "modern", level: int = LEVEL
 ) -> Entry:
-    """The entry at offset 0; its origin is the log itself."""
+    """Return the entry at offset 0, whose origin is the log itself."""
     genesis = Genesis(log_id, partition, partitions, base=0, level=level, hash=HASH, limits=limits)
     return Entry(origin=log_id, entry_number=0, commands=[genesis])
 
@@ -145,7 +145,7 @@ def genesis_entry(
 def genesis_entries(
     log_id: bytes, partitions: int, *, limits: str = "modern", level: int = LEVEL
 ) -> list[Entry]:
-    """What the partitions of a new log begin with."""
+    """Return the first entry of each partition of a new log."""
     return [
         genesis_entry(log_id, partition, partitions, limits=limits, level=level)
         for partition in range(partitions)

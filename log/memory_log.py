@@ -1,9 +1,9 @@
-"""A log in memory: the same bytes and the same promises as on a disk, and the caller says when.
+"""A log in memory with the bytes and guarantees of a log on disk, for tests and the simulator.
 
-It encodes on append and decodes on read, so that whatever passes through it would have survived a restart. Several
-nodes may share one, each by a `connect` of its own, with a loop of its own. With `manual` set an append waits until
-`commit` makes it durable, or `fail` says that it was not, or `lose` loses its acknowledgement; and whoever follows
-hears of a record when told to `hear`. Tests and the simulator decide which, and when.
+Appends are encoded and reads decoded, so every command passes through its stored form. Several nodes can share one
+log: each calls `connect` and has a loop of its own. With `manual` set the test controls each step: an append stays
+pending until `commit` makes it durable, `fail` refuses it or `lose` drops its acknowledgement, and a follower receives
+records when the test calls `Follower.hear`.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,31 +13,42 @@ from functools import partial
 from ..model.errors import LogError, LogFullError
 from .codec import decode_entry, encode_entry
 from .commands import Entry, Genesis, Record
-from .log import LEVEL, Appended, Clock, Deliver, Done, OnFailure, OnRecords, RawRecord, Stop, genesis_entries
+from .log import (
+    LEVEL,
+    AppendCallback,
+    Appended,
+    Clock,
+    Deliver,
+    OnFailure,
+    OnRecords,
+    RawRecord,
+    Stop,
+    genesis_entries,
+)
 
 PORTION_BYTES = 256 * 1024
 
 
 @dataclass(slots=True)
 class _Append:
-    """An entry that is to be written, and whom to tell."""
+    """A pending append."""
 
     partition: int
     origin: bytes
     body: bytes
-    done: Done
+    callback: AppendCallback
     deliver: Deliver
 
-    def answer(self, result: Appended | LogError) -> None:
-        self.deliver(lambda: self.done(result))
+    def complete(self, result: Appended | LogError) -> None:
+        self.deliver(lambda: self.callback(result))
 
 
 class Follower:
-    """One who follows a partition.
+    """A follower of one partition.
 
     Attributes:
-        partition: Which.
-        next: The offset of the record that it has not been told of yet.
+        partition: The partition's id.
+        next: The offset of the next record to deliver.
     """
 
     def __init__(
@@ -52,31 +63,31 @@ class Follower:
 
     @property
     def behind(self) -> int:
-        """How many durable records it has not been told of."""
+        """The number of durable records that are not delivered yet."""
         return max(0, self._log.end(self.partition) - self.next)
 
     def hear(self, count: int | None = None) -> int:
-        """Tell it of the next `count` records (all, if None), a megabyte at a time; how many it were."""
+        """Deliver the next `count` records (None: all) in portions of 256 KB, and return their number."""
         count = self.behind if count is None else min(count, self.behind)
         portion: list[RawRecord] = []
         size = 0
-        for heard in self._log.heard(self.partition, range(self.next, self.next + count)):
-            size += len(heard.body)
+        for record in self._log.raw_records(self.partition, range(self.next, self.next + count)):
+            size += len(record.body)
             if portion and size > PORTION_BYTES:
-                self._deliver(partial(self._tell, portion))
-                portion, size = [], len(heard.body)
-            portion.append(heard)
+                self._deliver(partial(self._handle, portion))
+                portion, size = [], len(record.body)
+            portion.append(record)
         self.next += count
         if portion:
-            self._deliver(partial(self._tell, portion))
+            self._deliver(partial(self._handle, portion))
         return count
 
     def stop(self) -> None:
-        """Tell it of nothing more, not even of what is on its way."""
+        """Deliver no more records, including portions in flight."""
         self._stopped = True
         self._log.followers.remove(self)
 
-    def _tell(self, records: list[RawRecord]) -> None:
+    def _handle(self, records: list[RawRecord]) -> None:
         if not self._stopped:
             self._on_records(records)
 
@@ -85,7 +96,7 @@ class MemoryLog:
     """See the module.
 
     Attributes:
-        followers: All that follow, in the order in which they began.
+        followers: All followers, in the order of their `follow` calls.
     """
 
     def __init__(
@@ -112,68 +123,68 @@ class MemoryLog:
         ]
 
     def connect(self, deliver: Deliver) -> "Connection":
-        """The log as another node has it, which is told everything through `deliver`."""
+        """Return another node's view of the log, whose callbacks go through `deliver`."""
         return Connection(self, deliver)
 
     @property
     def waiting(self) -> int:
-        """How many appends are not settled yet."""
+        """The number of pending appends."""
         return len(self._waiting)
 
-    def append(self, partition: int, entry: Entry, done: Done) -> None:
-        """Keep the entry; durable at once, or with `manual` at a later `commit`."""
-        self.append_from(self._deliver, partition, entry, done)
+    def append(self, partition: int, entry: Entry, callback: AppendCallback) -> None:
+        """Append the entry: durable at once, or with `manual` at a later `commit`."""
+        self.append_from(self._deliver, partition, entry, callback)
 
-    def append_from(self, deliver: Deliver, partition: int, entry: Entry, done: Done) -> None:
-        """As `append`, and `deliver` is told."""
+    def append_from(self, deliver: Deliver, partition: int, entry: Entry, callback: AppendCallback) -> None:
+        """Append an entry and send its result through `deliver`."""
         assert 0 <= partition < len(self._records), "no such partition"
         if self._closed:
-            deliver(lambda: done(LogError("the log is closed")))
+            deliver(lambda: callback(LogError("the log is closed")))
             return
-        self._waiting.append(_Append(partition, entry.origin, encode_entry(entry), done, deliver))
+        self._waiting.append(_Append(partition, entry.origin, encode_entry(entry), callback, deliver))
         if not self._manual:
             self.commit()
 
-    def commit(self, count: int | None = None, *, place: int = 0) -> int:
-        """Make `count` waiting appends durable (all, if None) and tell their owners; how many it were.
+    def commit(self, count: int | None = None, *, index: int = 0) -> int:
+        """Make `count` pending appends (None: all) durable, call their callbacks, and return their number.
 
-        They are the oldest; or, beginning at `place`, younger ones, for appends of several nodes come as they like.
+        The oldest appends come first. With `index` younger ones, because appends of several nodes have no order.
         """
         count = len(self._waiting) if count is None else count
-        taken, self._waiting[place : place + count] = self._waiting[place : place + count], []
-        for append in taken:
-            append.answer(self._write(append))
+        committed, self._waiting[index : index + count] = self._waiting[index : index + count], []
+        for append in committed:
+            append.complete(self._write(append))
         if not self._manual:
             for follower in list(self.followers):
                 follower.hear()
-        return len(taken)
+        return len(committed)
 
-    def fail(self, error: LogError | None = None, *, written: bool = False, place: int = 0) -> None:
-        """Refuse a waiting append, the oldest or the one at `place`.
+    def fail(self, error: LogError | None = None, *, written: bool = False, index: int = 0) -> None:
+        """Refuse the pending append at `index`.
 
-        With `written` it is in the log all the same, as AppendUnknownError allows.
+        With `written` its entry is in the log nevertheless, as AppendUnknownError allows.
         """
-        append = self._waiting.pop(place)
+        append = self._waiting.pop(index)
         if written:
             self._write(append)
-        append.answer(error or LogFullError("no space left for the log"))
+        append.complete(error or LogFullError("no space left for the log"))
 
-    def lose(self, *, written: bool = True, place: int = 0) -> None:
-        """Lose a waiting append on its way there, or with `written` its acknowledgement on the way back.
+    def lose(self, *, written: bool = True, index: int = 0) -> None:
+        """Lose a pending append, or with `written` its acknowledgement.
 
-        It is repeated, so it waits on; when it is committed there is a second copy.
+        The append stays pending, because its owner repeats it. A later `commit` writes another copy.
         """
         if written:
-            self._write(self._waiting[place])
+            self._write(self._waiting[index])
 
-    def settled(self, partition: int, origin: bytes) -> None:
-        """End the repetition of an origin's appends to a partition: their owner has found them in the log."""
+    def stop_repeating(self, partition: int, origin: bytes) -> None:
+        """Drop an origin's pending appends to a partition: their owner has found them in the log."""
         self._waiting = [
             each for each in self._waiting if (each.partition, each.origin) != (partition, origin)
         ]
 
     def follow(self, partition: int, start: int, on_records: OnRecords, on_failure: OnFailure) -> Stop:
-        """Hear every record from `start` on; at once, or with `manual` when its `Follower` is told to."""
+        """Deliver every record from offset `start`: at once, or with `manual` by `Follower.hear`."""
         return self.follow_from(self._deliver, partition, start, on_records, on_failure)
 
     def follow_from(
@@ -184,24 +195,26 @@ class MemoryLog:
         on_records: OnRecords,
         on_failure: OnFailure,  # noqa: ARG002  memory does not fail
     ) -> Stop:
-        """As `follow`, and `deliver` is told."""
+        """Follow a partition and send its records through `deliver`."""
         follower = Follower(self, partition, start, on_records, deliver)
         self.followers.append(follower)
         if not self._manual:
             follower.hear()
         return follower.stop
 
-    def ask_end(self, partition: int, done: Callable[[int | LogError], None]) -> None:
-        """Tell the end as it is now."""
-        self.ask_end_from(self._deliver, partition, done)
+    def ask_end(self, partition: int, callback: Callable[[int | LogError], None]) -> None:
+        """Send the current end to `callback`."""
+        self.ask_end_from(self._deliver, partition, callback)
 
-    def ask_end_from(self, deliver: Deliver, partition: int, done: Callable[[int | LogError], None]) -> None:
-        """As `ask_end`, and `deliver` is told."""
+    def ask_end_from(
+        self, deliver: Deliver, partition: int, callback: Callable[[int | LogError], None]
+    ) -> None:
+        """Send the current end to `callback` through `deliver`."""
         end = self.end(partition)
-        deliver(lambda: done(end))
+        deliver(lambda: callback(end))
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
-        """The durable records from `start` on."""
+        """Read the durable records from offset `start`."""
         return self._read(partition, range(start, self.end(partition)))
 
     def _read(self, partition: int, offsets: range) -> Iterator[Record]:
@@ -209,26 +222,28 @@ class MemoryLog:
             time_ms, body = self._records[partition][offset]
             yield Record(partition, offset, time_ms, decode_entry(body))
 
-    def heard(self, partition: int, offsets: range) -> list[RawRecord]:
-        """The records at these places as a follower hears them."""
+    def raw_records(self, partition: int, offsets: range) -> list[RawRecord]:
+        """Return the records at these offsets in the form that a follower receives."""
         return [RawRecord(partition, offset, *self._records[partition][offset]) for offset in offsets]
 
     def end(self, partition: int) -> int:
-        """The offset of the next record."""
+        """Return the offset of the next record."""
         return len(self._records[partition])
 
     def genesis(self, partition: int) -> Genesis:
-        """The partition's first command."""
+        """Return the first command of the partition."""
         first = next(self.read(partition)).entry.commands[0]
         assert isinstance(first, Genesis)
         return first
 
     def truncate_before(self, partition: int, offset: int) -> None:
-        """Refused: history is kept."""
-        raise LogError(f"the log keeps its whole history, what precedes {partition}:{offset} too")
+        """Raise LogError: the log keeps its whole history."""
+        raise LogError(
+            f"the log keeps its whole history: records before {partition}:{offset} cannot be removed"
+        )
 
     def close(self) -> None:
-        """Make durable what waits."""
+        """Make all pending appends durable."""
         self.commit()
         self._closed = True
 
@@ -244,7 +259,7 @@ class MemoryLog:
 
 
 class Connection:
-    """A shared log as one of its nodes has it. Closing it closes nothing for the others."""
+    """One node's view of a shared log. Closing it does not affect other nodes."""
 
     def __init__(self, log: MemoryLog, deliver: Deliver) -> None:
         self._log = log
@@ -255,22 +270,22 @@ class Connection:
         self.genesis = log.genesis
         self.truncate_before = log.truncate_before
 
-    def append(self, partition: int, entry: Entry, done: Done) -> None:
-        """Append, after ending the repetition of what this origin appended before."""
+    def append(self, partition: int, entry: Entry, callback: AppendCallback) -> None:
+        """Append an entry, after ending the repetition of this origin's earlier append."""
         if self._closed:
-            self._deliver(lambda: done(LogError("the log is closed")))
+            self._deliver(lambda: callback(LogError("the log is closed")))
             return
-        self._log.settled(partition, entry.origin)
-        self._log.append_from(self._deliver, partition, entry, done)
+        self._log.stop_repeating(partition, entry.origin)
+        self._log.append_from(self._deliver, partition, entry, callback)
 
     def follow(self, partition: int, start: int, on_records: OnRecords, on_failure: OnFailure) -> Stop:
         """See SharedLog."""
         return self._log.follow_from(self._deliver, partition, start, on_records, on_failure)
 
-    def ask_end(self, partition: int, done: Callable[[int | LogError], None]) -> None:
+    def ask_end(self, partition: int, callback: Callable[[int | LogError], None]) -> None:
         """See SharedLog."""
-        self._log.ask_end_from(self._deliver, partition, done)
+        self._log.ask_end_from(self._deliver, partition, callback)
 
     def close(self) -> None:
-        """Append nothing more from here."""
+        """Refuse further appends of this node."""
         self._closed = True

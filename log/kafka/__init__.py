@@ -1,4 +1,4 @@
-"""The log in Apache Kafka: one topic, its clients, and what is checked before either is trusted."""
+"""The log in Apache Kafka: one topic, the clients for it, and the checks of both."""
 
 from .client import Clients
 from .log import KafkaLog

@@ -1,7 +1,7 @@
-"""Clients for Kafka, configured once.
+"""Kafka clients with the configuration that a log needs.
 
-What a log needs of them differs from what the library takes for granted: nothing may be given up silently, a broker
-that is silent is left after two seconds and not after thirty, and nothing is guessed where a position is gone.
+It differs from the library's defaults: no batch is dropped silently, a broker that does not respond is replaced after
+two seconds and not after thirty, and a missing offset is an error instead of a reset.
 """
 
 import logging
@@ -16,46 +16,45 @@ from ...model.errors import LogError
 from .settings import Address, Security
 
 MESSAGE_BYTES: Final = 20 << 20
-"""The largest message: a request of 16 MiB, and room."""
+"""The largest message in bytes: a request of 16 MiB, and headroom."""
 BATCH_BYTES: Final = 1 << 20
 REQUEST_TIMEOUT_MS: Final = 2_000
 NEVER_MS: Final = 24 * 3_600_000
-"""A producer that gives up a batch by itself may never send another (3.0.12): whoever waits for it must end it."""
+"""Delivery timeout. A producer that drops a batch may never send another (3.0.12), so foldb closes it first."""
 FETCH_MAX_WAIT_MS: Final = 100
-"""How long a fetch stays with the broker that finds nothing; so long may it take to begin to follow a partition."""
+"""The time a broker holds a fetch that finds no records; a new follower may wait this long."""
 LEADER_AGE_MS: Final = 500
-"""How long whoever asks for ends believes that a leader leads. Told that it does not, the library (3.0.12) asks it
-again, at once and on and on, until it has looked up the leaders for their age."""
+"""Maximum metadata age of clients that fetch end offsets. After a "not leader" response the library (3.0.12) asks the
+same broker again without a pause, until the metadata is this old."""
 BOOTSTRAP_TIMEOUT_MS: Final = 20_000
 END_SECONDS: Final = 1.0
 
-# Its lines repeat what was asked for, and say "error" of what is tried again. What an operator needs to know the log
-# says itself.
+# The library logs retries as errors, and requests that foldb logs itself.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 class Clients:
-    """Makes clients of the brokers at an address."""
+    """Creates clients of the brokers at an address."""
 
     def __init__(self, address: Address, security: Security) -> None:
         self.address = address
         self._security = security
 
     def producer(self) -> KafkaProducer:
-        """One that knows the topic already, and therefore never waits when it is given something to send."""
+        """Create a producer that has the topic's metadata, so that `send` does not block."""
         producer = self.producer_for_any()
         try:
             producer.partitions_for(self.address.topic)
         except KafkaError as error:
             raise self.unreachable(error) from None
-        # From now on that is known. If it should not be, then a loop is not to stand still for it.
+        # The metadata is cached from here on. If it is lost, `send` fails instead of blocking the loop.
         producer.config["max_block_ms"] = 5
         return producer
 
     def producer_for_any(self, linger_ms: int = 0) -> KafkaProducer:
-        """One for whatever topics; it waits where it is given something for one that it does not know yet.
+        """Create a producer for any topic. `send` blocks until the metadata of a new topic is fetched.
 
-        It keeps what it is given for so long: one request for many costs less, and each is acknowledged later.
+        The producer collects messages for `linger_ms`: fewer requests, later acknowledgements.
         """
         return self._make(
             KafkaProducer,
@@ -69,7 +68,7 @@ class Clients:
         )
 
     def consumer(self, **configuration: Any) -> KafkaConsumer:
-        """One that is given partitions and positions, and never moves them by itself."""
+        """Create a consumer with manual assignment: no group, no offset commit, no offset reset."""
         return self._make(
             KafkaConsumer,
             **{
@@ -84,12 +83,12 @@ class Clients:
             },
         )
 
-    def asker(self) -> KafkaConsumer:
-        """One that asks where partitions end."""
+    def offsets_consumer(self) -> KafkaConsumer:
+        """Create a consumer that only fetches end offsets."""
         return self.consumer(metadata_max_age_ms=LEADER_AGE_MS)
 
     def admin(self) -> KafkaAdminClient:
-        """One that asks about the topic, and makes it."""
+        """Create an admin client, which describes and creates topics."""
         return self._make(KafkaAdminClient, request_timeout_ms=30_000)
 
     def _make(self, kind: type[Any], **configuration: Any) -> Any:
@@ -110,26 +109,26 @@ class Clients:
         try:
             return kind(**common | configuration)
         except KafkaConfigurationError:
-            raise  # ours
+            raise  # a mistake in this configuration
         except KafkaError as error:
             raise self.unreachable(error) from None
 
     def unreachable(self, error: Exception) -> LogError:
-        """What is told where no broker answers, or answers with a no."""
+        """Return the error for brokers that do not respond or refuse the connection."""
         servers = ",".join(self.address.servers)
         if self._security.uses_sasl or self._security.uses_tls:
-            step = "Do its brokers take this name, password and certificate?"
+            step = "Check that its brokers accept this name, password and certificate."
         else:
             step = "`compose/kafka-local start` starts one on this machine."
         return LogError(f"cannot reach Kafka at {servers} ({type(error).__name__}). {step}")
 
 
-def end(producer: KafkaProducer) -> None:
-    """Close it at once; what is under way fails."""
+def close_now(producer: KafkaProducer) -> None:
+    """Close a producer at once. Its sends in flight fail."""
     with suppress(KafkaError):
         producer.close(timeout=0)
         return
-    # It wants to wait for what is under way, and goes on. So its thread is told to drop that first.
+    # `close` timed out while sends are in flight. Make the sender thread drop them first.
     producer._sender.force_close()
     producer._sender.join(END_SECONDS)
     with suppress(KafkaError):
@@ -137,7 +136,7 @@ def end(producer: KafkaProducer) -> None:
 
 
 def _net_client(**configuration: Any) -> KafkaNetClient:
-    # A stopped process still takes connections and never answers on them.
+    # The kernel accepts connections for a stopped process, which never responds on them.
     return KafkaNetClient(
         **configuration,
         socket_connection_setup_timeout_ms=1_000,

@@ -1,10 +1,10 @@
-"""Tells what came to stand in partitions, whoever wrote it.
+"""Deliver the records of followed partitions, including those of other processes.
 
-    poll ──► heard, in portions of 256 KB ──► deliver ──► on_records     the next when that was taken
+    poll ──► raw records, in portions of 256 KB ──► deliver ──► on_records     the next when that returned
 
-One consumer and one thread for all partitions that are followed. What this process wrote itself it learns from the
-acknowledgement; while nothing else comes, it is fetched a little later and many entries at a time, because every fetch
-costs as much as a hundred commands.
+One consumer and one thread serve all followed partitions. The offsets of own entries are known from their
+acknowledgements. While only own entries arrive, the thread fetches less often and more entries at a time, because a
+fetch costs as much as a hundred commands.
 """
 
 import logging
@@ -20,7 +20,7 @@ from kafka.errors import CorruptRecordError, KafkaError, LogTruncationError, Off
 from ...model.errors import CorruptionError, LogError
 from ..log import Deliver, OnFailure, OnRecords, RawRecord, Stop
 from .client import FETCH_MAX_WAIT_MS, Clients
-from .messages import heard, in_order
+from .messages import in_order, raw_record
 
 FETCH_BYTES: Final = 16 << 20
 PARTITION_FETCH_BYTES: Final = 4 << 20
@@ -28,24 +28,24 @@ PARTITION_FETCH_BYTES: Final = 4 << 20
 PORTION_BYTES: Final = 256 * 1024
 OWN_PAUSE_SECONDS: Final = 0.1
 ERROR_PAUSE_SECONDS: Final = 0.5
-# A consumer that finds nothing for so long where there is something is left.
-PATIENCE_SECONDS: Final = 5.0
+# A consumer that returns no records for this long although the log has more is replaced.
+PROGRESS_TIMEOUT_SECONDS: Final = 5.0
 CLOSE_SECONDS: Final = 1.0
 
 logger = logging.getLogger(__name__)
 
 
 class _Follower:
-    """Who follows a partition, and the offset of what it hears next."""
+    """A follower of one partition, and the offset of its next record."""
 
     def __init__(self, partition: int, start: int, on_records: OnRecords, on_failure: OnFailure) -> None:
         self.partition = partition
-        self.next = start
+        self.next_offset = start
         self.ended = False
         self._on_records = on_records
         self._on_failure = on_failure
 
-    def hear(self, portion: Sequence[RawRecord]) -> None:
+    def receive(self, portion: Sequence[RawRecord]) -> None:
         if not self.ended:
             self._on_records(portion)
 
@@ -56,7 +56,7 @@ class _Follower:
 
 
 class LogConsumers:
-    """All that follow partitions of a topic."""
+    """The followers of a topic's partitions."""
 
     def __init__(self, clients: Clients, deliver: Deliver) -> None:
         self._clients = clients
@@ -73,7 +73,7 @@ class LogConsumers:
         self._thread: threading.Thread | None = None
 
     def follow(self, partition: int, start: int, on_records: OnRecords, on_failure: OnFailure) -> Stop:
-        """Begin to tell; on the owner's loop, as all that is told."""
+        """Deliver the records of a partition from offset `start`, on the owner's loop."""
         follower = _Follower(partition, start, on_records, on_failure)
 
         def stop() -> None:
@@ -93,20 +93,25 @@ class LogConsumers:
         return stop
 
     def acknowledged(self, partition: int, offset: int) -> None:
-        """An entry of this process stands there; from any thread."""
+        """Record that this process wrote the entry at an offset. May be called from any thread."""
         self.expect(partition, offset)
         self._acknowledged[partition] = offset
         self._expected[partition] = offset + 1
 
     def expect(self, partition: int, end: int) -> None:
-        """The log has records before this offset; from any thread. Those that nobody here knows are fetched at once."""
+        """Record that the log has entries up to `end`. May be called from any thread.
+
+        If some of them are not from this process, the thread fetches at once.
+        """
         follower = self._followed.get(partition)
-        if follower is not None and end > max(follower.next, self._acknowledged.get(partition, -1) + 1):
+        if follower is not None and end > max(
+            follower.next_offset, self._acknowledged.get(partition, -1) + 1
+        ):
             self._expected[partition] = end
             self._awake.set()
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Deliver no more records."""
         self._closed = True
         with self._lock:
             for follower in self._wanted.values():
@@ -115,7 +120,7 @@ class LogConsumers:
         if self._thread is not None:
             self._thread.join(CLOSE_SECONDS)
 
-    # What follows runs in the thread.
+    # The methods below run in the thread.
 
     def _run(self) -> None:
         while not self._closed:
@@ -124,8 +129,12 @@ class LogConsumers:
                     self._followed, self._progress = {}, time.monotonic()
                     while not self._closed:
                         self._round(consumer)
-            except Exception as error:  # whatever it is, another consumer begins where each follower stands
-                logger.warning("%s is followed anew: %s", self._topic, error or type(error).__name__)
+            except Exception as error:  # a new consumer continues at each follower's offset
+                logger.warning(
+                    "cannot read the topic %s: %s; it is read by a new consumer",
+                    self._topic,
+                    error or type(error).__name__,
+                )
                 self._awake.wait(ERROR_PAUSE_SECONDS)
 
     def _consumer(self) -> KafkaConsumer:
@@ -144,23 +153,25 @@ class LogConsumers:
         except (OffsetOutOfRangeError, LogTruncationError, CorruptRecordError) as error:
             self._fail_broken(error)
             return
-        self._look_for_progress(bool(fetched))
+        self._check_progress(bool(fetched))
         own = bool(fetched)
-        for place, messages in fetched.items():
-            own &= messages[-1].offset <= self._acknowledged.get(place.partition, -1)
-            follower = self._followed.get(place.partition)
+        for topic_partition, messages in fetched.items():
+            own &= messages[-1].offset <= self._acknowledged.get(topic_partition.partition, -1)
+            follower = self._followed.get(topic_partition.partition)
             if follower is not None:
-                self._tell(follower, messages)
+                self._deliver_messages(follower, messages)
         if own:
             self._awake.wait(OWN_PAUSE_SECONDS)
 
-    def _look_for_progress(self, fetched: bool) -> None:
+    def _check_progress(self, fetched: bool) -> None:
         now = time.monotonic()
-        behind = any(self._expected.get(each.partition, 0) > each.next for each in self._followed.values())
+        behind = any(
+            self._expected.get(each.partition, 0) > each.next_offset for each in self._followed.values()
+        )
         if fetched or not behind:
             self._progress = now
-        elif now - self._progress > PATIENCE_SECONDS:
-            raise LogError("the consumer finds nothing where there is something")
+        elif now - self._progress > PROGRESS_TIMEOUT_SECONDS:
+            raise LogError("the consumer returns no records although the log has more")
 
     def _assign(self, consumer: KafkaConsumer) -> None:
         with self._lock:
@@ -170,40 +181,38 @@ class LogConsumers:
         consumer.assign([TopicPartition(self._topic, partition) for partition in wanted])
         for partition, follower in wanted.items():
             if self._followed.get(partition) is not follower:
-                consumer.seek(TopicPartition(self._topic, partition), follower.next)
+                consumer.seek(TopicPartition(self._topic, partition), follower.next_offset)
         self._followed = wanted
 
-    def _tell(self, follower: _Follower, messages: Sequence[Any]) -> None:
+    def _deliver_messages(self, follower: _Follower, messages: Sequence[Any]) -> None:
         try:
-            for portion in _portions(messages, follower.next):
-                self._hand(follower, portion)
-                follower.next = portion[-1].offset + 1
+            for portion in _portions(messages, follower.next_offset):
+                self._deliver_portion(follower, portion)
+                follower.next_offset = portion[-1].offset + 1
         except CorruptionError as error:
             self._fail(follower, error)
 
-    def _hand(self, follower: _Follower, portion: list[RawRecord]) -> None:
-        taken = threading.Event()
+    def _deliver_portion(self, follower: _Follower, portion: list[RawRecord]) -> None:
+        received = threading.Event()
 
-        def take() -> None:
+        def receive() -> None:
             try:
-                follower.hear(portion)
+                follower.receive(portion)
             finally:
-                taken.set()
+                received.set()
 
-        self._call(take)
-        while not taken.wait(0.5):
+        self._call(receive)
+        while not received.wait(0.5):
             if self._closed:
                 return
 
     def _fail_broken(self, error: KafkaError) -> None:
-        """End those whose position the error names; all, if it names none."""
-        places = error.args[0] if error.args and isinstance(error.args[0], dict) else None
+        """End the followers of the partitions that the error names, or all if it names none."""
+        broken = error.args[0] if error.args and isinstance(error.args[0], dict) else None
         for partition, follower in list(self._followed.items()):
-            if places is None or TopicPartition(self._topic, partition) in places:
-                what = (
-                    f"the topic {self._topic} does not hold it any more, or not yet ({type(error).__name__})"
-                )
-                self._fail(follower, CorruptionError(f"{partition}:{follower.next}", what))
+            if broken is None or TopicPartition(self._topic, partition) in broken:
+                reason = f"the topic {self._topic} does not hold this offset ({type(error).__name__})"
+                self._fail(follower, CorruptionError(f"{partition}:{follower.next_offset}", reason))
 
     def _fail(self, follower: _Follower, error: Exception) -> None:
         with self._lock:
@@ -219,12 +228,12 @@ class LogConsumers:
 
 
 def _portions(messages: Sequence[Any], start: int) -> Iterator[list[RawRecord]]:
-    """What the loop takes at a time."""
+    """Split messages into portions, each folded in one turn of the loop."""
     portion: list[RawRecord] = []
     size = 0
     try:
         for message in in_order(messages, start):
-            record = heard(message)
+            record = raw_record(message)
             if portion and size + len(record.body) > PORTION_BYTES:
                 yield portion
                 portion, size = [], 0
@@ -232,7 +241,7 @@ def _portions(messages: Sequence[Any], start: int) -> Iterator[list[RawRecord]]:
             size += len(record.body)
     except CorruptionError:
         if portion:
-            yield portion  # what stands before is as it was written
+            yield portion  # the records before the damaged one are valid
         raise
     if portion:
         yield portion

@@ -1,11 +1,11 @@
-"""The log in Apache Kafka: when one machine is not enough.
+"""A log in Apache Kafka, for databases on several machines.
 
-    append ── encode ──► producer ────────► partition of the topic ────► followers ──► on_records
-    done   ◄─────────── deliver ◄── acknowledged by all replicas in sync
+    append   ── encode ──► producer ────────► partition of the topic ────► followers ──► on_records
+    callback ◄─────────── deliver ◄── acknowledged by all replicas in sync
 
-One topic, as many partitions as the log has, one message an entry. Kafka gives order, replication and durability;
-nothing else of it is used: no transactions, no keys, no groups. Each part has a thread of its own, and all that they
-tell goes through `deliver`.
+One topic, one Kafka partition for each partition of the log, one message for each entry. Kafka provides order,
+replication and durability; the log uses no transactions, no keys and no groups. Producer, consumer and end offsets
+have a thread each, and all callbacks go through `deliver`.
 """
 
 import logging
@@ -19,11 +19,11 @@ from kafka.errors import KafkaError
 
 from ...model.errors import LogError
 from ..commands import Entry, Genesis, Record
-from ..log import LEVEL, Deliver, Done, OnFailure, OnRecords, Stop, genesis_entries
+from ..log import LEVEL, AppendCallback, Deliver, OnFailure, OnRecords, Stop, genesis_entries
 from . import genesis, topic
 from .client import Clients
 from .consumer import LogConsumers
-from .end_offsets import EndDone, EndOffsets
+from .end_offsets import EndCallback, EndOffsets
 from .log_identity import LogIdentity
 from .producer import AppendProducer
 from .reader import KafkaReader
@@ -35,24 +35,24 @@ logger = logging.getLogger(__name__)
 
 
 class KafkaLog:
-    """The log at an address; makes the topic, or begins the log in an empty one.
+    """The log at an address. Creates the topic, and writes the first records to an empty topic.
 
     Args:
         url: `kafka://HOST:PORT[,HOST:PORT ...]/NAMESPACE`.
-        deliver: Puts a callback on the owner's loop.
+        deliver: Schedules a callback on the owner's loop.
         random_bytes: Draws a new log's id.
-        security: How brokers are spoken to.
-        partitions: How many a new log gets; one that is there keeps its number.
-        memory: The folder in which to remember the log by.
-        allow_unsafe: Warn of a topic that may lose records, where it would be refused.
-        create: Whether to begin a log where there is none.
-        first: What a new log begins with, a Genesis for each partition, if it goes on with the history of another.
-        repeat: See `Appends`; without it many appends of one origin may be under way, as when a history is copied.
+        security: Encryption and credentials.
+        partitions: The number of partitions of a new log; an existing log keeps its number.
+        identity_folder: The folder that stores the log's id and ends; None disables the check.
+        allow_unsafe: Accept a topic that may lose records, with a warning.
+        create: Whether to create a log if none exists.
+        first: The first entry of each partition of a new log that continues the history of another.
+        repeat: See `AppendProducer`. Without it several appends of one origin may be in flight, as in a copy.
 
     Raises:
-        LogError: No broker answers, or the topic is not fit for a log.
-        ForeignLogError, CorruptionError: What is there is not the log that it should be.
-        NewerVersionError: A later release wrote it.
+        LogError: No broker responds, or the topic is not fit for a log.
+        ForeignLogError, CorruptionError: The topic holds another log, or lacks records.
+        NewerVersionError: A later release wrote the log.
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class KafkaLog:
         partitions: int = 1,
         limits: str = "modern",
         level: int = LEVEL,
-        memory: Path | None = None,
+        identity_folder: Path | None = None,
         allow_unsafe: bool = False,
         create: bool = True,
         first: Sequence[Entry] | None = None,
         repeat: bool = True,
     ) -> None:
         self.clients = _clients(url, security)
-        self._memory = memory
+        self._identity_folder = identity_folder
         first = first or genesis_entries(random_bytes(LOG_ID_BYTES), partitions, limits=limits, level=level)
         found = _fit_topic(self.clients, len(first) if create else None, allow_unsafe)
         self._followers = LogConsumers(self.clients, deliver)
@@ -80,7 +80,7 @@ class KafkaLog:
         try:
             commands = self._appends.begin(found.partitions, first)
             self._reader = KafkaReader(self.clients, commands)
-            self._remember(recall=True)
+            self._save_identity(verify=True)
         except BaseException:
             self._appends.close()
             raise
@@ -91,7 +91,7 @@ class KafkaLog:
 
     @staticmethod
     def open_reader(url: str, security: Security | None = None) -> KafkaReader:
-        """Read the log at an address, beside its writers or without any.
+        """Open the log at an address for reading, while other processes may write to it.
 
         Raises:
             LogError, ForeignLogError, CorruptionError, NewerVersionError: As above.
@@ -102,66 +102,68 @@ class KafkaLog:
 
     @property
     def log_id(self) -> bytes:
-        """What tells this log from any other."""
+        """The random id of this log."""
         return self._reader.log_id
 
     @property
     def partitions(self) -> int:
-        """How many there are."""
+        """The number of partitions."""
         return self._reader.partitions
 
-    def append(self, partition: int, entry: Entry, done: Done) -> None:
-        """Write `entry` after everything appended before it; it never gives up."""
+    def append(self, partition: int, entry: Entry, callback: AppendCallback) -> None:
+        """Write `entry` after all earlier appends, with retries until it is acknowledged."""
         assert 0 <= partition < self.partitions, "no such partition"
-        self._appends.append(partition, entry, done)
+        self._appends.append(partition, entry, callback)
 
     def follow(self, partition: int, start: int, on_records: OnRecords, on_failure: OnFailure) -> Stop:
-        """Hear every durable record from offset `start` on, in order, on the owner's loop."""
+        """Receive every durable record from offset `start`, in order, on the owner's loop."""
         assert 0 <= partition < self.partitions, "no such partition"
         return self._followers.follow(partition, start, on_records, on_failure)
 
-    def ask_end(self, partition: int, done: EndDone) -> None:
-        """Tell the end of the log as it is at some moment after this call."""
-        self._ends.ask(partition, done)
+    def ask_end(self, partition: int, callback: EndCallback) -> None:
+        """Call `callback` with the end of the log at some moment after this call."""
+        self._ends.ask(partition, callback)
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
-        """The durable records from offset `start` to the end as it is at the call; it blocks."""
+        """Read the durable records from offset `start` to the end at the time of the call. Blocks."""
         return self._reader.read(partition, start)
 
     def hash_of(self, partition: int, offset: int) -> bytes:
-        """What tells a record from any other that might stand at its place; it blocks."""
+        """Return a hash that identifies the record at an offset. Blocks."""
         return self._reader.hash_of(partition, offset)
 
     def end(self, partition: int) -> int:
-        """The offset of the next record; it blocks."""
+        """Return the offset of the next record. Blocks."""
         return self._reader.end(partition)
 
     def genesis(self, partition: int) -> Genesis:
-        """The partition's first command."""
+        """Return the first command of the partition."""
         return self._reader.genesis(partition)
 
     def truncate_before(self, partition: int, offset: int) -> None:
-        """Refused: history is kept."""
-        raise LogError(f"the log keeps its whole history, what precedes {partition}:{offset} too")
+        """Raise LogError: the log keeps its whole history."""
+        raise LogError(
+            f"the log keeps its whole history: records before {partition}:{offset} cannot be removed"
+        )
 
     def problems(self) -> list[str]:
-        """What is wrong with the topic as it is now, and what should be known of it; it blocks."""
-        with _asking(self.clients) as admin:
+        """Return the current problems and warnings about the topic. Blocks."""
+        with _admin(self.clients) as admin:
             found = topic.find(admin, self.clients.address.topic)
         if found is None:
-            return [f"the topic {self.clients.address.topic} is gone"]
+            return [f"the topic {self.clients.address.topic} does not exist"]
         return [*found.problems(), *found.warnings(), *self._unused(found)]
 
     def _unused(self, found: topic.Topic) -> list[str]:
         if found.partitions == self.partitions:
             return []
         return [
-            f"the topic {found.name} has {found.partitions} partitions and the log {self.partitions}: somebody added "
-            "some, and they are never used"
+            f"the topic {found.name} has {found.partitions} partitions and the log {self.partitions}: the others were "
+            "added to the topic later and are not used"
         ]
 
     def close(self) -> None:
-        """Wait for what was appended, for a while; then nothing more is appended or told."""
+        """Wait at most a few seconds for appends in flight, then stop all threads and callbacks."""
         if self._closed:
             return
         self._closed = True
@@ -169,18 +171,19 @@ class KafkaLog:
         self._ends.close()
         self._followers.close()
         try:
-            self._remember()
+            self._save_identity()
         except LogError as error:
             logger.warning("%s", error)
         self._reader.close()
 
-    def _remember(self, *, recall: bool = False) -> None:
-        if self._memory is None:
+    def _save_identity(self, *, verify: bool = False) -> None:
+        folder = self._identity_folder
+        if folder is None:
             return
         ends = [self.end(partition) for partition in range(self.partitions)]
-        if recall and (before := LogIdentity.recall(self._memory)) is not None:
-            before.compare(self.clients.address.topic, self.log_id, ends)
-        LogIdentity(self.log_id, ends).keep(self._memory)
+        if verify and (stored := LogIdentity.load(folder)) is not None:
+            stored.verify(self.clients.address.topic, self.log_id, ends)
+        LogIdentity(self.log_id, ends).save(folder)
 
 
 def _clients(url: str, security: Security | None) -> Clients:
@@ -191,7 +194,7 @@ def _clients(url: str, security: Security | None) -> Clients:
 
 
 @contextmanager
-def _asking(clients: Clients) -> Iterator[KafkaAdminClient]:
+def _admin(clients: Clients) -> Iterator[KafkaAdminClient]:
     with closing(clients.admin()) as admin:
         try:
             yield admin
@@ -200,15 +203,15 @@ def _asking(clients: Clients) -> Iterator[KafkaAdminClient]:
 
 
 def _fit_topic(clients: Clients, partitions: int | None, allow_unsafe: bool) -> topic.Topic:
-    """The topic, if it can hold a log; made with so many partitions, unless that is None."""
+    """Return the topic after checking its settings. Create it with `partitions` partitions, unless that is None."""
     name = clients.address.topic
-    with _asking(clients) as admin:
+    with _admin(clients) as admin:
         found = topic.find(admin, name)
         if found is None and partitions is not None:
             found = topic.create(admin, name, partitions)
     if found is None:
         raise LogError(
-            f"there is no topic {name} at {clients.address}: name one that `foldb serve` has served"
+            f"there is no topic {name} at {clients.address}: name the log of a database that `foldb serve` created"
         )
     problems = found.problems()
     if not found.has_log_time:

@@ -1,6 +1,6 @@
-"""What a node remembers of its log, so that a log in its place does not pass for it.
+"""The identity of a node's log, stored in its data folder to detect another log at the same address.
 
-A topic that was deleted and made anew, or one that lost its end, looks healthy. Who saw it before knows better.
+A topic that was deleted and created again, or that lost its last records, looks healthy without this comparison.
 """
 
 import json
@@ -16,17 +16,17 @@ FILE: Final = "kafka.json"
 
 @dataclass(frozen=True, slots=True)
 class LogIdentity:
-    """A log's id, and where its partitions ended at least."""
+    """A log's id, and a lower bound for the end of each partition."""
 
     log_id: bytes
     ends: list[int]
 
     @classmethod
-    def recall(cls, folder: Path) -> "LogIdentity | None":
-        """What was kept in a folder.
+    def load(cls, folder: Path) -> "LogIdentity | None":
+        """Load the identity stored in a folder.
 
         Raises:
-            LogError: It cannot be read.
+            LogError: The file cannot be read or parsed.
         """
         path = folder / FILE
         try:
@@ -36,11 +36,11 @@ class LogIdentity:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LogError(
-                f"{path} cannot be read ({error}): remove it if the log is known to be whole"
+                f"cannot read {path} ({error}): remove the file if the log is known to be complete"
             ) from None
 
-    def keep(self, folder: Path) -> None:
-        """Keep it, whole or not at all."""
+    def save(self, folder: Path) -> None:
+        """Store the identity in a folder, atomically."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         partial = folder / f"{FILE}.partial"
         with partial.open("w") as file:
@@ -49,19 +49,20 @@ class LogIdentity:
             os.fsync(file.fileno())
         partial.replace(folder / FILE)
 
-    def compare(self, topic: str, log_id: bytes, ends: list[int]) -> None:
-        """Look whether a log can be the one that is remembered.
+    def verify(self, topic: str, log_id: bytes, ends: list[int]) -> None:
+        """Compare a log with the stored identity.
 
         Raises:
-            ForeignLogError: It is another.
-            CorruptionError: It is, and ends before it did.
+            ForeignLogError: The log has another id.
+            CorruptionError: A partition ends before its stored end.
         """
         if log_id != self.log_id:
             raise ForeignLogError(
-                f"the topic {topic} holds the log {log_id.hex()} and this node knows {self.log_id.hex()}: the topic "
-                "was made anew, or the address is another's. A new data folder begins with the log that is there."
+                f"the topic {topic} holds the log {log_id.hex()}, but this data folder belongs to the log "
+                f"{self.log_id.hex()}: the topic was deleted and created again, or the address is wrong. Use a new "
+                "data folder to serve the log of this topic."
             )
-        for partition, (end, before) in enumerate(zip(ends, self.ends, strict=True)):
-            if end < before:
-                what = f"the topic {topic} ended at {before} and now ends at {end}: it lost records"
-                raise CorruptionError(f"{partition}:{end}", what)
+        for partition, (end, stored_end) in enumerate(zip(ends, self.ends, strict=True)):
+            if end < stored_end:
+                reason = f"the topic {topic} ended at {stored_end} and now ends at {end}: it lost records"
+                raise CorruptionError(f"{partition}:{end}", reason)

@@ -1,4 +1,4 @@
-"""One entry as one message: what stands in the topic, and what is wrong with what should not stand there."""
+"""One entry as one message of the topic, with checks for foreign and missing messages."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,16 +10,16 @@ from ..log import RawRecord
 _HEAD_BYTES = len(MARKER + CURRENT)
 
 
-def heard(message: Any) -> RawRecord:
-    """A fetched message as a record that nobody has decoded yet.
+def raw_record(message: Any) -> RawRecord:
+    """Convert a fetched message to a record that is not decoded yet.
 
     Raises:
-        CorruptionError: It is no entry of ours.
+        CorruptionError: The message is not an entry of foldb.
     """
     value = message.value
     if value is None or value[:2] != MARKER or len(value) < _HEAD_BYTES:
         raise CorruptionError(
-            f"{message.partition}:{message.offset}", "not an entry: somebody else wrote to the topic"
+            f"{message.partition}:{message.offset}", "not an entry: another program wrote to the topic"
         )
     return RawRecord(
         message.partition, message.offset, message.timestamp, value[_HEAD_BYTES:], value[2:_HEAD_BYTES]
@@ -27,14 +27,14 @@ def heard(message: Any) -> RawRecord:
 
 
 def in_order(messages: Iterable[Any], start: int) -> Iterable[Any]:
-    """The messages, which are to follow each other without a gap from offset `start`.
+    """Yield the messages, after checking that their offsets have no gap from `start`.
 
     Raises:
-        CorruptionError: One is missing.
+        CorruptionError: A message is missing.
     """
     for offset, message in enumerate(messages, start):
         if message.offset != offset:
             raise CorruptionError(
-                f"{message.partition}:{offset}", f"gone from the topic, which goes on at {message.offset}"
+                f"{message.partition}:{offset}", f"missing in the topic, which continues at {message.offset}"
             )
         yield message

@@ -1,4 +1,4 @@
-"""The log in a topic as it may be read, beside its writers or without any: for a start, for snapshots, for tools."""
+"""Read the log in a topic, for starts, snapshots and tools. Writers may be active."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -11,14 +11,14 @@ from kafka.errors import CorruptRecordError, KafkaError, LogTruncationError, Off
 from ...model.errors import CorruptionError, LogError
 from ..commands import Genesis, Record
 from .client import Clients
-from .messages import heard, in_order
+from .messages import in_order, raw_record
 
 FETCH_BYTES: Final = 32 << 20
 PARTITION_FETCH_BYTES: Final = 8 << 20
 END_TIMEOUT_MS: Final = 10_000
-# Without a sign of life for so long a read gives up.
+# A read fails after MAX_POLLS polls of POLL_MS without a record.
 POLL_MS: Final = 1_000
-PATIENCE_POLLS: Final = 30
+MAX_POLLS: Final = 30
 HASH_BYTES: Final = 16
 
 
@@ -33,42 +33,43 @@ class KafkaReader:
         self._clients = clients
         self._topic = clients.address.topic
         self._genesis = genesis
-        self._ends = clients.asker()
+        self._ends = clients.offsets_consumer()
 
     @property
     def log_id(self) -> bytes:
-        """What tells this log from any other."""
+        """The random id of this log."""
         return self._genesis[0].log_id
 
     @property
     def partitions(self) -> int:
-        """How many there are."""
+        """The number of partitions."""
         return len(self._genesis)
 
     def genesis(self, partition: int) -> Genesis:
-        """The partition's first command."""
+        """Return the first command of the partition."""
         return self._genesis[partition]
 
     def end(self, partition: int) -> int:
-        """The offset of the next record."""
-        place = TopicPartition(self._topic, partition)
+        """Return the offset of the next record."""
+        topic_partition = TopicPartition(self._topic, partition)
         try:
-            return int(self._ends.end_offsets([place], timeout_ms=END_TIMEOUT_MS)[place])
+            ends = self._ends.end_offsets([topic_partition], timeout_ms=END_TIMEOUT_MS)
+            return int(ends[topic_partition])
         except (KafkaError, KeyError) as error:
-            raise LogError(f"Kafka does not say where the log ends ({type(error).__name__})") from None
+            raise LogError(f"cannot fetch the log's end from Kafka ({type(error).__name__})") from None
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
-        """The durable records from offset `start` to the end as it is at the call."""
+        """Read the durable records from offset `start` to the end at the time of the call."""
         messages = self._messages(partition, start, self.end(partition))
-        return (heard(message).record() for message in messages)
+        return (raw_record(message).record() for message in messages)
 
     def hash_of(self, partition: int, offset: int) -> bytes:
-        """What tells a record from any other that might stand at its place."""
+        """Return a hash that identifies the record at an offset."""
         [message] = self._messages(partition, offset, offset + 1)
         return hashlib.blake2b(message.value, digest_size=HASH_BYTES).digest()
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Close the connection to the brokers."""
         self._ends.close()
 
     def _messages(self, partition: int, start: int, end: int) -> Iterator[Any]:
@@ -77,28 +78,29 @@ class KafkaReader:
         consumer = self._clients.consumer(
             fetch_max_bytes=FETCH_BYTES, max_partition_fetch_bytes=PARTITION_FETCH_BYTES
         )
-        place = TopicPartition(self._topic, partition)
+        topic_partition = TopicPartition(self._topic, partition)
         with closing(consumer):
-            consumer.assign([place])
-            consumer.seek(place, start)
+            consumer.assign([topic_partition])
+            consumer.seek(topic_partition, start)
             while start < end:
-                messages = _poll(consumer, place, start)[: end - start]
+                messages = _poll(consumer, topic_partition, start)[: end - start]
                 yield from in_order(messages, start)
                 start += len(messages)
 
 
-def _poll(consumer: KafkaConsumer, place: TopicPartition, start: int) -> list[Any]:
-    """The next messages, of which there are some."""
-    for _ in range(PATIENCE_POLLS):
+def _poll(consumer: KafkaConsumer, topic_partition: TopicPartition, start: int) -> list[Any]:
+    """Return the next messages, at least one."""
+    topic, partition = topic_partition
+    for _ in range(MAX_POLLS):
         try:
             fetched = consumer.poll(timeout_ms=POLL_MS)
         except (OffsetOutOfRangeError, CorruptRecordError, LogTruncationError) as error:
             raise CorruptionError(
-                f"{place.partition}:{start}",
-                f"the topic {place.topic} does not hold it any more ({type(error).__name__})",
+                f"{partition}:{start}",
+                f"the topic {topic} does not hold this offset ({type(error).__name__})",
             ) from None
         except KafkaError as error:
-            raise LogError(f"the topic {place.topic} cannot be read: {error}") from None
+            raise LogError(f"cannot read the topic {topic}: {error}") from None
         if fetched:
-            return list(fetched[place])
-    raise LogError(f"no broker serves {place.topic}:{place.partition}")
+            return list(fetched[topic_partition])
+    raise LogError(f"no broker serves partition {partition} of the topic {topic}")

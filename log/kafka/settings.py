@@ -1,9 +1,10 @@
-"""Where Kafka is, and how it is spoken to.
+"""The address of a log in Kafka, and the security settings of its connections.
 
     kafka://HOST:PORT[,HOST:PORT ...]/NAMESPACE       the log is the topic NAMESPACE.log
 
-How comes from a TOML file and from variables FOLDB_KAFKA_<NAME>, which win; the names are the attributes of
-`Security`, and no other is taken. A password is in neither the command line, a log line nor a repr.
+Security settings come from a TOML file and from environment variables FOLDB_KAFKA_<NAME>, which take precedence. The
+names are the attributes of `Security`; other names are refused. A password never appears in the command line, a log
+line or a repr.
 """
 
 import ipaddress
@@ -23,13 +24,13 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 _ADDRESS: Final = re.compile(r"kafka://(?P<servers>[^/]+)/(?P<namespace>[^/]*)")
 _SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}")
-# A topic's name has at most 249 characters, ours included.
+# The name of a topic has at most 249 characters, including the suffix ".log".
 _NAMESPACE: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The brokers to ask first, and the part of Kafka's names that is ours.
+    """The bootstrap brokers, and the namespace of topic and group.
 
     >>> Address.of("kafka://127.0.0.1:9092,127.0.0.1:9093/shop").topic
     'shop.log'
@@ -40,32 +41,34 @@ class Address:
 
     @classmethod
     def of(cls, url: str) -> "Address":
-        """What a `kafka://` address says.
+        """Parse a `kafka://` address.
 
         Raises:
-            LogError: It is no such address.
+            LogError: The text is not such an address.
         """
         match = _ADDRESS.fullmatch(url)
         servers = tuple(match["servers"].split(",")) if match else ()
         if match is None or not all(_SERVER.fullmatch(server) for server in servers):
             raise LogError(f"{url!r} is not an address like kafka://HOST:PORT,HOST:PORT/NAMESPACE")
         if not _NAMESPACE.fullmatch(match["namespace"]):
-            raise LogError(f"{match['namespace']!r} is no namespace: letters, digits, '.', '_' and '-'")
+            raise LogError(
+                f"{match['namespace']!r} is not a namespace: use letters, digits, '.', '_' and '-'"
+            )
         return cls(servers, match["namespace"])
 
     @property
     def topic(self) -> str:
-        """Where the log is."""
+        """The topic that holds the log."""
         return f"{self.namespace}.log"
 
     @property
     def group(self) -> str:
-        """What the nodes of this log are members of."""
+        """The consumer group of the nodes."""
         return f"{self.namespace}.nodes"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether nothing leaves this machine."""
+        """Whether all brokers have loopback addresses."""
         return all(_is_loopback(server.rpartition(":")[0].strip("[]")) for server in self.servers)
 
     def __str__(self) -> str:
@@ -74,13 +77,13 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How brokers are spoken to; by default as brokers are set up by default, for anybody to listen.
+    """Encryption and credentials of connections to brokers. The default is Kafka's: neither.
 
     Attributes:
-        security_protocol: Kafka's name for it: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
-        sasl_mechanism: PLAIN (with TLS alone), SCRAM-SHA-256 or SCRAM-SHA-512.
-        ca_file: Whom to believe who the brokers are, in PEM; None for those that this machine believes.
-        certificate_file: Who this client is, in PEM, for brokers that want to see a certificate; `key_file` its key.
+        security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
+        sasl_mechanism: PLAIN (only with TLS), SCRAM-SHA-256 or SCRAM-SHA-512.
+        ca_file: The CA certificates that sign the brokers' certificates, in PEM; None for the system's.
+        certificate_file: The client certificate in PEM, for brokers that require one; `key_file` holds its key.
     """
 
     security_protocol: str = "PLAINTEXT"
@@ -94,10 +97,10 @@ class Security:
 
     @classmethod
     def read(cls, path: Path | None, environment: Mapping[str, str]) -> "Security":
-        """What a file and the environment say.
+        """Read the settings from a file and the environment.
 
         Raises:
-            LogError: It cannot be used as it is: an unknown name, a file that others can read, a part missing.
+            LogError: A name is unknown, a value is invalid or missing, or other users can read the file.
         """
         given: dict[str, Any] = {} if path is None else _read_file(path)
         for name, value in environment.items():
@@ -105,9 +108,9 @@ class Security:
                 given[name.removeprefix(PREFIX).lower()] = value
         known = {each.name for each in fields(cls)}
         if unknown := sorted(given.keys() - known):
-            raise LogError(f"Kafka has no setting {unknown[0]!r} here; there are {', '.join(sorted(known))}")
+            raise LogError(f"unknown Kafka setting {unknown[0]!r}; use one of {', '.join(sorted(known))}")
         if wrong := [name for name, value in given.items() if not isinstance(value, str)]:
-            raise LogError(f"the setting {wrong[0]!r} for Kafka must be a text")
+            raise LogError(f"the Kafka setting {wrong[0]!r} must be a string")
         security = cls(**given)
         security._check()
         return security
@@ -119,15 +122,15 @@ class Security:
             if self.sasl_mechanism not in MECHANISMS:
                 raise LogError(f"sasl_mechanism must be one of {', '.join(MECHANISMS)}")
             if not self.username or not self.password:
-                raise LogError("for SASL a username and a password are needed")
+                raise LogError("SASL needs the settings username and password")
         if self.sasl_mechanism == "PLAIN" and self.security_protocol != "SASL_SSL":
             raise LogError(
-                "PLAIN sends the password as it is: set security_protocol to SASL_SSL, or use SCRAM"
+                "PLAIN sends the password without encryption: set security_protocol to SASL_SSL, or use SCRAM"
             )
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether the client says who it is by name and password."""
+        """Whether the client authenticates by name and password."""
         return self.security_protocol.startswith("SASL_")
 
     @property
@@ -136,16 +139,16 @@ class Security:
         return self.security_protocol.endswith("SSL")
 
     def warning(self, address: Address) -> str | None:
-        """What is to be said about this way to speak to these brokers, if anything."""
+        """Return a warning if the connection leaves this machine without encryption."""
         if self.uses_tls or address.is_loopback:
             return None
         return (
-            f"{address} is not on this machine and the connection is not encrypted: whoever sees it reads every item. "
+            f"{address} is not on this machine and the connection is not encrypted: every item can be read in transit. "
             "Set security_protocol to SSL or SASL_SSL."
         )
 
     def client_configuration(self) -> dict[str, Any]:
-        """The same in the client library's words."""
+        """Return the settings by the client library's names."""
         return {
             "security_protocol": self.security_protocol,
             "sasl_mechanism": self.sasl_mechanism if self.uses_sasl else None,
@@ -163,9 +166,9 @@ def _read_file(path: Path) -> dict[str, Any]:
         content = tomllib.loads(path.read_text())
         mode = stat.S_IMODE(path.stat().st_mode)
     except (OSError, ValueError) as error:
-        raise LogError(f"the settings for Kafka cannot be read from {path}: {error}") from None
+        raise LogError(f"cannot read the Kafka settings from {path}: {error}") from None
     if content.keys() & {"password", "key_password"} and mode & 0o077:
-        raise LogError(f"{path} holds a password and others can read it: chmod 600 {path}")
+        raise LogError(f"{path} holds a password and other users can read it: chmod 600 {path}")
     return content
 
 

@@ -1,6 +1,6 @@
-"""The topic that holds the log: made with the settings that a log needs, and checked for them at every start.
+"""The topic that holds the log: created with the settings that a log needs, and checked at every start.
 
-A topic that forgets is no log. So what somebody set to make it forget is named and refused, unless it is let pass.
+A setting that removes or reorders records is refused by name, unless the operator allows it.
 """
 
 import time
@@ -16,8 +16,8 @@ from ...model.errors import LogError
 from .client import MESSAGE_BYTES
 
 REPLICAS: Final = 3
-_KNOWN_S: Final = 20.0
-_AGAIN_S: Final = 0.05
+_METADATA_TIMEOUT_S: Final = 20.0
+_RETRY_S: Final = 0.05
 
 _TIME: Final = "message.timestamp.type"
 _SETTINGS: Final = {
@@ -32,9 +32,9 @@ _WHY: Final = {
     "cleanup.policy": "compaction removes records",
     "retention.ms": "records are removed when they are old",
     "retention.bytes": "records are removed when there are many",
-    _TIME: "log time is the broker's, and the same for all",
-    "unclean.leader.election.enable": "a broker that lacks acknowledged records may come to lead",
-    "compression.type": "brokers would compress every batch anew",
+    _TIME: "log time must be the broker's time",
+    "unclean.leader.election.enable": "a broker that lacks acknowledged records may become leader",
+    "compression.type": "brokers would compress every batch again",
     "max.message.bytes": "a request may have 16 MiB",
     "min.insync.replicas": "an acknowledged record must be on two brokers",
 }
@@ -42,11 +42,11 @@ _WHY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as brokers describe it.
+    """The brokers' description of a topic.
 
     Attributes:
-        id: What Kafka tells it from another of this name by.
-        replicas: On how many brokers each record is, at the fewest.
+        id: Kafka's id, which differs if the topic is deleted and created again.
+        replicas: The lowest number of replicas of a partition.
     """
 
     name: str
@@ -57,11 +57,11 @@ class Topic:
 
     @property
     def has_log_time(self) -> bool:
-        """Whether brokers give records their time. Nothing makes up for that: it is log time."""
+        """Whether brokers set the timestamp of records, which is log time. A log cannot work without it."""
         return self.settings[_TIME] == "LogAppendTime"
 
     def problems(self) -> list[str]:
-        """What keeps it from being a log, each with the next step; the one that nothing makes up for first."""
+        """Return the settings that are unsafe for a log, each with its remedy, the timestamp type first."""
         wanted = dict(_SETTINGS)
         if self.replicas >= REPLICAS:
             wanted["min.insync.replicas"] = "2"
@@ -80,22 +80,22 @@ class Topic:
         return int(value) < int(wanted) if name == "min.insync.replicas" else value != wanted
 
     def warnings(self) -> list[str]:
-        """What may stand, and should be known."""
+        """Return the settings that are accepted with a warning."""
         if self.replicas > 1:
             return []
         return [
-            f"the topic {self.name} has one replica: when its broker's disk is lost so is the log, and what that "
-            "broker had not synced yet is lost when its machine loses power. Three brokers keep three."
+            f"the topic {self.name} has one replica: the log is lost with its broker's disk, and records that the "
+            "broker has not synced yet are lost when its machine loses power. Use three brokers for three replicas."
         ]
 
 
 def find(admin: KafkaAdminClient, name: str) -> Topic | None:
-    """The topic as it is, if there is one.
+    """Return the current description of a topic, or None if it does not exist.
 
     Raises:
-        LogError: There is one, and its settings are not told.
+        LogError: The brokers refuse to describe the topic's settings.
     """
-    until = time.monotonic() + _KNOWN_S
+    until = time.monotonic() + _METADATA_TIMEOUT_S
     while True:
         [description] = admin.describe_topics([name])
         if description["error_code"] or not description["partitions"]:
@@ -103,13 +103,12 @@ def find(admin: KafkaAdminClient, name: str) -> Topic | None:
         settings = _settings(admin, name)
         if _WHY.keys() <= settings.keys():
             break
-        # Not every broker knows a new topic at once, and each question may go to another.
+        # A new topic reaches the brokers one after the other, and each request may go to another broker.
         if time.monotonic() > until:
             raise LogError(
-                f"Kafka has the topic {name}, and does not tell its settings: whom foldb connects as must be allowed "
-                "DescribeConfigs on it"
+                f"cannot read the settings of the Kafka topic {name}: allow foldb's Kafka user DescribeConfigs on it"
             )
-        time.sleep(_AGAIN_S)
+        time.sleep(_RETRY_S)
     return Topic(
         name,
         str(description["topic_id"]),
@@ -120,17 +119,17 @@ def find(admin: KafkaAdminClient, name: str) -> Topic | None:
 
 
 def _settings(admin: KafkaAdminClient, name: str) -> dict[str, str]:
-    """What the broker that is asked tells; nothing where it refuses, as the library (3.0.12) drops its error."""
-    told = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)], config_filter="all")
-    [settings] = [settings for topics in told.values() for settings in topics.values()]
-    return {setting: str(about["value"]) for setting, about in settings.items()}
+    """Return the topic's settings. They are empty if the broker refuses: the library (3.0.12) drops its error."""
+    response = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)], config_filter="all")
+    [settings] = [settings for topics in response.values() for settings in topics.values()]
+    return {setting: str(attributes["value"]) for setting, attributes in settings.items()}
 
 
 def create(admin: KafkaAdminClient, name: str, partitions: int) -> Topic:
-    """Make the topic, with as many replicas as there are brokers and at most three; another may be quicker.
+    """Create the topic with one replica for each broker, at most three. Another node may create it first.
 
     Raises:
-        LogError: The brokers refused, or do not come to know it.
+        LogError: The brokers refused the topic, or do not report it in time.
     """
     replicas = min(REPLICAS, len(admin.describe_cluster()["brokers"]))
     settings = {
@@ -144,11 +143,11 @@ def create(admin: KafkaAdminClient, name: str, partitions: int) -> Topic:
     except TopicAlreadyExistsError:
         pass
     except KafkaError as error:
-        raise LogError(f"Kafka did not make the topic {name}: {error}") from None
-    admin.wait_for_topics([name], timeout_ms=round(_KNOWN_S * 1000))
-    until = time.monotonic() + _KNOWN_S
-    while (found := find(admin, name)) is None:  # not every broker knows it at once, and any may be asked
+        raise LogError(f"Kafka did not create the topic {name}: {error}") from None
+    admin.wait_for_topics([name], timeout_ms=round(_METADATA_TIMEOUT_S * 1000))
+    until = time.monotonic() + _METADATA_TIMEOUT_S
+    while (found := find(admin, name)) is None:  # a new topic reaches the brokers one after the other
         if time.monotonic() > until:
-            raise LogError(f"Kafka made the topic {name}, and does not find it")
-        time.sleep(_AGAIN_S)
+            raise LogError(f"Kafka created the topic {name}, but does not describe it: start foldb again")
+        time.sleep(_RETRY_S)
     return found

@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from ...model.errors import AppendUnknownError, LogError, LogFullError
 from ..codec import encode_entry
 from ..commands import Entry, Genesis, Record
-from ..log import LEVEL, Appended, Clock, Deliver, Done, Log, genesis_entries
+from ..log import LEVEL, AppendCallback, Appended, Clock, Deliver, Log, genesis_entries
 from . import recovery
 from .displaced import DisplacedError, take_back
 from .filesystem import Filesystem, SystemFilesystem
@@ -148,7 +148,7 @@ class LocalLog:
         """How many there are."""
         return len(self._genesis)
 
-    def append(self, partition: int, entry: Entry, done: Done) -> None:
+    def append(self, partition: int, entry: Entry, done: AppendCallback) -> None:
         """Write `entry` after everything appended before it."""
         assert 0 <= partition < self.partitions, "no such partition"
         if self._closed:
@@ -352,7 +352,7 @@ class LocalLog:
                 f"{error}, and no side file could be written ({failure}): the records of that segment are lost"
             )
 
-    def _answer(self, done: Done, result: Appended | LogError) -> None:
+    def _answer(self, done: AppendCallback, result: Appended | LogError) -> None:
         self._deliver(lambda: done(result))
 
 

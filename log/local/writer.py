@@ -23,7 +23,7 @@ from typing import Final, Literal, TypeAlias
 
 from ...model.errors import LogFullError
 from ..codec import CURRENT
-from ..log import Appended, Done
+from ..log import AppendCallback, Appended
 from . import segment
 from .displaced import DisplacedError, save
 from .durable_position import NAME as MARK_NAME
@@ -49,7 +49,7 @@ class Append:
     partition: int
     body: bytes
     time_ms: int
-    done: Done
+    done: AppendCallback
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def _open_in_kafka(
         security=Security.read(settings.kafka_settings, settings.kafka_variables),
         partitions=partitions,
         limits=settings.limits,
-        memory=settings.path,
+        identity_folder=settings.path,
         allow_unsafe=settings.allow_unsafe_kafka,
     )
 

@@ -20,7 +20,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError
 
 from ...log.kafka import Address, Clients, Security
-from ...log.kafka.client import MESSAGE_BYTES, end
+from ...log.kafka.client import MESSAGE_BYTES, close_now
 from ...log.kafka.topic import REPLICAS
 
 NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -97,7 +97,7 @@ class Topics:
         """Leave the brokers; what is under way fails."""
         self._closed = True
         if self._producer is not None:
-            end(self._producer)
+            close_now(self._producer)
 
     def _write(self, messages: Sequence[Message], begin: int, stop: int, timeout_s: float) -> None:
         producer = self._connected()
@@ -134,7 +134,7 @@ class Topics:
             if self._producer is None:
                 self._producer = self._clients.producer_for_any(LINGER_MS)
                 if self._closed:  # meanwhile, and it did not see this one
-                    end(self._producer)
+                    close_now(self._producer)
             return self._producer
 
     def _leave(self, producer: KafkaProducer | None) -> None:
@@ -143,7 +143,7 @@ class Topics:
                 return  # another thread left it
             self._producer = None
             self._known.clear()
-        end(producer)
+        close_now(producer)
 
     def _ensure(self, topic: str) -> None:
         """See that the topic is there, once; another may be quicker to make it."""

@@ -74,7 +74,7 @@ def test_an_append_that_the_client_gives_up_is_repeated_until_it_is_in_the_log(
     by another producer. The broker cannot know that for a copy; the fold does, by origin and number.
     """
     monkeypatch.setattr(client, "REQUEST_TIMEOUT_MS", 300)
-    monkeypatch.setattr(producer, "PATIENCE_SECONDS", 0.4)
+    monkeypatch.setattr(producer, "ACK_TIMEOUT_SECONDS", 0.4)
     loop, answers = Loop(), ["", "swallow", "swallow", "", "swallow", "swallow", "swallow"]
 
     with led_through(monkeypatch, kafka, lambda: answers.pop(0) if answers else ""):

@@ -90,11 +90,11 @@ def test_a_file_with_a_password_that_others_can_read_is_refused(tmp_path: Path) 
         ({"FOLDB_KAFKA_SSL_CHECK_HOSTNAME": "false"}, "no setting 'ssl_check_hostname'"),
         ({"FOLDB_KAFKA_SECURITY_PROTOCOL": "TLS"}, "security_protocol must be one of"),
         (SCRAM | {"FOLDB_KAFKA_SASL_MECHANISM": "GSSAPI"}, "sasl_mechanism must be one of"),
-        (SCRAM | {"FOLDB_KAFKA_PASSWORD": ""}, "a username and a password"),
+        (SCRAM | {"FOLDB_KAFKA_PASSWORD": ""}, "the settings username and password"),
         (
             SCRAM
             | {"FOLDB_KAFKA_SASL_MECHANISM": "PLAIN", "FOLDB_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT"},
-            "PLAIN sends the password as it is",
+            "PLAIN sends the password without encryption",
         ),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_number_where_a_text_belongs_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "kafka.toml"
     path.write_text("username = 7\n")
 
-    with pytest.raises(LogError, match="'username' for Kafka must be a text"):
+    with pytest.raises(LogError, match="'username' must be a string"):
         Security.read(path, {})
 
 

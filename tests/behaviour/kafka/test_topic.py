@@ -118,7 +118,7 @@ def test_a_topic_with_another_number_of_partitions_is_no_place_for_a_new_log(url
     admin.delete_topics([topic_of(url)])
     make_topic(admin, url, FIT, partitions=2)
 
-    with pytest.raises(LogError, match="has 2 partitions, and a log with 3"):
+    with pytest.raises(LogError, match="has 2 partitions, and the new log has 3"):
         open_log(url, Loop(), partitions=3)
 
 
@@ -180,9 +180,9 @@ def test_a_topic_whose_settings_nobody_tells_is_refused_with_what_helps(
     url: str, admin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_topic(admin, url, FIT)
-    monkeypatch.setattr(topic, "_KNOWN_S", 0)
+    monkeypatch.setattr(topic, "_METADATA_TIMEOUT_S", 0)
 
-    with pytest.raises(LogError, match=f"{topic_of(url)}.*must be allowed DescribeConfigs"):
+    with pytest.raises(LogError, match=f"{topic_of(url)}.*allow .* DescribeConfigs"):
         topic.find(Behind(admin, 1000), topic_of(url))
 
 
@@ -221,22 +221,22 @@ def test_a_reader_reads_beside_the_writer(url: str) -> None:
 def test_a_topic_made_anew_is_not_taken_for_the_log_that_was_there(
     url: str, admin: Any, tmp_path: Path
 ) -> None:
-    open_log(url, Loop(), memory=tmp_path).close()
+    open_log(url, Loop(), identity_folder=tmp_path).close()
     admin.delete_topics([topic_of(url)])
 
-    with pytest.raises(ForeignLogError, match="made anew"):
-        open_log(url, Loop(), memory=tmp_path)
+    with pytest.raises(ForeignLogError, match="created again"):
+        open_log(url, Loop(), identity_folder=tmp_path)
 
 
 @pytest.mark.guarantee("G28")
 def test_a_log_that_lost_its_end_is_not_taken_for_whole(url: str, tmp_path: Path) -> None:
-    with closing(open_log(url, Loop(), memory=tmp_path)):
+    with closing(open_log(url, Loop(), identity_folder=tmp_path)):
         pass
     kept = (tmp_path / "kafka.json").read_text()
     (tmp_path / "kafka.json").write_text(kept.replace("[1]", "[7]"))
 
     with pytest.raises(CorruptionError, match="ended at 7 and now ends at 1"):
-        open_log(url, Loop(), memory=tmp_path)
+        open_log(url, Loop(), identity_folder=tmp_path)
 
 
 def test_a_topic_made_anew_under_a_running_worker_stops_it(url: str, admin: Any) -> None:
@@ -321,7 +321,7 @@ def test_a_gap_in_the_offsets_is_a_gap_in_the_log(url: str) -> None:
         ear = Ear(log)
         loop.turn(until=lambda: bool(ear.failures))
         assert [0, 1, 2] == ear.offsets
-        assert "0:3: gone from the topic" in str(ear.failures[0])
+        assert "0:3: missing in the topic" in str(ear.failures[0])
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

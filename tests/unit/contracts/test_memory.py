@@ -98,7 +98,7 @@ def test_an_origin_that_goes_on_has_found_what_it_appended() -> None:
 def test_appends_of_several_nodes_come_in_any_order() -> None:
     log, _ = manual_log()
 
-    log.commit(1, place=2)
+    log.commit(1, index=2)
     log.commit()
 
     assert [2, 0, 1] == numbers(log)

@@ -23,7 +23,7 @@ from foldb.log.codec import (
     encode_entry,
     encode_message,
     fingerprint_of,
-    head_of,
+    message_head,
     schema,
     schema_files,
 )
@@ -120,7 +120,7 @@ def test_what_is_named_new_is_all_that_the_schema_before_has_not() -> None:
 
     for each in kinds:
         kind = type(getattr(each.commands[0], "message", each.commands[0])).__name__
-        assert (f'"name": "{kind}"' in before) == (head_of(each)[2:] != CURRENT)
+        assert (f'"name": "{kind}"' in before) == (message_head(each)[2:] != CURRENT)
 
 
 def test_a_message_of_a_later_schema_is_refused_not_guessed() -> None:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from foldb.log.codec import encode_entry
 from foldb.log.commands import Entry, Genesis, Record
-from foldb.log.log import Appended, Done, OnFailure, OnRecords, RawRecord, Stop, genesis_entries
+from foldb.log.log import Appended, AppendCallback, OnFailure, OnRecords, RawRecord, Stop, genesis_entries
 from foldb.model.errors import LogError
 from tests.verification.simulator.timeline import START_MS, Process, Timeline
 
@@ -112,22 +112,24 @@ class SharedLog:
         else:
             call()
 
-    def append(self, partition: int, entry: Entry, process: Process, done: Done) -> None:
+    def append(self, partition: int, entry: Entry, process: Process, callback: AppendCallback) -> None:
         """Take an entry on its way."""
         self.later(
             partition,
             self.weather.delay(self.dice),
-            partial(self._arrive, partition, encode_entry(entry), process, done),
+            partial(self._arrive, partition, encode_entry(entry), process, callback),
         )
 
-    def _arrive(self, partition: int, body: bytes, process: Process, done: Done) -> None:
+    def _arrive(self, partition: int, body: bytes, process: Process, callback: AppendCallback) -> None:
         dice, weather = self.dice, self.weather
         if process.dead and dice.random() < 0.5:
             self.count("append lost with its node")
             return
         if process.paused and dice.random() < 0.5:
             self.count("append of a paused node that comes later")
-            self.later(partition, 1.0 + dice.random(), partial(self._arrive, partition, body, process, done))
+            self.later(
+                partition, 1.0 + dice.random(), partial(self._arrive, partition, body, process, callback)
+            )
             return
         record = self._write(partition, body)
         if dice.random() < weather.duplicated:
@@ -138,7 +140,7 @@ class SharedLog:
             self.count("acknowledgement lost")
             return
         appended = Appended(partition, record.offset, record.time, body)
-        self.timeline.after(weather.delay(dice), process, done, appended)
+        self.timeline.after(weather.delay(dice), process, callback, appended)
 
     def _write(self, partition: int, body: bytes) -> RawRecord:
         there = self.partitions[partition]
@@ -219,9 +221,9 @@ class LogSeen:
     def __init__(self, log: SharedLog, process: Process) -> None:
         self._log, self._process = log, process
 
-    def append(self, partition: int, entry: Entry, done: Done) -> None:
+    def append(self, partition: int, entry: Entry, callback: AppendCallback) -> None:
         """Write an entry after all that is there when it arrives."""
-        self._log.append(partition, entry, self._process, done)
+        self._log.append(partition, entry, self._process, callback)
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
         """What is durable now."""
@@ -241,12 +243,12 @@ class LogSeen:
         """Hear all that stands there from `start` on."""
         return _Follower(self._log, partition, start, self._process, on_records).stop
 
-    def ask_end(self, partition: int, done: Callable[[int | LogError], None]) -> None:
+    def ask_end(self, partition: int, callback: Callable[[int | LogError], None]) -> None:
         """Tell the end, as it is when the question arrives."""
         log = self._log
 
         def answer() -> None:
-            log.timeline.after(log.weather.delay(log.dice), self._process, done, log.end(partition))
+            log.timeline.after(log.weather.delay(log.dice), self._process, callback, log.end(partition))
 
         log.later(partition, log.weather.delay(log.dice), answer)
 

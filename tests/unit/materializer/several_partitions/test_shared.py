@@ -87,7 +87,7 @@ class Bench:
         self.settle()
 
     def commit(self, count: int | None = None, place: int = 0) -> None:
-        self.log.commit(count, place=place)
+        self.log.commit(count, index=place)
         self.loop.settle()
 
     def settle(self) -> None:
@@ -189,8 +189,8 @@ def test_a_second_copy_counts_for_nothing(bench: Bench) -> None:
 
 
 def test_an_acknowledgement_that_says_no_place_waits_to_be_heard(bench: Bench) -> None:
-    def acknowledge_without_place(partition: int, entry: Entry, done: Callable[..., None]) -> None:
-        append(partition, entry, lambda _: done(Appended(partition, -1, -1)))
+    def acknowledge_without_place(partition: int, entry: Entry, callback: Callable[..., None]) -> None:
+        append(partition, entry, lambda _: callback(Appended(partition, -1, -1)))
 
     append = bench.one.connection.append
     bench.one.connection.append = acknowledge_without_place  # type: ignore[method-assign]
@@ -209,9 +209,9 @@ def test_another_entry_than_was_acknowledged_is_the_end(bench: Bench) -> None:
     bench.commit()
     other = MemoryLog(bench.loop.clock)
     other.append(0, Entry(b"another one     ", 0, [put(bench.one.table, order(2))]), lambda _: None)
-    [_, foreign] = other.heard(0, range(2))
+    [_, foreign] = other.raw_records(0, range(2))
 
-    bench.one.follower._tell([foreign._replace(offset=2)])
+    bench.one.follower._handle([foreign._replace(offset=2)])
 
     [error] = bench.one.fatal
     assert isinstance(error, CorruptionError)
@@ -224,7 +224,7 @@ def test_a_record_that_is_missing_is_the_end(bench: Bench) -> None:
     bench.commit()
     bench.commit()
 
-    bench.one.follower._tell(bench.log.heard(0, range(3, 4)))
+    bench.one.follower._handle(bench.log.raw_records(0, range(3, 4)))
 
     assert isinstance(bench.one.fatal[0], CorruptionError)
 
@@ -238,7 +238,7 @@ def test_a_worker_whose_origin_was_forgotten_takes_another(bench: Bench) -> None
         bench.log.append(
             0, Entry(b"other %010d" % number, 0, [put(bench.one.table, order(9))]), lambda _: None
         )
-    bench.log.commit(ORIGINS_KEPT, place=1)
+    bench.log.commit(ORIGINS_KEPT, index=1)
     bench.settle()
 
     [(outcome, at)] = answers

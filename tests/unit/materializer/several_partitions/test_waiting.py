@@ -291,9 +291,9 @@ class Shared:
         worker.catch_up(lambda: None)
         return worker
 
-    def _count(self, partition: int, done: Callable[[int | LogError], None]) -> None:
+    def _count(self, partition: int, callback: Callable[[int | LogError], None]) -> None:
         self.questions += 1
-        self._ask_end(partition, done)
+        self._ask_end(partition, callback)
 
     @property
     def table(self) -> Table:
@@ -370,8 +370,8 @@ def test_a_log_that_cannot_say_where_it_ends_is_an_error_that_can_be_tried_again
     assert isinstance(node.get(consistent=True)[0], ServiceUnavailableError)
 
 
-def _fail_to_ask(partition: int, done: Callable[[int | LogError], None]) -> None:
-    done(LogError(f"no broker for {partition}"))
+def _fail_to_ask(partition: int, callback: Callable[[int | LogError], None]) -> None:
+    callback(LogError(f"no broker for {partition}"))
 
 
 @pytest.mark.guarantee("G32")
