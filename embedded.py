@@ -86,12 +86,11 @@ class Server:
         Raises:
             TimeoutError: A trigger is behind after `timeout` seconds, or does not run. The text names it.
         """
-        settled: Future[dict[str, Any] | RequestError] = Future()
-        triggers = self._serving.node.triggers
-        self._loop.call_soon_threadsafe(triggers.settle, round(timeout * 1000), settled.set_result)
-        result = settled.result()
-        if isinstance(result, RequestError):
-            raise TimeoutError(result.message)
+        wait = self._serving.node.triggers.wait_for_triggers(round(timeout * 1000))
+        try:
+            asyncio.run_coroutine_threadsafe(wait, self._loop).result()
+        except RequestError as error:
+            raise TimeoutError(error.message) from None
 
     def stop(self) -> None:
         """Answer the requests in flight and stop the server. A second call has no effect.

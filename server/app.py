@@ -98,7 +98,7 @@ class Serving:
             self.node.log.close()
             raise
         self.listener = Listener(self.node, loop, guard, self._certificate)
-        self.node.triggers.on_running = partial(setattr, self.listener, "depth")
+        self.node.triggers.runner.on_running = partial(setattr, self.listener, "depth")
 
     @property
     def url(self) -> str:

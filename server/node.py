@@ -26,14 +26,14 @@ from .api.reply import Reply
 from .clock import span
 from .cluster import Cluster
 from .partitions import Partitions
-from .partitions.conflict_injection import ConflictingPartition
 from .partitions.digest_jobs import DigestJobs
+from .partitions.partition_chain import chain_of
 from .partitions.partition_log import open_log
 from .partitions.rebuild_job import RebuildJob
 from .partitions.scrub_process import ScrubProcess
 from .routing import Router, UnassignedPartition
 from .settings import Settings
-from .subscriptions import Triggers
+from .subscriptions import SubscriptionService
 
 logger = logging.getLogger(__name__)
 
@@ -125,16 +125,15 @@ class Node:
             raise
         self._catalog = self.partitions.hosted[0]
         self.state: PartitionState = self._catalog.state
-        self.partition: Partition = peers[0]
+        partition: Partition = peers[0]
         if self.partitions.count > 1 or settings.log is not None:
             peers += [UnassignedPartition()] * (self.partitions.count - len(peers))
-            self.partition = self.router = Router(peers, self.state, loop, catch_up=self._catalog.catch_up)
-        if settings.transaction_conflicts:
-            self.partition = ConflictingPartition(
-                self.partition, settings.transaction_conflicts, random_bytes, lambda: self.position
-            )
+            partition = self.router = Router(peers, self.state, loop, catch_up=self._catalog.catch_up)
+        self.partition = chain_of(
+            partition, settings.transaction_conflicts, random_bytes, lambda: self.position
+        )
         self.digests = DigestJobs(self.partitions, loop)
-        self.triggers = Triggers(self)
+        self.triggers = SubscriptionService(self)
         self.counts = ItemCounter(clock, settings.count_refresh_ms, self.router)
         self.partitions.memory.look()
         if settings.log is None:  # else it is settled with the other nodes who leads

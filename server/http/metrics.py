@@ -18,8 +18,7 @@ from ...model.subscriptions.subscription import Status, Subscription
 from ..clock import refused_ms
 from ..node import Node
 from ..partitions.scrub_process import KINDS, ScrubProcess
-from ..subscriptions import lag
-from ..subscriptions.async_partition import counted
+from ..subscriptions.async_partition import AsyncFeed
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -68,10 +67,10 @@ async def _ask(node: Node) -> Asked:
         for table, windows in list(hosted.state.streams.items()):
             if table in node.state.tables:
                 with suppress(RequestError):  # a segment is damaged; foldb_feed_damaged_segments says so
-                    asked.feeds[number, windows[-1].name] = await counted(hosted.partition, table, 0)
-    for name, subscription in _own(node).items():
+                    asked.feeds[number, windows[-1].name] = await AsyncFeed(hosted.partition).count(table, 0)
+    for name in _own(node):
         try:
-            asked.lags[name] = await lag.measure(node, node.triggers.running, subscription)
+            asked.lags[name] = await node.triggers.lag(name)
         except (
             RequestError
         ):  # a partition that nobody leads at the moment; foldb_subscription_lag_known says so
@@ -108,7 +107,7 @@ class _Collector:
         yield from _of_scrubs(node.scrubbing)
         yield _statuses(_own(node))
         yield _letters(node)
-        yield from _of_subscriptions(node.triggers.figures())
+        yield from _of_subscriptions(node.triggers.runner.figures())
         yield from _of_lags(self._asked.lags)
 
 
@@ -185,7 +184,7 @@ def _of_scrubs(scrubbing: ScrubProcess | None) -> Iterator["Metric"]:
 def _own(node: Node) -> dict[str, Subscription]:
     """The subscriptions that this node runs, or would if they were not paused or stopped."""
     each = sorted(node.state.subscriptions.items())
-    return {name: subscription for name, subscription in each if node.triggers.leads(subscription)}
+    return {name: subscription for name, subscription in each if node.triggers.runner.leads(subscription)}
 
 
 def _statuses(own: Mapping[str, Subscription]) -> "Metric":

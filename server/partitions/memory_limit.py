@@ -15,7 +15,7 @@ from ...materializer.fold.storage import Store
 from ...materializer.partition import Place
 from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import RequestError, RequestLimitExceededError
-from .delegate import DelegatingPartition
+from .partition_chain import DelegatingPartition
 
 # What an item takes besides its own bytes: objects, its key, its place in dict or list. Measured; see README.
 ITEM_OVERHEAD = 250

@@ -1,5 +1,5 @@
-"""The subscriptions of a node: which run here, and what can be done about them."""
+"""The subscriptions of a node: the operations of the API, and the runner that delivers their changes."""
 
-from .service import Triggers
+from .service import SubscriptionService
 
-__all__ = ["Triggers"]
+__all__ = ["SubscriptionService"]

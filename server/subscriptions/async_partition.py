@@ -1,111 +1,145 @@
-"""Partitions answer by callback; what is done about subscriptions is told step by step, and awaits them."""
+"""Partitions and change feeds whose answers are awaited.
+
+A partition answers through callbacks, because item operations were measured to lose half their rate to a future and a
+task per request. Subscriptions and admin operations are rare, so they await. This module is the only place that turns
+a callback of a partition into a future.
+"""
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from ...log.commands import Command
-from ...materializer.feed_requests import Count, CountChanges, FedPartition, FeedAnswer, FeedRequest
+from ...materializer.feed_requests import (
+    Count,
+    CountChanges,
+    FedPartition,
+    FeedAnswer,
+    FeedRequest,
+    FindNumber,
+    Number,
+)
 from ...materializer.fold.outcomes import Failed, Outcome, Refused, Skipped
 from ...materializer.fold.read_requests import Page, QueryRequest, ScanRequest
-from ...materializer.partition import Partition, Place
+from ...materializer.partition import Partition
 from ...model.errors import InternalServerError, RequestError, ServiceUnavailableError
 
-Done: TypeAlias = Callable[[dict[str, Any] | RequestError], None]
-"""Who waits for an answer, or for the error in its place."""
+Callback: TypeAlias = Callable[[dict[str, Any] | RequestError], None]
+"""Receives the answer of a request, or its error."""
 
 NO_TABLE: Final = 0
-"""What a feed tells of it is where it ends."""
+"""The id of no table: its count of changes has the end of the feed alone."""
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-async def submitted(partition: Partition, command: Command, size: int) -> Outcome:
-    """Have a command folded.
+class AsyncPartition:
+    """Commands and pages of a partition, as coroutines."""
 
-    Raises:
-        RequestError: It was refused, or nobody knows.
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+
+    async def submit(self, command: Command, size: int) -> Outcome:
+        """Append a command of about `size` bytes, and return its outcome once it is durable.
+
+        Raises:
+            RequestError: The command was refused, or its outcome is unknown.
+        """
+        outcome: Outcome = await _answer_of(partial(self._partition.submit, command, size))
+        if isinstance(outcome, Refused | Failed):
+            raise outcome.error
+        if isinstance(outcome, Skipped):
+            raise ServiceUnavailableError(outcome.why)
+        return outcome
+
+    async def page(self, request: QueryRequest | ScanRequest) -> Page:
+        """Read a page.
+
+        Raises:
+            RequestError: The partition refuses the request, or does not answer.
+        """
+        if isinstance(request, QueryRequest):
+            return await _answer_of(partial(self._partition.query, request))
+        return await _answer_of(partial(self._partition.scan, request))
+
+
+class AsyncFeed:
+    """The change feed of a partition, as coroutines.
+
+    Every method raises a RequestError if the partition refuses the request or does not answer.
     """
-    answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
-    def done(outcome: Outcome, _: Place) -> None:
-        if not answer.done():
-            answer.set_result(outcome)
+    def __init__(self, partition: FedPartition) -> None:
+        self._partition = partition
 
-    partition.submit(command, size, done)
-    outcome = await answer
-    if isinstance(outcome, Refused | Failed):
-        raise outcome.error
-    if isinstance(outcome, Skipped):
-        raise ServiceUnavailableError(outcome.why)
-    return outcome
+    async def read(self, request: FeedRequest) -> FeedAnswer:
+        """Return the answer to a request."""
+        return await _answer_of(partial(self._partition.feed, request))
 
+    async def count(self, table: int, after: int, until: int | None = None) -> Count:
+        """Count the changes of a table with a sequence number above `after`, up to `until` if that is given."""
+        count = await self.read(CountChanges(table, after, until))
+        assert isinstance(count, Count), "the answer to CountChanges is a Count"
+        return count
 
-async def page_of(partition: Partition, request: QueryRequest | ScanRequest) -> Page:
-    """Read a page."""
-    answer: asyncio.Future[Page | RequestError] = asyncio.get_running_loop().create_future()
+    async def find(self, table: int, time_ms: int) -> Number:
+        """Return the sequence number after which all changes of a table have log time `time_ms` or later."""
+        found = await self.read(FindNumber(table, time_ms))
+        assert isinstance(found, Number), "the answer to FindNumber is a Number"
+        return found
 
-    def done(page: Page | RequestError, _: Place) -> None:
-        if not answer.done():
-            answer.set_result(page)
-
-    if isinstance(request, QueryRequest):
-        partition.query(request, done)
-    else:
-        partition.scan(request, done)
-    return _or_raise(await answer)
+    async def trim_horizon(self, table: int) -> int:
+        """Return the sequence number behind which the feed keeps all changes of a table."""
+        return (await self.find(table, 0)).trim_horizon
 
 
-async def fed(partition: FedPartition, request: FeedRequest) -> FeedAnswer:
-    """Ask a feed."""
-    answer: asyncio.Future[FeedAnswer | RequestError] = asyncio.get_running_loop().create_future()
-
-    def done(found: FeedAnswer | RequestError, _: Place) -> None:
-        if not answer.done():
-            answer.set_result(found)
-
-    partition.feed(request, done)
-    found = await answer
-    if isinstance(found, RequestError):
-        raise found
-    return found
+async def end_sequence_numbers(partitions: Mapping[int, FedPartition], table: int) -> dict[int, int]:
+    """Return the highest sequence number that the folded entries of each partition could have produced."""
+    return {
+        partition_id: (await AsyncFeed(partition).count(table, 0)).end
+        for partition_id, partition in partitions.items()
+    }
 
 
-async def counted(partition: FedPartition, table: int, after: int, until: int | None = None) -> Count:
-    """How many changes of a table there are behind a number."""
-    count = await fed(partition, CountChanges(table, after, until))
-    assert isinstance(count, Count), "a count was asked for"
-    return count
+def answer(
+    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, dict[str, Any]], callback: Callback
+) -> None:
+    """Run `work` in a task, and call `callback` with its result or its RequestError."""
 
-
-async def ends(partitions: Mapping[int, FedPartition], table: int) -> dict[int, int]:
-    """Of each partition the highest number that what it has folded could have given."""
-    return {number: (await counted(partition, table, 0)).end for number, partition in partitions.items()}
-
-
-def answer(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, dict[str, Any]], done: Done) -> None:
-    """Do `work`, and tell what it returns or raises."""
-
-    async def do() -> None:
+    async def run() -> None:
         try:
-            done(await work)
+            callback(await work)
         except RequestError as error:
-            done(error)
+            callback(error)
         except Exception:
             logger.exception("a request about subscriptions failed")
-            done(InternalServerError())
+            callback(InternalServerError())
 
-    task = loop.create_task(do())
-    _under_way.add(task)
-    task.add_done_callback(_under_way.discard)
-
-
-_under_way: set[asyncio.Task[None]] = set()  # the loop itself keeps no hold of its tasks
+    task = loop.create_task(run())
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
 
 
-def _or_raise(found: T | RequestError) -> T:
-    if isinstance(found, RequestError):
-        raise found
-    return found
+_tasks: set[asyncio.Task[None]] = set()  # the event loop keeps only weak references to tasks
+
+
+async def _answer_of(request: Callable[[Callable[[T | RequestError, object], None]], None]) -> T:
+    """Call `request` with a callback, and return the answer that the callback receives.
+
+    Raises:
+        RequestError: The callback received this error.
+    """
+    future: asyncio.Future[T | RequestError] = asyncio.get_running_loop().create_future()
+
+    def on_answer(result: T | RequestError, _position: object) -> None:
+        if not future.done():  # the caller may be cancelled by now
+            future.set_result(result)
+
+    request(on_answer)
+    result = await future
+    if isinstance(result, RequestError):
+        raise result
+    return result

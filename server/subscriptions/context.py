@@ -1,8 +1,8 @@
-"""The node, as far as its subscriptions see it.
+"""The part of the node that subscriptions use.
 
-    server/node.py ──makes──► Triggers ──knows──► Host, which a node is by what it has
+    server/node.py ──creates──► SubscriptionService ──uses──► SubscriptionContext, which Node satisfies
 
-So nothing in this folder imports the node, which imports what is here.
+Modules of this folder import no node, because the node imports this folder.
 """
 
 import asyncio
@@ -13,21 +13,20 @@ from ...log.commands import Position
 from ...log.log import Log
 from ...materializer.feed_requests import FedPartition
 from ...materializer.fold.state import PartitionState, Table
-from ...materializer.partition import Partition
 from ...model.limits import Limits
 from ...model.subscriptions import Subscription
 from ...streams.feed.historical_feed import HistoricalFeeds
 from ..partitions import Partitions
+from ..partitions.partition_chain import ThrottledPartition
 from ..settings import Settings
 
 
 class SubscriptionContext(Protocol):
-    """What subscriptions need of the node that they run on; see `Node`.
+    """The attributes of `Node` that subscriptions use.
 
     Attributes:
-        settings: Another one once the node knows its port.
-        partition: Replaced by throttling.py while writes have to wait.
-        peers: Replaced one by one as partitions move.
+        settings: Replaced once the node has bound its port.
+        peers: The partitions by id; entries are replaced as partitions move between nodes.
     """
 
     settings: Settings
@@ -37,7 +36,7 @@ class SubscriptionContext(Protocol):
     log: Log
     histories: HistoricalFeeds
     state: PartitionState
-    partition: Partition
+    partition: ThrottledPartition
     partitions: Partitions
     peers: list[FedPartition]
 

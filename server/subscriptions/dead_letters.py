@@ -1,11 +1,11 @@
-"""Dead letters as items of a table of ours: whoever can read and write tables can read, mend and drop them.
+"""Dead letters as items of an ordinary table, so that any DynamoDB client can read, edit and remove them.
 
-key (S)          subscription, table and the item's key, as text: letters of one key stand in their order
+key (S)          subscription, table and the item's key, as text: dead letters of one key are in order
 number (S)       the change's sequence number
-payload (M)      the change in plain JSON: what is edited here is what is delivered again
+payload (M)      the change in plain JSON: a redelivery delivers it as it was edited
 error, traceback, attempts, first, last, version, partition, subscription
 
-Subscriptions may share a table. By the key, which alone cannot be edited, each finds its own.
+Subscriptions may share a table. Each finds its own dead letters by `key`, the only attribute that clients cannot edit.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from ...model.values import Item, dump, item_size
 from ...streams.delivery.dead_letters import DeadLetter, ItemKey
 from ...streams.formats.plain import plain
 from ...streams.formats.table_view import Delivery, TableView
-from .async_partition import page_of, submitted
+from .async_partition import AsyncPartition
 from .context import SubscriptionContext
 
 _DEFINITION: Final = {
@@ -42,17 +42,17 @@ _DEFINITION: Final = {
 }
 
 _ATTRIBUTES: Final = (KeyAttribute("key", "S"), KeyAttribute("number", "S"))
-_KEY_MOST: Final = 1024
-_KEY_SHOWN: Final = _KEY_MOST // 2
+_MAX_KEY_BYTES: Final = 1024
+_KEY_PREFIX_BYTES: Final = _MAX_KEY_BYTES // 2
 _IMAGES: Final = ("keys", "old", "new")
 _ABSENT: Final = Expression(condition="attribute_not_exists(#key)", names={"#key": "key"})
-_OURS: Final = Context("dead-letter", source="trigger")
+_CONTEXT: Final = Context("dead-letter", source="trigger")
 
-Place: TypeAlias = tuple[str, str]
-"""The key of a letter: its `key` and its `number`."""
+DeadLetterKey: TypeAlias = tuple[str, str]
+"""The primary key of a dead letter: its `key` and its `number`."""
 
 UNREADABLE: Final = (KeyError, TypeError, ValueError, AttributeError)
-"""What reading a letter raises that was edited into something else."""
+"""The exceptions of reading a dead letter that was edited into another shape."""
 
 logger = logging.getLogger(__name__)
 
@@ -66,99 +66,102 @@ class DeadLetterTable:
         self._subscription = subscription
 
     async def keys(self) -> dict[ItemKey, int]:
-        """As of Letters."""
+        """Return the item keys that have dead letters, with the lowest sequence number of each."""
         found: dict[ItemKey, int] = {}
-        async for letter in self.letters():
+        async for dead_letter in self.read():
             try:
-                key, number = self._item_key(letter), int(letter["number"]["S"])
+                key, sequence_number = self._item_key(dead_letter), int(dead_letter["number"]["S"])
             except UNREADABLE as error:
-                where = f"{letter['key']['S']}, number {letter['number']['S']}"
+                where = f"{dead_letter['key']['S']}, number {dead_letter['number']['S']}"
                 logger.warning(
-                    "what comes later of its key will not wait for the letter %s: %r", where, error
+                    "cannot read the dead letter %s: %r; later changes of its key do not wait for it",
+                    where,
+                    error,
                 )
                 continue
             if key is not None:
-                found[key] = min(number, found.get(key, number))
+                found[key] = min(sequence_number, found.get(key, sequence_number))
         return found
 
     async def first(self, delivery: Delivery) -> int | None:
-        """As of Letters."""
-        letter = await self._one(self._key_text(delivery).encode())
-        return None if letter is None else int(letter["number"]["S"])
+        """Return the sequence number of the first dead letter of a delivery's key; None without one."""
+        dead_letter = await self._one(self._key_text(delivery).encode())
+        return None if dead_letter is None else int(dead_letter["number"]["S"])
 
     async def write(self, letters: Sequence[DeadLetter]) -> None:
-        """As of Letters; the table is made for the first where nobody has made it."""
-        await self.make(_OURS)
-        for letter in letters:
-            key = self._key_text(letter.delivery)
-            await self._put(item_of(letter, key, self._subscription), _ABSENT)  # or it is there already
+        """Persist dead letters, and create the table if it is missing. An existing dead letter is not overwritten."""
+        await self.create(_CONTEXT)
+        for dead_letter in letters:
+            key = self._key_text(dead_letter.delivery)
+            await self._put(item_of(dead_letter, key, self._subscription), _ABSENT)
 
-    async def letters(self, key: str | None = None) -> AsyncIterator[Item]:
-        """Every letter, or those of one key, page after page; those of a key in their order."""
+    async def read(self, key: str | None = None) -> AsyncIterator[Item]:
+        """Yield all dead letters, or those of one key in order."""
         start: Item | None = None
-        while self._is_there:
-            page = await page_of(self._node.partition, self._page_after(key, start))
+        while self._exists:
+            page = await AsyncPartition(self._node.partition).page(self._page_after(key, start))
             for item in page.items:
-                letter = orjson.loads(item)
-                if letter["key"]["S"].startswith(f"{self._subscription} "):
-                    yield letter
+                dead_letter = orjson.loads(item)
+                if dead_letter["key"]["S"].startswith(f"{self._subscription} "):
+                    yield dead_letter
             if page.last is None:
                 return
             start = orjson.loads(page.last)
 
-    async def places(self, key: str | None = None) -> list[Place]:
-        """Where they are, by key; those of a key in their order."""
-        found = [(letter["key"]["S"], letter["number"]["S"]) async for letter in self.letters(key)]
-        return sorted(found, key=lambda place: (place[0], len(place[1]), place[1]))
+    async def keys_in_order(self, key: str | None = None) -> list[DeadLetterKey]:
+        """Return the primary keys of all dead letters, or of those of one key, ordered by key and number."""
+        found = [(each["key"]["S"], each["number"]["S"]) async for each in self.read(key)]
+        return sorted(found, key=lambda each: (each[0], len(each[1]), each[1]))
 
-    async def at(self, place: Place) -> Item | None:
-        """The letter as it is now, if it is there still."""
-        key, number = (part.encode() for part in place)
-        return await self._one(key, number, number + b"\0")
+    async def at(self, key: DeadLetterKey) -> Item | None:
+        """Return a dead letter as it is now; None if it was removed."""
+        pk, sk = (part.encode() for part in key)
+        return await self._one(pk, sk, sk + b"\0")
 
-    async def drop(self, place: Place, as_read: Item | None = None) -> bool:
-        """Remove a letter; False if it has been edited or dropped since it was read."""
-        pk, sk = (part.encode() for part in place)
+    async def drop(self, key: DeadLetterKey, as_read: Item | None = None) -> bool:
+        """Remove a dead letter. Return False if it differs from `as_read`."""
+        pk, sk = (part.encode() for part in key)
         if as_read is None:
-            return await self._done(Delete(self._id, pk, sk, _OURS), len(pk) + len(sk))
-        return await self._done(Delete(self._id, pk, sk, _OURS, _unchanged(as_read)), len(dump(as_read)))
+            return await self._submit(Delete(self._id, pk, sk, _CONTEXT), len(pk) + len(sk))
+        command = Delete(self._id, pk, sk, _CONTEXT, _unchanged(as_read))
+        return await self._submit(command, len(dump(as_read)))
 
-    async def edit(self, place: Place, before: Item, after: Item) -> bool:
-        """Put members of `after` into a letter's payload; False if those of `before` are not there any more."""
-        letter = await self.at(place)
-        payload = {} if letter is None else letter.get("payload", {}).get("M", {})
-        if letter is None or any(payload.get(name) != value for name, value in before.items()):
+    async def edit(self, key: DeadLetterKey, before: Item, after: Item) -> bool:
+        """Put members of `after` into a dead letter's payload. Return False if its members differ from `before`."""
+        dead_letter = await self.at(key)
+        payload = {} if dead_letter is None else dead_letter.get("payload", {}).get("M", {})
+        if dead_letter is None or any(payload.get(name) != value for name, value in before.items()):
             return False
-        return await self._put({**letter, "payload": {"M": payload | after}}, _unchanged(letter))
+        return await self._put({**dead_letter, "payload": {"M": payload | after}}, _unchanged(dead_letter))
 
-    async def failed_again(self, letter: Item, error: str, traceback: str | None, now_ms: int) -> bool:
-        """Note that it was tried once more; False if it has been edited or dropped since it was read."""
-        attempts = attempts_of(letter) + 1
-        changed = {**letter, "error": {"S": error}, "attempts": {"N": str(attempts)}, "last": _time(now_ms)}
+    async def failed_again(self, dead_letter: Item, error: str, traceback: str | None, now_ms: int) -> bool:
+        """Record a failed attempt. Return False if the dead letter was edited or removed since it was read."""
+        attempts = {"N": str(attempts_of(dead_letter) + 1)}
+        changed = {**dead_letter, "error": {"S": error}, "attempts": attempts, "last": _time(now_ms)}
         if traceback is not None:
             changed["traceback"] = {"S": traceback}
-        return await self._put(changed, _unchanged(letter))
+        return await self._put(changed, _unchanged(dead_letter))
 
-    async def make(self, context: Context) -> None:
-        """Have the table, made anew if it is not there.
+    async def create(self, context: Context) -> None:
+        """Create the table if it does not exist.
 
         Raises:
-            ValidationError: There is one of that name that is no table of letters.
+            ValidationError: A table of that name has another primary key.
         """
         node = self._node
         if node.state.table_named(self._table) is not None:
-            if not self._is_there:
+            if not self._exists:
                 raise ValidationError(f"DeadLetterTable {self._table} is a table of something else")
             return
         request = orjson.dumps({"TableName": self._table, **_DEFINITION}, option=orjson.OPT_SORT_KEYS)
         drawn = str(uuid.UUID(bytes=node.random_bytes(16), version=4))
         settles_later = node.settings.table_delay_ms > 0
         command = DefineTable("CreateTable", 0, request, drawn, context, settles_later)
-        await submitted(node.partition, command, len(request))
+        await AsyncPartition(node.partition).submit(command, len(request))
 
     @property
-    def _is_there(self) -> bool:
-        """Whether there is a table of letters; one of something else has none of ours."""
+    def _exists(self) -> bool:
+        """Whether there is a table of that name with the primary key of dead letters."""
         table = self._node.state.table_named(self._table)
         return table is not None and table.definition.key.attributes == _ATTRIBUTES
 
@@ -167,11 +170,11 @@ class DeadLetterTable:
         return self._node.table(self._table).definition.id
 
     async def _one(self, key: bytes, low: bytes = b"", high: bytes | None = None) -> Item | None:
-        """The first letter of a key with a number in a range, if there is one."""
-        if not self._is_there:
+        """Return the first dead letter of a key with a number in a range, if there is one."""
+        if not self._exists:
             return None
         request = QueryRequest(self._id, None, key, low, high, limit=1, consistent=True)
-        items = (await page_of(self._node.partition, request)).items
+        items = (await AsyncPartition(self._node.partition).page(request)).items
         return orjson.loads(items[0]) if items else None
 
     def _page_after(self, key: str | None, start: Item | None) -> QueryRequest | ScanRequest:
@@ -181,28 +184,28 @@ class DeadLetterTable:
         return QueryRequest(self._id, None, key.encode(), b"", None, start=last and last[1], consistent=True)
 
     def _key_text(self, delivery: Delivery) -> str:
-        """The partition key of a change's letters."""
+        """Return the partition key of the dead letters of a change's item."""
         change, table = delivery.change, delivery.table
         text = b"%b %b %b" % (
             self._subscription.encode(),
             table.name.encode(),
             table.key.write(change.pk, change.sk),
         )
-        if len(text) <= _KEY_MOST:
+        if len(text) <= _MAX_KEY_BYTES:
             return text.decode()
         digest = hashlib.blake2b(text, digest_size=16).hexdigest()
-        return f"{text[:_KEY_SHOWN].decode(errors='ignore')}... {digest}"
+        return f"{text[:_KEY_PREFIX_BYTES].decode(errors='ignore')}... {digest}"
 
-    def _item_key(self, letter: Item) -> ItemKey | None:
-        """The key of the item that the letter is about; None if its table is gone, or another of its name is there."""
-        _, name, text = letter["key"]["S"].split(" ", 2)
+    def _item_key(self, dead_letter: Item) -> ItemKey | None:
+        """Return the key of a dead letter's item; None if its table was deleted or replaced."""
+        _, name, text = dead_letter["key"]["S"].split(" ", 2)
         table = self._node.state.table_named(name)
         if table is None:
             return None
         try:
             keys = orjson.loads(text)
-        except orjson.JSONDecodeError:  # it was too long to be kept whole
-            keys = letter["payload"]["M"]["keys"]["M"]
+        except orjson.JSONDecodeError:  # a long key is stored as a prefix and a digest
+            keys = dead_letter["payload"]["M"]["keys"]["M"]
         definition = table.definition
         pk, sk = definition.key.pk(keys), definition.key.sk(keys)
         return None if pk is None or sk is None else (definition.id, pk, sk)
@@ -211,64 +214,64 @@ class DeadLetterTable:
         data, limits = dump(item), self._node.limits
         pk, sk = item["key"]["S"].encode(), item["number"]["S"].encode()
         size = item_size(item, limits)
-        # A condition may hold as much once more.
-        return await self._done(Put(self._id, pk, sk, data, size, _OURS, condition), 2 * len(data))
+        # The condition may be as large as the item.
+        return await self._submit(Put(self._id, pk, sk, data, size, _CONTEXT, condition), 2 * len(data))
 
-    async def _done(self, command: Put | Delete, size: int) -> bool:
+    async def _submit(self, command: Put | Delete, size: int) -> bool:
         try:
-            await submitted(self._node.partition, command, size)
+            await AsyncPartition(self._node.partition).submit(command, size)
         except ConditionalCheckFailedError:
             return False
         return True
 
 
-def attempts_of(letter: Item) -> int:
-    """How often it was tried; 0 where that was edited into something else."""
-    text = letter.get("attempts", {}).get("N", "")
+def attempts_of(dead_letter: Item) -> int:
+    """Return the number of attempts; 0 if the attribute was edited into something else."""
+    text = dead_letter.get("attempts", {}).get("N", "")
     return int(text) if text.isdecimal() else 0
 
 
-def _unchanged(letter: Item) -> Expression:
-    """Holds while the letter is there with the payload that was read."""
+def _unchanged(dead_letter: Item) -> Expression:
+    """Return the condition that the dead letter exists with the payload that was read."""
     names = {"#key": "key", "#payload": "payload"}
-    if "payload" not in letter:
+    if "payload" not in dead_letter:
         return Expression(condition="attribute_exists(#key) AND attribute_not_exists(#payload)", names=names)
-    values = {":payload": letter["payload"]}
+    values = {":payload": dead_letter["payload"]}
     return Expression(condition="#payload = :payload", names={"#payload": "payload"}, values=values)
 
 
-def item_of(letter: DeadLetter, key: str, subscription: str) -> Item:
-    """The letter as an item."""
-    delivery = letter.delivery
+def item_of(dead_letter: DeadLetter, key: str, subscription: str) -> Item:
+    """Return a dead letter as an item."""
+    delivery = dead_letter.delivery
     item: Item = {
         "key": {"S": key},
         "number": {"S": str(delivery.sequence_number)},
         "payload": {"M": _payload(delivery)},
-        "error": {"S": letter.error},
-        "attempts": {"N": str(letter.attempts)},
-        "first": _time(letter.first_ms),
-        "last": _time(letter.last_ms),
-        "version": {"S": letter.version},
+        "error": {"S": dead_letter.error},
+        "attempts": {"N": str(dead_letter.attempts)},
+        "first": _time(dead_letter.first_ms),
+        "last": _time(dead_letter.last_ms),
+        "version": {"S": dead_letter.version},
         "partition": {"N": str(delivery.partition)},
         "subscription": {"S": subscription},
     }
-    if letter.traceback is not None:
-        item["traceback"] = {"S": letter.traceback}
+    if dead_letter.traceback is not None:
+        item["traceback"] = {"S": dead_letter.traceback}
     return item
 
 
-def delivery_of(letter: Item, view: TableView) -> Delivery:
-    """The change that a letter is about, as it is in the letter now.
+def delivery_of(dead_letter: Item, view: TableView) -> Delivery:
+    """Return the change of a dead letter, as its payload is now.
 
     Raises:
-        KeyError, TypeError, ValueError: The payload was edited into something else.
+        KeyError, TypeError, ValueError: The payload was edited into another shape.
     """
-    payload = letter["payload"]["M"]
+    payload = dead_letter["payload"]["M"]
     keys = payload["keys"]["M"]
     old, new = (payload[name].get("M") for name in ("old", "new"))
     pk, sk = view.key.pk(keys), view.key.sk(keys)
     if pk is None or sk is None:
-        raise ValueError("its keys are none of the table's")
+        raise ValueError("the keys of the payload do not fit the table's key schema")
     context = Context(
         _text(payload["requestId"]) or "",
         None,
@@ -282,21 +285,21 @@ def delivery_of(letter: Item, view: TableView) -> Delivery:
         sk,
         None if old is None else dump(old),
         None if new is None else dump(new),
-        int(letter["number"]["S"]),
+        int(dead_letter["number"]["S"]),
         int(payload["milliseconds"]["N"]),
         context,
         _tx(payload["tx"]),
         is_read=payload["op"]["S"] == "READ",
     )
-    return Delivery(change, int(letter["partition"]["N"]), view)
+    return Delivery(change, int(dead_letter["partition"]["N"]), view)
 
 
 def _payload(delivery: Delivery) -> Item:
-    """Plain JSON as a map; the images in it are maps already."""
-    told: dict[str, Any] = orjson.loads(plain(delivery))
-    images = {name: {"NULL": True} if told[name] is None else {"M": told[name]} for name in _IMAGES}
+    """Return the plain JSON of a change as a map attribute; its images are maps already."""
+    members: dict[str, Any] = orjson.loads(plain(delivery))
+    images = {name: {"NULL": True} if members[name] is None else {"M": members[name]} for name in _IMAGES}
     time = {"milliseconds": {"N": str(delivery.change.time)}}
-    return {**{name: _value(each) for name, each in told.items() if name not in _IMAGES}, **images, **time}
+    return {**{name: _value(each) for name, each in members.items() if name not in _IMAGES}, **images, **time}
 
 
 def _value(plain_value: Any) -> dict[str, Any]:
@@ -313,11 +316,11 @@ def _value(plain_value: Any) -> dict[str, Any]:
 
 
 def _tx(value: dict[str, Any]) -> Tx | None:
-    """Which transaction a change is part of, as `_value` told it."""
+    """Return the transaction of a change from its attribute, which `_value` made."""
     if "NULL" in value:
         return None
-    told = value["M"]
-    return Tx(told["id"]["S"], int(told["n"]["N"]), int(told["of"]["N"]))
+    members = value["M"]
+    return Tx(members["id"]["S"], int(members["n"]["N"]), int(members["of"]["N"]))
 
 
 def _text(value: dict[str, Any]) -> str | None:

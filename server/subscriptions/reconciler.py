@@ -1,17 +1,17 @@
-"""Has the subscriptions be what the files of the folder of triggers declare.
+"""Makes the subscriptions match the declarations in the folder of triggers.
 
-    a file is saved ──► what it declares ──► is it so in the catalog? ──► Create, Update, Resume, Pause
-                                                                          or another one that goes on where it is
+    a file is saved ──► its declarations ──► compared with the catalog ──► Create, Update, Resume, Pause,
+                                                                          or retarget to other tables
 
-A declaration that is gone pauses its subscription, which keeps its place in the feed: declared again it goes on. A file
-that cannot be read leaves the subscriptions that it declared before as they are, and is told of. A table that is not
-there yet is waited for, and nothing of it is missed. A trigger with other tables is another subscription, which goes on
-where the first is (moving.py); of a table that was deleted all is handled before the one that has its name now comes.
+A trigger whose declaration is removed is paused and keeps its checkpoints; declared again it continues. A file that
+cannot be loaded is logged, and its triggers stay as they are. A trigger whose table does not exist yet waits for it and
+misses none of its changes. A trigger with other tables becomes another subscription, which continues where the first is
+(retarget.py). If a table was deleted and created again, all changes of the old one are handled first.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,46 +23,43 @@ from ...model.subscriptions import Subscription, check_asked
 from ...model.tables import TableDefinition
 from ...streams.workers.code_folder import Folder
 from ...streams.workers.declarations import Declarations, Found
-from .async_partition import NO_TABLE, Done, ends
+from .async_partition import NO_TABLE, end_sequence_numbers
 from .context import SubscriptionContext
 from .retarget import Retarget, is_through
-from .runner import RunningSubscription, endpoint
+from .running_subscription import RunningSubscription, endpoint
 
-_LOOK_S: Final = 1.0
-_TABLE_S: Final = 0.05
-_SOURCE: Final = Context("declared", source="trigger")
-_GONE: Final = "its declaration is gone from "
+_POLL_S: Final = 1.0
+_TABLE_POLL_S: Final = 0.05
+_CONTEXT: Final = Context("declared", source="trigger")
+_REMOVED: Final = "its declaration is gone from "  # the beginning of a stored reason: never change it
 
 logger = logging.getLogger("foldb.triggers")
-logger.setLevel(logging.INFO)  # whoever saves a file wants to see what became of it
+logger.setLevel(logging.INFO)  # a developer who saves a file wants to see its effect
 
 _Settings: TypeAlias = dict[str, Any]
-_Declared: TypeAlias = tuple[str, frozenset[str]]
-"""What makes a declaration another one: the trigger's name, and its tables."""
+_Declaration: TypeAlias = tuple[str, frozenset[str]]
+"""The identity of a declaration: the trigger's name and its tables."""
 
 
-class Subscriptions(Protocol):
-    """Who does what the files want; see `Triggers`."""
+class SubscriptionOperations(Protocol):
+    """The operations that the reconciler uses; see `SubscriptionService`."""
 
-    def create(self, name: str, settings: Mapping[str, Any], context: Context, done: Done) -> None: ...
+    async def create(self, name: str, settings: Mapping[str, Any], context: Context) -> dict[str, Any]: ...
 
-    def update(self, name: str, some: Mapping[str, Any], context: Context, done: Done) -> None: ...
+    async def update(self, name: str, changes: Mapping[str, Any], context: Context) -> dict[str, Any]: ...
 
-    def resume(self, name: str, context: Context, done: Done) -> None: ...
+    async def resume(self, name: str, context: Context) -> dict[str, Any]: ...
 
-    def pause(self, name: str, context: Context, done: Done, *, reason: str) -> None: ...
+    async def pause(self, name: str, context: Context, *, reason: str) -> dict[str, Any]: ...
 
-    def move(
-        self, name: str, settings: Mapping[str, Any], move: Retarget | None, context: Context, done: Done
-    ) -> None: ...
-
-    @property
-    def running(self) -> Mapping[str, RunningSubscription]: ...
+    async def retarget(
+        self, name: str, settings: Mapping[str, Any], retarget: Retarget | None, context: Context
+    ) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A declared trigger: all its settings, and since when it has been declared."""
+    """A declared trigger: all its settings, and the time at which the declaration was first seen."""
 
     name: str
     settings: _Settings
@@ -70,217 +67,219 @@ class _Wanted:
     has_start: bool
 
     @property
-    def declared(self) -> _Declared:
-        """What was first seen at `since_ms`."""
-        return _declared(self.name, self.settings)
+    def declaration(self) -> _Declaration:
+        """The declaration that was first seen at `since_ms`."""
+        return _declaration(self.name, self.settings)
 
 
 class TriggerReconciler:
-    """Looks at the folder, once a second and whenever it is asked to.
+    """Polls the folder of triggers once a second, and applies its declarations.
 
     Attributes:
-        has_to_wait: Whether a trigger has to be through with a table that is gone before it is as it is declared.
+        has_to_wait: Whether a trigger must finish a deleted table before its declaration can be applied.
     """
 
     def __init__(
-        self, node: SubscriptionContext, subscriptions: Subscriptions, folder: Folder, scratch: Path
+        self,
+        node: SubscriptionContext,
+        subscriptions: SubscriptionOperations,
+        running: Mapping[str, RunningSubscription],
+        folder: Folder,
+        scratch: Path,
     ) -> None:
-        """`scratch` is for what need not stay."""
+        """`scratch` is a folder of temporary files."""
         self.has_to_wait = False
         self._node = node
         self._subscriptions = subscriptions
+        self._running = running
         self._declarations = Declarations(folder, scratch / "declarations")
         self._found: Found | None = None
-        self._declared: dict[str, list[_Settings]] = {}  # by file; of one that cannot be read, as it was
-        self._since: dict[_Declared, int] = {}  # when it was first seen
-        self._before: dict[_Declared, dict[int, int]] = {}  # numbers before all of its tables that come
-        self._is_behind = True  # the files are to be read, and are read again where they cannot be
+        self._declared: dict[str, list[_Settings]] = {}  # by file; the last good state of a broken one
+        self._since: dict[_Declaration, int] = {}  # when a declaration was first seen
+        self._before: dict[_Declaration, dict[int, int]] = {}  # sequence numbers before all added tables
+        self._is_outdated = True  # the files have to be read; stays set while reading fails
         self._read_ms = node.clock()
-        self._read_numbers: dict[int, int] | None = None  # as `_read_ms`, by partition
-        self._told: set[str] = set()
-        self._begun: set[str] = set()
-        self._waited_for: set[str] = set()
+        self._read_ends: dict[int, int] | None = None  # the ends of the partitions at `_read_ms`
+        self._reported: set[str] = set()
+        self._seen: set[str] = set()
+        self._missing_tables: set[str] = set()
         self._held_up: set[str] = set()
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to look."""
-        self._task = self._node.loop.create_task(self._look_often())
+        """Begin to poll."""
+        self._task = self._node.loop.create_task(self._poll())
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     @property
     def unknown(self) -> list[str]:
-        """Files that could never be read, and why; of others what they declared before stands."""
+        """Files that could never be loaded, with the errors. For others the last good declarations apply."""
         problems = {} if self._found is None else self._found.problems
         return [
             f"{file}: {problem.error}" for file, problem in problems.items() if not self._declared.get(file)
         ]
 
     def file_of(self, name: str) -> str | None:
-        """The file that declares a trigger of that name now."""
+        """Return the file that declares a trigger of that name now."""
         for file, declared in self._declared.items():
             if any(settings["Name"] == name for settings in declared):
                 return file
         return None
 
-    async def look(self) -> None:
-        """Have the subscriptions be what the files say now."""
+    async def reconcile(self) -> None:
+        """Make the subscriptions match the files as they are now. Only the leader of the catalog does."""
         if not self._node.partitions.hosted[0].leading:
-            return  # whoever leads the catalog does it
+            return
         async with self._lock:
             try:
                 await self._read()
             except (OSError, RequestError) as error:
-                self._tell(f"the folder of triggers cannot be read: {error}")
-            self._waited_for.clear()
+                self._report(f"cannot read the folder of triggers: {error}; the triggers stay as they are")
+            self._missing_tables.clear()
             self._held_up.clear()
             all_wanted = [*self._all_wanted()]
-            self._since = {each.declared: each.since_ms for each in all_wanted}
+            self._since = {each.declaration: each.since_ms for each in all_wanted}
             self._before = {each: self._before[each] for each in self._since if each in self._before}
             for wanted in all_wanted:
-                await self._settle(wanted)
+                await self._apply(wanted)
             self.has_to_wait = bool(self._held_up)
-            for name in self._gone():
+            for name in self._undeclared():
                 await self._pause(name, self._node.state.subscriptions[name])
 
-    async def _look_often(self) -> None:
+    async def _poll(self) -> None:
         while True:
             try:
-                await self.look()
-            except Exception as error:  # what nobody thought of, and may be gone when a file is saved
-                self._tell(f"the folder of triggers cannot be followed: {error!r}", error)
-            await self._pause_between()
+                await self.reconcile()
+            except Exception as error:  # unexpected, and saving a file may cure it
+                self._report(f"cannot apply the folder of triggers: {error!r}; retrying", error)
+            await self._wait()
 
-    async def _pause_between(self) -> None:
-        """Wait a second, or until a table is there that a trigger waits for: then its changes come from the feed."""
-        for _ in range(round(_LOOK_S / _TABLE_S)):
-            await asyncio.sleep(_TABLE_S)
-            if any(self._node.state.table_named(table) for table in self._waited_for):
+    async def _wait(self) -> None:
+        """Wait a second, or until a table exists that a trigger waits for: then the feed has all its changes."""
+        for _ in range(round(_POLL_S / _TABLE_POLL_S)):
+            await asyncio.sleep(_TABLE_POLL_S)
+            if any(self._node.state.table_named(table) for table in self._missing_tables):
                 return
 
     async def _read(self) -> None:
-        if not self._is_behind:
+        if not self._is_outdated:
             if not self._declarations.changed():
                 return
-            self._is_behind = True
-            self._read_ms = self._node.clock()  # what is written while the files are read comes after
-            self._read_numbers = None
-        if self._read_numbers is None:
-            self._read_numbers = await self._ends()
+            self._is_outdated = True
+            self._read_ms = self._node.clock()  # before the files are read, so no later change is missed
+            self._read_ends = None
+        if self._read_ends is None:
+            self._read_ends = await self._ends()
         found = await self._declarations.read(endpoint(self._node.settings))
         for file, problem in found.problems.items():
-            logger.error("%s is left as it was: %s\n%s", file, problem.error, problem.traceback or "")
+            logger.error(
+                "cannot load %s: %s; its triggers stay as they are\n%s",
+                file,
+                problem.error,
+                problem.traceback or "",
+            )
         kept = {file: self._declared.get(file, []) for file in found.problems}
         self._found, self._declared = found, {**found.declared, **kept}
-        self._is_behind = False
+        self._is_outdated = False
 
     def _all_wanted(self) -> Iterator[_Wanted]:
-        """What is declared, each name once."""
+        """Yield the declared triggers, each name once."""
         seen: dict[str, str] = {}
         for file, declared in sorted(self._declared.items()):
             for settings in declared:
                 name, given = settings["Name"], {**settings, "DeclaredIn": file}
                 del given["Name"]
                 if name in seen:
-                    self._tell(
-                        f"{file} declares a trigger {name}, and so does {seen[name]}: name one otherwise"
-                    )
+                    self._report(f"{file} declares a trigger {name}, and so does {seen[name]}: rename one")
                     continue
                 seen[name] = file
                 try:
                     complete = check_asked(name, given)
                 except RequestError as error:
-                    self._tell(f"{file}: trigger {name}: {error}")
+                    self._report(f"{file}: trigger {name}: {error}")
                     continue
-                since = self._since.get(_declared(name, complete), self._read_ms)
+                since = self._since.get(_declaration(name, complete), self._read_ms)
                 yield _Wanted(name, complete, since, "Start" in given)
 
-    async def _settle(self, wanted: _Wanted) -> None:
-        """Make what is in the catalog what is declared."""
-        name, there = wanted.name, self._node.state.subscriptions.get(wanted.name)
-        if there is not None and not _is_declared(there):
-            self._tell(f"trigger {name} is declared, but there is another subscription of that name")
+    async def _apply(self, wanted: _Wanted) -> None:
+        """Make a subscription match its declaration."""
+        name, current = wanted.name, self._node.state.subscriptions.get(wanted.name)
+        if current is not None and not _is_declared(current):
+            self._report(f"trigger {name} is declared, but there is another subscription of that name")
             return
         tables = [self._node.state.table_named(table) for table in wanted.settings["TableNames"]]
         if not all(tables):
             named = zip(wanted.settings["TableNames"], tables, strict=True)
-            lacking = [each for each, table in named if table is None]
-            self._waited_for.update(lacking)
-            self._tell(f"trigger {name} waits for {', '.join(lacking)}, which is not there yet")
-            if there is not None:
+            missing = [each for each, table in named if table is None]
+            self._missing_tables.update(missing)
+            self._report(f"trigger {name} waits for {', '.join(missing)}, which does not exist yet")
+            if current is not None:
                 await self._note_ends(wanted)
             return
         definitions = [table.definition for table in tables if table is not None]
-        if there is None:
-            settings = {
-                **wanted.settings,
-                "Start": _start(wanted, max(each.created_ms for each in definitions)),
-            }
-            await self._do(
-                name, "declared", lambda done: self._subscriptions.create(name, settings, _SOURCE, done)
-            )
+        if current is None:
+            start = _start(wanted, max(each.created_ms for each in definitions))
+            settings = {**wanted.settings, "Start": start}
+            await self._do(name, "declared", self._subscriptions.create(name, settings, _CONTEXT))
             return
-        if {each.id for each in definitions} == {*there.table_ids}:
-            self._before.pop(wanted.declared, None)
-        elif await self._may_move(there, definitions):
-            await self._move(wanted, there, definitions)
-            there = self._node.state.subscriptions.get(name, there)
-        some = _differences(wanted.settings, there.settings)
-        if some:
-            await self._do(
-                name, "changed", lambda done: self._subscriptions.update(name, some, _SOURCE, done)
-            )
-        # One that another server stopped, which had no folder of triggers, is tried once.
-        is_stopped = there.status == "STOPPED" and name not in self._begun
-        self._begun.add(name)
-        if is_stopped or (there.reason or "").startswith(_GONE):
-            await self._do(name, "resumed", lambda done: self._subscriptions.resume(name, _SOURCE, done))
+        if {each.id for each in definitions} == {*current.table_ids}:
+            self._before.pop(wanted.declaration, None)
+        elif await self._may_retarget(current, definitions):
+            await self._retarget(wanted, current, definitions)
+            current = self._node.state.subscriptions.get(name, current)
+        changes = _differences(wanted.settings, current.settings)
+        if changes:
+            await self._do(name, "changed", self._subscriptions.update(name, changes, _CONTEXT))
+        # Resume a trigger once that was stopped by another server, one without a folder of triggers.
+        is_stopped = current.status == "STOPPED" and name not in self._seen
+        self._seen.add(name)
+        if is_stopped or (current.reason or "").startswith(_REMOVED):
+            await self._do(name, "resumed", self._subscriptions.resume(name, _CONTEXT))
 
-    async def _may_move(self, there: Subscription, tables: Sequence[TableDefinition]) -> bool:
-        """Whether it has handled all of those tables that are gone and were made anew."""
-        had = dict(there.tables)
-        gone = [had[each.name] for each in tables if _is_anew(there, each)]
-        if not gone or await is_through(self._node, self._subscriptions.running, there, gone):
+    async def _may_retarget(self, current: Subscription, tables: Sequence[TableDefinition]) -> bool:
+        """Return whether a subscription has handled all changes of tables that were deleted and created again."""
+        had = dict(current.tables)
+        deleted = [had[each.name] for each in tables if _is_recreated(current, each)]
+        if not deleted or await is_through(self._node, self._running, current, deleted):
             return True
-        self._held_up.add(there.name)
-        self._tell(
-            f"trigger {there.name} has to handle all of a table that was deleted before it begins with the new one: "
-            f"`foldb trigger show {there.name}` tells how far it is"
+        self._held_up.add(current.name)
+        self._report(
+            f"trigger {current.name} handles the changes of a deleted table before it begins with the new one: "
+            f"`foldb trigger show {current.name}` shows its lag"
         )
         return False
 
-    async def _move(self, wanted: _Wanted, there: Subscription, tables: Sequence[TableDefinition]) -> None:
-        """Have it read other tables. It goes on where it is, if it goes on with one of those that it has."""
-        name, settings, move = wanted.name, wanted.settings, None
-        anew_ms = min((each.created_ms for each in tables if _is_anew(there, each)), default=None)
-        if stays := [each.id for each in tables if each.id in there.table_ids]:
-            move = Retarget(
-                stays, self._before.setdefault(wanted.declared, self._read_numbers or {}), anew_ms
-            )
+    async def _retarget(
+        self, wanted: _Wanted, current: Subscription, tables: Sequence[TableDefinition]
+    ) -> None:
+        """Make a subscription read other tables. It continues where it is if it keeps at least one table."""
+        name, settings, retarget = wanted.name, wanted.settings, None
+        recreated_ms = min((each.created_ms for each in tables if _is_recreated(current, each)), default=None)
+        if kept_tables := [each.id for each in tables if each.id in current.table_ids]:
+            before = self._before.setdefault(wanted.declaration, self._read_ends or {})
+            retarget = Retarget(kept_tables, before, recreated_ms)
         else:
-            settings = {**settings, "Start": _start_of_others(wanted, anew_ms)}
-        await self._do(
-            name, "changed", lambda done: self._subscriptions.move(name, settings, move, _SOURCE, done)
-        )
+            settings = {**settings, "Start": _start_without_kept_tables(wanted, recreated_ms)}
+        await self._do(name, "changed", self._subscriptions.retarget(name, settings, retarget, _CONTEXT))
 
     async def _note_ends(self, wanted: _Wanted) -> None:
-        """Note where the partitions are while a table is not there: all of its changes come after."""
-        with suppress(RequestError):  # what was noted before is good, too
-            now = await self._ends()
+        """Note the ends of the partitions while a table does not exist: all its changes come after them."""
+        with suppress(RequestError):  # earlier ends are valid, too
+            ends = await self._ends()
             if not all(map(self._node.state.table_named, wanted.settings["TableNames"])):
-                self._before[wanted.declared] = now
+                self._before[wanted.declaration] = ends
 
     async def _ends(self) -> dict[int, int]:
-        return await ends(self._node.partitions_of_feed(), NO_TABLE)
+        return await end_sequence_numbers(self._node.partitions_of_feed(), NO_TABLE)
 
-    def _gone(self) -> list[str]:
-        """Subscriptions that a file declared and does no longer."""
+    def _undeclared(self) -> list[str]:
+        """Return the active subscriptions whose file does not declare them any longer."""
         if self._found is None:
             return []
         problems = self._found.problems
@@ -295,58 +294,57 @@ class TriggerReconciler:
         ]
 
     async def _pause(self, name: str, subscription: Subscription) -> None:
-        reason = f"{_GONE}{subscription.settings['DeclaredIn']}"
-        await self._do(
-            name, "paused", lambda done: self._subscriptions.pause(name, _SOURCE, done, reason=reason)
-        )
+        reason = f"{_REMOVED}{subscription.settings['DeclaredIn']}"
+        await self._do(name, "paused", self._subscriptions.pause(name, _CONTEXT, reason=reason))
 
-    async def _do(self, name: str, what: str, ask: Callable[[Done], None]) -> None:
-        answer: asyncio.Future[dict[str, Any] | RequestError] = self._node.loop.create_future()
-        ask(lambda told: None if answer.done() else answer.set_result(told))
-        told = await answer
-        if isinstance(told, RequestError):
-            self._tell(f"trigger {name}: {told}")
+    async def _do(self, name: str, result: str, operation: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        """Run an operation on a trigger, and log its result or its error."""
+        try:
+            await operation
+        except RequestError as error:
+            self._report(f"trigger {name}: {error}")
         else:
-            logger.info("trigger %s is %s", name, what)
+            logger.info("trigger %s is %s", name, result)
 
-    def _tell(self, text: str, error: Exception | None = None) -> None:
-        """Say it once."""
-        if text not in self._told:
-            self._told.add(text)
+    def _report(self, text: str, error: Exception | None = None) -> None:
+        """Log a warning, each text once."""
+        if text not in self._reported:
+            self._reported.add(text)
             logger.warning("%s", text, exc_info=error)
 
 
-def _declared(name: str, settings: _Settings) -> _Declared:
+def _declaration(name: str, settings: _Settings) -> _Declaration:
     return name, frozenset(settings["TableNames"])
 
 
 def _start(wanted: _Wanted, created_ms: int) -> _Settings:
-    """Where a declared trigger begins, if it does not say: with what is written since it was declared."""
+    """Return the Start of a declared trigger; by default the time of its declaration."""
     start: _Settings = wanted.settings["Start"]
     if wanted.has_start or created_ms < wanted.since_ms:
         return start
     return {"At": "TIME", "Time": wanted.since_ms}
 
 
-def _start_of_others(wanted: _Wanted, anew_ms: int | None) -> _Settings:
-    """Where one begins anew that keeps none of its tables: it misses nothing of one that was deleted and made anew."""
+def _start_without_kept_tables(wanted: _Wanted, recreated_ms: int | None) -> _Settings:
+    """Return the Start of a trigger that keeps none of its tables. It misses no change of a recreated table."""
     start: _Settings = wanted.settings["Start"]
     if wanted.has_start and start["At"] not in ("NOW", "HORIZON"):
         return start
-    return {"At": "TIME", "Time": wanted.since_ms if anew_ms is None else min(wanted.since_ms, anew_ms)}
+    since_ms = wanted.since_ms if recreated_ms is None else min(wanted.since_ms, recreated_ms)
+    return {"At": "TIME", "Time": since_ms}
 
 
-def _is_anew(there: Subscription, table: TableDefinition) -> bool:
-    """Whether the subscription is of a table that had this one's name."""
-    return dict(there.tables).get(table.name, table.id) != table.id
+def _is_recreated(current: Subscription, table: TableDefinition) -> bool:
+    """Return whether the subscription has an older table of the same name."""
+    return dict(current.tables).get(table.name, table.id) != table.id
 
 
-def _differences(wanted: _Settings, there: _Settings) -> _Settings:
-    """The settings to change. Where a subscription began is not changed by saying otherwise."""
+def _differences(wanted: _Settings, current: _Settings) -> _Settings:
+    """Return the settings to change. Start is left out: it has no effect on an existing subscription."""
     return {
         member: value
         for member, value in wanted.items()
-        if member not in ("Start", "TableNames") and value != there.get(member)
+        if member not in ("Start", "TableNames") and value != current.get(member)
     }
 
 

@@ -1,7 +1,7 @@
-"""What was delivered is delivered again: by a subscription like the first, with a beginning, an end and `Replay`.
+"""Replays: a subscription like the first, with a Start, an End and `Replay`, delivers changes again.
 
-The first goes on beside it, with its own checkpoint. A dry run reads and filters the same, loads the function, and
-calls nobody.
+The first subscription continues beside it, with its own checkpoints. A dry run reads and filters the same changes and
+loads the function, but calls no target.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from ...streams.delivery.filter import ChangeFilter
 from ...streams.delivery.source import ChangeConsumer, ReadRange, Source, TableFeed, remaining_range
 from ...streams.formats.table_view import Delivery
 from ...streams.workers.worker_pool import LoadError
-from .async_partition import ends
+from .async_partition import end_sequence_numbers
 from .context import SubscriptionContext
-from .runner import sink_of, view_at
+from .running_subscription import sink_of, view_at
 
 _OWN: Final = ("Start", "End", "Replay", "DeadLetterTable", "MaximumLag", "DeclaredIn", "Filter")
 _MARK: Final = "~count"
@@ -36,12 +36,12 @@ async def replay_of(
     end: Mapping[str, Any] | None,
     key: dict[str, Any] | None,
 ) -> tuple[str, dict[str, Any]]:
-    """The name and the settings of the subscription that delivers again."""
+    """Return the name and the settings of a replay."""
     settings = {name: value for name, value in subscription.settings.items() if name not in _OWN}
     settings["Start"] = {"At": "TIME" if "Time" in begin else "NUMBERS", **begin}
     if end is None:
-        now = await ends(node.partitions_of_feed(), subscription.table_ids[0])
-        end = {"Numbers": {str(partition): str(number) for partition, number in now.items()}}
+        ends = await end_sequence_numbers(node.partitions_of_feed(), subscription.table_ids[0])
+        end = {"Numbers": {str(partition_id): str(each) for partition_id, each in ends.items()}}
     settings |= {"End": dict(end), "Replay": True, "Filter": _only(subscription.settings["Filter"], key)}
     return _name(node, subscription), settings
 
@@ -54,7 +54,7 @@ def _name(node: SubscriptionContext, subscription: Subscription) -> str:
 
 
 def _only(given: Mapping[str, Any] | None, key: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The filter, narrowed to the item with this key (its attributes in DynamoDB JSON)."""
+    """Return the filter, narrowed to the item with this key (its attributes in DynamoDB JSON)."""
     if key is None:
         return None if given is None else dict(given)
     tests, names, values = [], {}, {}
@@ -73,54 +73,54 @@ def _only(given: Mapping[str, Any] | None, key: Mapping[str, Any] | None) -> dic
     }
 
 
-def _until_now(read_range: ReadRange, end: int) -> ReadRange:
-    """Without what is yet to come: nobody waits for that to be counted."""
+def _until(read_range: ReadRange, end: int) -> ReadRange:
+    """Return the range up to `end` at most: a count does not wait for later changes."""
     return replace(read_range, until=end if read_range.until is None else min(end, read_range.until))
 
 
 async def count(
     node: SubscriptionContext, subscription: Subscription, name: str, settings: dict[str, Any], scratch: Path
 ) -> dict[str, Any]:
-    """What a replay would be, read to its end: changes, their keys, and calls.
+    """Count the changes, keys and calls of a replay.
 
-    Calls are those of a function, or requests, that take one change each. Where they take batches there are at least so
-    many: a batch that waited for long enough need not be full.
+    Calls are calls of a function, or requests, where each takes one change. With batches the count is a lower bound:
+    a batch that has waited for long enough is delivered before it is full.
 
     Raises:
         ValidationError: The function cannot be loaded.
     """
     subscription = replace(subscription, settings=check(name, settings), checkpoints={})
     is_single = await _is_single(node, scratch, name, subscription.settings)
-    passes, terms = ChangeFilter(subscription.settings).chooses, DeliveryPolicy.of(subscription.settings)
+    passes, policy = ChangeFilter(subscription.settings).chooses, DeliveryPolicy.of(subscription.settings)
     keys: set[tuple[int, bytes, bytes]] = set()
     lanes = Counter[tuple[int, int]]()
 
     def take(source: Source, page: Sequence[Change]) -> None:
         for change in page:
             if passes(Delivery(change, source.partition, view_at(node, change.table, change.stream))):
-                lanes[source.partition, terms.lane_of(change.pk)] += 1
+                lanes[source.partition, policy.lane_of(change.pk)] += 1
                 keys.add((change.table, change.pk, change.sk))
 
     def exists(table: int) -> bool:
         return table in node.state.tables
 
     async def room() -> None:
-        """There is always room: nothing is kept."""
+        """Return at once: a count buffers nothing."""
 
-    now = await ends(node.partitions_of_feed(), subscription.table_ids[0])
+    ends = await end_sequence_numbers(node.partitions_of_feed(), subscription.table_ids[0])
     sources = [
         Source(
-            number,
+            partition_id,
             table,
-            _until_now(remaining_range(subscription, number), now[number]),
+            _until(remaining_range(subscription, partition_id), ends[partition_id]),
             TableFeed(partition.feed, node.histories, partial(exists, table), node.clock),
             ChangeConsumer(take, room, lambda: LONGEST_WAIT_MS, lambda _: None),
         )
-        for number, partition in node.partitions_of_feed().items()
+        for partition_id, partition in node.partitions_of_feed().items()
         for table in subscription.table_ids
     ]
     await asyncio.gather(*(source.run() for source in sources))
-    batch = 1 if is_single else terms.batch
+    batch = 1 if is_single else policy.batch
     calls = sum(-(-changes // batch) for changes in lanes.values())
     return {"Changes": lanes.total(), "Keys": len(keys), "Calls": calls}
 
@@ -128,7 +128,7 @@ async def count(
 async def _is_single(
     node: SubscriptionContext, scratch: Path, name: str, settings: Mapping[str, Any]
 ) -> bool:
-    """Whether each change is a call of its own: of a function only its code says that."""
+    """Return whether each change is a call of its own. For a function this requires loading its code."""
     kind = settings["Sink"]["Kind"]
     if not node.settings.runs_triggers or kind not in ("python", "webhook"):
         return False

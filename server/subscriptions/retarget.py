@@ -1,39 +1,39 @@
-"""Where a subscription goes on that is to read other tables.
+"""Where a subscription continues when its tables change.
 
-    tables that stay    up to here all of theirs is handled ──┐
-    tables that come    nothing of theirs is before this      ├──► the lowest of these, in each partition
-    tables made anew    nothing of theirs is before this    ──┘
+    tables that stay        all of their changes up to here are handled ──┐
+    tables that are added   none of their changes is before this          ├──► the minimum, in each partition
+    tables made again       none of their changes is before this        ──┘
 
-A subscription reads all its tables from one place. So what stays loses nothing, and what of it is delivered again is
-what was handled since another table came.
+A subscription reads all its tables from one position. So the tables that stay lose nothing, and of their changes those
+are delivered again that were handled since another table was added.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...materializer.feed_requests import FedPartition, FindNumber, Number
 from ...model.subscriptions import Subscription
 from ...streams.delivery.source import remaining_range
 from . import lag
-from .async_partition import counted, fed
+from .async_partition import AsyncFeed
 from .context import SubscriptionContext
-from .runner import RunningSubscription
+from .running_subscription import RunningSubscription
 
 
 @dataclass(frozen=True, slots=True)
 class Retarget:
-    """How the tables of a subscription change.
+    """A change of a subscription's tables.
 
     Attributes:
-        stays: The ids of those that it goes on reading.
-        before: Of each partition a number before all that is wanted of those that come.
-        anew_ms: When the first of those came that were deleted and made anew, by log time; None without such.
+        kept_tables: The ids of the tables that the subscription continues to read.
+        before: By partition, a sequence number before all wanted changes of the added tables.
+        recreated_ms: Log time at which the first of the tables was created that were deleted and created again; None
+            without such a table.
     """
 
-    stays: Collection[int]
+    kept_tables: Collection[int]
     before: Mapping[int, int]
-    anew_ms: int | None = None
+    recreated_ms: int | None = None
 
 
 async def is_through(
@@ -42,53 +42,59 @@ async def is_through(
     subscription: Subscription,
     tables: Collection[int],
 ) -> bool:
-    """Whether all changes of these tables, which are gone, are handled."""
+    """Return whether a subscription has handled all changes of these deleted tables."""
     if lag.is_finished(subscription):
         return True
-    marks = lag.marks(running, subscription)
-    for number, partition in node.partitions_of_feed().items():
-        after = marks.get(number, remaining_range(subscription, number).after)
-        if await _quiet_until(partition, tables, after) is None:
+    checkpoints = lag.checkpoints(running, subscription)
+    for partition_id, partition in node.partitions_of_feed().items():
+        after = checkpoints.get(partition_id, remaining_range(subscription, partition_id).after)
+        if await _quiet_until(AsyncFeed(partition), tables, after) is None:
             return False
     return True
 
 
-async def start_of(node: SubscriptionContext, subscription: Subscription, move: Retarget) -> dict[str, Any]:
-    """The Start with which one that is like it, but for its tables, goes on where it is."""
+async def start_of(
+    node: SubscriptionContext, subscription: Subscription, retarget: Retarget
+) -> dict[str, Any]:
+    """Return the Start with which the same subscription on other tables continues."""
     start: dict[str, Any] = subscription.settings["Start"]
     numbers: dict[str, str] = {}
-    for number, partition in node.partitions_of_feed().items():
-        read_range = remaining_range(subscription, number)
+    for partition_id, partition in node.partitions_of_feed().items():
+        feed, read_range = AsyncFeed(partition), remaining_range(subscription, partition_id)
         if read_range.snapshot is not None:
-            return start  # its marks count items: it begins the snapshot anew
+            return start  # its checkpoints count items: it repeats the snapshot
         after = read_range.after
         if read_range.skips_trimmed:
-            after = max(after, min([await lag.trim_horizon(partition, table) for table in move.stays]))
-        quiet_until = await _quiet_until(partition, move.stays, after)
-        places = [after if quiet_until is None else quiet_until]
-        if number in move.before:
-            places.append(move.before[number])
-        if move.anew_ms is not None:
-            places.append(max([await _before(partition, table, move.anew_ms) for table in move.stays]))
-        numbers[str(number)] = str(min(places))
-    # What is earlier than its time it passes over as before.
+            after = max(after, min([await feed.trim_horizon(table) for table in retarget.kept_tables]))
+        quiet_until = await _quiet_until(feed, retarget.kept_tables, after)
+        candidates = [after if quiet_until is None else quiet_until]
+        if partition_id in retarget.before:
+            candidates.append(retarget.before[partition_id])
+        if retarget.recreated_ms is not None:
+            candidates.append(
+                max([await _before(feed, table, retarget.recreated_ms) for table in retarget.kept_tables])
+            )
+        numbers[str(partition_id)] = str(min(candidates))
+    # With a Start at a time, earlier changes are skipped as before.
     return {**start, "Numbers": numbers} if start["At"] == "TIME" else {"At": "NUMBERS", "Numbers": numbers}
 
 
-async def _quiet_until(partition: FedPartition, tables: Collection[int], after: int) -> int | None:
-    """The number up to which the tables have no change behind `after`; None if they have one, or nobody knows."""
+async def _quiet_until(feed: AsyncFeed, tables: Collection[int], after: int) -> int | None:
+    """Return the sequence number up to which the tables have no change behind `after`.
+
+    None if they have a change there, or if the feed was trimmed beyond `after`.
+    """
     ends = []
     for table in tables:
-        count = await counted(partition, table, after)
-        if count.changes or await lag.trim_horizon(partition, table) > after:
+        count = await feed.count(table, after)
+        if count.changes or await feed.trim_horizon(table) > after:
             return None
         ends.append(count.end)
     return min(ends)
 
 
-async def _before(partition: FedPartition, table: int, time_ms: int) -> int:
-    """A number that none has that was given at that log time or later, by a table which was watched by then."""
-    found = await fed(partition, FindNumber(table, time_ms))
-    assert isinstance(found, Number), "a number was asked for"
-    # Of a table without changes the feed tells where it ends now.
-    return found.after if (await counted(partition, table, 0)).changes else found.trim_horizon
+async def _before(feed: AsyncFeed, table: int, time_ms: int) -> int:
+    """Return a sequence number below all that were produced at that log time or later, by a table watched by then."""
+    found = await feed.find(table, time_ms)
+    # For a table without changes the feed returns its current end as `after`.
+    return found.after if (await feed.count(table, 0)).changes else found.trim_horizon

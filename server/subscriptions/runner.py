@@ -1,207 +1,284 @@
-"""A subscription that runs on this node: its dispatcher, with the node around it.
+"""The subscriptions that run on this node.
 
-Letters and checkpoints are commands like all others; what is read is read through the seam, wherever the partition is.
+    catalog's subscriptions ──► ACTIVE, and this node leads their home partition ──► running here
+
+The runner compares the catalog with what runs, and starts and stops dispatchers until both agree.
 """
 
+import asyncio
 import logging
-import time
-from collections.abc import Callable, Mapping
-from functools import partial
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from ...log.commands import Checkpoint
-from ...log.local import disk_of
-from ...materializer.feed_requests import FeedRequest, OnFed
-from ...materializer.fold.feed.capture import CapturePeriod
-from ...model.errors import ValidationError
-from ...model.subscriptions import Subscription, milliseconds
-from ...streams.delivery.checkpoints import Progress
-from ...streams.delivery.dispatcher import Dispatcher, DispatcherContext
-from ...streams.delivery.filter import ChangeFilter
-from ...streams.formats.table_view import Delivery, TableView, view_in, view_of
-from ...streams.sinks import RUNNING, module_of, tracing
-from ...streams.sinks.process_sink import function_of
-from ...streams.sinks.sink import Sink, SinkContext
-from ...streams.workers.code_folder import Folder
-from ..settings import Settings
-from . import sqlite_views
-from .async_partition import submitted
+from ...log.commands import Context, SubscriptionOperation
+from ...model.errors import RequestError, ResourceInUseError
+from ...model.subscriptions import Subscription
+from ...streams.delivery.delivery_policy import MAX_DEPTH
+from ...streams.delivery.dispatcher import TABLES_DELETED
+from ...streams.temp_dirs import scratch
 from .context import SubscriptionContext
-from .dead_letters import DeadLetterTable
+from .definitions import define
+from .lag_throttle import LagThrottle
+from .redelivery import MARK, Redelivery
+from .running_subscription import RunningSubscription
 
-_CHECKPOINT_BYTES = 256
-_OF_ONE = 2**32
+_POLL_S: Final = 0.5
+_LANE: Final = re.compile("[0-9]{1,4}")
+_CONTEXT: Final = Context("triggers", source="trigger")
 
 logger = logging.getLogger(__name__)
 
 
-class RunningSubscription:
-    """One subscription at work.
+class SubscriptionRunner:
+    """Starts and stops subscriptions, so that those run here that the catalog assigns to this node.
 
     Attributes:
-        subscription: As it was when this began.
-        dispatcher: What runs it.
+        running: The subscriptions that run here, by name.
+        on_running: Called with `depth` while something runs here, and with None while nothing does.
     """
 
-    def __init__(
-        self,
-        node: SubscriptionContext,
-        subscription: Subscription,
-        scratch: Path,
-        ended: Callable[["RunningSubscription", str], None],
-    ) -> None:
-        """`ended` is told that it has come to its end by itself, and why."""
-        self.subscription = subscription
+    def __init__(self, node: SubscriptionContext) -> None:
+        """Nothing runs before `start`."""
+        self.running: dict[str, RunningSubscription] = {}
+        self.on_running: Callable[[Callable[[bytes], int] | None], None] = lambda _: None
         self._node = node
-        context = DispatcherContext(
-            readers={number: partial(_read, node, number) for number in node.partitions_of_feed()},
-            histories=node.histories,
-            table_exists=lambda table: table in node.state.tables,
-            view=lambda table, label: view_at(node, table, label),
-            dead_letters=DeadLetterTable(node, subscription.settings["DeadLetterTable"], subscription.name),
-            checkpoint=self._checkpoint,
-            on_end=lambda reason: ended(self, reason),
-            clock=node.clock,
-            seconds=time.perf_counter,
-            jitter=lambda: int.from_bytes(node.random_bytes(4)) / _OF_ONE,
-        )
-        sink = sink_of(
-            node,
-            scratch,
-            subscription.name,
-            subscription.settings,
-            outdated=sqlite_views.outdated(node, subscription),
-        )
-        self.dispatcher = Dispatcher(subscription, sink, context, ChangeFilter(subscription.settings).test)
-        self._problem: Callable[[], str | None] = lambda: getattr(sink, "problem", None)
+        self._is_serving = False
+        self._throttle = LagThrottle(node, self.running)
+        self._reconciling: asyncio.Task[None] | None = None
+        self._is_outdated = False
+        self._stopping: set[str] = set()
+        self._halts: dict[str, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._start_errors: dict[str, str] = {}  # by name, until the subscription runs
+        self._redeliveries: dict[str, Redelivery] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._scratch: tuple[Path, Callable[[], None]] | None = None
 
-    def is_as(self, subscription: Subscription) -> bool:
-        """Whether it runs what `subscription` is now: its marks and counts may have changed."""
-        mine = self.subscription
-        return (
-            mine.id == subscription.id
-            and mine.epoch == subscription.epoch
-            and mine.settings == subscription.settings
-        )
+    @property
+    def scratch(self) -> Path:
+        """The folder of temporary files, which `stop` removes."""
+        if self._scratch is None:
+            self._scratch = scratch()
+        folder, _ = self._scratch
+        return folder
 
-    def figures(self) -> dict[str, Any]:
-        """How it is doing."""
-        dispatcher = self.dispatcher
-        failing = [
-            {"Key": _key(delivery), "Table": delivery.table.name, "Attempts": tries}
-            for delivery, tries in dispatcher.failing()
-        ]
+    def start(self) -> None:
+        """Begin to run subscriptions: the node answers requests."""
+        self._is_serving = self._node.settings.runs_triggers
+        self.reconcile()
+        if self._is_serving:
+            self._poll()
+
+    async def stop(self) -> None:
+        """Stop all subscriptions. Their handled changes are in checkpoints when this returns."""
+        self._is_serving = False
+        self._throttle.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.reconcile()
+        while tasks := [*self._ending, *filter(None, (self._reconciling,))]:
+            await asyncio.wait(tasks)
+        if self._scratch is not None:
+            _, remove = self._scratch
+            self._scratch = None
+            remove()
+
+    def reconcile(self) -> None:
+        """Start and stop subscriptions in a task, because the catalog or a partition's leader has changed."""
+        if self._is_serving:
+            self._throttle.start()
+        self._is_outdated = True
+        if self._reconciling is None:
+            self._reconciling = self._node.loop.create_task(self._reconcile())
+
+    async def halt(self, name: str) -> None:
+        """Stop a subscription if it runs, and wait until it has stopped.
+
+        Its calls count as those of a running subscription until then.
+        """
+        if name in self.running:
+            if name not in self._halts:
+                self._halts[name] = self._node.loop.create_task(self._end(name))
+            await asyncio.shield(self._halts[name])
+
+    @asynccontextmanager
+    async def halted(self, name: str) -> AsyncIterator[None]:
+        """Keep a subscription stopped within the block, after all Stop commands under way."""
+        self._stopping.add(name)
+        try:
+            await self.halt(name)
+            while self._ending:  # a Stop that is under way must not reach the next subscription of that name
+                await asyncio.wait(self._ending)
+            self._stopping.add(name)
+            yield
+        finally:
+            self._stopping.discard(name)
+            self.reconcile()
+
+    async def redeliver(
+        self, subscription: Subscription, key: str | None, limit: int | None
+    ) -> dict[str, Any]:
+        """Deliver dead letters again: of one key or of all, at most `limit`.
+
+        Raises:
+            ResourceInUseError: Dead letters of the subscription are being delivered already.
+        """
+        name = subscription.name
+        if name in self._redeliveries:
+            raise ResourceInUseError(f"The dead letters of {name} are being delivered already")
+        redelivery = self._redeliveries[name] = Redelivery(self._node, subscription, self.scratch)
+        self._report_running()
+        try:
+            return await redelivery.run(key, limit)
+        finally:
+            del self._redeliveries[name]
+            self._report_running()
+
+    def leads(self, subscription: Subscription) -> bool:
+        """Return whether this node leads the subscription's home partition, and runs it while it is ACTIVE."""
+        partitions = self._node.partitions
+        hosted = partitions.hosted.get(subscription.home(partitions.count))
+        return hosted is not None and hosted.leading
+
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """Return the metrics of the subscriptions that run here, by name."""
+        return {name: running.figures() for name, running in self.running.items()}
+
+    def start_error(self, name: str) -> str | None:
+        """Return why a subscription that should run here does not, if its last start failed."""
+        return self._start_errors.get(name)
+
+    def depth(self, agent: bytes) -> int:
+        """Return how many triggers led to a request with this user agent; 0 if no subscription here sent it."""
+        _, found, rest = agent.partition(b"app/foldb.")
+        if not found:
+            return 0
+        caller, _, lane = rest.split(b" ", 1)[0].decode("latin-1").rpartition(".")
+        redelivery = self._redeliveries.get(caller.removesuffix(MARK)) if caller.endswith(MARK) else None
+        if redelivery is not None:  # a dead letter of a loop keeps its depth, and the loop is not restarted
+            return min(redelivery.depth + 1, MAX_DEPTH)
+        running = self.running.get(caller)
+        return 0 if running is None or not _LANE.fullmatch(lane) else running.dispatcher.depth(int(lane)) + 1
+
+    def _poll(self) -> None:
+        """Reconcile regularly: on a shared log other nodes define subscriptions, and leaders and files change."""
+        subscriptions = self._node.state.subscriptions
+        is_shared = self._node.settings.log is not None
+        is_incomplete = self._start_errors or any(map(self._is_orphaned, subscriptions.values()))
+        if (is_shared and (subscriptions or self.running)) or is_incomplete:
+            self.reconcile()
+        self._timer = self._node.loop.call_later(_POLL_S, self._poll)
+
+    async def _reconcile(self) -> None:
+        try:
+            while self._is_outdated:
+                self._is_outdated = False
+                wanted = self._wanted()
+                over = [
+                    name
+                    for name, running in self.running.items()
+                    if name not in wanted or not running.is_as(wanted[name])
+                ]
+                await asyncio.gather(*(self.halt(name) for name in over))
+                for name in self._start_errors.keys() - wanted.keys():
+                    del self._start_errors[name]
+                for name in self._wanted():  # read again: the stop may have appended a checkpoint
+                    if name not in self.running:
+                        self._run(self._node.state.subscriptions[name])
+                self._report_running()
+                for subscription in filter(self._is_orphaned, [*self._node.state.subscriptions.values()]):
+                    self._halt_and_define("Remove", subscription, {})
+        finally:
+            self._reconciling = None
+
+    def _report_running(self) -> None:
+        self.on_running(self.depth if self.running or self._redeliveries else None)
+
+    def _wanted(self) -> dict[str, Subscription]:
         return {
-            **dispatcher.metrics.to_json(time.perf_counter()),
-            "IsStarted": dispatcher.is_started,
-            "Blocked": dispatcher.blocked,
-            "Failing": failing,
-            "Problem": self._problem(),
+            name: subscription
+            for name, subscription in self._node.state.subscriptions.items()
+            if self._is_serving
+            and subscription.status == "ACTIVE"
+            and name not in self._stopping
+            and self.leads(subscription)
         }
 
-    async def _checkpoint(self, progress: Progress) -> None:
-        subscription = self.subscription
-        marks = sorted(progress.checkpoints.items())
-        command = Checkpoint(
-            subscription.id, subscription.epoch, marks, progress.version, progress.handled, progress.dead
+    def _is_orphaned(self, subscription: Subscription) -> bool:
+        """Return whether this node has to remove a Kinesis destination whose table was deleted.
+
+        Changes written before the deletion are sent first, unless the destination is disabled. A destination that
+        stopped for another reason stays.
+        """
+        [table, *_] = subscription.table_ids
+        return (
+            self._is_serving
+            and subscription.name not in self._stopping
+            and table not in self._node.state.tables
+            and subscription.settings["Sink"]["Kind"] == "kinesis"
+            and subscription.name.startswith(destination_prefix(table))
+            and (subscription.status == "PAUSED" or subscription.reason == TABLES_DELETED)
+            and self.leads(subscription)
         )
-        await submitted(self._node.partition, command, _CHECKPOINT_BYTES)
+
+    def _run(self, subscription: Subscription) -> None:
+        name = subscription.name
+        try:
+            running = RunningSubscription(self._node, subscription, self.scratch, self._on_end)
+        except (
+            Exception
+        ) as error:  # valid when it was created, or with other server options, but not here and now
+            if self._start_errors.get(name) != str(error):
+                logger.error("subscription %s cannot run here: %s", name, error)
+            self._start_errors[name] = str(error)
+            return
+        self._start_errors.pop(name, None)
+        self.running[name] = running
+        running.dispatcher.start()
+
+    async def _end(self, name: str) -> None:
+        try:
+            await self.running[name].dispatcher.stop()
+        except (
+            Exception,
+            asyncio.CancelledError,
+        ):  # a failing sink must not keep other subscriptions from running
+            logger.exception("subscription %s: the dispatcher failed to stop; it counts as stopped", name)
+        finally:
+            del self.running[name], self._halts[name]
+
+    def _on_end(self, running: RunningSubscription, reason: str) -> None:
+        """Append the stop of a subscription whose dispatcher has ended by itself."""
+        request = {"Reason": reason, "Epoch": running.subscription.epoch}
+        self._halt_and_define("Stop", running.subscription, request)
+
+    def _halt_and_define(
+        self, operation: SubscriptionOperation, subscription: Subscription, request: Mapping[str, Any]
+    ) -> None:
+        """Halt a subscription and append the operation, in a task."""
+        name = subscription.name
+
+        async def run() -> None:
+            await self.halt(name)
+            try:
+                await define(self._node, operation, name, request, _CONTEXT)
+            except (
+                RequestError
+            ) as error:  # the subscription may be removed by now; else the next leader repeats this
+                logger.warning("subscription %s: cannot append %s to the log: %s", name, operation, error)
+            finally:
+                self._stopping.discard(name)
+                self.reconcile()
+
+        self._stopping.add(name)
+        task = self._node.loop.create_task(run())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
 
-def _read(node: SubscriptionContext, partition: int, request: FeedRequest, done: OnFed) -> None:
-    """Read a partition's feed, wherever the partition is by now."""
-    node.peers[partition].feed(request, done)
-
-
-def sink_of(
-    node: SubscriptionContext,
-    scratch: Path,
-    name: str,
-    given: Mapping[str, Any],
-    instance: str | None = None,
-    outdated: tuple[str, ...] = (),
-) -> Sink:
-    """What a subscription with these settings calls, yet to be started; `instance` if another does so beside it.
-
-    What need not stay is in `scratch`; `outdated` is as in Surroundings.
-
-    Raises:
-        ValidationError: It cannot be called from here.
-    """
-    settings = node.settings
-    surroundings = SinkContext(
-        loop=node.loop,
-        clock=node.clock,
-        subscription=name,
-        instance=instance or name,
-        timeout_s=(milliseconds(given["TimeoutSeconds"]) or 0) / 1000,
-        endpoint=lambda: endpoint(node.settings),
-        folder=settings.triggers,
-        trigger_user=settings.trigger_user,
-        webhooks=settings.webhooks,
-        destinations=settings.kafka_sink or settings.log,
-        kafka=settings.kafka_settings,
-        kafka_variables=settings.kafka_variables,
-        scratch=scratch,
-        data=settings.path,
-        disk=disk_of(node.log),
-        outdated=outdated,
-        reports_failures="ReportBatchItemFailures" in given["FunctionResponseTypes"],
-    )
-    return tracing.traced(module_of(given["Sink"]).make(given["Sink"], surroundings))
-
-
-def check_runnable(node: SubscriptionContext, scratch: Path, name: str, settings: dict[str, Any]) -> None:
-    """Refuse what no dispatcher could be made of.
-
-    Raises:
-        ValidationError: Its sink, its filter, or what does not go together.
-    """
-    sink = settings["Sink"]
-    module_of(sink).check(sink)
-    sqlite_views.check(node, name, settings)
-    folder = node.settings.triggers
-    if sink["Kind"] in RUNNING and folder is None:
-        raise ValidationError(
-            f"Sink.Kind {sink['Kind']} runs code on the server, which comes from the folder of --triggers alone: "
-            "start the server with one"
-        )
-    if node.settings.runs_triggers:
-        sink_of(node, scratch, name, settings)
-        function = function_of(sink)
-        if folder is not None and function is not None:
-            Folder(folder).module(function)
-    ChangeFilter(settings)
-    if settings["Transactions"] == "together" and settings["ParallelizationFactor"] > 1:
-        raise ValidationError("Transactions together go one after the other: ParallelizationFactor must be 1")
-    if settings["TumblingWindowInSeconds"] not in (0, "0"):
-        if len(settings["TableNames"]) > 1:
-            raise ValidationError("A tumbling window is of one table: TableNames must have one")
-        if settings["Transactions"] == "together":
-            raise ValidationError("A transaction may be in two windows: Transactions must be separate")
-
-
-def endpoint(settings: Settings) -> str:
-    """Where this node answers."""
-    scheme = "http" if settings.tls_cert is None else "https"
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104  # that is: all
-    return f"{scheme}://[{host}]:{settings.port}" if ":" in host else f"{scheme}://{host}:{settings.port}"
-
-
-def view_at(node: SubscriptionContext, table_id: int, label: int) -> TableView:
-    """What formats say of a table while the stream with that label was enabled, or none; it may be gone by now."""
-    state = node.state
-    log_id, partitions = node.log.genesis(0).log_id, node.partitions.count
-    table = state.tables.get(table_id)
-    windows: list[CapturePeriod] = state.windows_of(table_id)
-    window = next((each for each in windows if each.label == label), windows[-1] if windows else None)
-    if window is None or window.label != label:
-        if table is not None:
-            return view_of(table.definition, log_id, partitions)
-        assert window is not None, "a table whose changes are read was captured"
-    return view_in(window, log_id, partitions, 0 if table is None else table.definition.created_ms)
-
-
-def _key(delivery: Delivery) -> dict[str, Any]:
-    return delivery.table.key.decode(delivery.change.pk, delivery.change.sk)
+def destination_prefix(table: int) -> str:
+    """Return the prefix of the names of a table's Kinesis destinations, which are subscriptions."""
+    return f"kinesis-{table}-"

@@ -1,4 +1,4 @@
-"""Files of SQLite, which several subscriptions may keep together: each table has one view there, whoever writes it."""
+"""SQLite files that several subscriptions share: each table has one view in a file, which any of them writes."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,18 +9,18 @@ from .context import SubscriptionContext
 
 
 def check(node: SubscriptionContext, name: str, settings: Mapping[str, Any]) -> None:
-    """Refuse tables whose views would not stand beside each other.
+    """Refuse tables whose views cannot share a file.
 
     Raises:
-        ValidationError: They would not.
+        ValidationError: The views of two tables of the file have the same name.
     """
     if settings["Sink"]["Kind"] == "sqlite":
-        there = (table for other in _beside(node, name, settings) for table, _ in other.tables)
-        check_views([*there, *settings["TableNames"]])
+        existing = (table for other in _sharing(node, name, settings) for table, _ in other.tables)
+        check_views([*existing, *settings["TableNames"]])
 
 
 def outdated(node: SubscriptionContext, subscription: Subscription) -> tuple[str, ...]:
-    """Tables of which a snapshot will tell all that there is, and that nobody else keeps in the same file."""
+    """Return the tables whose view a snapshot replaces entirely, because no other subscription writes it."""
     settings = subscription.settings
     if (
         settings["Sink"]["Kind"] != "sqlite"
@@ -28,12 +28,12 @@ def outdated(node: SubscriptionContext, subscription: Subscription) -> tuple[str
         or subscription.checkpoints
     ):
         return ()
-    kept = {name for other in _beside(node, subscription.name, settings) for name, _ in other.tables}
+    kept = {name for other in _sharing(node, subscription.name, settings) for name, _ in other.tables}
     return tuple(name for name, _ in subscription.tables if name not in kept)
 
 
-def _beside(node: SubscriptionContext, name: str, settings: Mapping[str, Any]) -> Iterator[Subscription]:
-    """The other subscriptions that keep the same file."""
+def _sharing(node: SubscriptionContext, name: str, settings: Mapping[str, Any]) -> Iterator[Subscription]:
+    """Yield the other subscriptions that write the same file."""
     database = database_of(settings["Sink"], name)
     for other in node.state.subscriptions.values():
         sink = other.settings["Sink"]

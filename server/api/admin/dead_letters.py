@@ -42,7 +42,7 @@ def list_letters(node: "Node", body: dict[str, Any], reply: Reply) -> None:
 
     async def letters() -> dict[str, Any]:
         shown, count = list[dict[str, Any]](), 0
-        async for letter in table.letters(key):
+        async for letter in table.read(key):
             count += 1
             if count <= limit:
                 shown.append(told(letter))
@@ -55,13 +55,13 @@ def retry_letters(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Deliver letters again."""
     name, key = _read(body)
     limit = None if body.get("Limit") is None else whole(body, "Limit", _LIMIT, 1, _LIMIT_MOST)
-    node.triggers.retry(name, key, limit, lambda result: _answer(reply, result))
+    answer(node.loop, node.triggers.retry(name, key, limit), lambda result: _answer(reply, result))
 
 
 def drop_letters(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Remove letters undelivered."""
     name, key = _read(body)
-    node.triggers.drop(name, key, lambda result: _answer(reply, result))
+    answer(node.loop, node.triggers.drop(name, key), lambda result: _answer(reply, result))
 
 
 def edit_letter(node: "Node", body: dict[str, Any], reply: Reply) -> None:

@@ -22,6 +22,7 @@ import orjson
 from ....model.errors import RequestError, ValidationError
 from ....streams.sinks.sink_settings import shown_to_readers
 from ...auth.rights import EVERYTHING, Right
+from ...subscriptions.async_partition import answer as run
 from ..reply import Reply
 from .start_positions import After, read_end, read_start, resolve, whole
 
@@ -42,27 +43,27 @@ def create(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     name, settings = _split(body)
     if "Start" in settings:
         settings["Start"] = _start(node, settings["Start"])
-    node.triggers.create(name, settings, reply.context, _answering(reply, told))
+    run(node.loop, node.triggers.create(name, settings, reply.context), _answering(reply, told))
 
 
 def update(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Give one other settings."""
     name, settings = _split(body)
     _refuse_declared(node, name)
-    node.triggers.update(name, settings, reply.context, _answering(reply, told))
+    run(node.loop, node.triggers.update(name, settings, reply.context), _answering(reply, told))
 
 
 def describe(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Tell all that is known of one: settings, marks, lag, figures."""
-    node.triggers.describe(_name(body), _answering(reply, partial(told, to_reader=_is_reader(reply))))
+    shape = partial(told, to_reader=_is_reader(reply))
+    run(node.loop, node.triggers.describe(_name(body)), _answering(reply, shape))
 
 
 def list_(node: "Node", body: dict[str, Any], reply: Reply) -> None:  # noqa: ARG001  # it takes no parameters
     """Tell what the catalog knows of all."""
     flat = partial(_flat, to_reader=_is_reader(reply))
-    node.triggers.list(
-        _answering(reply, lambda answer: {"Subscriptions": [flat(each) for each in answer["Subscriptions"]]})
-    )
+    subscriptions = node.triggers.list()["Subscriptions"]
+    reply.ok(orjson.dumps({"Subscriptions": [flat(each) for each in subscriptions]}))
 
 
 def pause(node: "Node", body: dict[str, Any], reply: Reply) -> None:
@@ -70,25 +71,26 @@ def pause(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     drain = body.get("Drain", False)
     if not isinstance(drain, bool):
         raise ValidationError("Drain must be true or false")
-    node.triggers.pause(_name(body), reply.context, _answering(reply, told), drain=drain)
+    work = node.triggers.pause(_name(body), reply.context, drain=drain)
+    run(node.loop, work, _answering(reply, told))
 
 
 def resume(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Go on after a pause or a stop."""
-    node.triggers.resume(_name(body), reply.context, _answering(reply, told))
+    run(node.loop, node.triggers.resume(_name(body), reply.context), _answering(reply, told))
 
 
 def reset(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Begin anew from another place."""
     start = _start(node, body.get("Start"))
-    node.triggers.reset(_name(body), start, reply.context, _answering(reply, told))
+    run(node.loop, node.triggers.reset(_name(body), start, reply.context), _answering(reply, told))
 
 
 def remove(node: "Node", body: dict[str, Any], reply: Reply) -> None:
     """Forget a subscription; its dead letters stay."""
     name = _name(body)
     _refuse_declared(node, name)
-    node.triggers.remove(name, reply.context, _answering(reply, told))
+    run(node.loop, node.triggers.remove(name, reply.context), _answering(reply, told))
 
 
 def replay(node: "Node", body: dict[str, Any], reply: Reply) -> None:
@@ -108,10 +110,7 @@ def replay(node: "Node", body: dict[str, Any], reply: Reply) -> None:
             again({"Numbers": {str(number): str(each) for number, each in after.items()}})
 
     def again(start: dict[str, Any]) -> None:
-        try:
-            node.triggers.replay(name, start, end, key, dry_run, reply.context, done)
-        except RequestError as error:  # it may be gone by now
-            reply.error(error)
+        run(node.loop, node.triggers.replay(name, start, end, key, dry_run, reply.context), done)
 
     tables = node.subscription(name).table_ids
     start = read_start(node, body.get("From"))
@@ -131,7 +130,7 @@ def settle(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         else:
             _answer(reply, lambda _: {"Settled": True}, answer)
 
-    node.triggers.settle(timeout_ms, settled)
+    run(node.loop, node.triggers.wait_for_triggers(timeout_ms), settled)
 
 
 def told(answer: dict[str, Any], *, to_reader: bool = False) -> dict[str, Any]:
@@ -184,8 +183,8 @@ def _name(body: dict[str, Any]) -> str:
 
 def _refuse_declared(node: "Node", name: str) -> None:
     """What a file declares is made anew a second later, and would be called for everything again."""
-    declared = node.triggers.declared
-    file = None if declared is None else declared.file_of(name)
+    reconciler = node.triggers.reconciler
+    file = None if reconciler is None else reconciler.file_of(name)
     if file is not None:
         raise ValidationError(f"Subscription {name} is declared in {file}: change it there, or pause it")
 

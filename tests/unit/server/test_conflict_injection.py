@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 import foldb
 from foldb.log.commands import Command, Context, Delete, Position
 from foldb.materializer.fold.outcomes import Outcome, Refused
-from foldb.server.partitions.conflict_injection import ConflictingPartition
+from foldb.server.partitions.partition_chain import ConflictingPartition
 from tests.support.tables import table_request
 
 

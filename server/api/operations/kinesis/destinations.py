@@ -15,7 +15,7 @@ from .....model.errors import RequestError, ValidationError
 from .....model.subscriptions import Subscription
 from .....model.table_requests import check_in_use
 from .....streams.sinks.kinesis import stream_name
-from ....subscriptions.kinesis_destinations import prefix_of
+from ....subscriptions.runner import destination_prefix
 from ...reply import Reply
 
 if TYPE_CHECKING:
@@ -92,4 +92,4 @@ def answer(
 
 
 def _prefix(table: Table) -> str:
-    return prefix_of(table.definition.id)
+    return destination_prefix(table.definition.id)

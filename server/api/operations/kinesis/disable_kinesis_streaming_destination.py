@@ -4,6 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .....model.errors import ValidationError
+from ....subscriptions.async_partition import answer as run
 from ...reply import Reply
 from .destinations import answer, destinations, not_in_a_state, status, table_of
 
@@ -22,4 +23,4 @@ def disable_kinesis_streaming_destination(node: "Node", body: dict[str, Any], re
     if destination is None or status(destination) != "ACTIVE":
         raise not_in_a_state("KinesisStreamingDestination must be ACTIVE to perform DISABLE operation.")
     done = partial(answer, reply, table, body, "DISABLING")
-    node.triggers.disable(destination.name, reply.context, done)
+    run(node.loop, node.triggers.disable(destination.name, reply.context), done)

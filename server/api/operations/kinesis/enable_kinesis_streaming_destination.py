@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from .....materializer.fold.state import Table
 from .....model.errors import RequestError
+from ....subscriptions.async_partition import answer as run
 from ...reply import Reply
 from .destinations import (
     PRECISION,
@@ -35,7 +36,8 @@ def enable_kinesis_streaming_destination(node: "Node", body: dict[str, Any], rep
         )
     create = partial(_create, node, table, body, reply)
     if body["StreamArn"] in known:
-        node.triggers.remove(name_of(table, body["StreamArn"]), reply.context, create)
+        removal = node.triggers.remove(name_of(table, body["StreamArn"]), reply.context)
+        run(node.loop, removal, create)
     else:
         create({})
 
@@ -52,4 +54,5 @@ def _create(
         sink[PRECISION] = precision
     settings = {**_SETTINGS, "TableNames": [table.definition.name], "Sink": sink}
     name = name_of(table, body["StreamArn"])
-    node.triggers.create(name, settings, reply.context, partial(answer, reply, table, body, "ENABLING"))
+    creation = node.triggers.create(name, settings, reply.context)
+    run(node.loop, creation, partial(answer, reply, table, body, "ENABLING"))

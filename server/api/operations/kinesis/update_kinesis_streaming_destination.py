@@ -4,6 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .....model.errors import ValidationError
+from ....subscriptions.async_partition import answer as run
 from ...reply import Reply
 from .destinations import PRECISION, answer, destinations, not_in_a_state, status, table_of
 
@@ -37,4 +38,5 @@ def update_kinesis_streaming_destination(node: "Node", body: dict[str, Any], rep
             f"for tableId: {table.definition.uuid}, kdsArn: {arn}"
         )
     done = partial(answer, reply, table, body, "UPDATING")
-    node.triggers.update(destination.name, {"Sink": {**sink, PRECISION: precision}}, reply.context, done)
+    change = {"Sink": {**sink, PRECISION: precision}}
+    run(node.loop, node.triggers.update(destination.name, change, reply.context), done)

@@ -114,7 +114,7 @@ def test_letters_are_delivered_by_one_at_a_time(shop: Shop) -> None:
         shop.be("gate", there=False)
         told = retried.result()
 
-    assert "The letters of one are being delivered already" in refusal["message"]
+    assert "The dead letters of one are being delivered already" in refusal["message"]
     assert {"Delivered": 1, "Failed": 0, "Left": 0} == told
     assert 0 == shop.do("RetryDeadLetters", "one")["Left"], "and then again"
 
@@ -168,7 +168,7 @@ def test_letters_of_a_window_whose_state_is_over_are_not_delivered(shop: Shop) -
     shop.be("broken", there=False)
     refusal = shop.refused("RetryDeadLetters", Name="one").body["message"]
 
-    assert "`foldb trigger replay one` counts the windows anew, `foldb dlq drop one` removes" in refusal
+    assert "`foldb trigger replay one` counts the windows again, `foldb dlq drop one` removes" in refusal
     assert [letter] == shop.letters("one")
     assert [] == shop.notes()
 

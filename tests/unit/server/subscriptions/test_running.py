@@ -29,7 +29,7 @@ def test_one_that_cannot_be_stopped_keeps_no_other_from_running(
     shop.table("Orders")
     for name in ("one", "two"):
         shop.subscribe(name, "Orders", "fails")
-    running = shop.server._serving.node.triggers.running
+    running = shop.server._serving.node.triggers.runner.running
     stop = running["one"].dispatcher.stop
     monkeypatch.setattr(running["one"].dispatcher, "stop", cancelled)
     for name in ("one", "two"):
@@ -88,8 +88,8 @@ def test_one_that_comes_to_its_end_while_the_node_stops_ends_as_ever(tmp_path: P
         orders.put_item(Item={"pk": "slow"})
         assert Hook.asked.acquire(timeout=30)
         orders.put_item(Item={"pk": "gone"})
-        triggers = server._serving.node.triggers
-        until(lambda: triggers._ending)
+        runner = server._serving.node.triggers.runner
+        until(lambda: runner._ending)
         threading.Timer(0.2, Hook.may_answer.set).start()
     hook.shutdown()
     hook.server_close()
