@@ -1,10 +1,9 @@
 """A node and its listener, from start to stop.
 
-    run(settings)            until a signal or a fatal error: `foldb serve`
-    Serving(settings, ...)   the same on a loop of the caller's: `foldb.serve()`, tests
+    run(settings)            serve until a signal or a fatal error: `foldb serve`
+    Serving(settings, ...)   the same on the caller's event loop: `foldb.serve()`, tests
 
-While a folder is served it holds `server.json`, which says where, so that commands given the folder find the
-server.
+A served folder holds `server.json` with the server's address, so that commands that name the folder find the server.
 """
 
 import asyncio
@@ -15,7 +14,6 @@ import resource
 import signal
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import orjson
@@ -28,24 +26,30 @@ from ..materializer.os_process import hide
 from ..model.errors import CertificateError, FoldbError
 from .auth.guard import Guard
 from .clock import clock_of
-from .cluster import Cluster
 from .http.listener import Listener, bind, is_open
 from .http.tls import Certificate
 from .node import Node
 from .settings import Settings, check
 
-# Variables that can hold secrets. The settings were read from them before.
+# Prefixes of environment variables that can hold secrets. The settings were read from them before.
 _SECRETS = ("FOLDB_", "AWS_")
 
 logger = logging.getLogger(__name__)
 
 
 class FolderRefusedError(FoldbError):
-    """The folder is named by a link that is not ours: whoever made it chooses what we write to."""
+    """The folder is a symbolic link of another user, who would choose where the server writes."""
 
 
 class Serving:
-    """A served node. `stopped` is set when it should stop, with the error that wants it in `error` if there is one."""
+    """A served node.
+
+    Attributes:
+        node: The database and the services of this process.
+        listener: Accepts connections.
+        stopped: Set when the server should stop.
+        error: The fatal error that stops the server, if there is one.
+    """
 
     def __init__(
         self,
@@ -56,18 +60,17 @@ class Serving:
         random_bytes: Callable[[int], bytes] = os.urandom,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Take the address, then open the log and refold it: who cannot serve makes no folder.
+        """Bind the address, then open the log and refold it. A server that cannot bind creates no folder.
 
-        `clock` tells milliseconds since 1970; without it, this machine's does, and its steps are checked.
+        `clock` returns milliseconds since 1970. The default is this machine's clock, guarded against steps.
 
         Raises:
-            SettingError: A setting is nothing that it could go by.
-            AddressRefusedError, ListenError: It cannot listen there.
-            KeyFileError, CertificateError: The keys or the certificate cannot be used.
-            FolderRefusedError: The folder may be somebody else's.
-            FoldbError: It cannot open the log.
+            SettingError: A setting has a value that the server cannot use.
+            AddressRefusedError, ListenError: The address cannot be bound.
+            KeyFileError, CertificateError: The key file or the certificate cannot be used.
+            FolderRefusedError: The folder is a link of another user.
+            FoldbError: The log cannot be opened.
         """
-        self.settings = settings
         self.stopped = asyncio.Event()
         self.error: BaseException | None = None
         check(settings)
@@ -79,9 +82,11 @@ class Serving:
         if settings.tls_cert is not None:
             self._certificate = Certificate(settings.tls_cert, settings.tls_key)
         self._bound = bind(settings)
+        host, port = self._bound.getsockname()[:2]
+        self.settings = replace(settings, host=host, port=port)  # port 0 took a free port
         try:
             self.node = Node(
-                settings,
+                self.settings,
                 loop=loop,
                 clock=clock,
                 random_bytes=random_bytes,
@@ -91,76 +96,72 @@ class Serving:
         except BaseException:
             self._bound.close()
             raise
-        try:
-            self.cluster = self.node.cluster = _cluster_of(self.node)
-        except BaseException:
-            self._bound.close()
-            self.node.log.close()
-            raise
         self.listener = Listener(self.node, loop, guard, self._certificate)
-        self.node.triggers.runner.on_running = partial(setattr, self.listener, "depth")
 
     @property
     def url(self) -> str:
-        """Where it answers, once started."""
-        host, port = self.listener.address
+        """The URL of the server."""
+        host, port = self.settings.host, self.settings.port
         scheme = "http" if self._certificate is None else "https"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def start(self) -> None:
-        """Find the other nodes, if there may be any, then listen, and say where.
+        """Join the cluster, if there is one, then listen and write the address into the folder.
 
         Raises:
-            ListenError: Somebody else listens there by now; the log is closed again.
+            ListenError: Another process listens on the address since it was bound. The log is closed again.
         """
         try:
-            if self.cluster is not None:
-                await self.cluster.start()
+            if self.node.cluster is not None:
+                await self.node.cluster.start()
             await self.listener.start(self._bound)
         except BaseException:
             await self.node.close()
             raise
-        host, port = self.listener.address
-        self.node.settings = replace(self.settings, host=host, port=port)  # the port that it got
         if is_open(self.settings):
             logger.warning(
-                "anyone who can reach %s port %d can read and change everything: no key is needed there. "
-                "Make keys with `foldb key create` and name their file with --keys",
-                host,
-                port,
+                "anyone who can reach %s port %d can read and change all data: requests need no key. "
+                "Create keys with `foldb key create` and name their file with --keys",
+                self.settings.host,
+                self.settings.port,
             )
-        self.node.triggers.start()
+        self.node.triggers.start(self.listener.on_triggers_running)
         if self.settings.path is not None:
             _write_address(disk_of(self.node.log), self.settings.path, self.url)
 
     async def stop(self) -> None:
-        """Call nobody any more, hand over to other nodes, finish what is in flight and let go of the log."""
+        """Stop triggers, hand partitions over to other nodes, finish requests in flight and close the log."""
+        cluster = self.node.cluster
         await self.node.triggers.stop()
-        if self.cluster is not None:
-            await self.cluster.leave()
+        if cluster is not None:
+            await cluster.leave()
         if self.settings.path is not None:
             with contextlib.suppress(OSError):
                 disk_of(self.node.log).remove(self.settings.path / ADDRESS_NAME)
         await self.listener.stop()
-        if self.cluster is not None:
-            await self.cluster.stop()
+        if cluster is not None:
+            await cluster.stop()
         await self.node.close()
         if self.listener.request_log is not None:
             self.listener.request_log.close()
 
     def reload(self) -> None:
-        """Read certificate and keys anew. What cannot be used changes nothing but the log of the process."""
+        """Read the certificate and the key file again. Log an error and keep the old ones if they cannot be used."""
         if self.listener.guard is not None:
-            self.listener.guard.look()
+            self.listener.guard.reload_if_changed()
         if self._certificate is not None:
             try:
                 self._certificate.reload()
             except CertificateError as error:
-                logger.error("the certificate stays what it was: %s", error)
+                logger.error(
+                    "cannot reload the certificate: %s; the previous certificate stays in use", error
+                )
 
     def _on_fatal(self, error: BaseException) -> None:
-        if self.error is None:  # log and worker may both tell; the first is nearer to the cause
-            logger.critical("the partition cannot go on: %s", error)
+        if (
+            self.error is None
+        ):  # the log and the worker may both report; the first error is nearer to the cause
+            logger.critical("the partition cannot continue: %s; the server stops", error)
             self.error = error
             self.stopped.set()
 
@@ -171,19 +172,19 @@ def run(
     on_ready: Callable[[str], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then finish what is in flight.
+    """Serve until SIGTERM or SIGINT, then finish requests in flight.
 
     Args:
-        settings: How to serve.
-        on_ready: Told the address once requests are answered.
-        progress: Told now and then how many commands were refolded.
+        settings: The settings of the server.
+        on_ready: Receives the URL once the server answers requests.
+        progress: Receives the number of refolded commands now and then.
 
     Raises:
-        FoldbError, OSError: It could not begin, or the log or the fold could not go on.
+        FoldbError, OSError: The server could not start, or the log or the fold could not continue.
     """
-    before = os.umask(0o077)  # so that every file of this process is its owner's alone
+    before = os.umask(0o077)  # only the owner can read the files of this process
     try:
-        _allow_connections()
+        _raise_descriptor_limit()
         with short_pauses(), asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(_serve(settings, on_ready, progress))
     finally:
@@ -195,11 +196,13 @@ async def _serve(
 ) -> None:
     loop = asyncio.get_running_loop()
     serving = Serving(settings, loop, progress=progress)
-    _keep_secrets()  # before any code of triggers runs; a start that was refused drops nothing
+    _drop_secrets()  # before any code of triggers runs; a start that fails drops nothing
     await serving.start()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, serving.stopped.set)
-    if settings.keys is not None or settings.tls_cert is not None:  # else a terminal's end ends it, as ever
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, serving.stopped.set)
+    if (
+        settings.keys is not None or settings.tls_cert is not None
+    ):  # else SIGHUP ends the process, as by default
         loop.add_signal_handler(signal.SIGHUP, serving.reload)
     if on_ready is not None:
         on_ready(serving.url)
@@ -209,45 +212,38 @@ async def _serve(
         raise serving.error
 
 
-def _cluster_of(node: Node) -> Cluster | None:
-    """The node among those that share its log, if it may be shared."""
-    if node.settings.log is None:
-        return None
-    from .cluster.bootstrap import place_of
-
-    place = place_of(node.settings, node.log)
-    return Cluster(place, node.partitions, node.peers, node.loop, node.random_bytes)
-
-
 def _refuse_link(path: Path) -> None:
-    """Follow a link to the folder only if its maker may tell us where to write: this user, or root.
+    """Refuse a folder that is a symbolic link, unless this user or root owns the link.
 
-    A link to a larger disk is common. One that somebody else left where the folder was going to be made would have
-    us write to, and close to others, a folder of their choosing.
+    A link to a larger disk is common. A link that another user left where the folder was going to be created would
+    make the server write to, and restrict access to, a folder of that user's choice.
+
+    Raises:
+        FolderRefusedError: Another user owns the link.
     """
     with contextlib.suppress(FileNotFoundError):
         if path.is_symlink() and path.lstat().st_uid not in (0, os.geteuid()):
             raise FolderRefusedError(
-                f"{path} is a link that another user made: name the folder itself, or make the link anew."
+                f"{path} is a link that another user made: name the folder itself, or create the link again."
             )
 
 
-def _keep_secrets() -> None:
-    """Keep what this process knows from the code of triggers, which may run as the same user."""
+def _drop_secrets() -> None:
+    """Hide this process's secrets from the code of triggers, which may run as the same user."""
     for name in [name for name in os.environ if name.startswith(_SECRETS)]:
         del os.environ[name]
     hide()
 
 
-def _allow_connections() -> None:
-    """Ask for as many open files and sockets as this process may have; the first limit is often only 1,024."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # macOS may not give what it says
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+def _raise_descriptor_limit() -> None:
+    """Raise the limit of open files and sockets to the hard limit; the soft limit is often only 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # macOS may refuse the hard limit that it reports
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A uvloop where there is one, which is everywhere but on Windows."""
+    """Return a uvloop event loop if uvloop is installed, as on every platform but Windows, else asyncio's."""
     try:
         import uvloop
     except ImportError:
@@ -256,9 +252,13 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def _write_address(disk: Filesystem, path: Path, url: str) -> None:
-    """Write the file whole or not at all, so that no command reads half an address. A full disk prevents no start."""
+    """Write `server.json` atomically, so that no command reads half an address. A full disk prevents no start."""
     address = orjson.dumps({"endpoint_url": url, "pid": os.getpid()})
     try:
         create_file(disk, path / ADDRESS_NAME, address, replaces=True).close()
     except OSError as error:
-        logger.warning("commands given the folder will not find this server: %s", error)
+        logger.warning(
+            "cannot write %s: %s; commands that name the folder will not find this server",
+            ADDRESS_NAME,
+            error,
+        )

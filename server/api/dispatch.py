@@ -1,22 +1,27 @@
-"""From the name of an operation to the function that does it.
+"""Find the operation of a request, check its rights and call its handler.
 
     X-Amz-Target ──► route ──► JSON ──► the service model's checks ──► rights ──► handler(node, body, reply)
 
-A handler either answers, or raises a RequestError, or keeps the reply for later. Anything else that it raises
-is a bug: the caller learns no more than that, and the log of the process learns the rest.
+A handler replies, now or from a callback, or raises a RequestError. A coroutine handler returns its answer, and only
+this module replies for it. Every other exception is a bug: the client receives an InternalServerError without
+details, and the log of the process receives the traceback.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from functools import partial
-from typing import Any
+from typing import Any, cast
+
+import orjson
 
 from ...model import service
 from ...model.errors import InternalServerError, RequestError, ResourceNotFoundError, UnknownOperationError
-from ..auth.rights import DEMANDS, Demands, check, of_admin
-from ..node import Handler, Node
+from ..auth.rights import Demands, check
+from ..node import Node
 from .admin import ADMIN
 from .min_position import READS, reach
+from .operation import Answer, AsyncHandler, Body, Handler, Operation, RefusedAtError
 from .operations import OPERATIONS
 from .operations.streams import STREAMS
 from .reply import Reply
@@ -30,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 def dispatch(node: Node, target: bytes, data: bytes, reply: Reply) -> None:
-    """Do what `target` names with the request in `data`; `reply` is used exactly once, perhaps later."""
+    """Handle the request in `data` for the operation `target`; `reply` is used exactly once, now or later."""
     try:
         route = _ROUTES.get(target)
         if route is None:
@@ -55,45 +60,137 @@ def dispatch(node: Node, target: bytes, data: bytes, reply: Reply) -> None:
         _report(target, reply)
 
 
-def _handle(
-    node: Node, handler: Handler, body: dict[str, Any], reply: Reply, *, caught_up: bool = False
-) -> None:
-    """Do what had to wait."""
+def _handle(node: Node, handler: Handler, body: Body, reply: Reply, *, caught_up: bool = False) -> None:
+    """Call a handler that had to wait for a position or for the catalog."""
     try:
         handler(node, body, reply)
     except ResourceNotFoundError as error:
-        again = partial(_handle, node, handler, body, reply, caught_up=True)
-        _refuse(node, error, None if caught_up else again, reply)
+        retry = partial(_handle, node, handler, body, reply, caught_up=True)
+        _refuse(node, error, None if caught_up else retry, reply)
     except RequestError as error:
         reply.error(error)
     except Exception:
         _report(handler.__name__.encode(), reply)
 
 
-def _refuse(node: Node, error: ResourceNotFoundError, again: Callable[[], None] | None, reply: Reply) -> None:
-    """Say that something is not there; where the catalog may be behind its log, only once it is not."""
-    if node.router is None or again is None:
+def _refuse(node: Node, error: ResourceNotFoundError, retry: Callable[[], None] | None, reply: Reply) -> None:
+    """Reply with the error; where the catalog may be behind its log, retry once it has caught up."""
+    if node.router is None or retry is None:
         reply.error(error)
     else:
-        node.catch_up(again)
+        node.catch_up(retry)
 
 
 def _unknown(target: bytes) -> UnknownOperationError:
-    """Return DynamoDB's error, which has no message, with one where DynamoDB has the operation and foldb has not."""
+    """Return DynamoDB's error, which has no message, or one with a message if only DynamoDB has the operation."""
     name = target.decode("latin-1").partition(".")[2]
     if name not in service.ABSENT:
         return UnknownOperationError()
     return UnknownOperationError(f"foldb does not have the operation {name}: see docs/limitations.md")
 
 
-def _report(what: bytes, reply: Reply) -> None:
-    logger.exception("request %s (%s) failed", reply.request_id, what.decode("latin-1"))
+def _report(name: bytes, reply: Reply) -> None:
+    logger.exception(
+        "request %s: %s failed; the client receives InternalServerError",
+        reply.request_id,
+        name.decode("latin-1"),
+    )
     reply.error(InternalServerError())
 
 
-# Our own operations are in no service model: they check for themselves.
+# Coroutine handlers
+
+_tasks: set[asyncio.Task[None]] = set()  # the event loop keeps only weak references to tasks
+
+
+def _callback_handler(operation: Operation) -> Handler:
+    """Return a handler that runs the operation's coroutine handler in a task."""
+    handler = cast(AsyncHandler, operation.handler)
+
+    def handle(node: Node, body: Body, reply: Reply) -> None:
+        work = _answer(operation.name, handler, node, body, reply)
+        if operation.is_eager:
+            try:
+                awaited = work.send(None)
+            except StopIteration:
+                return
+            work = _rest(work, awaited)
+        task = node.loop.create_task(work)
+        _tasks.add(task)
+        task.add_done_callback(_tasks.discard)
+
+    return handle
+
+
+async def _answer(name: str, handler: AsyncHandler, node: Node, body: Body, reply: Reply) -> None:
+    try:
+        try:
+            answer = await handler(node, body, reply)
+        except ResourceNotFoundError:
+            if node.router is None:
+                raise
+            await _caught_up(node)
+            answer = await handler(node, body, reply)
+        if isinstance(answer, dict):
+            answer = Answer(orjson.dumps(answer))
+    except RefusedAtError as refused:
+        reply.error(refused.error, refused.position)
+    except RequestError as error:
+        reply.error(error)
+    except Exception:
+        _report(name.encode(), reply)
+    else:
+        reply.ok(answer.body, answer.position)
+
+
+async def _caught_up(node: Node) -> None:
+    future: asyncio.Future[None] = node.loop.create_future()
+    node.catch_up(partial(future.set_result, None))
+    await future
+
+
+class _Rest:
+    """The steps of a coroutine after its first, which returned `awaited`."""
+
+    def __init__(self, work: Coroutine[Any, Any, None], awaited: Any) -> None:
+        self._work = work
+        self._awaited = awaited
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        awaited = self._awaited
+        while True:
+            try:
+                sent = yield awaited
+            except BaseException as error:
+                step = partial(self._work.throw, error)
+            else:
+                step = partial(self._work.send, sent)
+            try:
+                awaited = step()
+            except StopIteration:
+                return
+
+
+async def _rest(work: Coroutine[Any, Any, None], awaited: Any) -> None:
+    await _Rest(work, awaited)
+
+
+def _routes(
+    prefix: str, operations: dict[str, Operation], *, is_modelled: bool = True
+) -> dict[bytes, tuple[str | None, Handler, Demands]]:
+    return {
+        f"{prefix}{name}".encode(): (
+            name if is_modelled else None,
+            _callback_handler(each) if each.is_async else cast(Handler, each.handler),
+            each.demands,
+        )
+        for name, each in operations.items()
+    }
+
+
+# foldb's own operations are in no service model: they validate their requests themselves.
 _ROUTES: dict[bytes, tuple[str | None, Handler, Demands]] = {
-    **{(API + name).encode(): (name, handler, DEMANDS[name]) for name, handler in OPERATIONS.items()},
-    **{(STREAMS_API + name).encode(): (name, handler, DEMANDS[name]) for name, handler in STREAMS.items()},
-    **{(ADMIN_API + name).encode(): (None, handler, of_admin(name)) for name, handler in ADMIN.items()},
+    **_routes(API, OPERATIONS),
+    **_routes(STREAMS_API, STREAMS),
+    **_routes(ADMIN_API, ADMIN, is_modelled=False),
 }

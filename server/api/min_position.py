@@ -12,7 +12,7 @@ from functools import partial
 from ...log.commands import Cut, Position
 from ...materializer.partition import Place
 from ...model.errors import RequestError, ValidationError
-from ..node import Node
+from ..database import Database
 from .reply import Reply
 
 # Operations that wait; a write is at the end of its log anyway.
@@ -21,14 +21,14 @@ READS = frozenset(("BatchGetItem", "GetItem", "Query", "Scan", "TransactGetItems
 _position = re.compile(r"(?:([0-9]{1,4}):)?([0-9]{1,18})(?:\.([0-9]{1,5}))?").fullmatch
 
 
-def reach(node: Node, text: str, reply: Reply, then: Callable[[], None]) -> None:
+def reach(database: Database, text: str, reply: Reply, then: Callable[[], None]) -> None:
     """Do `then` once the position or cut in `text` is reached; answer with the error if it is not in time.
 
     Raises:
         ValidationError: It is no position of this log.
     """
-    place = read_place(text, node.partitions.count)
-    node.partition.reach(place, partial(_reached, reply, then))
+    place = read_place(text, database.partitions.count)
+    database.partition.reach(place, partial(_reached, reply, then))
 
 
 def _reached(reply: Reply, then: Callable[[], None], error: RequestError | None) -> None:

@@ -3,8 +3,9 @@
 The checks are in DynamoDB's order: what the request says by itself, then the table, then the two together.
 """
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...expressions import Plan
 from ...materializer.fold.index_entries import entry_place
@@ -19,9 +20,6 @@ from . import parameters
 from .parameters import Read
 from .reply import Reply
 from .response_json import Consumed, consumed_one
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _INVALID = "One or more parameter values were invalid: "
 _START_INVALID = "The provided starting key is invalid"
@@ -161,7 +159,7 @@ def _check_start_key(start: Item, read: KeySchema) -> None:
 
 def answering(
     body: dict[str, Any], index: Index | None, reply: Reply
-) -> "Callable[[Page | RequestError, Place], None]":
+) -> Callable[[Page | RequestError, Place], None]:
     """What turns a page into the answer."""
     return partial(_answer, body, index, reply)
 

@@ -40,6 +40,16 @@ class Record(Protocol):
         ...
 
 
+class Caller(Protocol):
+    """The sender of a request, as coroutine handlers see it; see `Reply`."""
+
+    @property
+    def bearer(self) -> Bearer | None: ...
+
+    @property
+    def context(self) -> Context: ...
+
+
 class Reply:
     """The answer to one request, and who asked.
 

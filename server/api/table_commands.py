@@ -8,7 +8,7 @@ import re
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -22,12 +22,10 @@ from ...model.errors import RequestError, ResourceNotFoundError, ValidationError
 from ...model.table_requests import SHARD_AGE
 from ...model.tables import TableDefinition, name_of
 from ...model.throughput import units_of
+from ..database import Database
 from . import table_rules
 from .item_counts import Count, Counts
 from .reply import Reply
-
-if TYPE_CHECKING:
-    from ..node import Node
 
 # Answers with the table as the command left it.
 Answer: TypeAlias = Callable[[TableDefinition, Place], None]
@@ -35,25 +33,25 @@ Answer: TypeAlias = Callable[[TableDefinition, Place], None]
 _is_resource = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]{3,255}").fullmatch
 
 
-def create(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+def create(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Judge a CreateTable and have it folded."""
     body = table_rules.admit("CreateTable", body)
-    table_id = str(uuid.UUID(bytes=node.random_bytes(16), version=4))
+    table_id = str(uuid.UUID(bytes=database.random_bytes(16), version=4))
     table_requests.create(
         body,
-        table_id=node.state.next_id,
+        table_id=database.state.next_id,
         uuid=table_id,
-        time_ms=node.clock(),
-        limits=node.limits,
-        tables=len(node.state.tables),
-        units=units_of(table.definition for table in node.state.tables.values()),
+        time_ms=database.clock(),
+        limits=database.limits,
+        tables=len(database.state.tables),
+        units=units_of(table.definition for table in database.state.tables.values()),
     )
-    say = partial(describe_to, node, reply, "TableDescription", None)
-    _submit(node, "CreateTable", body, reply, say, uuid=table_id)
+    say = partial(describe_to, database, reply, "TableDescription", None)
+    _submit(database, "CreateTable", body, reply, say, uuid=table_id)
 
 
 def change(
-    node: "Node",
+    database: Database,
     operation: str,
     table: Table,
     body: dict[str, Any],
@@ -68,23 +66,23 @@ def change(
     """
     body = table_rules.admit(operation, body)
     definition = table.definition
-    others = (each.definition for each in node.state.tables.values() if each is not table)
+    others = (each.definition for each in database.state.tables.values() if each is not table)
     table_requests.change(
         operation,
         definition,
         body,
-        next_id=node.state.next_id,
-        time_ms=node.clock(),
-        limits=node.limits,
+        next_id=database.state.next_id,
+        time_ms=database.clock(),
+        limits=database.limits,
         units=units_of(others),
     )
-    describing: Answer = partial(describe_to, node, reply, "TableDescription", table, omit=omit)
+    describing: Answer = partial(describe_to, database, reply, "TableDescription", table, omit=omit)
     say = describing if answer is None else _saying(reply, answer)
-    _submit(node, operation, body, reply, say, table=definition.id)
+    _submit(database, operation, body, reply, say, table=definition.id)
 
 
 def describe_to(
-    node: "Node",
+    database: Database,
     reply: Reply,
     member: str,
     table: Table | None,
@@ -102,7 +100,7 @@ def describe_to(
             item_count=own.items,
             size_bytes=own.bytes,
             index_counts={name: (index.items, index.bytes) for name, index in indexes.items()},
-            time_ms=node.clock(),
+            time_ms=database.clock(),
         )
         shown = {name: value for name, value in description.items() if name not in omit}
         reply.ok(orjson.dumps({member: shown}), place)
@@ -110,10 +108,10 @@ def describe_to(
     if table is None:
         counted((Count(0, 0), {}))
     else:
-        node.counts.of(table, counted)
+        database.counts.of(table, counted)
 
 
-def tagged_table(node: "Node", arn: str) -> Table | None:
+def tagged_table(database: Database, arn: str) -> Table | None:
     """The table that a ResourceArn means, if there is one.
 
     Raises:
@@ -121,12 +119,12 @@ def tagged_table(node: "Node", arn: str) -> Table | None:
     """
     if not _is_resource(arn):
         raise ValidationError(f"Invalid TableArn: Invalid ResourceArn provided as input {arn}")
-    return node.state.table_named(name_of(arn))
+    return database.state.table_named(name_of(arn))
 
 
-def table_to_tag(node: "Node", arn: str) -> Table:
+def table_to_tag(database: Database, arn: str) -> Table:
     """The same, where it must be there."""
-    table = tagged_table(node, arn)
+    table = tagged_table(database, arn)
     if table is None:
         # DynamoDB's spelling.
         raise ResourceNotFoundError(f"Requested resource not found: ResourcArn: {arn} not found")
@@ -142,7 +140,7 @@ def _saying(reply: Reply, answer: Callable[[TableDefinition], dict[str, Any] | N
 
 
 def _submit(
-    node: "Node",
+    database: Database,
     operation: str,
     body: dict[str, Any],
     reply: Reply,
@@ -152,11 +150,11 @@ def _submit(
     uuid: str = "",
 ) -> None:
     if "StreamSpecification" in body:
-        body = {**body, SHARD_AGE: node.settings.shard_age_ms}
+        body = {**body, SHARD_AGE: database.settings.shard_age_ms}
     request = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
-    settle = node.settings.table_delay_ms > 0
+    settle = database.settings.table_delay_ms > 0
     command = DefineTable(operation, table, request, uuid, reply.context, settle)
-    node.partition.submit(command, len(request), partial(_answer, reply, answer))
+    database.partition.submit(command, len(request), partial(_answer, reply, answer))
 
 
 def _answer(reply: Reply, answer: Answer, outcome: Outcome, place: Place) -> None:

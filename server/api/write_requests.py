@@ -1,7 +1,7 @@
 """What the writes of single items have in common: how they are asked, and how they are answered."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...expressions import refuse_key_update
 from ...log.commands import Command, Expression
@@ -9,12 +9,10 @@ from ...materializer.fold.outcomes import Applied, Failed, Outcome, Refused, Ski
 from ...materializer.partition import Place
 from ...model.errors import RequestError, ResourceNotFoundError, ValidationError
 from ...model.tables import TableDefinition
+from ..database import Database
 from . import parameters
 from .reply import Reply
 from .response_json import EMPTY, Consumed, collection_metrics, consumed_one, members
-
-if TYPE_CHECKING:
-    from ..node import Node
 
 _COMMAND_BYTES = 256  # of a command besides its item and expressions, roughly
 
@@ -47,7 +45,7 @@ def check_key_paths(definition: TableDefinition, expression: Expression | None) 
 
 
 def submit(
-    node: "Node",
+    database: Database,
     body: dict[str, Any],
     reply: Reply,
     definition: TableDefinition,
@@ -56,7 +54,7 @@ def submit(
     size: int,
 ) -> None:
     """Have a command folded and answer with its outcome; `size` is that of its item and expressions."""
-    node.partition.submit(command, size + _COMMAND_BYTES, partial(_answer, body, reply, definition, pk))
+    database.partition.submit(command, size + _COMMAND_BYTES, partial(_answer, body, reply, definition, pk))
 
 
 def refusal(outcome: Outcome) -> RequestError | None:

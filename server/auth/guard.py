@@ -60,7 +60,7 @@ class Guard:
             raise ExpiredTokenError
         return key
 
-    def look(self) -> None:
+    def reload_if_changed(self) -> None:
         """Read the file anew if it has changed."""
         stamp = _stamp(self._path)
         if stamp == self._stamp:

@@ -111,16 +111,8 @@ def check(bearer: Bearer, demands: Iterable[Demand]) -> None:
             )
 
 
-def _on_table(operation: str, right: Right, member: str = "TableName") -> Demands:
-    action = f"dynamodb:{operation}"
-
-    def demands(body: dict[str, Any]) -> tuple[Demand]:
-        return ((action, right, body[member]),)
-
-    return demands
-
-
-def _on_each_table(operation: str, right: Right) -> Demands:
+def each_table(operation: str, right: Right) -> Demands:
+    """Return the demands of a batch operation: `right` on every table of the request."""
     action = f"dynamodb:{operation}"
 
     def demands(body: dict[str, Any]) -> Iterator[Demand]:
@@ -130,107 +122,6 @@ def _on_each_table(operation: str, right: Right) -> Demands:
     return demands
 
 
-def _of_nobody(_: dict[str, Any]) -> tuple[Demand, ...]:
-    return ()
-
-
-def _list_tables(_: dict[str, Any]) -> Iterator[Demand]:
-    yield "dynamodb:ListTables", Right.READ, EVERYTHING
-
-
-def _list_streams(body: dict[str, Any]) -> Iterator[Demand]:
-    yield "dynamodb:ListStreams", Right.READ, body.get("TableName", EVERYTHING)
-
-
-def _get_records(body: dict[str, Any]) -> Iterator[Demand]:
-    """A shard iterator begins with the ARN of its stream, and nothing else is read for it."""
-    yield "dynamodb:GetRecords", Right.READ, body["ShardIterator"].partition("|")[0]
-
-
-def _transact_get_items(body: dict[str, Any]) -> Iterator[Demand]:
-    for action in body["TransactItems"]:
-        yield "dynamodb:GetItem", Right.READ, action["Get"]["TableName"]
-
-
-_TRANSACTED = {
-    "ConditionCheck": ("dynamodb:ConditionCheckItem", Right.READ),
-    "Put": ("dynamodb:PutItem", Right.WRITE),
-    "Update": ("dynamodb:UpdateItem", Right.WRITE),
-    "Delete": ("dynamodb:DeleteItem", Right.WRITE),
-}
-
-
-def _transact_write_items(body: dict[str, Any]) -> Iterator[Demand]:
-    for actions in body["TransactItems"]:
-        for kind, (action, right) in _TRANSACTED.items():
-            if asked := actions.get(kind):
-                yield action, right, asked["TableName"]
-
-
-DEMANDS: dict[str, Demands] = {
-    "BatchGetItem": _on_each_table("BatchGetItem", Right.READ),
-    "BatchWriteItem": _on_each_table("BatchWriteItem", Right.WRITE),
-    "CreateTable": _on_table("CreateTable", Right.ADMIN),
-    "DeleteItem": _on_table("DeleteItem", Right.WRITE),
-    "DeleteTable": _on_table("DeleteTable", Right.ADMIN),
-    "DescribeContinuousBackups": _on_table("DescribeContinuousBackups", Right.READ),
-    "DescribeEndpoints": _of_nobody,
-    "DescribeKinesisStreamingDestination": _on_table("DescribeKinesisStreamingDestination", Right.READ),
-    "DescribeLimits": _of_nobody,
-    "DescribeStream": _on_table("DescribeStream", Right.READ, "StreamArn"),
-    "DescribeTable": _on_table("DescribeTable", Right.READ),
-    "DescribeTimeToLive": _on_table("DescribeTimeToLive", Right.READ),
-    "DisableKinesisStreamingDestination": _on_table("DisableKinesisStreamingDestination", Right.ADMIN),
-    "EnableKinesisStreamingDestination": _on_table("EnableKinesisStreamingDestination", Right.ADMIN),
-    "GetItem": _on_table("GetItem", Right.READ),
-    "GetRecords": _get_records,
-    "GetShardIterator": _on_table("GetShardIterator", Right.READ, "StreamArn"),
-    "ListStreams": _list_streams,
-    "ListTables": _list_tables,
-    "ListTagsOfResource": _on_table("ListTagsOfResource", Right.READ, "ResourceArn"),
-    "PutItem": _on_table("PutItem", Right.WRITE),
-    "Query": _on_table("Query", Right.READ),
-    "Scan": _on_table("Scan", Right.READ),
-    "TagResource": _on_table("TagResource", Right.ADMIN, "ResourceArn"),
-    "TransactGetItems": _transact_get_items,
-    "TransactWriteItems": _transact_write_items,
-    "UntagResource": _on_table("UntagResource", Right.ADMIN, "ResourceArn"),
-    "UpdateContinuousBackups": _on_table("UpdateContinuousBackups", Right.ADMIN),
-    "UpdateItem": _on_table("UpdateItem", Right.WRITE),
-    "UpdateKinesisStreamingDestination": _on_table("UpdateKinesisStreamingDestination", Right.ADMIN),
-    "UpdateTable": _on_table("UpdateTable", Right.ADMIN),
-    "UpdateTimeToLive": _on_table("UpdateTimeToLive", Right.ADMIN),
-}
-
-
 def of_metrics() -> Iterator[Demand]:
     """Yield the demand of GET /metrics, whose figures name tables and hold nothing of any item."""
     yield "foldb:Metrics", Right.READ, NODE
-
-
-# Operations of foldb's own that change nothing; of all others each takes the whole database.
-_READING = frozenset(
-    ("DescribeSubscription", "ListDeadLetters", "ListSubscriptions", "WaitForTriggers", "Streams")
-)
-# Those that ask a node how it is, or to answer once it has a position.
-_MONITORING = frozenset(("Status", "Wait"))
-
-
-def of_admin(operation: str) -> Demands:
-    """What one of foldb's own operations takes."""
-    if operation == "Changes":
-        return _changes
-    right = Right.READ if operation in _READING | _MONITORING else Right.ADMIN
-    resource = NODE if operation in _MONITORING else EVERYTHING
-
-    def demands(_: dict[str, Any]) -> Iterator[Demand]:
-        yield f"foldb:{operation}", right, resource
-
-    return demands
-
-
-def _changes(body: dict[str, Any]) -> Iterator[Demand]:
-    """The feed of a table holds its items; which tables they are stands in the request, or it is all."""
-    names = body.get("TableNames")
-    for table in names if isinstance(names, list) and names else [EVERYTHING]:
-        yield "foldb:Changes", Right.READ, str(table)

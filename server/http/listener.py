@@ -134,7 +134,11 @@ class Listener:
         connection = Connection(self)
         return connection if self._certificate is None else Tls(connection, self._certificate.context, self)
 
-    # What connections call
+    def on_triggers_running(self, depth: Callable[[bytes], int] | None) -> None:
+        """Use `depth` for new requests; None disables the check of their user agents."""
+        self.depth = depth
+
+    # Called by connections
 
     def next_turn(self, do: Callable[[], object]) -> None:
         """Have something done in the loop's next turn."""
@@ -193,7 +197,7 @@ class Listener:
         for connection in late:
             connection.expire()
         if self.guard is not None:
-            self.guard.look()
+            self.guard.reload_if_changed()
         self._timer = self._loop.call_later(self.node.settings.tick_ms / 1000, self._on_tick)
 
 

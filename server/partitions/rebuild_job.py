@@ -29,11 +29,13 @@ from ...model.errors import (
     RequestError,
     ResourceNotFoundError,
     ServiceUnavailableError,
+    ValidationError,
 )
+from ...model.slots import data_partitions
 from ...model.tables import TableDefinition
 from ..api.reply import Reply
 from ..routing import joined
-from .replica import Replica
+from .replica import Partitions, Replica
 
 # Steps folded in a turn: about ten milliseconds. More than an entry has, and so more than is written in a turn of the
 # loop: a rebuild always catches up.
@@ -217,6 +219,39 @@ class RebuildJob:
             "End": sum(ends),
         }
         reply.ok(orjson.dumps(progress | self._result), self._position)
+
+
+class RebuildJobs:
+    """The rebuilds of this process, one at a time.
+
+    Attributes:
+        job: The latest rebuild, running or finished; None before the first.
+    """
+
+    def __init__(self, partitions: Partitions, log: Log, loop: asyncio.AbstractEventLoop) -> None:
+        self.job: RebuildJob | None = None
+        self._partitions = partitions
+        self._log = log
+        self._loop = loop
+
+    def start(self, table: TableDefinition, index: str | None) -> RebuildJob:
+        """Start the rebuild of a table, or of the one index named.
+
+        Raises:
+            ValidationError: A rebuild is running, or another node owns a part of the table.
+        """
+        if self.job is not None and not self.job.finished:
+            raise ValidationError(f"The table {self.job.name} is being rebuilt: one at a time")
+        partition_ids, hosted = data_partitions(self._partitions.count), self._partitions.hosted
+        if not all(partition_id in hosted for partition_id in partition_ids):
+            raise ValidationError(
+                "A table is rebuilt by a node that has all of it: other nodes own parts of this one"
+            )
+        parts = [hosted[partition_id] for partition_id in partition_ids]
+        number = 1 if self.job is None else self.job.number + 1
+        self.job = RebuildJob(parts, self._log, self._loop, table, number, index)
+        self.job.go_on()
+        return self.job
 
 
 def _taken_from(records: deque[Record]) -> Iterator[Record]:

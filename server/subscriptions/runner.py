@@ -11,7 +11,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ...log.commands import Context, SubscriptionOperation
 from ...model.errors import RequestError, ResourceInUseError
@@ -29,6 +29,8 @@ _POLL_S: Final = 0.5
 _LANE: Final = re.compile("[0-9]{1,4}")
 _CONTEXT: Final = Context("triggers", source="trigger")
 
+OnRunning: TypeAlias = Callable[[Callable[[bytes], int] | None], None]
+
 logger = logging.getLogger(__name__)
 
 
@@ -37,13 +39,12 @@ class SubscriptionRunner:
 
     Attributes:
         running: The subscriptions that run here, by name.
-        on_running: Called with `depth` while something runs here, and with None while nothing does.
     """
 
     def __init__(self, node: SubscriptionContext) -> None:
         """Nothing runs before `start`."""
         self.running: dict[str, RunningSubscription] = {}
-        self.on_running: Callable[[Callable[[bytes], int] | None], None] = lambda _: None
+        self._on_running: OnRunning = lambda _: None
         self._node = node
         self._is_serving = False
         self._throttle = LagThrottle(node, self.running)
@@ -65,8 +66,12 @@ class SubscriptionRunner:
         folder, _ = self._scratch
         return folder
 
-    def start(self) -> None:
-        """Begin to run subscriptions: the node answers requests."""
+    def start(self, on_running: OnRunning) -> None:
+        """Begin to run subscriptions: the node answers requests.
+
+        `on_running` receives `depth` while a subscription runs here, and None while none runs.
+        """
+        self._on_running = on_running
         self._is_serving = self._node.settings.runs_triggers
         self.reconcile()
         if self._is_serving:
@@ -195,7 +200,7 @@ class SubscriptionRunner:
             self._reconciling = None
 
     def _report_running(self) -> None:
-        self.on_running(self.depth if self.running or self._redeliveries else None)
+        self._on_running(self.depth if self.running or self._redeliveries else None)
 
     def _wanted(self) -> dict[str, Subscription]:
         return {

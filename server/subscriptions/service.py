@@ -24,7 +24,7 @@ from .definitions import command_of, define
 from .reconciler import TriggerReconciler
 from .redelivery import drop
 from .retarget import Retarget, start_of
-from .runner import SubscriptionRunner
+from .runner import OnRunning, SubscriptionRunner
 from .running_subscription import CHECKPOINT_BYTES, check_runnable
 
 _DRAIN_S: Final = 50.0
@@ -46,10 +46,13 @@ class SubscriptionService:
         self.reconciler: TriggerReconciler | None = None
         self._node = node
 
-    def start(self) -> None:
-        """Begin to run subscriptions and to apply declarations: the node answers requests."""
+    def start(self, on_running: OnRunning) -> None:
+        """Begin to run subscriptions and to apply declarations: the node answers requests.
+
+        `on_running` receives the runner's `depth` while a subscription runs here, and None while none runs.
+        """
         settings = self._node.settings
-        self.runner.start()
+        self.runner.start(on_running)
         if settings.runs_triggers and settings.triggers is not None:
             folder = Folder(settings.triggers, settings.trigger_user)
             self.reconciler = TriggerReconciler(

@@ -1,6 +1,6 @@
-"""foldb's own operations, under the target prefix `Foldb_20261121.`, one a file, or a file for a few of a kind."""
+"""foldb's own operations, behind `Foldb_20261121.` in X-Amz-Target. Related ones share a file."""
 
-from ...node import Handler
+from ..operation import Operation
 from . import dead_letters, subscriptions
 from .changes import changes
 from .cluster import cluster
@@ -12,28 +12,31 @@ from .streams import streams
 from .upgrade import upgrade
 from .wait import wait
 
-ADMIN: dict[str, Handler] = {
-    "Changes": changes,
-    "Cluster": cluster,
-    "CreateSubscription": subscriptions.create,
-    "DescribeSubscription": subscriptions.describe,
-    "Digest": digest,
-    "DropDeadLetters": dead_letters.drop_letters,
-    "EditDeadLetter": dead_letters.edit_letter,
-    "ListDeadLetters": dead_letters.list_letters,
-    "ListSubscriptions": subscriptions.list_,
-    "Partition": partition,
-    "PauseSubscription": subscriptions.pause,
-    "Rebuild": rebuild,
-    "RemoveSubscription": subscriptions.remove,
-    "ReplaySubscription": subscriptions.replay,
-    "ResetSubscription": subscriptions.reset,
-    "ResumeSubscription": subscriptions.resume,
-    "RetryDeadLetters": dead_letters.retry_letters,
-    "WaitForTriggers": subscriptions.settle,
-    "Status": status,
-    "Streams": streams,
-    "UpdateSubscription": subscriptions.update,
-    "Upgrade": upgrade,
-    "Wait": wait,
+ADMIN: dict[str, Operation] = {
+    each.name: each
+    for each in (
+        changes,
+        cluster,
+        subscriptions.create,
+        subscriptions.describe,
+        digest,
+        dead_letters.drop_dead_letters,
+        dead_letters.edit_dead_letter,
+        dead_letters.list_dead_letters,
+        subscriptions.list_,
+        partition,
+        subscriptions.pause,
+        rebuild,
+        subscriptions.remove,
+        subscriptions.replay,
+        subscriptions.reset,
+        subscriptions.resume,
+        dead_letters.retry_dead_letters,
+        subscriptions.wait_for_triggers,
+        status,
+        streams,
+        subscriptions.update,
+        upgrade,
+        wait,
+    )
 }

@@ -1,19 +1,20 @@
-"""Changes: a page of the change feed of some tables, of all partitions together, in the order of log time.
+"""Changes: a page of the changes of some tables, of all partitions together, in the order of log time.
 
-{"TableNames"?, "Start"?, "Events"?, "Filter"?, "FilterCriteria"?, "Limit"?}   from a place on
-{..., "After": {partition: number}, "WaitMs"?}     from where a page ended; it waits for more
+{"TableNames"?, "Start"?, "Events"?, "Filter"?, "FilterCriteria"?, "Limit"?}    the first page
+{..., "After": {partition id: sequence number}, "WaitMs"?}                      the next page; waits for changes
 
-It answers {"Changes": [as formats/plain.py tells them], "Next": the After of the next page, "IsEnd", "BehindMs"}.
-Without names the tables are all those whose changes are kept now. What is written meanwhile may stand a little out of
-order where several partitions are read; the changes of one key never do. What the feed of a named table does not keep
-is read from the log, but from HORIZON on: there it is passed over.
+──► {"Changes": [as formats/plain.py has them], "Next": the After of the next page, "IsEnd", "BehindMs"}
+
+Without TableNames the page covers every table whose changes are kept now. With several partitions, changes that are
+written during the read may be slightly out of order; the changes of one key never are. Changes that the feed of a named
+table no longer keeps are read from the log, unless the start is HORIZON, which skips them.
 """
 
+import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -25,25 +26,25 @@ from ....model.tables import TableDefinition
 from ....streams.delivery.filter import ChangeFilter
 from ....streams.formats.plain import plain
 from ....streams.formats.table_view import Delivery, TableView, view_of
+from ...auth.rights import EVERYTHING, Demand, Right
+from ...database import Database
 from ...routing import joined
-from ...routing.fan_in import FanIn, first_error
-from ..reply import Reply
-from .start_positions import NOT_KEPT, After, Start, read_after, read_start, resolve, whole
-
-if TYPE_CHECKING:
-    from ...node import Node
+from ..async_calls import call, read_feeds, sleep
+from ..operation import Answer, RefusedAtError, admin_operation
+from ..reply import Caller
+from .start_positions import NOT_KEPT, After, Start, read_after, read_integer, read_start, resolve
 
 _LIMIT: Final = 1000
-_LIMIT_MOST: Final = 10_000
-_WAIT_MOST_MS: Final = 20_000
-# The first of several feeds that has something is answered with, and the others go on waiting for nobody: not long.
+_HIGHEST_LIMIT: Final = 10_000
+_HIGHEST_WAIT_MS: Final = 20_000
+# The first of several feeds that has a change ends the wait, and the long polls of the others end by themselves.
 _WAIT_FOR_SEVERAL_MS: Final = 1000
-# Where nothing is kept nothing wakes who waits. A table may be watched by then.
+# Without a feed no change ends the wait. A table may have a stream by the time that the client asks again.
 _WAIT_FOR_NONE_MS: Final = 1000
-_NEVER: Final = 2**63
+_END_OF_TIME: Final = 2**63
 
 
-class Feed(NamedTuple):
+class TableFeed(NamedTuple):
     """The changes of one table in one partition."""
 
     partition_id: int
@@ -51,136 +52,137 @@ class Feed(NamedTuple):
     table: TableView
 
 
-class Page(NamedTuple):
-    """What several feeds gave, as one: `ahead` is where the next page begins."""
+class MergedPage(NamedTuple):
+    """The pages of several feeds as one.
+
+    Attributes:
+        deliveries: The changes, in the order of log time.
+        next: Where the next page begins.
+        is_end: Whether the feeds had no more changes.
+        behind_ms: The log time from the last change of the page to the end of the feeds.
+    """
 
     deliveries: list[Delivery]
-    ahead: After
+    next: After
     is_end: bool
     behind_ms: int
 
 
-def changes(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Find where to begin, and read."""
-    reading = _Reading(node, body, reply)
+def _demands(body: dict[str, Any]) -> Iterator[Demand]:
+    """Yield the right to read each table of the request; without names, all tables."""
+    names = body.get("TableNames")
+    for table in names if isinstance(names, list) and names else [EVERYTHING]:
+        yield "foldb:Changes", Right.READ, str(table)
+
+
+@admin_operation("Changes", _demands)
+async def changes(database: Database, body: dict[str, Any], _: Caller) -> Answer:
+    """Find the start, and read a page."""
+    reader = _Reader(database, body)
     if "After" in body:
-        reading.read(read_after(body["After"]), reading.wait_ms)
-    else:
-        resolve(node, [table.id for table in reading.tables], reading.start, reading.begin)
+        return await reader.read(read_after(body["After"]), reader.wait_ms)
+    tables = [table.id for table in reader.tables]
+    return await reader.read(await resolve(database, tables, reader.start), 0)
 
 
-class _Reading:
-    """One request under way."""
+class _Reader:
+    """Reads the page of one request."""
 
-    def __init__(self, node: "Node", body: dict[str, Any], reply: Reply) -> None:
-        self.start = read_start(node, body.get("Start", {"At": "HORIZON"}))
-        self.wait_ms = whole(body, "WaitMs", 0, 0, _WAIT_MOST_MS)
-        self.tables = _tables(node, body.get("TableNames"))
-        self._limit = whole(body, "Limit", _LIMIT, 1, _LIMIT_MOST)
-        self._chooses = _choosing(body, self.start)
-        self._partitions = node.partitions_of_feed()
-        self._pasts = node.partitions.pasts
-        self._loop = node.loop
-        self._reply = reply
-        self._woken = False
+    def __init__(self, database: Database, body: dict[str, Any]) -> None:
+        self.start = read_start(database, body.get("Start", {"At": "HORIZON"}))
+        self.wait_ms = read_integer(body, "WaitMs", 0, 0, _HIGHEST_WAIT_MS)
+        self.tables = _tables(database, body.get("TableNames"))
+        self._limit = read_integer(body, "Limit", _LIMIT, 1, _HIGHEST_LIMIT)
+        self._matches = _matcher(body, self.start)
+        self._partitions = database.partitions_of_feed()
+        self._log_reads = database.partitions.pasts
+        self._loop = database.loop
 
-    def begin(self, after: After | RequestError) -> None:
-        """Read from where the request's start was found to be."""
-        if isinstance(after, RequestError):
-            self._reply.error(after)
-        else:
-            self.read(after, 0)
-
-    def read(self, after: After, wait_ms: int) -> None:
-        """Read all feeds; where none has anything, wait for the first that will."""
+    async def read(self, after: After, wait_ms: int) -> Answer:
+        """Read a page from all feeds. If they have no change, wait for the first one for at most `wait_ms`."""
         feeds = [
-            Feed(number, partition, table)
-            for number, partition in self._partitions.items()
+            TableFeed(partition_id, partition, table)
+            for partition_id, partition in self._partitions.items()
             for table in self.tables
-            if number in after
+            if partition_id in after
         ]
         if not feeds:
-            self._loop.call_later(
-                min(wait_ms, _WAIT_FOR_NONE_MS) / 1000, self._answer, Page([], after, True, 0), []
+            wait_s = min(wait_ms, _WAIT_FOR_NONE_MS) / 1000
+            await sleep(self._loop, wait_s)
+            return _answer(MergedPage([], after, True, 0), [])
+        page, positions = await self._page(feeds, after)
+        if not page.deliveries and page.is_end and wait_ms:
+            await self._wait(
+                feeds, page.next, wait_ms if len(feeds) == 1 else min(wait_ms, _WAIT_FOR_SEVERAL_MS)
             )
-            return
-        join = FanIn(len(feeds), partial(self._read, feeds, after, wait_ms))
-        for nth, feed in enumerate(feeds):
-            request = ReadChanges(feed.table.id, after[feed.partition_id], limit=self._limit)
-            feed.partition.feed(request, partial(join.answered, nth))
+            page, positions = await self._page(feeds, page.next)
+        return _answer(page, positions)
 
-    def _read(
-        self, feeds: list[Feed], after: After, wait_ms: int, answers: list[Any], places: list[Place]
-    ) -> None:
-        if self._fails(answers):
-            return
-        lacking = [
-            nth for nth, feed in enumerate(feeds) if answers[nth].trim_horizon > after[feed.partition_id]
-        ]
-        if lacking and self.start["At"] != "HORIZON":
-            self._read_past(feeds, after, answers, places, lacking)
-        else:
-            self._take(feeds, wait_ms, answers, places)
+    async def _page(self, feeds: list[TableFeed], after: After) -> tuple[MergedPage, list[Place]]:
+        """Read a page of changes that match."""
+        requests = [ReadChanges(feed.table.id, after[feed.partition_id], limit=self._limit) for feed in feeds]
+        try:
+            pages, positions = await read_feeds(
+                self._loop, [(feed.partition, request) for feed, request in zip(feeds, requests, strict=True)]
+            )
+        except RefusedAtError as refused:
+            raise refused.error from None
+        if self.start["At"] != "HORIZON":
+            pages = await asyncio.gather(
+                *(
+                    self._untrimmed(feed, request, page)
+                    for feed, request, page in zip(feeds, requests, pages, strict=True)
+                )
+            )
+        page = merged(feeds, pages, self._limit)
+        return page._replace(deliveries=list(filter(self._matches, page.deliveries))), positions
 
-    def _read_past(
-        self, feeds: list[Feed], after: After, answers: list[Any], places: list[Place], lacking: list[int]
-    ) -> None:
-        """Read what feeds do not keep from the log instead."""
+    async def _untrimmed(self, feed: TableFeed, request: ReadChanges, page: Changes) -> Changes:
+        """Return the page of a feed, or one read from the log if the feed no longer keeps all of its changes."""
+        if page.trim_horizon <= request.after_sequence_number:
+            return page
+        answer: FeedAnswer | RequestError = await call(
+            self._loop,
+            lambda callback: self._log_reads.read(
+                feed.partition_id, request, page.trim_horizon, lambda found, _: callback(found)
+            ),
+        )
+        if isinstance(answer, RequestError):
+            raise answer
+        assert isinstance(answer, Changes), "the answer to ReadChanges is Changes"
+        return replace(answer, is_end=False)
 
-        def found(pages: list[Any], _: list[Place]) -> None:
-            if self._fails(pages):
-                return
-            for nth, page in zip(lacking, pages, strict=True):
-                answers[nth] = replace(page, is_end=False)
-            self._take(feeds, 0, answers, places)
+    async def _wait(self, feeds: list[TableFeed], after: After, wait_ms: int) -> None:
+        """Wait until a feed has a change, or its long poll ends."""
+        first: asyncio.Future[None] = self._loop.create_future()
 
-        join = FanIn(len(lacking), found)
-        for mth, nth in enumerate(lacking):
-            number, table = feeds[nth].partition_id, feeds[nth].table.id
-            request = ReadChanges(table, after[number], limit=self._limit)
-            self._pasts.read(number, request, answers[nth].trim_horizon, partial(join.answered, mth))
+        def wake(_: FeedAnswer | RequestError, __: Place) -> None:
+            if not first.done():
+                first.set_result(None)
 
-    def _fails(self, answers: list[Any]) -> bool:
-        """Answer with an error if there is one among these."""
-        error = first_error(answers)
-        if error is not None:
-            self._reply.error(error)
-        return error is not None
-
-    def _take(self, feeds: list[Feed], wait_ms: int, answers: list[Any], places: list[Place]) -> None:
-        page = merged(feeds, answers, self._limit)
-        chosen = [delivery for delivery in page.deliveries if self._chooses(delivery)]
-        if chosen or not page.is_end or not wait_ms:
-            self._answer(page._replace(deliveries=chosen), places)
-            return
-        wait_ms = wait_ms if len(feeds) == 1 else min(wait_ms, _WAIT_FOR_SEVERAL_MS)
         for feed in feeds:
-            request = ReadChanges(feed.table.id, page.ahead[feed.partition_id], limit=1, wait_ms=wait_ms)
-            feed.partition.feed(request, partial(self._wake, page.ahead))
-
-    def _wake(self, after: After, _: FeedAnswer | RequestError, __: Place) -> None:
-        """Read again: there is something, or nothing came. Whoever wakes later wakes nobody."""
-        if not self._woken:
-            self._woken = True
-            self.read(after, 0)
-
-    def _answer(self, page: Page, places: list[Place]) -> None:
-        tail = {
-            "Next": {str(number): str(after) for number, after in page.ahead.items()},
-            "IsEnd": page.is_end,
-            "BehindMs": page.behind_ms,
-        }
-        lines = b",".join(plain(delivery) for delivery in page.deliveries)
-        position = joined(places) if places else None
-        self._reply.ok(b'{"Changes":[%b],%b' % (lines, orjson.dumps(tail)[1:]), position)
+            request = ReadChanges(feed.table.id, after[feed.partition_id], limit=1, wait_ms=wait_ms)
+            feed.partition.feed(request, wake)
+        await first
 
 
-def merged(feeds: Sequence[Feed], answers: Sequence[Changes], limit: int) -> Page:
-    """The feeds' pages as one, in the order of log time: cut where a page ends that has more behind it."""
-    ahead: After = {}
-    until, behind = _NEVER, 0
+def _answer(page: MergedPage, positions: list[Place]) -> Answer:
+    tail = {
+        "Next": {str(partition_id): str(after) for partition_id, after in page.next.items()},
+        "IsEnd": page.is_end,
+        "BehindMs": page.behind_ms,
+    }
+    lines = b",".join(plain(delivery) for delivery in page.deliveries)
+    body = b'{"Changes":[%b],%b' % (lines, orjson.dumps(tail)[1:])
+    return Answer(body, joined(positions) if positions else None)
+
+
+def merged(feeds: Sequence[TableFeed], answers: Sequence[Changes], limit: int) -> MergedPage:
+    """Merge the pages of feeds in the order of log time, up to where the first page ends that is not the last."""
+    following: After = {}
+    until, behind = _END_OF_TIME, 0
     for feed, answer in zip(feeds, answers, strict=True):
-        ahead[feed.partition_id] = min(answer.next, ahead.get(feed.partition_id, answer.next))
+        following[feed.partition_id] = min(answer.next, following.get(feed.partition_id, answer.next))
         if not answer.is_end:
             last = answer.changes[-1].time if answer.changes else 0
             until, behind = min(until, last), max(behind, answer.time - last)
@@ -189,38 +191,38 @@ def merged(feeds: Sequence[Feed], answers: Sequence[Changes], limit: int) -> Pag
             Delivery(change, feed.partition_id, feed.table)
             for feed, answer in zip(feeds, answers, strict=True)
             for change in answer.changes
-            if change.sequence_number <= ahead[feed.partition_id]
+            if change.sequence_number <= following[feed.partition_id]
         ),
         key=lambda each: (each.change.time, each.partition, each.change.sequence_number),
     )
     count = min(limit, bisect_right(found, until, key=lambda each: each.change.time))
     for each in found[count:]:
-        ahead[each.partition] = min(ahead[each.partition], each.change.sequence_number - 1)
-    return Page(found[:count], ahead, until == _NEVER and count == len(found), behind)
+        following[each.partition] = min(following[each.partition], each.change.sequence_number - 1)
+    return MergedPage(found[:count], following, until == _END_OF_TIME and count == len(found), behind)
 
 
-def _choosing(body: dict[str, Any], start: Start) -> Callable[[Delivery], bool]:
-    """Which changes are meant: those that events and filters choose, and that are not before the request's time."""
-    chosen = {name: body[name] for name in ("Events", "Filter", "FilterCriteria") if name in body}
-    test = ChangeFilter(check("Changes", {"TableNames": ["any"], "Sink": {"Kind": "none"}} | chosen)).test
+def _matcher(body: dict[str, Any], start: Start) -> Callable[[Delivery], bool]:
+    """Return whether a change passes the request's events and filters, and is not before its start time."""
+    filters = {name: body[name] for name in ("Events", "Filter", "FilterCriteria") if name in body}
+    test = ChangeFilter(check("Changes", {"TableNames": ["any"], "Sink": {"Kind": "none"}} | filters)).test
     since_ms: int = start.get("Time", 0)
     return lambda delivery: delivery.change.time >= since_ms and (test is None or test(delivery))
 
 
-def _tables(node: "Node", names: Any) -> list[TableView]:
-    """The tables that are named; without names, those whose changes are kept now."""
+def _tables(database: Database, names: Any) -> list[TableView]:
+    """Return the named tables; without names, the tables whose changes are kept now."""
     if names is None:
-        definitions = [each.definition for each in node.state.tables.values() if is_kept(each.definition)]
+        definitions = [each.definition for each in database.state.tables.values() if is_kept(each.definition)]
     elif isinstance(names, list) and names and all(isinstance(name, str) for name in names):
-        definitions = [node.table_in_any_status(name).definition for name in dict.fromkeys(names)]
+        definitions = [database.table_in_any_status(name).definition for name in dict.fromkeys(names)]
         if not all(map(is_kept, definitions)):
             raise TrimmedDataAccessError(NOT_KEPT)
     else:
         raise ValidationError("TableNames must be a list of names of tables")
-    log_id = node.log.genesis(0).log_id
-    return [view_of(each, log_id, node.partitions.count) for each in definitions]
+    log_id = database.log.genesis(0).log_id
+    return [view_of(each, log_id, database.partitions.count) for each in definitions]
 
 
 def is_kept(table: TableDefinition) -> bool:
-    """Whether the feed keeps what is changed in a table."""
+    """Return whether the feed keeps the changes of a table."""
     return table.watched or (table.stream is not None and table.stream.enabled)

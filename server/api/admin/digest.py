@@ -1,17 +1,18 @@
-"""Digest: the hash of the live state, and the position it is true of. `foldb verify` compares it with a refold.
+"""Digest: the hash of the live state, and the position that it is true of. `foldb verify` compares it with a refold.
 
-{"Position", "Digest"}; where there are several partitions {"Position": a cut, "Digests": [{"Position", "Digest"}, ...]}
-of those in this process. `digests.py` computes it.
+{"Position", "Digest"}; with several partitions {"Position": a cut, "Digests": [{"Position", "Digest"}, ...]} of the
+partitions in this process.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...auth.rights import Right
+from ...node import Node
+from ..operation import admin_operation
 from ..reply import Reply
 
-if TYPE_CHECKING:
-    from ...node import Node
 
-
-def digest(node: "Node", body: dict[str, Any], reply: Reply) -> None:  # noqa: ARG001  # it takes no parameters
-    """Answer the digest of the state as it is now, or is when the digest under way is done."""
+@admin_operation("Digest", Right.ADMIN)
+def digest(node: Node, _: dict[str, Any], reply: Reply) -> None:
+    """Compute the digest of the current state, or of the state once the digest under way is computed."""
     node.digests.ask(reply)

@@ -1,13 +1,11 @@
-"""Partition: where a key lives.
+"""Partition: the slot, the partition and the owner of a partition key.
 
-{"TableName", "Key"}    the slot and the partition of a partition key, and who acts for that partition
+{"TableName", "Key"}    ──►  {"TableName", "Slot", "Partition", "Owner": "host:port" or null}
 
-The key need not have a sort key: items with one partition key live together.
+The sort key may be left out: items with the same partition key are in the same partition.
 """
 
-from typing import TYPE_CHECKING, Any
-
-import orjson
+from typing import Any
 
 from ....model import service
 from ....model.errors import ValidationError
@@ -15,37 +13,37 @@ from ....model.key_schema import KEY_MISMATCH
 from ....model.keys import key_hash, slot
 from ....model.slots import partition_of
 from ....model.values import check_item
-from ..reply import Reply
+from ...auth.rights import Right
+from ...node import Node
+from ..operation import admin_operation
+from ..reply import Caller
 
-if TYPE_CHECKING:
-    from ...node import Node
 
-
-def partition(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Answer what follows from the table's id, the key and the number of partitions, and who leads there now."""
+@admin_operation("Partition", Right.ADMIN)
+async def partition(node: Node, body: dict[str, Any], _: Caller) -> dict[str, Any]:
+    """Compute the slot and the partition from the table id, the key and the number of partitions."""
     service.validate("GetItem", body)
     check_item(body["Key"], node.limits)
     definition = node.table(body["TableName"]).definition
     pk = definition.key.pk(body["Key"])
     if not pk:
         raise ValidationError(KEY_MISMATCH)
-    place = slot(key_hash(definition.id, pk))
-    number = partition_of(place, node.partitions.count)
-    answer = {
+    key_slot = slot(key_hash(definition.id, pk))
+    partition_id = partition_of(key_slot, node.partitions.count)
+    return {
         "TableName": definition.name,
-        "Slot": place,
-        "Partition": number,
-        "Owner": _owner(node, number),
+        "Slot": key_slot,
+        "Partition": partition_id,
+        "Owner": _owner(node, partition_id),
     }
-    reply.ok(orjson.dumps(answer))
 
 
-def _owner(node: "Node", number: int) -> str | None:
-    """The address of the node that acts for a partition; of this server where it is alone."""
+def _owner(node: Node, partition_id: int) -> str | None:
+    """Return the address of the partition's owner: without a cluster, of this server; None before an assignment."""
     if node.cluster is None:
         host, port = node.settings.host, node.settings.port
     elif node.cluster.table is None:
         return None
     else:
-        host, port = node.cluster.table.routes[number].owner
+        host, port = node.cluster.table.routes[partition_id].owner
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

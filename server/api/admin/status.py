@@ -1,10 +1,9 @@
-"""Status: where the node stands, for `foldb status` and for whoever looks after it.
+"""Status: the position, the counts and the limits of the database, for `foldb status` and for monitoring.
 
-What is counted is counted over the partitions within reach; `Unreachable` names the others.
+Counts are sums over the partitions that answer; `Unreachable` lists the others.
 """
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -12,31 +11,42 @@ from ....log.commands import Position
 from ....log.local import disk_of
 from ....materializer.snapshots import newest
 from ....model.errors import RequestError, ServiceUnavailableError
+from ...auth.rights import NODE, Right
 from ...clock import refused_ms
+from ...node import Node
 from ...routing import joined
-from ..reply import Reply
+from ..async_calls import call
+from ..operation import Answer, admin_operation
+from ..reply import Caller
 
-if TYPE_CHECKING:
-    from ...node import Node
+_SUMS = {
+    "Items": "items",
+    "ItemBytes": "item_bytes",
+    "Waiting": "waiting",
+    "WaitingBytes": "waiting_bytes",
+    "Entries": "entries",
+    "Commands": "commands",
+    "Refolded": "refolded",
+}
 
 
-def status(node: "Node", body: dict[str, Any], reply: Reply) -> None:  # noqa: ARG001  # it takes no parameters
-    """Answer what the partitions say of themselves, and what is served."""
+@admin_operation("Status", Right.READ, resource=NODE)
+async def status(node: Node, _: dict[str, Any], _caller: Caller) -> Answer:
+    """Collect the status of the partitions and of this node."""
+    statuses = await call(node.loop, node.partition.status)
+    assert not isinstance(statuses, RequestError), "each partition reports its own error"
     if node.router is None:
-        node.partition.status(lambda figures: _answer(node, reply, {"0": figures}))
-    else:
-        node.partition.status(partial(_answer, node, reply))
-
-
-def _answer(node: "Node", reply: Reply, figures: dict[str, Any] | RequestError) -> None:
-    assert not isinstance(figures, RequestError), "each partition tells its own trouble"
+        statuses = {"0": statuses}
+    known = {
+        int(partition_id): each
+        for partition_id, each in statuses.items()
+        if not isinstance(each, RequestError)
+    }
+    if not known:
+        raise ServiceUnavailableError
     count = node.partitions.count
     genesis, path = node.log.genesis(0), node.settings.path
-    known = {int(number): each for number, each in figures.items() if not isinstance(each, RequestError)}
-    if not known:
-        reply.error(ServiceUnavailableError())
-        return
-    position = joined(Position(number, each["position"]) for number, each in known.items())
+    position = joined(Position(partition_id, each["position"]) for partition_id, each in known.items())
     snapshots = [] if path is None else newest(path, disk_of(node.log), count)
     answer = {
         "Position": position.text(count),
@@ -60,15 +70,4 @@ def _answer(node: "Node", reply: Reply, figures: dict[str, Any] | RequestError) 
     }
     if node.router is not None:
         answer |= {"Partitions": max(1, count - 1), "Unreachable": sorted({*range(count)} - known.keys())}
-    reply.ok(orjson.dumps(answer), position)
-
-
-_SUMS = {
-    "Items": "items",
-    "ItemBytes": "item_bytes",
-    "Waiting": "waiting",
-    "WaitingBytes": "waiting_bytes",
-    "Entries": "entries",
-    "Commands": "commands",
-    "Refolded": "refolded",
-}
+    return Answer(orjson.dumps(answer), position)

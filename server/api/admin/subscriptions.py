@@ -1,146 +1,134 @@
-"""Subscriptions: who is delivered the changes of which tables. What is done is in server/triggers.
+"""Subscriptions: their creation, changes, status and removal. server/subscriptions does the work.
 
-CreateSubscription    {"Name", the settings of model/subscriptions}     UpdateSubscription the same, some of them
-ListSubscriptions     {}                                                DescribeSubscription {"Name"}
+CreateSubscription    {"Name", the settings of model/subscriptions}    UpdateSubscription the same, with some settings
+ListSubscriptions     {}                                               DescribeSubscription {"Name"}
 PauseSubscription     {"Name", "Drain"?}    ResumeSubscription {"Name"}    RemoveSubscription {"Name"}
 ResetSubscription     {"Name", "Start"}
 ReplaySubscription    {"Name", "From", "To"?, "Key"?, "DryRun"?}  ──►  {"Replay"}, or {"Calls", "Changes", "Keys"}
-Settle                {"TimeoutMs"}  ──►  {"Settled", "Why"?}
+WaitForTriggers       {"TimeoutMs"}  ──►  {"Settled", "Why"?}
 
-A pause with Drain comes when all that is written is handled, and is refused if that takes longer than 50 seconds.
-They answer with the subscription as it is then, {"Name", "Status", "Settings", "Checkpoints", ...}; Describe
-also with its
-"Lag" and, on the node that runs it, with "Figures". A Start (and From, To) may name a Position too.
+A pause with Drain is answered once all written changes are handled, and refused if that takes longer than 50 s. The
+others answer with the subscription, {"Name", "Status", "Settings", "Checkpoints", ...}; Describe adds its "Lag" and, on
+the node that runs it, its "Figures". Start, From and To may name a Position.
 """
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 
-import orjson
-
-from ....model.errors import RequestError, ValidationError
+from ....model.errors import ValidationError
 from ....streams.sinks.sink_settings import shown_to_readers
 from ...auth.rights import EVERYTHING, Right
-from ...subscriptions.async_partition import answer as run
-from ..reply import Reply
-from .start_positions import After, read_end, read_start, resolve, whole
+from ...node import Node
+from ..operation import admin_operation
+from ..reply import Caller
+from .start_positions import read_end, read_integer, read_start, resolve
 
-if TYPE_CHECKING:
-    from ...node import Node
-
-Shape: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-
-_SETTLE_MOST_MS: Final = 50_000
+_HIGHEST_TIMEOUT_MS: Final = 50_000
 _SHOWN: Final = (
     "Name", "Status", "Reason", "Settings", "Epoch", "Checkpoints", "Version", "Created", "Changed", "RunsHere",
 )  # fmt: skip
 _KNOWN: Final = frozenset((*_SHOWN, "TotalHandled", "TotalDead", "Lag", "LastError"))
 
 
-def create(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Make a subscription; answered when all that is written from then on will be delivered."""
+@admin_operation("CreateSubscription", Right.ADMIN)
+async def create(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """Create a subscription. It receives every change that is written after the answer."""
     name, settings = _split(body)
     if "Start" in settings:
         settings["Start"] = _start(node, settings["Start"])
-    run(node.loop, node.triggers.create(name, settings, reply.context), _answering(reply, told))
+    return described(await node.triggers.create(name, settings, caller.context))
 
 
-def update(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Give one other settings."""
+@admin_operation("UpdateSubscription", Right.ADMIN)
+async def update(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """Change some settings of a subscription."""
     name, settings = _split(body)
     _refuse_declared(node, name)
-    run(node.loop, node.triggers.update(name, settings, reply.context), _answering(reply, told))
+    return described(await node.triggers.update(name, settings, caller.context))
 
 
-def describe(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Tell all that is known of one: settings, marks, lag, figures."""
-    shape = partial(told, to_reader=_is_reader(reply))
-    run(node.loop, node.triggers.describe(_name(body)), _answering(reply, shape))
+@admin_operation("DescribeSubscription", Right.READ)
+async def describe(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """Return a subscription with its settings, checkpoints, lag and metrics."""
+    return described(await node.triggers.describe(_name(body)), to_reader=_is_reader(caller))
 
 
-def list_(node: "Node", body: dict[str, Any], reply: Reply) -> None:  # noqa: ARG001  # it takes no parameters
-    """Tell what the catalog knows of all."""
-    flat = partial(_flat, to_reader=_is_reader(reply))
+@admin_operation("ListSubscriptions", Right.READ)
+async def list_(node: Node, _: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """Return all subscriptions of the catalog."""
+    to_reader = _is_reader(caller)
     subscriptions = node.triggers.list()["Subscriptions"]
-    reply.ok(orjson.dumps({"Subscriptions": [flat(each) for each in subscriptions]}))
+    return {"Subscriptions": [_flat(each, to_reader=to_reader) for each in subscriptions]}
 
 
-def pause(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Deliver nothing until it is resumed."""
+@admin_operation("PauseSubscription", Right.ADMIN)
+async def pause(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """Deliver nothing until the subscription is resumed."""
     drain = body.get("Drain", False)
     if not isinstance(drain, bool):
         raise ValidationError("Drain must be true or false")
-    work = node.triggers.pause(_name(body), reply.context, drain=drain)
-    run(node.loop, work, _answering(reply, told))
+    return described(await node.triggers.pause(_name(body), caller.context, drain=drain))
 
 
-def resume(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Go on after a pause or a stop."""
-    run(node.loop, node.triggers.resume(_name(body), reply.context), _answering(reply, told))
+@admin_operation("ResumeSubscription", Right.ADMIN)
+async def resume(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """Continue after a pause or a stop."""
+    return described(await node.triggers.resume(_name(body), caller.context))
 
 
-def reset(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Begin anew from another place."""
+@admin_operation("ResetSubscription", Right.ADMIN)
+async def reset(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """Continue from another position."""
     start = _start(node, body.get("Start"))
-    run(node.loop, node.triggers.reset(_name(body), start, reply.context), _answering(reply, told))
+    return described(await node.triggers.reset(_name(body), start, caller.context))
 
 
-def remove(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Forget a subscription; its dead letters stay."""
+@admin_operation("RemoveSubscription", Right.ADMIN)
+async def remove(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """Remove a subscription. Its dead letters stay."""
     name = _name(body)
     _refuse_declared(node, name)
-    run(node.loop, node.triggers.remove(name, reply.context), _answering(reply, told))
+    return described(await node.triggers.remove(name, caller.context))
 
 
-def replay(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Deliver a stretch again, or say how much that would be."""
+@admin_operation("ReplaySubscription", Right.ADMIN)
+async def replay(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """Deliver a range of changes again, or with DryRun return its size."""
     name, dry_run, key = _name(body), body.get("DryRun", False), body.get("Key")
     if not isinstance(dry_run, bool) or not isinstance(key, dict | None):
         raise ValidationError(
             "ReplaySubscription takes a Key, as items have it, and DryRun, which is true or false"
         )
     end = None if body.get("To") is None else read_end(node, body["To"])
-    done = _answering(reply, lambda answer: {"Replay": answer["Name"]} if "Name" in answer else answer)
-
-    def begin(after: After | RequestError) -> None:
-        if isinstance(after, RequestError):
-            reply.error(after)
-        else:
-            again({"Numbers": {str(number): str(each) for number, each in after.items()}})
-
-    def again(start: dict[str, Any]) -> None:
-        run(node.loop, node.triggers.replay(name, start, end, key, dry_run, reply.context), done)
-
     tables = node.subscription(name).table_ids
     start = read_start(node, body.get("From"))
     if start["At"] == "TIME":
-        again({"Time": start["Time"]})
+        begin = {"Time": start["Time"]}
     else:
-        resolve(node, tables, start, begin)
+        after = await resolve(node, tables, start)
+        begin = {"Numbers": {str(partition_id): str(each) for partition_id, each in after.items()}}
+    answer = await node.triggers.replay(name, begin, end, key, dry_run, caller.context)
+    return {"Replay": answer["Name"]} if "Name" in answer else answer
 
 
-def settle(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Answer when everything written so far is handled by every subscription, or say why that is not so."""
-    timeout_ms = whole(body, "TimeoutMs", _SETTLE_MOST_MS, 0, _SETTLE_MOST_MS)
-
-    def settled(answer: dict[str, Any] | RequestError) -> None:
-        if isinstance(answer, ValidationError):
-            reply.ok(orjson.dumps({"Settled": False, "Why": answer.message}))
-        else:
-            _answer(reply, lambda _: {"Settled": True}, answer)
-
-    run(node.loop, node.triggers.wait_for_triggers(timeout_ms), settled)
+@admin_operation("WaitForTriggers", Right.READ)
+async def wait_for_triggers(node: Node, body: dict[str, Any], _: Caller) -> dict[str, Any]:
+    """Wait until every subscription has handled everything written so far, or return why that has not happened."""
+    timeout_ms = read_integer(body, "TimeoutMs", _HIGHEST_TIMEOUT_MS, 0, _HIGHEST_TIMEOUT_MS)
+    try:
+        await node.triggers.wait_for_triggers(timeout_ms)
+    except ValidationError as error:
+        return {"Settled": False, "Why": error.message}
+    return {"Settled": True}
 
 
-def told(answer: dict[str, Any], *, to_reader: bool = False) -> dict[str, Any]:
-    """One subscription as it is answered."""
+def described(answer: dict[str, Any], *, to_reader: bool = False) -> dict[str, Any]:
+    """Return one subscription in the form of the API."""
     return _flat(answer["Subscription"], to_reader=to_reader)
 
 
-def _is_reader(reply: Reply) -> bool:
-    """Return whether a key asks that may read subscriptions and may not administer them."""
-    return reply.bearer is not None and reply.bearer.rights.on(EVERYTHING) < Right.ADMIN
+def _is_reader(caller: Caller) -> bool:
+    """Return whether the key of the request may read subscriptions but not administer them."""
+    return caller.bearer is not None and caller.bearer.rights.on(EVERYTHING) < Right.ADMIN
 
 
 def _flat(known: dict[str, Any], *, to_reader: bool) -> dict[str, Any]:
@@ -163,17 +151,6 @@ def _flat(known: dict[str, Any], *, to_reader: bool) -> dict[str, Any]:
     return shown
 
 
-def _answering(reply: Reply, shape: Shape) -> Callable[[dict[str, Any] | RequestError], None]:
-    return partial(_answer, reply, shape)
-
-
-def _answer(reply: Reply, shape: Shape, answer: dict[str, Any] | RequestError) -> None:
-    if isinstance(answer, RequestError):
-        reply.error(answer)
-    else:
-        reply.ok(orjson.dumps(shape(answer)))
-
-
 def _name(body: dict[str, Any]) -> str:
     name = body.get("Name")
     if not isinstance(name, str):
@@ -181,8 +158,12 @@ def _name(body: dict[str, Any]) -> str:
     return name
 
 
-def _refuse_declared(node: "Node", name: str) -> None:
-    """What a file declares is made anew a second later, and would be called for everything again."""
+def _refuse_declared(node: Node, name: str) -> None:
+    """Refuse to change a subscription that a file declares: the reconciler would undo the change within a second.
+
+    Raises:
+        ValidationError: A file in the folder of triggers declares the subscription.
+    """
     reconciler = node.triggers.reconciler
     file = None if reconciler is None else reconciler.file_of(name)
     if file is not None:
@@ -193,7 +174,7 @@ def _split(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return _name(body), {member: value for member, value in body.items() if member != "Name"}
 
 
-def _start(node: "Node", start: Any) -> Any:
-    """A Start without a position; all else is judged where settings are."""
+def _start(node: Node, start: Any) -> Any:
+    """Replace the position of a Start. The other members are validated with the settings."""
     is_position = isinstance(start, dict) and start.get("At") == "POSITION"
     return read_start(node, start) if is_position else start

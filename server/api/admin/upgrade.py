@@ -1,35 +1,39 @@
-"""Upgrade: has every partition's log come to the level of this release, once all nodes are of it."""
+"""Upgrade: raise the level of every partition's log to this release's, once all nodes run this release."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import orjson
+from typing import Any
 
 from ....log.commands import Level
 from ....materializer.fold import LEVEL
 from ....materializer.fold.outcomes import Failed, Outcome
 from ....materializer.partition import Partition, Place
+from ...auth.rights import Right
+from ...node import Node
 from ...routing.fan_in import FanIn
-from ..reply import Reply
-
-if TYPE_CHECKING:
-    from ...node import Node
+from ..async_calls import call
+from ..operation import admin_operation
+from ..reply import Caller
 
 _LEVEL_BYTES = 64
 
 
-def upgrade(node: "Node", body: dict[str, Any], reply: Reply) -> None:  # noqa: ARG001  # it takes no parameters
-    """Append the level to each partition, and answer from which to which the catalog has come."""
+@admin_operation("Upgrade", Right.ADMIN)
+async def upgrade(node: Node, _: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """Append the level to each partition, and return the catalog's level before and after."""
     before = node.state.level
     partitions: list[Partition] = [node.partition] if node.router is None else [*node.router.partitions]
-    join = FanIn(len(partitions), partial(_answer, before, reply))
-    for number, partition in enumerate(partitions):
-        partition.submit(Level(LEVEL, reply.context), _LEVEL_BYTES, partial(join.answered, number))
-
-
-def _answer(before: int, reply: Reply, outcomes: list[Outcome], _: list[Place]) -> None:
+    outcomes: list[Outcome]
+    outcomes, _positions = await call(node.loop, partial(_append, partitions, Level(LEVEL, caller.context)))
     failed = next((outcome for outcome in outcomes if isinstance(outcome, Failed)), None)
     if failed is not None:
-        reply.error(failed.error)
-    else:
-        reply.ok(orjson.dumps({"From": before, "Level": LEVEL}))
+        raise failed.error
+    return {"From": before, "Level": LEVEL}
+
+
+def _append(
+    partitions: list[Partition], level: Level, callback: Callable[[tuple[list[Outcome], list[Place]]], None]
+) -> None:
+    fan_in = FanIn(len(partitions), lambda *results: callback(results))
+    for index, partition in enumerate(partitions):
+        partition.submit(level, _LEVEL_BYTES, partial(fan_in.answered, index))

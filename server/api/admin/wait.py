@@ -1,24 +1,24 @@
-"""Wait: answers when a position, or each of a cut, is folded, and what it had told indexes by then has arrived.
+"""Wait: answered once a position, or each position of a cut, is folded and its index entries have arrived.
 
-It takes {"Position"}, as `x-foldb-position` tells it, and answers with an error if that does not come about soon:
-then it may be asked again.
+{"Position"}, as `x-foldb-position` has it. The answer is an error if that takes too long; the client may retry.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from ....model.errors import ValidationError
+from ...auth.rights import NODE, Right
+from ...node import Node
 from ..min_position import reach
+from ..operation import admin_operation
 from ..reply import Reply
 
-if TYPE_CHECKING:
-    from ...node import Node
 
-
-def wait(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Wait, and answer what was waited for."""
+@admin_operation("Wait", Right.READ, resource=NODE)
+def wait(node: Node, body: dict[str, Any], reply: Reply) -> None:
+    """Wait for the position, and reply with it."""
     position = body.get("Position")
     if not isinstance(position, str):
         raise ValidationError("Wait takes a Position")

@@ -1,6 +1,6 @@
-"""The DynamoDB operations, one a file, each a function named like its file."""
+"""The operations of DynamoDB. Each has a file of its own, which declares its name, its handler and its rights."""
 
-from ...node import Handler
+from ..operation import Operation
 from .batch_get_item import batch_get_item
 from .batch_write_item import batch_write_item
 from .create_table import create_table
@@ -32,34 +32,37 @@ from .update_item import update_item
 from .update_table import update_table
 from .update_time_to_live import update_time_to_live
 
-# The name that X-Amz-Target gives, and what answers to it. Any other name is an UnknownOperationException.
-OPERATIONS: dict[str, Handler] = {
-    "BatchGetItem": batch_get_item,
-    "BatchWriteItem": batch_write_item,
-    "CreateTable": create_table,
-    "DeleteItem": delete_item,
-    "DeleteTable": delete_table,
-    "DescribeContinuousBackups": describe_continuous_backups,
-    "DescribeEndpoints": describe_endpoints,
-    "DescribeKinesisStreamingDestination": describe_kinesis_streaming_destination,
-    "DescribeLimits": describe_limits,
-    "DescribeTable": describe_table,
-    "DescribeTimeToLive": describe_time_to_live,
-    "DisableKinesisStreamingDestination": disable_kinesis_streaming_destination,
-    "EnableKinesisStreamingDestination": enable_kinesis_streaming_destination,
-    "GetItem": get_item,
-    "ListTables": list_tables,
-    "ListTagsOfResource": list_tags_of_resource,
-    "PutItem": put_item,
-    "Query": query,
-    "Scan": scan,
-    "TagResource": tag_resource,
-    "TransactGetItems": transact_get_items,
-    "TransactWriteItems": transact_write_items,
-    "UntagResource": untag_resource,
-    "UpdateContinuousBackups": update_continuous_backups,
-    "UpdateItem": update_item,
-    "UpdateKinesisStreamingDestination": update_kinesis_streaming_destination,
-    "UpdateTable": update_table,
-    "UpdateTimeToLive": update_time_to_live,
+# An X-Amz-Target with another name is answered with an UnknownOperationException.
+OPERATIONS: dict[str, Operation] = {
+    each.name: each
+    for each in (
+        batch_get_item,
+        batch_write_item,
+        create_table,
+        delete_item,
+        delete_table,
+        describe_continuous_backups,
+        describe_endpoints,
+        describe_kinesis_streaming_destination,
+        describe_limits,
+        describe_table,
+        describe_time_to_live,
+        disable_kinesis_streaming_destination,
+        enable_kinesis_streaming_destination,
+        get_item,
+        list_tables,
+        list_tags_of_resource,
+        put_item,
+        query,
+        scan,
+        tag_resource,
+        transact_get_items,
+        transact_write_items,
+        untag_resource,
+        update_continuous_backups,
+        update_item,
+        update_kinesis_streaming_destination,
+        update_table,
+        update_time_to_live,
+    )
 }

@@ -5,7 +5,7 @@ All of one partition are read at one position. What does not fit in 16 MB comes 
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -18,13 +18,13 @@ from ....model.errors import RequestError, ValidationError
 from ....model.limits import Limits
 from ....model.tables import TableDefinition
 from ....model.values import check_item
+from ...auth.rights import Right, each_table
+from ...database import Database
 from .. import parameters
+from ..operation import operation
 from ..reply import Reply
 from ..response_json import Consumed, consumed_each, members, quoted
 from .get_item import projected
-
-if TYPE_CHECKING:
-    from ...node import Node
 
 
 @dataclass(slots=True)
@@ -42,15 +42,17 @@ class _Table:
         return consistent
 
 
-def batch_get_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+@operation("BatchGetItem", each_table("BatchGetItem", Right.READ))
+def batch_get_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Check the request and read."""
-    limits = node.limits
+    limits = database.limits
     requests: dict[str, dict[str, Any]] = body["RequestItems"]
     if sum(len(request["Keys"]) for request in requests.values()) > limits.batch_get_keys:
         raise ValidationError("Too many items requested for the BatchGetItem call")
     plans = {name: _plan(request, limits) for name, request in requests.items()}
     tables = [
-        _Table(name, request, plans[name], node.table(name).definition) for name, request in requests.items()
+        _Table(name, request, plans[name], database.table(name).definition)
+        for name, request in requests.items()
     ]
     keys = [
         (table.definition.id, *table.definition.key.read_key(key, limits))
@@ -61,7 +63,7 @@ def batch_get_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         raise ValidationError("Provided list of item keys contains duplicates")
     for table in tables:
         parameters.check_key_paths(table.plan, table.definition)
-    _read(node, body, reply, tables, keys)
+    _read(database, body, reply, tables, keys)
 
 
 def _plan(request: dict[str, Any], limits: Limits) -> Plan | None:
@@ -71,10 +73,12 @@ def _plan(request: dict[str, Any], limits: Limits) -> Plan | None:
     return parameters.read(request, limits).plan
 
 
-def _read(node: "Node", body: dict[str, Any], reply: Reply, tables: list[_Table], keys: list[Key]) -> None:
+def _read(
+    database: Database, body: dict[str, Any], reply: Reply, tables: list[_Table], keys: list[Key]
+) -> None:
     consistent = reply.after is not None or any(table.consistent for table in tables)
-    node.partition.get_all(
-        keys, consistent, partial(_answer, body, reply, tables, node.limits.batch_get_bytes)
+    database.partition.get_all(
+        keys, consistent, partial(_answer, body, reply, tables, database.limits.batch_get_bytes)
     )
 
 

@@ -6,7 +6,7 @@ UnprocessedItems.
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -25,13 +25,13 @@ from ....model.key_schema import KEY_MISMATCH
 from ....model.limits import Limits
 from ....model.tables import TableDefinition, index_key_error
 from ....model.values import check_item, dump
+from ...auth.rights import Right, each_table
+from ...database import Database
 from ...routing import joined
 from .. import write_requests
+from ..operation import operation
 from ..reply import Reply
 from ..response_json import Consumed, array, collection_metrics, consumed_each, members, quoted
-
-if TYPE_CHECKING:
-    from ...node import Node
 
 _ONE_OF = "Supplied WriteRequest must contain exactly one of PutRequest and DeleteRequest"
 
@@ -67,9 +67,10 @@ class _Batch:
     keys: list[bytes] = field(default_factory=list)
 
 
-def batch_write_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+@operation("BatchWriteItem", each_table("BatchWriteItem", Right.WRITE))
+def batch_write_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Check all requests, then have each folded."""
-    limits = node.limits
+    limits = database.limits
     requests: dict[str, list[dict[str, Any]]] = body["RequestItems"]
     if sum(map(len, requests.values())) > limits.batch_write_requests:
         raise ValidationError("Too many items requested for the BatchWriteItem call")
@@ -78,7 +79,7 @@ def batch_write_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         raise ValidationError("The items of the BatchWriteItem call exceed 16 MB")
     size = iter(sizes)
     wanted = [
-        _Write(name, request, next(size), node.table(name).definition)
+        _Write(name, request, next(size), database.table(name).definition)
         for name, each in requests.items()
         for request in each
     ]
@@ -89,7 +90,7 @@ def batch_write_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
 
     batch = _Batch(body, reply, wanted, len(wanted), keys=[command.pk for command in commands])
     for write, command in zip(wanted, commands, strict=True):
-        node.partition.submit(command, write.size + 256, partial(_done, batch, write))
+        database.partition.submit(command, write.size + 256, partial(_done, batch, write))
 
 
 def _check(request: dict[str, Any], limits: Limits) -> int:

@@ -1,19 +1,20 @@
 """CreateTable: a new table, empty, with its indexes and settings."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....model.errors import ResourceInUseError
 from ....model.tables import name_of
+from ...auth.rights import Right
+from ...database import Database
 from .. import table_commands
+from ..operation import operation
 from ..reply import Reply
 
-if TYPE_CHECKING:
-    from ...node import Node
 
-
-def create_table(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+@operation("CreateTable", Right.ADMIN)
+def create_table(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Refuse a name that is taken, and have the table defined."""
     name = name_of(body["TableName"])
-    if name in node.state.names:
+    if name in database.state.names:
         raise ResourceInUseError(f"Table already exists: {name}")
-    table_commands.create(node, body, reply)
+    table_commands.create(database, body, reply)

@@ -1,26 +1,27 @@
 """DeleteItem: remove the item at a key, if there is one."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....log.commands import Delete
 from ....model.values import check_item
+from ...auth.rights import Right
+from ...database import Database
 from .. import parameters, write_requests
+from ..operation import operation
 from ..reply import Reply
 
-if TYPE_CHECKING:
-    from ...node import Node
 
-
-def delete_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+@operation("DeleteItem", Right.WRITE)
+def delete_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Check the request, and have the Delete folded."""
-    limits, key = node.limits, body["Key"]
+    limits, key = database.limits, body["Key"]
     conditional = parameters.has_write_expression(body)
     values_bytes = parameters.check(body, limits, "DeleteItem") if conditional else 0
     check_item(key, limits)
     write_requests.check_returns(body)
     expression = parameters.write_expression(body, limits) if conditional else None
 
-    definition = node.table(body["TableName"]).definition
+    definition = database.table(body["TableName"]).definition
     pk, sk = definition.key.read_key(key, limits)
     write_requests.check_key_paths(definition, expression)
     command = Delete(
@@ -33,5 +34,5 @@ def delete_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         write_requests.shows_refused(body),
     )
     write_requests.submit(
-        node, body, reply, definition, pk, command, parameters.written_bytes(expression, values_bytes)
+        database, body, reply, definition, pk, command, parameters.written_bytes(expression, values_bytes)
     )

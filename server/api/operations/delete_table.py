@@ -1,12 +1,12 @@
 """DeleteTable: remove a table, its items and its indexes. The log keeps what they were."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...auth.rights import Right
+from ...database import Database
 from .. import table_commands
+from ..operation import operation
 from ..reply import Reply
-
-if TYPE_CHECKING:
-    from ...node import Node
 
 # DynamoDB describes a table that is being deleted without these.
 _OMITTED = frozenset(
@@ -20,7 +20,8 @@ _OMITTED = frozenset(
 )
 
 
-def delete_table(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+@operation("DeleteTable", Right.ADMIN)
+def delete_table(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Have the table removed."""
-    table = node.table_in_any_status(body["TableName"])
-    table_commands.change(node, "DeleteTable", table, body, reply, omit=_OMITTED)
+    table = database.table_in_any_status(body["TableName"])
+    table_commands.change(database, "DeleteTable", table, body, reply, omit=_OMITTED)

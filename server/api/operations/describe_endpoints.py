@@ -1,19 +1,20 @@
 """DescribeEndpoints: where to send requests. Some SDKs ask before anything else."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
+from ...auth.rights import Right
+from ...database import Database
+from ..operation import operation
 from ..reply import Reply
-
-if TYPE_CHECKING:
-    from ...node import Node
 
 _CACHE_MINUTES = 1440
 
 
-def describe_endpoints(node: "Node", _: dict[str, Any], reply: Reply) -> None:
+@operation("DescribeEndpoints", Right.NONE)
+def describe_endpoints(database: Database, _: dict[str, Any], reply: Reply) -> None:
     """Answer this very address."""
-    host, port = node.settings.host, node.settings.port
+    host, port = database.settings.host, database.settings.port
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     reply.ok(orjson.dumps({"Endpoints": [{"Address": address, "CachePeriodInMinutes": _CACHE_MINUTES}]}))

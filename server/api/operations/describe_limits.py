@@ -1,18 +1,19 @@
 """DescribeLimits: the most throughput that an account and a table may provision."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
+from ...auth.rights import Right
+from ...database import Database
+from ..operation import operation
 from ..reply import Reply
 
-if TYPE_CHECKING:
-    from ...node import Node
 
-
-def describe_limits(node: "Node", _: dict[str, Any], reply: Reply) -> None:
+@operation("DescribeLimits", Right.NONE)
+def describe_limits(database: Database, _: dict[str, Any], reply: Reply) -> None:
     """Answer the limits that CreateTable and UpdateTable hold to."""
-    limits = node.limits
+    limits = database.limits
     answer = {
         "AccountMaxReadCapacityUnits": limits.account_capacity_units,
         "AccountMaxWriteCapacityUnits": limits.account_capacity_units,

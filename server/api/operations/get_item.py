@@ -1,7 +1,7 @@
 """GetItem: the item at a key. The hottest path there is: without a projection the stored bytes go out as they are."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....expressions import Plan
 from ....materializer.fold.storage import Stored
@@ -9,34 +9,35 @@ from ....materializer.partition import Place
 from ....model.capacity import read_half_units
 from ....model.errors import RequestError
 from ....model.values import check_item, dump, load
+from ...auth.rights import Right
+from ...database import Database
 from .. import parameters
+from ..operation import operation
 from ..reply import Reply
 from ..response_json import EMPTY, Consumed, consumed_one, members
-
-if TYPE_CHECKING:
-    from ...node import Node
 
 _PLAIN = frozenset(("TableName", "Key", "ConsistentRead"))
 
 
-def get_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+@operation("GetItem", Right.READ)
+def get_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Check the request and read."""
-    limits, key = node.limits, body["Key"]
+    limits, key = database.limits, body["Key"]
     if body.keys() <= _PLAIN:
         check_item(key, limits)
-        definition = node.table(body["TableName"]).definition
+        definition = database.table(body["TableName"]).definition
         done = partial(_answer_plain, reply)
     else:
         parameters.check(body, limits, "GetItem")
         check_item(key, limits)
         plan = parameters.read(body, limits).plan
-        definition = node.table(body["TableName"]).definition
+        definition = database.table(body["TableName"]).definition
         parameters.check_key_paths(plan, definition)
         done = partial(_answer, body, plan, reply)
     pk, sk = definition.key.read_key(key, limits)
     # Who names a position is not to be answered by a state from before it.
     consistent = body.get("ConsistentRead", False) or reply.after is not None
-    node.partition.get(definition.id, pk, sk, consistent, done)
+    database.partition.get(definition.id, pk, sk, consistent, done)
 
 
 def _answer_plain(reply: Reply, stored: Stored | RequestError | None, position: Place) -> None:

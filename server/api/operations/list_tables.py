@@ -1,21 +1,27 @@
 """ListTables: the names of the tables in alphabetical order, a page at a time."""
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import orjson
 
+from ...auth.rights import EVERYTHING, Demand, Right
+from ...database import Database
+from ..operation import operation
 from ..reply import Reply
 
-if TYPE_CHECKING:
-    from ...node import Node
+
+def _demands(_: dict[str, Any]) -> Iterator[Demand]:
+    yield "dynamodb:ListTables", Right.READ, EVERYTHING
 
 
-def list_tables(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+@operation("ListTables", _demands)
+def list_tables(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Answer the page after ExclusiveStartTableName, which need not be the name of a table."""
-    names = sorted(node.state.names)
+    names = sorted(database.state.names)
     start = bisect_right(names, body.get("ExclusiveStartTableName", ""))
-    end = start + body.get("Limit", node.limits.table_names_page)
+    end = start + body.get("Limit", database.limits.table_names_page)
     answer: dict[str, Any] = {"TableNames": names[start:end]}
     if end < len(names):
         answer["LastEvaluatedTableName"] = names[end - 1]

@@ -1,22 +1,23 @@
 """ListTagsOfResource: a table's tags by key, a page at a time."""
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from ....model.errors import AccessDeniedError
+from ...auth.rights import Right
+from ...database import Database
 from .. import table_commands
+from ..operation import operation
 from ..reply import Reply
 
-if TYPE_CHECKING:
-    from ...node import Node
 
-
-def list_tags_of_resource(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+@operation("ListTagsOfResource", Right.READ, member="ResourceArn")
+def list_tags_of_resource(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Answer the page after NextToken, which is the last key of the page before."""
     arn = body["ResourceArn"]
-    table = table_commands.tagged_table(node, arn)
+    table = table_commands.tagged_table(database, arn)
     if table is None:
         # DynamoDB does not tell a stranger which tables there are.
         raise AccessDeniedError(
@@ -26,7 +27,7 @@ def list_tags_of_resource(node: "Node", body: dict[str, Any], reply: Reply) -> N
     tags = table.definition.tags
     keys = sorted(tags)
     start = bisect_right(keys, body.get("NextToken", ""))
-    end = start + node.limits.tags_page
+    end = start + database.limits.tags_page
     answer: dict[str, Any] = {"Tags": [{"Key": key, "Value": tags[key]} for key in keys[start:end]]}
     if end < len(keys):
         answer["NextToken"] = keys[end - 1]

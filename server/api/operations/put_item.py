@@ -1,27 +1,28 @@
 """PutItem: store an item in place of whatever its key holds."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....log.commands import Put
 from ....model.tables import index_key_error
 from ....model.values import check_item, dump
+from ...auth.rights import Right
+from ...database import Database
 from .. import parameters, write_requests
+from ..operation import operation
 from ..reply import Reply
 
-if TYPE_CHECKING:
-    from ...node import Node
 
-
-def put_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+@operation("PutItem", Right.WRITE)
+def put_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Check the request, and have the Put folded."""
-    limits, item = node.limits, body["Item"]
+    limits, item = database.limits, body["Item"]
     conditional = parameters.has_write_expression(body)
     values_bytes = parameters.check(body, limits, "PutItem") if conditional else 0
     size = check_item(item, limits)
     write_requests.check_returns(body)
     expression = parameters.write_expression(body, limits) if conditional else None
 
-    definition = node.table(body["TableName"]).definition
+    definition = database.table(body["TableName"]).definition
     write_requests.check_key_paths(definition, expression)
     pk, sk = definition.key.item_key(item, limits)
     if definition.indexes and (error := index_key_error(definition, item, limits)) is not None:
@@ -40,7 +41,7 @@ def put_item(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         item,
     )
     write_requests.submit(
-        node,
+        database,
         body,
         reply,
         definition,

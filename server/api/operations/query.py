@@ -1,30 +1,31 @@
 """Query: one page of one item collection, of a table or an index, in the order of its sort keys."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....expressions import KeyRange, key_range, refuse_key_filter
 from ....materializer.partition import QueryRequest
 from ....model.errors import ValidationError
+from ...auth.rights import Right
+from ...database import Database
 from .. import page_requests, parameters
+from ..operation import operation
 from ..reply import Reply
-
-if TYPE_CHECKING:
-    from ...node import Node
 
 _NO_CONDITION = (
     "Either the KeyConditions or KeyConditionExpression parameter must be specified in the request."
 )
 
 
-def query(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+@operation("Query", Right.READ)
+def query(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Check the request and read a page."""
-    limits = node.limits
+    limits = database.limits
     asked = page_requests.check_request(body, limits, "Query")
     plan = asked.plan
     if plan is None or plan.key_condition is None:
         raise ValidationError(_NO_CONDITION)
 
-    table = node.table(body["TableName"])
+    table = database.table(body["TableName"])
     index = page_requests.index_of(body, table)
     schema = table.definition.key if index is None else index.definition.key
     start = page_requests.start_place(body, table, index, limits, "Query")
@@ -53,7 +54,7 @@ def query(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         source=body,
         fresh=reply.after is not None,
     )
-    node.partition.query(request, page_requests.answering(body, index, reply))
+    database.partition.query(request, page_requests.answering(body, index, reply))
 
 
 def _check_start(start: tuple[bytes, bytes], wanted: KeyRange, *, ranged: bool) -> None:

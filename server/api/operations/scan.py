@@ -1,23 +1,24 @@
 """Scan: one page of a table or an index, whole or one segment of many, in the order of hashes."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....materializer.partition import ScanRequest
 from ....model.errors import ValidationError
+from ...auth.rights import Right
+from ...database import Database
 from .. import page_requests, parameters
+from ..operation import operation
 from ..reply import Reply
 
-if TYPE_CHECKING:
-    from ...node import Node
 
-
-def scan(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+@operation("Scan", Right.READ)
+def scan(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Check the request and read a page."""
-    limits = node.limits
+    limits = database.limits
     asked = page_requests.check_request(body, limits, "Scan")
     segment, segments = _segment(body)
 
-    table = node.table(body["TableName"])
+    table = database.table(body["TableName"])
     index = page_requests.index_of(body, table)
     start = page_requests.start_place(body, table, index, limits, "Scan")
     parameters.check_key_paths(asked.plan, table.definition)
@@ -36,7 +37,7 @@ def scan(node: "Node", body: dict[str, Any], reply: Reply) -> None:
         source=body,
         fresh=reply.after is not None,
     )
-    node.partition.scan(request, page_requests.answering(body, index, reply))
+    database.partition.scan(request, page_requests.answering(body, index, reply))
 
 
 def _segment(body: dict[str, Any]) -> tuple[int, int]:

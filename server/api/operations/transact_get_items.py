@@ -4,9 +4,10 @@ Of one partition they are read at one position of its log. Of several they are r
 holds, or that was written between the two, cancels the request with a conflict at its place.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....expressions import Plan
 from ....materializer.partition import Conflict, Found, Key, Place
@@ -21,13 +22,13 @@ from ....model.errors import (
 from ....model.limits import Limits
 from ....model.tables import TableDefinition
 from ....model.values import check_item
+from ...auth.rights import Demand, Right
+from ...database import Database
 from .. import parameters
+from ..operation import operation
 from ..reply import Reply
 from ..response_json import Consumed, array, consumed_each, members
 from .get_item import projected
-
-if TYPE_CHECKING:
-    from ...node import Node
 
 MULTIPLE = "Transaction request cannot include multiple operations on one item"
 TOO_LARGE = "The aggregate size of the items in the transaction exceeds 4 MB"
@@ -41,19 +42,25 @@ class _Get:
     definition: TableDefinition
 
 
-def transact_get_items(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+def _demands(body: dict[str, Any]) -> Iterator[Demand]:
+    for action in body["TransactItems"]:
+        yield "dynamodb:GetItem", Right.READ, action["Get"]["TableName"]
+
+
+@operation("TransactGetItems", _demands)
+def transact_get_items(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Check the request and read."""
-    limits = node.limits
+    limits = database.limits
     requests = [item["Get"] for item in body["TransactItems"]]
     plans = [_plan(request, limits) for request in requests]
     gets = [
-        _Get(request, plan, node.table(request["TableName"]).definition)
+        _Get(request, plan, database.table(request["TableName"]).definition)
         for request, plan in zip(requests, plans, strict=True)
     ]
     keys = _keys(gets, limits)
     if len(set(keys)) < len(keys):
         raise ValidationError(MULTIPLE)
-    node.partition.get_isolated(keys, None, partial(_answer, body, reply, gets, limits))
+    database.partition.get_isolated(keys, None, partial(_answer, body, reply, gets, limits))
 
 
 def _plan(request: dict[str, Any], limits: Limits) -> Plan | None:

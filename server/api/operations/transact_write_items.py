@@ -5,10 +5,10 @@ one action at its table (a key of another type, a missing key) cancels the trans
 place; such a transaction never reaches the log.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -20,14 +20,20 @@ from ....model.errors import Reason, RequestError, TransactionCanceledError, Val
 from ....model.limits import Limits
 from ....model.tables import TableDefinition, empty_key_of_item_error, index_key_error
 from ....model.values import check_item, dump
+from ...auth.rights import Demand, Right
+from ...database import Database
 from .. import parameters, write_requests
+from ..operation import operation
 from ..reply import Reply
 from ..response_json import EMPTY, Consumed, array, collection_metrics, consumed_each, members, quoted
 from .transact_get_items import MULTIPLE, TOO_LARGE
 
-if TYPE_CHECKING:
-    from ...node import Node
-
+_DEMANDED = {
+    "ConditionCheck": ("dynamodb:ConditionCheckItem", Right.READ),
+    "Put": ("dynamodb:PutItem", Right.WRITE),
+    "Update": ("dynamodb:UpdateItem", Right.WRITE),
+    "Delete": ("dynamodb:DeleteItem", Right.WRITE),
+}
 _ONE_OF = "TransactItems can only contain one of Check, Put, Update or Delete"
 
 
@@ -41,11 +47,19 @@ class _Asked(NamedTuple):
     expression_bytes: int
 
 
-def transact_write_items(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+def _demands(body: dict[str, Any]) -> Iterator[Demand]:
+    for actions in body["TransactItems"]:
+        for kind, (action, right) in _DEMANDED.items():
+            if request := actions.get(kind):
+                yield action, right, request["TableName"]
+
+
+@operation("TransactWriteItems", _demands)
+def transact_write_items(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Check the request, and have the transaction folded as one command."""
-    limits = node.limits
+    limits = database.limits
     asked = [_asked(item, limits) for item in body["TransactItems"]]
-    definitions = [node.table(one.request["TableName"]).definition for one in asked]
+    definitions = [database.table(one.request["TableName"]).definition for one in asked]
     size = sum(one.size + one.expression_bytes for one in asked)
     if size > limits.transaction_bytes:
         raise ValidationError(TOO_LARGE)
@@ -54,8 +68,8 @@ def transact_write_items(node: "Node", body: dict[str, Any], reply: Reply) -> No
     token = body.get("ClientRequestToken")
     command = Transact(actions, context, token, b"" if token is None else fingerprint(body))
     answer = partial(_answer, body, reply, definitions, actions)
-    submit = partial(node.partition.submit, command, size + 256 * len(actions), answer)
-    _look_at_little(node, actions, reply, submit)
+    submit = partial(database.partition.submit, command, size + 256 * len(actions), answer)
+    _look_at_little(database, actions, reply, submit)
 
 
 def fingerprint(body: dict[str, Any]) -> bytes:
@@ -108,13 +122,15 @@ def _refuse_empty_key(one: _Asked, definition: TableDefinition) -> None:
         raise error
 
 
-def _look_at_little(node: "Node", actions: list[Action], reply: Reply, go_on: Callable[[], None]) -> None:
+def _look_at_little(
+    database: Database, actions: list[Action], reply: Reply, go_on: Callable[[], None]
+) -> None:
     """Go on, unless there are more than 4 MB of items that conditions and updates have to look at, as they are now.
 
     The items that are written count in the fold. These count here, because a hundred checks of the largest items
     would keep everybody else waiting for seconds.
     """
-    limits = node.limits
+    limits = database.limits
     looking = [action for action in actions if isinstance(action, Update) or action.expression is not None]
     if len(looking) * limits.item_bytes <= limits.transaction_bytes:
         go_on()
@@ -128,7 +144,7 @@ def _look_at_little(node: "Node", actions: list[Action], reply: Reply, go_on: Ca
         else:
             go_on()
 
-    node.partition.get_all([(action.table, action.pk, action.sk) for action in looking], False, found)
+    database.partition.get_all([(action.table, action.pk, action.sk) for action in looking], False, found)
 
 
 def _action(one: _Asked, definition: TableDefinition, context: Context, limits: Limits) -> Action:

@@ -1,15 +1,16 @@
 """UntagResource: take tags from a table."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...auth.rights import Right
+from ...database import Database
 from .. import table_commands
+from ..operation import operation
 from ..reply import Reply
 
-if TYPE_CHECKING:
-    from ...node import Node
 
-
-def untag_resource(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+@operation("UntagResource", Right.ADMIN, member="ResourceArn")
+def untag_resource(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Have the tags removed, and answer with an empty body; keys that the table does not have are no error."""
-    table = table_commands.table_to_tag(node, body["ResourceArn"])
-    table_commands.change(node, "UntagResource", table, body, reply, lambda _: None)
+    table = table_commands.table_to_tag(database, body["ResourceArn"])
+    table_commands.change(database, "UntagResource", table, body, reply, lambda _: None)

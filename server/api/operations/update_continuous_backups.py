@@ -1,30 +1,31 @@
 """UpdateContinuousBackups: switch point-in-time recovery on or off. It is kept and described."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....model.descriptions import describe_continuous_backups
 from ....model.errors import TableNotFoundError
 from ....model.tables import name_of
+from ...auth.rights import Right
+from ...database import Database
 from .. import table_commands
+from ..operation import operation
 from ..reply import Reply
 
-if TYPE_CHECKING:
-    from ...node import Node
 
-
-def update_continuous_backups(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+@operation("UpdateContinuousBackups", Right.ADMIN)
+def update_continuous_backups(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Have it switched, and describe it as it is then."""
     name = name_of(body["TableName"])
-    table = node.state.table_named(name)
+    table = database.state.table_named(name)
     if table is None:
         raise TableNotFoundError(f"Table not found: {name}")
     table_commands.change(
-        node,
+        database,
         "UpdateContinuousBackups",
         table,
         body,
         reply,
         lambda definition: {
-            "ContinuousBackupsDescription": describe_continuous_backups(definition, time_ms=node.clock())
+            "ContinuousBackupsDescription": describe_continuous_backups(definition, time_ms=database.clock())
         },
     )

@@ -191,7 +191,7 @@ def test_a_server_takes_up_what_has_changed_and_nothing_that_is_wrong(
     assert ["ONE"] == list(guard.keys.by_id)
 
     first = guard.keys
-    guard.look()
+    guard.reload_if_changed()
     assert guard.keys is first
 
     wrongs: list[Callable[[], None]] = [
@@ -201,12 +201,12 @@ def test_a_server_takes_up_what_has_changed_and_nothing_that_is_wrong(
     ]
     for wrong in wrongs:
         wrong()
-        guard.look()
-        guard.look()
+        guard.reload_if_changed()
+        guard.reload_if_changed()
         assert guard.keys is first
     assert 3 == sum("the keys stay what they were" in record.message for record in caplog.records)
 
     write(path, GOOD.replace("ONE", "TWO") + "write = ['Cars']\n")
-    guard.look()
+    guard.reload_if_changed()
     assert Right.WRITE == guard.keys.by_id["TWO"].rights.on("Cars")
     assert "ONE" not in guard.keys.by_id

@@ -93,7 +93,9 @@ def test_a_target_that_was_written_is_refused(source: LocalLog, tmp_path: Path) 
     append(target, 1, 300)
     target.close()
 
-    with pytest.raises(ForeignLogError, match=r"is longer than that of the source: .* Serve only one of them"):
+    with pytest.raises(
+        ForeignLogError, match=r"is longer than that of the source: .* Serve only one of them"
+    ):
         copied(source, tmp_path / "target")
     append(source, 1, 300)
     append(source, 2, 2)

@@ -1,9 +1,11 @@
 """An event loop whose turns and whose time are the test's."""
 
+import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, cast
 
 
 class Timer:
@@ -29,11 +31,26 @@ class FakeLoop:
         """Milliseconds since 1970."""
         return self._start + round(self._elapsed * 1000)
 
-    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
-        self._ready.append(lambda: callback(*args))
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> None:
+        if context is None:
+            self._ready.append(lambda: callback(*args))
+        else:
+            self._ready.append(lambda: context.run(callback, *args))
 
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> None:
         self._ready.append(lambda: callback(*args))  # which a deque takes from any thread
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=cast(asyncio.AbstractEventLoop, self))
+
+    def create_task(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        return asyncio.Task(work, loop=cast(asyncio.AbstractEventLoop, self))
+
+    def get_debug(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        raise AssertionError(context)
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
         self._count += 1

@@ -60,7 +60,7 @@ class Untouched:
     def __call__(self) -> Inside:
         if self._made is not None:
             inside, position = self._made
-            if inside.node.position == position and inside.node.rebuilding is None:
+            if inside.node.position == position and inside.node.rebuilds.job is None:
                 return inside
             inside.close()
         inside = self._make()

@@ -234,7 +234,7 @@ BUGS = [
         "of a transaction the first table counts",
         """
 @ server/auth/rights.py
--                yield action, right, asked["TableName"]
+-            yield action, right, table
 +                yield action, right, asked["TableName"]
 +                return
 """,

@@ -95,8 +95,8 @@ BUGS = [
         "a shard goes on into the next period",
         """
 @ server/api/operations/streams/get_records.py
--    if own and _nth(window, own[-1]) != iterator.nth:
-+    if own and _nth(window, own[-1]) < iterator.nth:
+-    if changes and _nth(period, changes[-1]) != iterator.nth:
++    if changes and _nth(period, changes[-1]) < iterator.nth:
 """,
         "tests/unit/server/streams/test_describe_stream.py",
         "tests/unit/server/streams/test_get_records.py",
@@ -106,8 +106,8 @@ BUGS = [
         "AT_SEQUENCE_NUMBER begins behind the number",
         """
 @ server/api/operations/streams/get_shard_iterator.py
--    after = number - (body["ShardIteratorType"] == "AT_SEQUENCE_NUMBER")
-+    after = number
+-    is_at = body["ShardIteratorType"] == "AT_SEQUENCE_NUMBER"
++    is_at = number
 """,
         "tests/unit/server/streams/test_get_shard_iterator.py",
     ),
@@ -115,7 +115,7 @@ BUGS = [
         "an iterator is believed whatever it says",
         """
 @ server/api/operations/streams/iterators.py
--    if not compare_digest(data, expected) or urlsafe_b64encode(data) != coded.encode():
+-    if not compare_digest(data, expected) or urlsafe_b64encode(data) != encoded.encode():
 +    if not compare_digest(data[:1], expected[:1]):
          raise _invalid()
 """,
@@ -125,10 +125,10 @@ BUGS = [
         "what is trimmed is missed without a word",
         """
 @ server/api/operations/streams/get_records.py
--    if iterator.after < answer.trim_horizon and not iterator.horizon:
--        reply.error(TrimmedDataAccessError(), place)
--        return
-     own = answer.changes
+-    if iterator.after < page.trim_horizon and not iterator.horizon:
+-        raise RefusedAtError(TrimmedDataAccessError(), position)
+-    changes = page.changes
+     if changes and _nth(period, changes[-1]) != iterator.nth:
 """,
         "tests/unit/server/streams/test_retention.py",
     ),

@@ -234,16 +234,16 @@ BUGS = [
         "TransactGetItems reads key by key, not at one position",
         """
 @ server/api/operations/transact_get_items.py
--    node.partition.get_isolated(keys, None, partial(_answer, body, reply, gets, limits))
+-    database.partition.get_isolated(keys, None, partial(_answer, body, reply, gets, limits))
 +    found: list[Any] = []
 +
 +    def read() -> None:
-+        node.partition.get_all(keys[len(found) :][:1], True, one)
++        database.partition.get_all(keys[len(found) :][:1], True, one)
 +
 +    def one(stored: list[Any], position: NodeConfig) -> None:
 +        found.extend(stored)
 +        if len(found) < len(keys):
-+            node.loop.call_later(0.001, read)
++            database.loop.call_later(0.001, read)
 +        else:
 +            _answer(body, reply, gets, limits, found, position)
 +

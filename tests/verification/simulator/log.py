@@ -16,7 +16,7 @@ from typing import Protocol
 
 from foldb.log.codec import encode_entry
 from foldb.log.commands import Entry, Genesis, Record
-from foldb.log.log import Appended, AppendCallback, OnFailure, OnRecords, RawRecord, Stop, genesis_entries
+from foldb.log.log import AppendCallback, Appended, OnFailure, OnRecords, RawRecord, Stop, genesis_entries
 from foldb.model.errors import LogError
 from tests.verification.simulator.timeline import START_MS, Process, Timeline
 

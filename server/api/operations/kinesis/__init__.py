@@ -1,8 +1,8 @@
-"""The operations that send a table's changes on to a Kinesis data stream, one a file.
+"""The operations that send a table's changes to a Kinesis data stream. Each has a file of its own.
 
-    Enable ──► a subscription with a sink of the kind kinesis      Update ──► its precision      Disable ──► it pauses
+    Enable ──► creates a subscription with a Kinesis sink    Update ──► changes its precision    Disable ──► pauses it
 
-What DynamoDB calls a destination is such a subscription; destinations.py tells which ones there are.
+DynamoDB's "destination" is such a subscription; destinations.py finds them.
 """
 
 from .describe_kinesis_streaming_destination import describe_kinesis_streaming_destination

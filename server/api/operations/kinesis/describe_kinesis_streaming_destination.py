@@ -1,22 +1,23 @@
-"""DescribeKinesisStreamingDestination: the streams that a table's changes are sent to, or were."""
+"""DescribeKinesisStreamingDestination: the Kinesis streams that a table's changes are or were sent to."""
 
-from typing import TYPE_CHECKING, Any
-
-import orjson
+from typing import Any
 
 from .....model.subscriptions import Subscription
-from ...reply import Reply
+from ....auth.rights import Right
+from ....node import Node
+from ...operation import operation
+from ...reply import Caller
 from .destinations import PRECISION, destinations, status
 
-if TYPE_CHECKING:
-    from ....node import Node
 
-
-def describe_kinesis_streaming_destination(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Answer all destinations of the table."""
+@operation("DescribeKinesisStreamingDestination", Right.READ)
+async def describe_kinesis_streaming_destination(
+    node: Node, body: dict[str, Any], _: Caller
+) -> dict[str, Any]:
+    """Return all destinations of the table."""
     table = node.table_in_any_status(body["TableName"])
     described = [_described(arn, each) for arn, each in destinations(node, table).items()]
-    reply.ok(orjson.dumps({"TableName": table.definition.name, "KinesisDataStreamDestinations": described}))
+    return {"TableName": table.definition.name, "KinesisDataStreamDestinations": described}
 
 
 def _described(arn: str, destination: Subscription) -> dict[str, Any]:

@@ -1,49 +1,47 @@
-"""The destinations of a table: subscriptions that the operations here have made, known by their names.
+"""The Kinesis destinations of a table: subscriptions with names that the operations of this folder choose.
 
-ACTIVE     it runs
-PAUSED     DISABLED: it stays to be told of, and is made anew when it is enabled again
-STOPPED    ENABLE_FAILED, with the reason
+subscription    destination
+ACTIVE          ACTIVE
+PAUSED          DISABLED; Enable replaces it with a new subscription
+STOPPED         ENABLE_FAILED, with the reason
 """
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
-
-import orjson
+from typing import Any, Final
 
 from .....materializer.fold.state import Table
-from .....model.errors import RequestError, ValidationError
+from .....model.errors import ValidationError
 from .....model.subscriptions import Subscription
 from .....model.table_requests import check_in_use
 from .....streams.sinks.kinesis import stream_name
+from ....node import Node
 from ....subscriptions.runner import destination_prefix
-from ...reply import Reply
-
-if TYPE_CHECKING:
-    from ....node import Node
 
 PRECISION: Final = "ApproximateCreationDateTimePrecision"
 
 _STATUS: Final = {"ACTIVE": "ACTIVE", "PAUSED": "DISABLED", "STOPPED": "ENABLE_FAILED"}
 
 
-def table_of(node: "Node", name: str) -> Table:
-    """The table whose destinations are to be changed.
+def table_of(node: Node, name: str) -> Table:
+    """Return the table whose destinations a request changes.
 
     Raises:
-        ResourceNotFoundError: There is none.
-        ResourceInUseError: It is being created or deleted.
+        ResourceNotFoundError: No table has the name.
+        ResourceInUseError: The table is CREATING or DELETING.
     """
     table = node.table_in_any_status(name)
-    if table.definition.status != "UPDATING":  # which a stream or a destination may itself have made it
+    if (
+        table.definition.status != "UPDATING"
+    ):  # a change of its stream or destinations may have caused this status
         check_in_use(table.definition)
     return table
 
 
 def check_arn(arn: str) -> None:
-    """Refuse what is no stream's ARN, in words of the request.
+    """Validate the ARN of a Kinesis stream.
 
     Raises:
-        ValidationError: It is none.
+        ValidationError: The text is not the ARN of a Kinesis stream; the message is DynamoDB's.
     """
     try:
         stream_name(arn)
@@ -52,12 +50,12 @@ def check_arn(arn: str) -> None:
 
 
 def name_of(table: Table, arn: str) -> str:
-    """The name of the subscription that sends the table's changes to the stream."""
+    """Return the name of the subscription that sends the table's changes to the Kinesis stream."""
     return f"{_prefix(table)}{blake2b(arn.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
 
 
-def destinations(node: "Node", table: Table) -> dict[str, Subscription]:
-    """All of a table's, by the ARN of the stream."""
+def destinations(node: Node, table: Table) -> dict[str, Subscription]:
+    """Return all destinations of the table by the ARN of their Kinesis stream."""
     return {
         each.settings["Sink"]["StreamArn"]: each
         for name, each in sorted(node.state.subscriptions.items())
@@ -66,29 +64,23 @@ def destinations(node: "Node", table: Table) -> dict[str, Subscription]:
 
 
 def status(destination: Subscription) -> str:
-    """In DynamoDB's words."""
+    """Return the DestinationStatus."""
     return _STATUS[destination.status]
 
 
-def not_in_a_state(why: str) -> ValidationError:
-    """What DynamoDB says, whatever was to be done."""
-    return ValidationError(f"Table is not in a valid state to enable Kinesis Streaming Destination: {why}")
+def invalid_state(reason: str) -> ValidationError:
+    """Return the error that DynamoDB has for every operation on a destination in the wrong state."""
+    return ValidationError(f"Table is not in a valid state to enable Kinesis Streaming Destination: {reason}")
 
 
-def answer(
-    reply: Reply, table: Table, body: dict[str, Any], status: str, told: dict[str, Any] | RequestError
-) -> None:
-    """Answer what was asked for, once it is done; a destination of ours has no state in between."""
-    if isinstance(told, RequestError):
-        reply.error(told)
-        return
-    asked = {name: body[name] for name in body if name.endswith("KinesisStreamingConfiguration")}
+def answer(table: Table, body: dict[str, Any], status: str) -> dict[str, Any]:
+    """Return the answer to a change, with the configuration of the request.
+
+    The change is complete by then: unlike DynamoDB's, these destinations have no state in between.
+    """
+    configuration = {name: body[name] for name in body if name.endswith("KinesisStreamingConfiguration")}
     name = table.definition.name
-    reply.ok(
-        orjson.dumps(
-            {"TableName": name, "StreamArn": body["StreamArn"], "DestinationStatus": status, **asked}
-        )
-    )
+    return {"TableName": name, "StreamArn": body["StreamArn"], "DestinationStatus": status, **configuration}
 
 
 def _prefix(table: Table) -> str:

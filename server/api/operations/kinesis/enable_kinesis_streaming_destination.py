@@ -1,58 +1,48 @@
-"""EnableKinesisStreamingDestination: send what changes from now on to a stream. A table has one such destination."""
+"""EnableKinesisStreamingDestination: send a table's changes to a Kinesis stream.
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+A table has at most one active destination.
+"""
 
-from .....materializer.fold.state import Table
-from .....model.errors import RequestError
-from ....subscriptions.async_partition import answer as run
-from ...reply import Reply
+from typing import Any
+
+from ....auth.rights import Right
+from ....node import Node
+from ...operation import operation
+from ...reply import Caller
 from .destinations import (
     PRECISION,
     answer,
     check_arn,
     destinations,
+    invalid_state,
     name_of,
-    not_in_a_state,
     status,
     table_of,
 )
 
-if TYPE_CHECKING:
-    from ....node import Node
-
-# Several of DynamoDB's records go into one of Kinesis's requests; nothing of a table's changes is ever left out.
+# A request to Kinesis takes up to 500 records. Changes are retried until they are sent, and none is dropped.
 _SETTINGS = {"BatchSize": 500, "MaximumRetryAttempts": -1, "OnFailure": "block"}
 
 
-def enable_kinesis_streaming_destination(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Make the subscription; one that was disabled makes way for it."""
+@operation("EnableKinesisStreamingDestination", Right.ADMIN)
+async def enable_kinesis_streaming_destination(
+    node: Node, body: dict[str, Any], caller: Caller
+) -> dict[str, Any]:
+    """Create the subscription; a disabled subscription to the same stream is removed first."""
     table = table_of(node, body["TableName"])
     check_arn(body["StreamArn"])
-    known = destinations(node, table)
-    if any(status(each) == "ACTIVE" for each in known.values()):
-        raise not_in_a_state(
+    existing = destinations(node, table)
+    if any(status(each) == "ACTIVE" for each in existing.values()):
+        raise invalid_state(
             "EnableKinesisStreamingDestination must be DISABLED or ENABLE_FAILED to perform ENABLE operation."
         )
-    create = partial(_create, node, table, body, reply)
-    if body["StreamArn"] in known:
-        removal = node.triggers.remove(name_of(table, body["StreamArn"]), reply.context)
-        run(node.loop, removal, create)
-    else:
-        create({})
-
-
-def _create(
-    node: "Node", table: Table, body: dict[str, Any], reply: Reply, removed: dict[str, Any] | RequestError
-) -> None:
-    if isinstance(removed, RequestError):
-        reply.error(removed)
-        return
+    name = name_of(table, body["StreamArn"])
+    if body["StreamArn"] in existing:
+        await node.triggers.remove(name, caller.context)
     sink = {"Kind": "kinesis", "StreamArn": body["StreamArn"]}
     precision = body.get("EnableKinesisStreamingConfiguration", {}).get(PRECISION)
     if precision is not None:
         sink[PRECISION] = precision
     settings = {**_SETTINGS, "TableNames": [table.definition.name], "Sink": sink}
-    name = name_of(table, body["StreamArn"])
-    creation = node.triggers.create(name, settings, reply.context)
-    run(node.loop, creation, partial(answer, reply, table, body, "ENABLING"))
+    await node.triggers.create(name, settings, caller.context)
+    return answer(table, body, "ENABLING")

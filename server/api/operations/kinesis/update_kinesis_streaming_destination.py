@@ -1,19 +1,20 @@
-"""UpdateKinesisStreamingDestination: tell the time of changes more finely, or less."""
+"""UpdateKinesisStreamingDestination: change the precision of the times that are sent to a Kinesis stream."""
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .....model.errors import ValidationError
-from ....subscriptions.async_partition import answer as run
-from ...reply import Reply
-from .destinations import PRECISION, answer, destinations, not_in_a_state, status, table_of
+from ....auth.rights import Right
+from ....node import Node
+from ...operation import operation
+from ...reply import Caller
+from .destinations import PRECISION, answer, destinations, invalid_state, status, table_of
 
-if TYPE_CHECKING:
-    from ....node import Node
 
-
-def update_kinesis_streaming_destination(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Change the subscription's sink."""
+@operation("UpdateKinesisStreamingDestination", Right.ADMIN)
+async def update_kinesis_streaming_destination(
+    node: Node, body: dict[str, Any], caller: Caller
+) -> dict[str, Any]:
+    """Change the sink of the subscription."""
     precision = body.get("UpdateKinesisStreamingConfiguration", {}).get(PRECISION)
     if precision is None:
         raise ValidationError(
@@ -23,11 +24,11 @@ def update_kinesis_streaming_destination(node: "Node", body: dict[str, Any], rep
     table, arn = table_of(node, body["TableName"]), body["StreamArn"]
     name, destination = table.definition.name, destinations(node, table).get(arn)
     if destination is None:
-        raise not_in_a_state(
+        raise invalid_state(
             f"No streaming destination with streamArn: {arn} found for table with tableName: {name}"
         )
     if status(destination) != "ACTIVE":
-        raise not_in_a_state(
+        raise invalid_state(
             "Kinesis streaming is not in ACTIVE state. Updates are only allowed in ACTIVE state. "
             f"TableName: {name}, kdsArn: {arn}"
         )
@@ -37,6 +38,6 @@ def update_kinesis_streaming_destination(node: "Node", body: dict[str, Any], rep
             f"Invalid Request: Precision is already set to the desired value of {precision} "
             f"for tableId: {table.definition.uuid}, kdsArn: {arn}"
         )
-    done = partial(answer, reply, table, body, "UPDATING")
-    change = {"Sink": {**sink, PRECISION: precision}}
-    run(node.loop, node.triggers.update(destination.name, change, reply.context), done)
+    changes = {"Sink": {**sink, PRECISION: precision}}
+    await node.triggers.update(destination.name, changes, caller.context)
+    return answer(table, body, "UPDATING")

@@ -1,21 +1,18 @@
-"""The operations of DynamoDB Streams, a service of its own beside DynamoDB, one a file.
+"""The operations of DynamoDB Streams, which is a service of its own beside DynamoDB. Each has a file of its own.
 
-    ListStreams ──► a stream ──► DescribeStream ──► a shard ──► GetShardIterator ──► a place in it ──► GetRecords ──┐
-                                                                                          └──────────── the next ◄──┘
+    ListStreams ──► stream ──► DescribeStream ──► shard ──► GetShardIterator ──► iterator ──► GetRecords ──┐
+                                                                                    └─── next iterator ◄───┘
 
-known.py tells which streams there are, iterators.py what a place looks like on the wire.
+stream_arns.py finds streams by ARN; iterators.py reads and writes shard iterators.
 """
 
-from ....node import Handler
+from ...operation import Operation
 from .describe_stream import describe_stream
 from .get_records import get_records
 from .get_shard_iterator import get_shard_iterator
 from .list_streams import list_streams
 
-# As X-Amz-Target names them behind `DynamoDBStreams_20120810.`.
-STREAMS: dict[str, Handler] = {
-    "DescribeStream": describe_stream,
-    "GetRecords": get_records,
-    "GetShardIterator": get_shard_iterator,
-    "ListStreams": list_streams,
+# By name behind `DynamoDBStreams_20120810.` in X-Amz-Target.
+STREAMS: dict[str, Operation] = {
+    each.name: each for each in (describe_stream, get_records, get_shard_iterator, list_streams)
 }

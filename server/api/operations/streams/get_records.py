@@ -1,91 +1,81 @@
-"""GetRecords: the changes of a shard from an iterator on, as records, and the iterator of what follows.
+"""GetRecords: the changes of a shard after an iterator, as records, and the next iterator.
 
-A shard ends where a change of a later period stands: all of a partition's changes are in one order, and which shard one
-belongs to follows from its time. So the end is found by reading on, and nobody has to remember it. Only a stream that
-was disabled ends without a change behind it, and then the partition is asked.
+A partition orders all of its changes, and the shard of a change follows from its log time. So a shard ends where the
+next change belongs to a later shard, and no end is stored. Only the last shard of a disabled stream has no change
+behind it; its end is read from the partition.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .....materializer.feed_requests import Changes, ListShards, ReadChanges, Shards
 from .....materializer.fold.feed.capture import CapturePeriod
 from .....materializer.fold.outcomes import Change
-from .....materializer.partition import Place
 from .....model.errors import TrimmedDataAccessError, ValidationError
 from .....streams.feed.shards import nth_of
 from .....streams.formats.table_view import Delivery, view_in
-from ...reply import Reply
-from .feed_answers import told
-from .iterators import ShardIterator, read, write
+from ....auth.rights import Demand, Right
+from ....database import Database
+from ...async_calls import call, read_feed
+from ...operation import Answer, RefusedAtError, operation
+from ...reply import Caller
+from .iterators import read, write
 from .stream_arns import stream
 
-if TYPE_CHECKING:
-    from ....node import Node
-
-_MOST = 1000
-_BYTES = 1024 * 1024
+_PAGE = 1000
+_PAGE_BYTES = 1024 * 1024
 
 
-def get_records(node: "Node", body: dict[str, Any], reply: Reply) -> None:
+def _demands(body: dict[str, Any]) -> Iterator[Demand]:
+    """Yield the right on the stream whose ARN begins the shard iterator. GetRecords reads no other stream."""
+    yield "dynamodb:GetRecords", Right.READ, body["ShardIterator"].partition("|")[0]
+
+
+@operation("GetRecords", _demands, eager=True)
+async def get_records(database: Database, body: dict[str, Any], _: Caller) -> Answer:
     """Read a page of changes."""
-    iterator = read(body["ShardIterator"], node.log.genesis(0).log_id, node.clock())
-    window = stream(node, iterator.arn)
-    holder = node.partitions_of_feed().get(iterator.partition)
-    if holder is None:
+    genesis = database.log.genesis(0)
+    iterator = read(body["ShardIterator"], genesis.log_id, database.clock())
+    period = stream(database, iterator.arn)
+    partition = database.partitions_of_feed().get(iterator.partition)
+    if partition is None:
         raise ValidationError("Invalid ShardIterator")
     request = ReadChanges(
-        window.table, iterator.after, stream=window.label, limit=body.get("Limit", _MOST), size=_BYTES
+        period.table,
+        iterator.after,
+        stream=period.label,
+        limit=body.get("Limit", _PAGE),
+        size=_PAGE_BYTES,
     )
-    holder.feed(request, told(Changes, reply, partial(_answer, node, window, iterator, reply)))
-
-
-def _answer(
-    node: "Node",
-    window: CapturePeriod,
-    iterator: ShardIterator,
-    reply: Reply,
-    answer: Changes,
-    place: Place,
-) -> None:
-    if iterator.after < answer.trim_horizon and not iterator.horizon:
-        reply.error(TrimmedDataAccessError(), place)
-        return
-    own = answer.changes
-    if own and _nth(window, own[-1]) != iterator.nth:
-        own = [each for each in own if _nth(window, each) == iterator.nth]
-    genesis = node.log.genesis(0)
-    view = view_in(window, genesis.log_id, genesis.partitions)
-    deliveries = [Delivery(each, iterator.partition, view) for each in own]
-
-    def made(records: bytes) -> None:
-        if len(own) < len(answer.changes):  # a later period has begun
-            reply.ok(b'{"Records":[%b]}' % records, place)
-            return
-        go_on = partial(_go_on, node, replace(iterator, after=answer.next, horizon=False), records, reply)
-        if window.ended_ms is None or not answer.is_end:
-            go_on(place)
-            return
-
-        def listed(shards: Shards, place: Place) -> None:
-            last = next((shard.last for shard in shards.shards if shard.nth == iterator.nth), answer.next)
-            if last is not None and last <= answer.next:
-                reply.ok(b'{"Records":[%b]}' % records, place)
-            else:
-                go_on(place)
-
-        node.partitions_of_feed()[iterator.partition].feed(
-            ListShards(window.table, window.label), told(Shards, reply, listed)
+    page, position = await read_feed(database.loop, partition, request, Changes)
+    if iterator.after < page.trim_horizon and not iterator.horizon:
+        raise RefusedAtError(TrimmedDataAccessError(), position)
+    changes = page.changes
+    if changes and _nth(period, changes[-1]) != iterator.nth:
+        changes = [each for each in changes if _nth(period, each) == iterator.nth]
+    view = view_in(period, genesis.log_id, genesis.partitions)
+    deliveries = [Delivery(each, iterator.partition, view) for each in changes]
+    records: bytes = await call(
+        database.loop, lambda callback: database.records.page(deliveries, database.loop, callback)
+    )
+    if len(changes) < len(page.changes):  # the next change belongs to a later shard
+        return Answer(b'{"Records":[%b]}' % records, position)
+    if period.ended_ms is not None and page.is_end:
+        shards, position = await read_feed(
+            database.loop,
+            database.partitions_of_feed()[iterator.partition],
+            ListShards(period.table, period.label),
+            Shards,
         )
+        last = next((shard.last for shard in shards.shards if shard.nth == iterator.nth), page.next)
+        if last is not None and last <= page.next:
+            return Answer(b'{"Records":[%b]}' % records, position)
+    following = write(
+        replace(iterator, after=page.next, horizon=False), genesis.log_id, database.clock()
+    ).encode()
+    return Answer(b'{"Records":[%b],"NextShardIterator":"%b"}' % (records, following), position)
 
-    node.records.page(deliveries, node.loop, made)
 
-
-def _nth(window: CapturePeriod, change: Change) -> int:
-    return nth_of(change.time, window.label, window.shard_ms)
-
-
-def _go_on(node: "Node", iterator: ShardIterator, records: bytes, reply: Reply, place: Place) -> None:
-    following = write(iterator, node.log.genesis(0).log_id, node.clock())
-    reply.ok(b'{"Records":[%b],"NextShardIterator":"%b"}' % (records, following.encode()), place)
+def _nth(period: CapturePeriod, change: Change) -> int:
+    return nth_of(change.time, period.label, period.shard_ms)

@@ -1,42 +1,56 @@
-"""GetShardIterator: where to begin to read a shard, as text for GetRecords."""
+"""GetShardIterator: a position in a shard, as text for GetRecords."""
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from .....materializer.feed_requests import FindNumber, ListShards, Number, Shard, Shards
-from .....materializer.fold.feed.capture import CapturePeriod
 from .....materializer.partition import Place
 from .....model.errors import ResourceNotFoundError, TrimmedDataAccessError, ValidationError
 from .....streams.feed.shards import read_shard_id, shard_id
-from ...reply import Reply
-from .feed_answers import told
+from ....auth.rights import Right
+from ....database import Database
+from ...async_calls import read_feed
+from ...operation import Answer, RefusedAtError, operation
+from ...reply import Caller
 from .iterators import ShardIterator, write
 from .stream_arns import arn_of, log_time, stream
-
-if TYPE_CHECKING:
-    from ....node import Node
 
 _NUMBERED = frozenset(("AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER"))
 _END_OF_TIME_MS = 1 << 62
 
 
-def get_shard_iterator(node: "Node", body: dict[str, Any], reply: Reply) -> None:
-    """Look whether the shard is there, and then where in it to begin."""
-    # A clock may be behind what the records say: log time never goes back, and other nodes have clocks of their own.
-    _check(body, max(node.clock(), log_time(node)))
-    window = stream(node, body["StreamArn"])
-    place = read_shard_id(body["ShardId"])
-    if place is None:
+@operation("GetShardIterator", Right.READ, member="StreamArn", eager=True)
+async def get_shard_iterator(database: Database, body: dict[str, Any], _caller: Caller) -> Answer:
+    """Find the shard and the position in it."""
+    # The clock may be behind the times of records: log time never goes back, and other nodes have their own clocks.
+    _check(body, max(database.clock(), log_time(database)))
+    period = stream(database, body["StreamArn"])
+    named = read_shard_id(body["ShardId"])
+    if named is None:
         raise _no_shard()
-    _, partition, nth = place
-    holder = node.partitions_of_feed().get(partition)
-    if holder is None or shard_id(window.label, window.shard_ms, partition, nth) != body["ShardId"]:
+    _, partition_id, nth = named
+    partition = database.partitions_of_feed().get(partition_id)
+    if partition is None or shard_id(period.label, period.shard_ms, partition_id, nth) != body["ShardId"]:
         raise _no_shard()
-    start = ShardIterator(arn_of(window), partition, nth, 0)
-    request = ListShards(window.table, window.label)
-    holder.feed(request, told(Shards, reply, partial(_listed, node, body, window, start, reply)))
+    listed, position = await read_feed(
+        database.loop, partition, ListShards(period.table, period.label), Shards
+    )
+    shard = next((shard for shard in listed.shards if shard.nth == nth), None)
+    if shard is None:
+        raise RefusedAtError(_no_shard(), position)
+    horizon = body["ShardIteratorType"] == "TRIM_HORIZON"
+    after = shard.first - 1
+    if not horizon:
+        is_timed = body["ShardIteratorType"] == "AT_TIMESTAMP"
+        time_ms = round(max(body["Timestamp"], 0) * 1000) if is_timed else _END_OF_TIME_MS
+        find = FindNumber(period.table, time_ms, period.label)
+        partition = database.partitions_of_feed()[partition_id]
+        found, position = await read_feed(database.loop, partition, find, Number)
+        after = _after(body, shard, found, position)
+    iterator = ShardIterator(arn_of(period), partition_id, nth, after, horizon)
+    text = write(iterator, database.log.genesis(0).log_id, database.clock())
+    return Answer(orjson.dumps({"ShardIterator": text}), position)
 
 
 def _check(body: dict[str, Any], now_ms: int) -> None:
@@ -55,60 +69,25 @@ def _check(body: dict[str, Any], now_ms: int) -> None:
         raise ValidationError("Timestamp must not be in the future")
 
 
-def _listed(
-    node: "Node",
-    body: dict[str, Any],
-    window: CapturePeriod,
-    start: ShardIterator,
-    reply: Reply,
-    answer: Shards,
-    place: Place,
-) -> None:
-    shard = next((shard for shard in answer.shards if shard.nth == start.nth), None)
-    if shard is None:
-        reply.error(_no_shard(), place)
-        return
-    if body["ShardIteratorType"] == "TRIM_HORIZON":
-        _give(node, start, shard.first - 1, reply, place, horizon=True)
-        return
-    is_timed = body["ShardIteratorType"] == "AT_TIMESTAMP"
-    time_ms = round(max(body["Timestamp"], 0) * 1000) if is_timed else _END_OF_TIME_MS
-    find = FindNumber(window.table, time_ms, window.label)
-    holder = node.partitions_of_feed()[start.partition]
-    holder.feed(find, told(Number, reply, partial(_found, node, body, shard, start, reply)))
+def _after(body: dict[str, Any], shard: Shard, found: Number, position: Place) -> int:
+    """Return the sequence number that the iterator starts after.
 
-
-def _found(
-    node: "Node",
-    body: dict[str, Any],
-    shard: Shard,
-    start: ShardIterator,
-    reply: Reply,
-    answer: Number,
-    place: Place,
-) -> None:
-    end = answer.after if shard.last is None else min(answer.after, shard.last)
+    Raises:
+        RefusedAtError: The sequence number of the request is trimmed, or not in the shard.
+    """
+    end = found.after if shard.last is None else min(found.after, shard.last)
     if body["ShardIteratorType"] not in _NUMBERED:
-        _give(node, start, max(end, shard.first - 1), reply, place)
-        return
-    number = int(body["SequenceNumber"])
-    after = number - (body["ShardIteratorType"] == "AT_SEQUENCE_NUMBER")
-    # A stream's first shards begin with the number that enabled it, which is no change's: nothing is lost there.
-    is_beginning = start.nth == 0 and number == shard.first == answer.trim_horizon
-    if after < answer.trim_horizon and not is_beginning:
-        reply.error(TrimmedDataAccessError(), place)
-    elif not shard.first <= number <= end:
-        reply.error(ValidationError("SequenceNumber is not in the range of the shard"), place)
-    else:
-        _give(node, start, max(after, answer.trim_horizon), reply, place)
-
-
-def _give(
-    node: "Node", start: ShardIterator, after: int, reply: Reply, place: Place, *, horizon: bool = False
-) -> None:
-    iterator = ShardIterator(start.arn, start.partition, start.nth, after, horizon)
-    text = write(iterator, node.log.genesis(0).log_id, node.clock())
-    reply.ok(orjson.dumps({"ShardIterator": text}), place)
+        return max(end, shard.first - 1)
+    sequence_number = int(body["SequenceNumber"])
+    is_at = body["ShardIteratorType"] == "AT_SEQUENCE_NUMBER"
+    after = sequence_number - 1 if is_at else sequence_number
+    # The first sequence number of a stream's first shards enabled the stream and is no change's: no change is lost.
+    is_beginning = shard.nth == 0 and sequence_number == shard.first == found.trim_horizon
+    if after < found.trim_horizon and not is_beginning:
+        raise RefusedAtError(TrimmedDataAccessError(), position)
+    if not shard.first <= sequence_number <= end:
+        raise RefusedAtError(ValidationError("SequenceNumber is not in the range of the shard"), position)
+    return max(after, found.trim_horizon)
 
 
 def _no_shard() -> ResourceNotFoundError:

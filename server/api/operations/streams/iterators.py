@@ -1,10 +1,10 @@
-"""Where a reader of a shard stands, as text that it gets and brings back; the server keeps nothing.
+"""Shard iterators: a reader's position in a shard, as text that the client sends back. The server stores nothing.
 
-    <the stream's ARN>|1|<base64 of: partition.nth.after.horizon.made_ms, and a checksum over all this>
+    <ARN of the stream>|1|<base64 of: partition id . shard index . after . horizon . creation time in ms, checksum>
 
-So every node goes on with what another has given out. The checksum is keyed with the log's id: text that we have not
-made, or not for this log, is refused. It is not what keeps readers apart: what a reader may read is judged by the ARN,
-and nothing but that stream is read for it.
+Every node accepts the iterators of every other node. The checksum covers the whole text and is keyed with the log's
+id, so that an iterator of another log, or one that the server did not create, is refused. The checksum does not
+separate readers: rights are checked against the ARN, and GetRecords reads that stream alone.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -23,14 +23,14 @@ _FIELDS = 5
 
 @dataclass(frozen=True, slots=True)
 class ShardIterator:
-    """A place in a shard.
+    """A position in a shard.
 
     Attributes:
-        arn: Of the stream.
-        partition: Where the shard is.
-        nth: Which of the stream's shards there.
-        after: The next change has a higher number.
-        horizon: Whether it means the oldest change that is kept; otherwise what is no longer kept is missed.
+        arn: The ARN of the stream.
+        partition: The id of the shard's partition.
+        nth: The index of the shard among the stream's shards in that partition.
+        after: The next change has a higher sequence number.
+        horizon: Whether the iterator starts at the oldest kept change; without it, trimmed changes are an error.
     """
 
     arn: str
@@ -41,37 +41,36 @@ class ShardIterator:
 
 
 def write(iterator: ShardIterator, log_id: bytes, now_ms: int) -> str:
-    """The iterator as text."""
-    it = iterator
-    fields = f"{it.partition}.{it.nth}.{it.after}.{it.horizon:d}.{now_ms}"
-    head = f"{it.arn}|1|"
+    """Return the iterator as text."""
+    fields = f"{iterator.partition}.{iterator.nth}.{iterator.after}.{iterator.horizon:d}.{now_ms}"
+    head = f"{iterator.arn}|1|"
     data = fields.encode() + _sum(log_id, head, fields)
     return head + urlsafe_b64encode(data).decode()
 
 
 def read(text: str, log_id: bytes, now_ms: int) -> ShardIterator:
-    """Read what `write` has written.
+    """Parse the text of an iterator.
 
     Raises:
-        ValidationError: It has not.
-        ExpiredIteratorError: That was more than a quarter of an hour ago.
+        ValidationError: The text is not an iterator of this log.
+        ExpiredIteratorError: The iterator is older than 15 minutes.
     """
-    arn, mark, coded = text.partition("|1|")
+    arn, separator, encoded = text.partition("|1|")
     try:
-        data = urlsafe_b64decode(coded)
+        data = urlsafe_b64decode(encoded)
         fields = data[:-_SUM_BYTES].decode("ascii")
     except ValueError:
         raise _invalid() from None
-    expected = fields.encode() + _sum(log_id, arn + mark, fields)
-    # Bytes that are written in another way than we write them are none of ours.
-    if not compare_digest(data, expected) or urlsafe_b64encode(data) != coded.encode():
+    expected = fields.encode() + _sum(log_id, arn + separator, fields)
+    # Base64 has several spellings of the same bytes; only the one that `write` produces is accepted.
+    if not compare_digest(data, expected) or urlsafe_b64encode(data) != encoded.encode():
         raise _invalid()
-    numbers = [int(field) for field in fields.split(".")]
-    assert len(numbers) == _FIELDS, "we sign nothing else"
-    partition, nth, after, horizon, made_ms = numbers
-    if now_ms - made_ms > LIFE_MS:
+    values = [int(field) for field in fields.split(".")]
+    assert len(values) == _FIELDS, "the checksum covers all fields"
+    partition_id, nth, after, horizon, created_ms = values
+    if now_ms - created_ms > LIFE_MS:
         raise ExpiredIteratorError
-    return ShardIterator(arn, partition, nth, after, bool(horizon))
+    return ShardIterator(arn, partition_id, nth, after, bool(horizon))
 
 
 def _sum(log_id: bytes, head: str, fields: str) -> bytes:

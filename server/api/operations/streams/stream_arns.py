@@ -1,73 +1,69 @@
-"""Which streams there are: those that are enabled, and for as long as their changes are kept, those that were.
+"""The streams that can be read, and their ARNs.
 
-The catalog remembers each stretch of time in which a table's stream was enabled, also of tables that are gone. A
-stream's ARN names the table and, as its label, the moment when the stream was enabled.
+A stream is readable for the retention time after its last change, also once it is disabled or its table is deleted.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from .....materializer.fold.feed.capture import CapturePeriod
 from .....model.descriptions import stream_label
 from .....model.errors import ResourceNotFoundError, ValidationError
 from .....model.tables import table_arn
-
-if TYPE_CHECKING:
-    from ....node import Node
+from ....database import Database
 
 _is_arn = re.compile(
     r"arn:[^:|]*:dynamodb:[^:|]*:[0-9]*:table/([a-zA-Z0-9_.-]{3,255})/stream/([0-9T:.-]{1,64})"
 ).fullmatch
 
 
-def arn_of(window: CapturePeriod) -> str:
-    """The stream's ARN."""
-    return f"{table_arn(window.name)}/stream/{stream_label(window.label)}"
+def arn_of(period: CapturePeriod) -> str:
+    """Return the ARN of the stream."""
+    return f"{table_arn(period.name)}/stream/{stream_label(period.label)}"
 
 
-def streams(node: "Node") -> Iterator[CapturePeriod]:
-    """All streams that can be read."""
-    for windows in node.state.streams.values():
-        yield from _readable(node, windows)
+def streams(database: Database) -> Iterator[CapturePeriod]:
+    """Yield all streams that can be read."""
+    for periods in database.state.streams.values():
+        yield from _readable(database, periods)
 
 
-def stream(node: "Node", arn: str) -> CapturePeriod:
-    """The stream that an ARN names.
+def stream(database: Database, arn: str) -> CapturePeriod:
+    """Return the stream with the ARN.
 
     Raises:
-        ValidationError: It is no stream's ARN.
-        ResourceNotFoundError: There is no such stream, or no more.
+        ValidationError: The text is not the ARN of a stream.
+        ResourceNotFoundError: No stream has the ARN, or its retention has ended.
     """
     name, label = read_arn(arn)
-    state = node.state
-    # Most often it is of the table that has the name now; of one that is gone it has to be looked for.
+    state = database.state
+    # Streams of the table that has the name now come first: a deleted table's streams take a search over all.
     own = state.streams.get(state.names.get(name, 0), ())
-    for window in chain(_readable(node, own), streams(node)):
-        if window.name == name and stream_label(window.label) == label:
-            return window
+    for period in chain(_readable(database, own), streams(database)):
+        if period.name == name and stream_label(period.label) == label:
+            return period
     raise ResourceNotFoundError(f"Requested resource not found: Stream: {arn} not found")
 
 
-def log_time(node: "Node") -> int:
-    """Of partitions here, whichever is the latest: the catalog alone may have had nothing to write for long."""
-    return max(state.log_time for state in node.partitions.states())
+def log_time(database: Database) -> int:
+    """Return the latest log time of the partitions here. The catalog alone may have had no entry for a long time."""
+    return max(state.log_time for state in database.partitions.states())
 
 
-def _readable(node: "Node", windows: Iterable[CapturePeriod]) -> Iterator[CapturePeriod]:
-    retention_ms = node.settings.stream_retention_ms
-    over_ms = log_time(node) - retention_ms if retention_ms else 0
-    for window in windows:
-        if window.label and not window.is_over(over_ms):
-            yield window
+def _readable(database: Database, periods: Iterable[CapturePeriod]) -> Iterator[CapturePeriod]:
+    retention_ms = database.settings.stream_retention_ms
+    over_ms = log_time(database) - retention_ms if retention_ms else 0
+    for period in periods:
+        if period.label and not period.is_over(over_ms):
+            yield period
 
 
 def read_arn(arn: str) -> tuple[str, str]:
-    """The name of the table and the label that a stream's ARN tells.
+    """Return the table name and the label in a stream's ARN.
 
     Raises:
-        ValidationError: It is none.
+        ValidationError: The text is not the ARN of a stream.
     """
     match = _is_arn(arn)
     if match is None:

@@ -119,7 +119,9 @@ def test_a_paused_trigger_goes_on_where_it_was(shop: Shop) -> None:
 
     assert 1 == one(shop, "trigger", "lag", "receipts")["changes"]
     again = shop.run("trigger", "pause", "receipts", "--drain")
-    check(again, 7, "receipts is PAUSED already, and its changes were not delivered: resume it, then drain it")
+    check(
+        again, 7, "receipts is PAUSED already, and its changes were not delivered: resume it, then drain it"
+    )
     assert "PAUSED" == one(shop, "trigger", "pause", "receipts")["status"]
     waited = shop.run("wait", "--triggers", "--timeout", "5s")
     check(waited, 8, "receipts is PAUSED, 1 change behind. `foldb trigger list` shows more.")

@@ -1,20 +1,27 @@
 """Changes, where nobody's are kept: who waits for some is answered after a while, not at once."""
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
-from foldb.server.api.admin.changes import changes
+from foldb.server.api.dispatch import ADMIN_API, dispatch
+from foldb.server.api.reply import Reply
 from tests.unit.materializer.fake_loop import FakeLoop
 
 
 class Answers:
-    """What a request was answered."""
+    """The bodies of the answers to requests."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
 
-    def ok(self, body: bytes, _: Any = None) -> None:
+    def answer(self, _reply: Reply, status: int, body: bytes, _position: Any) -> None:
+        assert 200 == status
         self.bodies.append(body)
+
+
+def ask(node: Any, body: dict[str, Any], answers: Answers) -> None:
+    dispatch(node, f"{ADMIN_API}Changes".encode(), json.dumps(body).encode(), Reply(answers, "request"))
 
 
 def test_who_waits_where_nothing_is_kept_is_not_answered_at_once() -> None:
@@ -22,18 +29,19 @@ def test_who_waits_where_nothing_is_kept_is_not_answered_at_once() -> None:
     loop, answers = FakeLoop(), Answers()
     node: Any = SimpleNamespace(
         loop=loop,
+        router=None,
         state=SimpleNamespace(tables={}),
         log=SimpleNamespace(genesis=lambda _: SimpleNamespace(log_id=bytes(16))),
         partitions=SimpleNamespace(pasts=None, count=1),
         partitions_of_feed=lambda: {0: None},
     )
 
-    changes(node, {"After": {"0": "7"}, "WaitMs": 20_000}, answers)  # type: ignore[arg-type]  # what is asked of one
+    ask(node, {"After": {"0": "7"}, "WaitMs": 20_000}, answers)
     loop.advance(0.9)
     assert [] == answers.bodies
     loop.advance(0.2)
     assert [b'{"Changes":[],"Next":{"0":"7"},"IsEnd":true,"BehindMs":0}'] == answers.bodies
 
-    changes(node, {"After": {"0": "7"}}, answers)  # type: ignore[arg-type]
+    ask(node, {"After": {"0": "7"}}, answers)
     loop.advance(0)
     assert 2 == len(answers.bodies)
