@@ -1,4 +1,4 @@
-"""The log on this machine's disk: segments in a folder, one writer, a sync before each acknowledgement."""
+"""A log on this machine's disk: segments in a folder, one writer, a sync before each acknowledgement."""
 
 from .log import Background, LocalLog, WriterThread, disk_of
 

@@ -1,10 +1,10 @@
-"""Copies of a log, byte for byte: backup, restore and salvage.
+"""Copy a log byte for byte: backup, restore and salvage.
 
     source ──► its records up to a limit ──► checked against the chain of hashes ──► the same segments in the target
 
-Hashes, positions, log time and digests of a copy are those of its source, and the copy ends between two records of the
-one sequence that all partitions share: so it never holds an effect without its cause. A segment is written under the
-name `*.avro.new`, synced and renamed. An interrupted backup leaves the older, shorter log; the next one goes on there.
+A copy has the hashes, positions, log time and digests of its source. It ends between two records of the one sequence
+that all partitions share, so it never holds an effect without its cause. A segment is written under the name
+`*.avro.new`, synced and renamed. An interrupted backup leaves the older, shorter log, and the next one continues there.
 """
 
 import os
@@ -18,14 +18,14 @@ from ..commands import Position
 from . import recovery, segment
 from .durable_position import NAME, DurablePosition, read_mark
 from .filesystem import UNFINISHED, Filesystem, create_file
-from .history import History, Limit, Part, place, segments_in
+from .history import History, Limit, Part, segments_in, text_of
 from .segment import Chain, Header
 from .torn_write import judge_end, known_end
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A copy that was made: `records` and `bytes` that were not in the target before; `chain` is its end."""
+    """The result of a copy: the `records` and `bytes` added to the target, and the `chain` at its end."""
 
     records: int
     bytes: int
@@ -33,15 +33,15 @@ class Copied:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """The whole records at the beginning of a log.
+class IntactPart:
+    """The intact records at the beginning of a log.
 
     Attributes:
-        part: Those records.
-        last: The last of them.
-        damage: The refusal of the first byte behind them; None if nothing but zeros follows.
-        bytes: Bytes behind them.
-        records: The least number of records that are missing or cannot be read.
+        part: The intact records.
+        last: The position of the last one.
+        damage: The error at the first byte after them; None if only zeros follow.
+        bytes: The number of bytes after them.
+        records: The least number of records that are missing or damaged.
     """
 
     part: Part
@@ -54,20 +54,20 @@ class Whole:
 def back_up(
     disk: Filesystem, part: Part, target: Path, progress: Callable[[int], None] = lambda _: None
 ) -> Copied:
-    """Bring the target, an earlier backup or an empty folder, up to the end of `part`.
+    """Extend the target, an earlier backup or an empty folder, to the end of `part`.
 
     Raises:
-        LogLockedError: Another process writes the target.
+        LogLockedError: Another process writes to the target.
         LogError: The target holds other files than a log.
-        ForeignLogError: The target is not the beginning of `part`: it is of another log, or was served since.
+        ForeignLogError: The target is not the beginning of `part`: it holds another log, or was served since.
         CorruptionError: The source or the target is damaged.
     """
     with _locked(disk, target) as disk:
-        held = _common(disk, part, target) if recovery.has_log(disk, target) else None
-        if held is not None and held.limit >= part.limit:
-            part, copied = held, Copied(0, 0, held.chain)
+        existing = _common(disk, part, target) if recovery.has_log(disk, target) else None
+        if existing is not None and existing.limit >= part.limit:
+            part, copied = existing, Copied(0, 0, existing.chain)
         else:
-            copied = _copy(disk, part, target, held, progress)
+            copied = _copy(disk, part, target, existing, progress)
         _write_mark(disk, target, part.limit)
         return copied
 
@@ -75,10 +75,10 @@ def back_up(
 def restore(
     disk: Filesystem, part: Part, target: Path, progress: Callable[[int], None] = lambda _: None
 ) -> Copied:
-    """Copy `part` into a new folder, which no server accepts before all of it is there.
+    """Copy `part` into a new folder, which no server accepts before the copy is complete.
 
     Raises:
-        LogError: The target holds something.
+        LogError: The target is not empty.
         CorruptionError: The source is damaged.
     """
     if _names(disk, target) - {"lost+found"}:
@@ -90,7 +90,7 @@ def restore(
 
 @contextmanager
 def _locked(disk: Filesystem, target: Path) -> Iterator[Filesystem]:
-    """Be the target's only writer."""
+    """Hold the target's locks."""
     held, lock = recovery.lock(disk, target, b"pid %d\n" % os.getpid())
     try:
         yield held
@@ -100,10 +100,10 @@ def _locked(disk: Filesystem, target: Path) -> Iterator[Filesystem]:
 
 
 def cut(part: Part, last: Position) -> Part:
-    """The records of `part` up to and including `last`, of all partitions.
+    """Return the records of `part` up to and including `last`, of all partitions.
 
     Raises:
-        LogError: `part` does not hold that record.
+        LogError: `part` does not hold the record `last`.
     """
     partition, offset = last.partition, last.offset
     if offset >= part.chain.ends[partition]:
@@ -126,27 +126,27 @@ def cut_at(part: Part, time_ms: int) -> Part:
     """Return the records of `part` up to and including a log time, of all partitions.
 
     Raises:
-        LogError: The log begins later.
+        LogError: The log begins after `time_ms`.
     """
     header = [each for each in part.headers if each.chain.time <= time_ms][-1]
     data, chain, at = _bytes(part, header), header.chain.copy(), header.size
     while at < len(data):
-        behind = chain.copy()
-        frame = part.history.block(header, data, at, behind)
+        following = chain.copy()
+        frame = part.history.block(header, data, at, following)
         if frame.time > time_ms:
             break
-        chain, at = behind, frame.end
+        chain, at = following, frame.end
     if not all(chain.ends):
         raise LogError("the log begins after that time")
     return replace(part, limit=Limit(header.chain.sequence, at), chain=chain)
 
 
-def whole_part(disk: Filesystem, folder: Path) -> Whole:
-    """Read a log from its beginning up to the first byte that does not continue it. The mark is not believed.
+def intact_part(disk: Filesystem, folder: Path) -> IntactPart:
+    """Read a log from its beginning up to the first byte that does not continue it, whatever its file `mark` says.
 
     Raises:
-        CorruptionError, ForeignLogError, NewerVersionError: Not even its first records are whole.
-        LogError: There is no log.
+        CorruptionError, ForeignLogError, NewerVersionError: The first records of the log cannot be read.
+        LogError: The folder holds no log.
     """
     history, damage = History(disk, folder), None
     try:
@@ -154,7 +154,7 @@ def whole_part(disk: Filesystem, folder: Path) -> Whole:
     except (CorruptionError, ForeignLogError, NewerVersionError) as error:
         damage = error
     if not history.headers:
-        raise damage or LogError(f"there is no segment of a log in {folder}: name another folder")
+        raise damage or LogError(f"{folder} holds no segment of a log: name another folder")
     genesis = history.genesis()
     chain, last = Chain.start(genesis[0].log_id, len(genesis)), Position(0, 0)
     limit, behind = Limit(0, 0), 0
@@ -174,16 +174,16 @@ def whole_part(disk: Filesystem, folder: Path) -> Whole:
                 at, last = frame.end, Position(frame.partition, frame.offset)
         limit, behind = Limit(header.chain.sequence, at), len(data[at:].rstrip(b"\0"))
         if bad is not None and header is not history.last:
-            damage = history.damaged(place(header, at, chain), bad.what)
+            damage = history.damaged(text_of(header, at, chain), bad.reason)
             break
     else:
         damage = damage or _damage_at_end(disk, history)
     part = Part(history, limit, chain)
-    return Whole(part, last, damage, *_left_out(disk, part, behind))
+    return IntactPart(part, last, damage, *_left_out(disk, part, behind))
 
 
 def _damage_at_end(disk: Filesystem, history: History) -> CorruptionError | None:
-    """The refusal of a start for the log's last segment."""
+    """Return the error of a start for the log's last segment."""
     last = history.last
     try:
         known = known_end(history, read_mark(disk, history.folder))
@@ -194,7 +194,7 @@ def _damage_at_end(disk: Filesystem, history: History) -> CorruptionError | None
 
 
 def _left_out(disk: Filesystem, part: Part, behind: int) -> tuple[int, int]:
-    """The bytes behind the whole records, and the least number of records that they were, by the segments' names."""
+    """Return the bytes after the intact records, and the least number of records in them, by the segments' names."""
     folder = part.history.folder
     later = [sequence for sequence in segments_in(disk, folder) if sequence > part.limit.sequence]
     for sequence in later:
@@ -207,18 +207,18 @@ def _left_out(disk: Filesystem, part: Part, behind: int) -> tuple[int, int]:
 
 
 def _common(disk: Filesystem, part: Part, target: Path) -> Part:
-    """The records of the target, with which the source begins."""
+    """Return the records of the target, after checking that the source begins with them."""
     history = History(disk, target)
     history.load()
     ours, theirs = history.headers[0].log_id, part.history.headers[0].log_id
     if ours != theirs:
         raise ForeignLogError(
-            f"{target} holds the log {ours.hex()}, and {theirs.hex()} is to be copied: name another folder"
+            f"{target} holds the log {ours.hex()}, not the source's log {theirs.hex()}: name another folder"
         )
     last = history.last
     data = history.data(last)
     scan = judge_end(history, data, last.size, last.chain, known_end(history, read_mark(disk, target)))
-    # After a power cut a source may show fewer records than it has, and than the target has.
+    # After a power cut a source may show fewer records than it holds, and fewer than the target.
     is_earlier = history.headers == part.headers[: len(history.headers)]
     if not is_earlier or memoryview(data)[: scan.end] != memoryview(part.history.data(last))[: scan.end]:
         raise ForeignLogError(
@@ -230,13 +230,13 @@ def _common(disk: Filesystem, part: Part, target: Path) -> Part:
 
 
 def _copy(
-    disk: Filesystem, part: Part, target: Path, held: Part | None, progress: Callable[[int], None]
+    disk: Filesystem, part: Part, target: Path, existing: Part | None, progress: Callable[[int], None]
 ) -> Copied:
-    """Write the segments of `part` from the end of `held` on, which is the part of it that the target has."""
+    """Write the segments of `part` from the end of `existing`, the part that the target holds already."""
     for name in disk.names(target):
         if name.endswith(UNFINISHED):
             disk.remove(target / name)
-    begin, chain = (Limit(0, 0), None) if held is None else (held.limit, held.chain)
+    begin, chain = (Limit(0, 0), None) if existing is None else (existing.limit, existing.chain)
     records = 0 if chain is None else chain.sequence
     size = 0
     for header in part.headers:
@@ -259,7 +259,7 @@ def _copy(
 
 
 def _bytes(part: Part, header: Header) -> bytes:
-    """A segment's bytes up to the limit."""
+    """Return a segment's bytes up to the limit of `part`."""
     is_last = header.chain.sequence == part.limit.sequence
     return part.history.data(header, part.limit.position if is_last else None)
 

@@ -1,11 +1,11 @@
-"""How far the writer has got, in a small file for readers beside it and for the next start.
+"""The writer's durable position, in a small file for readers and for the next start.
 
     mark ::= uint64 segment  uint64 acknowledged  uint64 synced  check          big-endian; BLAKE2b-64 of the rest
 
-Both numbers are bytes of the segment that begins with that record. The file is written after the fact and never
-synced, so it may say too little, and after a power cut it often does; it never says too much. A reader shows what was
-acknowledged. A start that finds less than was synced knows that the log was damaged, where the blocks alone would
-look like a write that a crash tore.
+`segment` is the sequence of the segment's first record; `acknowledged` and `synced` are byte positions in it. The file
+is written after each sync and never synced itself: its positions may be too low, especially after a power cut, and are
+never too high. A reader shows acknowledged records. If a start finds fewer bytes than were synced, the log is damaged;
+the blocks alone would look like a write torn by a crash.
 """
 
 import struct
@@ -31,13 +31,13 @@ class DurablePosition:
     synced: int
 
     def encode(self) -> bytes:
-        """The file's bytes."""
+        """Return the file's bytes."""
         numbers = NUMBERS.pack(self.sequence, self.acknowledged, self.synced)
         return numbers + _check(numbers)
 
 
 def read_mark(disk: Filesystem, folder: Path) -> DurablePosition | None:
-    """The writer's mark; None if there is none, or none that is whole."""
+    """Return the writer's durable position; None if the file is missing or invalid."""
     try:
         data = read_all(disk, folder / NAME)
     except FileNotFoundError:
@@ -49,7 +49,7 @@ def read_mark(disk: Filesystem, folder: Path) -> DurablePosition | None:
 
 
 def open_mark(disk: Filesystem, folder: Path) -> File | None:
-    """The file to leave marks in; None where there is no room for it, which must not keep a log from starting."""
+    """Open the file for durable positions; None if the disk is full, which must not prevent a start."""
     try:
         return disk.open(folder / NAME, create=True)
     except OSError:
@@ -57,7 +57,7 @@ def open_mark(disk: Filesystem, folder: Path) -> File | None:
 
 
 def write_mark(file: File, mark: DurablePosition) -> None:
-    """Leave the mark. If that fails it says too little, as it may."""
+    """Write the durable position. After a failure the file has an older one, which is allowed."""
     with suppress(OSError):
         write_all(file, 0, mark.encode())
 

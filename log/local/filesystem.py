@@ -1,10 +1,10 @@
-"""All that the local log asks of an operating system, in one small object.
+"""The operating system calls of the local log, behind one small interface.
 
-Tests replace it by a disk whose writes tear, whose syncs fail and whose space runs out; a simulator can use one that
-lives in memory and loses power. A method raises OSError as the system does.
+Tests replace it by a disk with torn writes, failed syncs and no space; the simulator by a disk in memory that loses
+power. Methods raise OSError like the system's calls.
 
-A database's folder is *held*: opened once, and every path below it is resolved relative to that descriptor. So a
-process whose folder is renamed, or covered by a mount, goes on in the same folder and reaches no other.
+A database's folder is *held*: it is opened once, and every path below it is resolved relative to that descriptor. If
+the folder is renamed, or covered by a mount, the process continues in the same folder and reaches no other.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ READ_WRITE = os.O_RDWR | os.O_CLOEXEC
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 UNFINISHED: Final = ".new"
 
-# A file system without hard links (FAT, some of FUSE and SMB).
+# Errors of file systems without hard links (FAT, some FUSE and SMB).
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-# A file system that locks what is open for writing only (NFS), or nothing: a folder is not.
+# Errors of file systems that cannot lock a folder: NFS locks only files open for writing.
 _NO_FOLDER_LOCKS: Final = (
     errno.EBADF,
     errno.ENOTSUP,
@@ -37,23 +37,23 @@ class File(Protocol):
     """An open file. Positions are bytes from its start."""
 
     def size(self) -> int:
-        """How many bytes it has."""
+        """Return the number of bytes."""
         ...
 
     def read(self, position: int, size: int) -> bytes:
-        """At most `size` bytes; fewer only at the end of the file."""
+        """Read `size` bytes, fewer only at the end of the file."""
         ...
 
     def write(self, position: int, data: bytes) -> int:
-        """Write some of `data`, at least one byte of it; how many it were."""
+        """Write at least the first byte of `data`, and return the number of bytes written."""
         ...
 
     def truncate(self, size: int) -> None:
-        """Cut it to `size` bytes."""
+        """Cut the file to `size` bytes."""
         ...
 
     def sync(self) -> None:
-        """Return when its bytes and its size would survive a power cut. After an error nothing is known of either."""
+        """Make bytes and size survive a power cut. After an error the state of both is unknown."""
         ...
 
     def is_at(self, name: str) -> bool:
@@ -61,7 +61,7 @@ class File(Protocol):
         ...
 
     def close(self) -> None:
-        """Let it go."""
+        """Close the file, and release its lock."""
         ...
 
 
@@ -69,7 +69,7 @@ class Filesystem(Protocol):
     """Files in folders."""
 
     def hold(self, path: Path) -> "HeldFolder":
-        """Open the folder and return a disk whose paths below `path` are those of this folder, wherever it is moved.
+        """Open the folder, and return a disk that resolves paths below `path` in this folder, even after a move.
 
         Raises:
             FileNotFoundError, NotADirectoryError: `path` is not a folder.
@@ -77,27 +77,27 @@ class Filesystem(Protocol):
         ...
 
     def make_folder(self, path: Path) -> None:
-        """Make the folder and those above it where they are missing, durably; nobody else may look into it."""
+        """Create the folder and its missing parents durably, with access for their owner only."""
         ...
 
     def names(self, path: Path) -> list[str]:
-        """What the folder holds, sorted."""
+        """Return the names in the folder, sorted."""
         ...
 
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> File:
-        """Open a file. One that is there already is opened as it is."""
+        """Open a file. An existing file keeps its content."""
         ...
 
     def name(self, old: Path, new: Path) -> None:
-        """Give a file another name that is not taken. After a crash it may have both names.
+        """Give a file another name that is not in use. After a crash it may have both names.
 
         Raises:
-            FileExistsError: The name is taken; nothing was changed.
+            FileExistsError: The name is in use; no file was changed.
         """
         ...
 
     def rename(self, old: Path, new: Path) -> None:
-        """Give a file another name; a file that has it is replaced."""
+        """Give a file another name, replacing a file of that name."""
         ...
 
     def remove(self, path: Path) -> None:
@@ -105,23 +105,23 @@ class Filesystem(Protocol):
         ...
 
     def sync_folder(self, path: Path) -> None:
-        """Return when the folder's names would survive a power cut."""
+        """Make the folder's names survive a power cut."""
         ...
 
     def lock(self, path: Path, note: bytes) -> File:
-        """Lock a file against every other process and write `note` into it. Closing the file unlocks it.
+        """Lock a file against other processes and write `note` into it. Closing the file, or a crash, unlocks it.
 
         Raises:
-            BlockingIOError: Another process has locked the file. The system unlocks the files of a process that dies.
+            BlockingIOError: Another process has locked the file.
         """
         ...
 
 
 class HeldFolder(Filesystem, Protocol):
-    """A disk of which one folder is held."""
+    """A disk with one held folder."""
 
     def lock_folder(self) -> bool:
-        """Lock the folder itself until `close`; False where the file system cannot lock a folder.
+        """Lock the folder itself until `close`; return False if the file system cannot lock folders.
 
         Raises:
             BlockingIOError: Another process has locked the folder.
@@ -133,16 +133,16 @@ class HeldFolder(Filesystem, Protocol):
         ...
 
     def reopen(self) -> int:
-        """Open the held folder once more, without its lock, for a process that is started; the caller closes it."""
+        """Return a second descriptor of the held folder for a child process, without the lock. The caller closes it."""
         ...
 
     def close(self) -> None:
-        """Let the folder go, and its lock."""
+        """Close the folder, and release its lock."""
         ...
 
 
 def write_all(file: File, position: int, data: bytes) -> None:
-    """Write all of `data`, however little the system takes at once."""
+    """Write all of `data`, by as many system calls as needed."""
     while data:
         written = file.write(position, data)
         position += written
@@ -150,7 +150,7 @@ def write_all(file: File, position: int, data: bytes) -> None:
 
 
 def read_all(disk: Filesystem, path: Path, size: int | None = None) -> bytes:
-    """The file's first `size` bytes, or all of it."""
+    """Read the file's first `size` bytes, or all of it."""
     file = disk.open(path, write=False)
     try:
         return file.read(0, file.size() if size is None else size)
@@ -159,17 +159,17 @@ def read_all(disk: Filesystem, path: Path, size: int | None = None) -> bytes:
 
 
 def create_file(disk: Filesystem, path: Path, data: bytes, *, replaces: bool = False) -> File:
-    """Create a file that holds `data`, and return it open: after a crash it has all of `data`, or no name.
+    """Create a file with the content `data`, and return it open. After a crash it has all of `data`, or no name.
 
-    A file that has the name is never replaced, unless `replaces`.
+    An existing file of that name is replaced only with `replaces`.
 
     Raises:
-        FileExistsError: There is a file of that name.
-        OSError: The file was not created; or, if its name may be durable, EIO.
+        FileExistsError: A file of that name exists.
+        OSError: The file was not created; or EIO, if its name may be durable.
     """
     unfinished = path.with_name(path.name + UNFINISHED)
     with contextlib.suppress(FileNotFoundError):
-        disk.remove(unfinished)  # it may be a second name of a file that is there
+        disk.remove(unfinished)  # it may be a second name of an existing file
     file = disk.open(unfinished, create=True)
     try:
         write_all(file, 0, data)
@@ -186,7 +186,7 @@ def create_file(disk: Filesystem, path: Path, data: bytes, *, replaces: bool = F
     try:
         disk.sync_folder(path.parent)
     except OSError as error:
-        raise OSError(errno.EIO, f"{path} may or may not be there after a crash") from error
+        raise OSError(errno.EIO, f"{path} may or may not exist after a crash") from error
     return file
 
 
@@ -194,11 +194,11 @@ class SystemFile:
     """A file of this machine."""
 
     def __init__(self, descriptor: int, folder: int | None = None) -> None:
-        """Take an open file, and the descriptor of the held folder that names are relative to."""
+        """Wrap a file descriptor. `folder` is the descriptor of the held folder that names are relative to."""
         self.descriptor = descriptor
         self._folder = folder
         self._identity = _identity(os.fstat(descriptor))
-        self._name: _Name | None = None  # the last that was looked up
+        self._name: _Name | None = None  # of the last lookup
 
     def size(self) -> int:
         """See File."""
@@ -226,7 +226,7 @@ class SystemFile:
         _fdatasync(self.descriptor)
 
     def is_at(self, name: str) -> bool:
-        """See File. An open file keeps its inode number, also when it has lost its last name."""
+        """See File. An open file keeps its inode number even without a name."""
         if self._name is None or self._name.text != name:
             self._name = _Name(self._folder, name)
         return self._name.identity() == self._identity
@@ -240,28 +240,28 @@ class SystemFilesystem:
     """The file systems of this machine, with or without a held folder."""
 
     def __init__(self, held: tuple[Path, int] | None = None) -> None:
-        """Resolve paths below the held folder, given with its descriptor, relative to it, and others as they are."""
+        """Resolve paths below the held folder relative to its descriptor, and other paths as given."""
         self._root = None if held is None else held[0]
-        self._place = None if self._root is None else self._root.absolute()
+        self._absolute_root = None if self._root is None else self._root.absolute()
         self._descriptor = None if held is None else held[1]
 
     def hold(self, path: Path) -> "SystemFilesystem":
-        """See Disk."""
+        """See Filesystem."""
         return SystemFilesystem((path, os.open(path, FOLDER)))
 
     def make_folder(self, path: Path) -> None:
-        """See Disk."""
+        """See Filesystem."""
         if not self._has(path.parent):
             self.make_folder(path.parent)
         try:
             os.mkdir(self._at(path), 0o700, dir_fd=self._descriptor)
         except FileExistsError:
-            os.close(self._open_folder(path))  # which a file does not permit
+            os.close(self._open_folder(path))  # raises for a file
         os.chmod(self._at(path), 0o700, dir_fd=self._descriptor)
         self.sync_folder(path.parent)
 
     def names(self, path: Path) -> list[str]:
-        """See Disk."""
+        """See Filesystem."""
         descriptor = self._open_folder(path)
         try:
             return sorted(os.listdir(descriptor))
@@ -269,12 +269,12 @@ class SystemFilesystem:
             os.close(descriptor)
 
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> SystemFile:
-        """See Disk."""
+        """See Filesystem."""
         flags = READ_WRITE if write else os.O_RDONLY | os.O_CLOEXEC
         return self._open(path, flags | (os.O_CREAT if create else 0))
 
     def name(self, old: Path, new: Path) -> None:
-        """See Disk. Without hard links the name is looked up first, which the folder's lock makes good enough."""
+        """See Filesystem. Without hard links the name is checked first; the folder's lock excludes other writers."""
         here = self._descriptor
         try:
             os.link(self._at(old), self._at(new), src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False)
@@ -289,16 +289,16 @@ class SystemFilesystem:
                 self.remove(old)
 
     def rename(self, old: Path, new: Path) -> None:
-        """See Disk."""
+        """See Filesystem."""
         here = self._descriptor
         os.rename(self._at(old), self._at(new), src_dir_fd=here, dst_dir_fd=here)
 
     def remove(self, path: Path) -> None:
-        """See Disk."""
+        """See Filesystem."""
         os.remove(self._at(path), dir_fd=self._descriptor)
 
     def sync_folder(self, path: Path) -> None:
-        """See Disk."""
+        """See Filesystem."""
         descriptor = self._open_folder(path)
         try:
             os.fsync(descriptor)
@@ -306,14 +306,14 @@ class SystemFilesystem:
             os.close(descriptor)
 
     def lock(self, path: Path, note: bytes) -> SystemFile:
-        """See Disk."""
+        """See Filesystem."""
         file = self._open(path, READ_WRITE | os.O_CREAT)
         try:
             fcntl.flock(file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.close()
             raise
-        # The note is for the process that is refused. A full disk has no room for it and must not prevent a start.
+        # The note is for the error message of a refused process. A full disk has no room for it, but allows a start.
         with contextlib.suppress(OSError):
             file.truncate(0)
             file.write(0, note)
@@ -331,9 +331,9 @@ class SystemFilesystem:
 
     def is_in_place(self) -> bool:
         """See HeldFolder."""
-        assert self._place is not None, "no folder is held"
+        assert self._absolute_root is not None, "no folder is held"
         try:
-            return _identity(os.stat(self._place)) == _identity(os.fstat(self._held))
+            return _identity(os.stat(self._absolute_root)) == _identity(os.fstat(self._held))
         except OSError:
             return False
 
@@ -352,7 +352,7 @@ class SystemFilesystem:
         return self._descriptor
 
     def _at(self, path: Path) -> Path:
-        """The path, relative to the held folder if it is below that."""
+        """Return the path, relative to the held folder if it is below that folder."""
         if self._root is None or not path.is_relative_to(self._root):
             return path if self._root is None else path.absolute()
         return path.relative_to(self._root)
@@ -378,20 +378,20 @@ def _identity(status: os.stat_result) -> _Identity:
     return os.major(status.st_dev), os.minor(status.st_dev), status.st_ino
 
 
-# statx(2) of Linux: no other call returns the inode number without the times of the file. Since Linux 6.13 times that
-# were read are exact: a write after `stat` then has to change the inode, which took 20 us more of each group. The call
-# keeps Python's lock (PyDLL): names that are in use are looked up in memory, and to wait for that lock takes longer.
+# statx(2) of Linux: no other call returns the inode number without the file's times. Since Linux 6.13 a write after a
+# call that read the times must update the inode, which took 20 us more for each group. The call keeps Python's lock
+# (PyDLL): names in use are cached in memory, so the lookup takes less time than to acquire that lock again.
 _STATX = getattr(ctypes.PyDLL(None, use_errno=True), "statx", None)
 _STATX_BYTES: Final = 256
 _STATX_FIELDS: Final = struct.Struct("=32xQ96xII")  # the inode number; the device, major and minor
 _STATX_INO: Final = 0x100
 _AT_SYMLINK_NOFOLLOW: Final = 0x100
-_AT_STATX_DONT_SYNC: Final = 0x4000  # of a network file system, what is known here
+_AT_STATX_DONT_SYNC: Final = 0x4000  # use cached attributes of a network file system
 _AT_FDCWD: Final = -100
 
 
 class _Name:
-    """A name in a folder, made ready to be looked up after each group of writes."""
+    """A name in a folder with prepared arguments for its lookup after each group of writes."""
 
     def __init__(self, folder: int | None, text: str) -> None:
         self.text = text
@@ -406,12 +406,12 @@ class _Name:
         )
 
     def identity(self) -> _Identity | None:
-        """Return the identity of the file that has the name; None if none has it."""
+        """Return the identity of the file with this name; None if there is none."""
         if _STATX is not None:
             if _STATX(*self._arguments) == 0:
                 inode, major, minor = _STATX_FIELDS.unpack_from(self._found)
                 return major, minor, inode
-            # Any other error may be that of a sandbox that does not know the call.
+            # Any other error may come from a sandbox that does not support the call.
             if ctypes.get_errno() == errno.ENOENT:
                 return None
         try:
@@ -420,7 +420,7 @@ class _Name:
             return None
 
 
-# macOS has no fdatasync, and its fsync does not reach the disk's own platters: F_FULLFSYNC does.
+# macOS has no fdatasync, and its fsync does not flush the disk's own cache: F_FULLFSYNC does.
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 
 

@@ -1,11 +1,11 @@
-"""The log on this machine's disk: the default, with nothing to install.
+"""A log on this machine's disk: the default, without other software.
 
-    owner's loop                         the writer's thread
-    append ── encode ──► queue ────────► everything that waits: blocks, one write, one sync
-    done   ◄─────────── deliver ◄──────┘
+    owner's loop                           the writer's thread
+    append   ── encode ──► queue ────────► all pending appends: blocks, one write, one sync
+    callback ◄─────────── deliver ◄──────┘
 
-Encoding, folding and answering stay on the owner's loop; the thread only chains, writes and syncs, which mostly
-happens outside Python. One sequence of segments holds all partitions, so one sync commits whatever waits.
+Encoding, folding and responses stay on the owner's loop. The thread chains hashes, writes and syncs, mostly outside
+Python. One sequence of segments holds all partitions, so one sync commits all pending appends.
 """
 
 import logging
@@ -31,39 +31,39 @@ from .writer import Append, Fsync, Writer
 
 SEGMENT_BYTES: Final = 32 << 20
 INTERVAL_SECONDS: Final = 0.1
-# How long an acknowledged write may stand in a segment that was removed while nothing is written.
-LOOK_SECONDS: Final = 1.0
+# Interval of checks for removed files while no entry is written.
+CHECK_SECONDS: Final = 1.0
 LOG_ID_BYTES: Final = 16
 
 logger = logging.getLogger(__name__)
 
 
 class Background(Protocol):
-    """Where the writer runs: a thread of its own, or whatever a test or a simulator makes of it."""
+    """The executor of the writer: a thread, or a substitute of a test or the simulator."""
 
     def run(self, job: Callable[[], None]) -> None:
-        """Do the job after all that were given before; never at the same time as another."""
+        """Run the job after all earlier ones, one at a time."""
         ...
 
     def close(self) -> None:
-        """Return when every job is done."""
+        """Wait until every job has run."""
         ...
 
 
 class LocalLog:
-    """A log in a folder; opens the one that is there, or begins one.
+    """A log in a folder. Opens the folder's log, or creates one.
 
     Args:
-        path: The folder. It is made, for its owner alone, if there is none.
+        path: The folder. A missing folder is created, with access for its owner only.
         clock: Milliseconds since 1970.
-        deliver: Puts a callback on the owner's loop.
+        deliver: Schedules a callback on the owner's loop.
         random_bytes: Draws a new log's id.
-        on_fatal: Told on the owner's loop, with an AppendUnknownError, that the disk failed. What was under way is
-            unknown and the log takes nothing more: the process should stop, and the next start finds out.
+        on_fatal: Called on the owner's loop with an AppendUnknownError when the disk failed. The result of appends in
+            flight is unknown and the log refuses further appends: the process should stop and start again.
         fsync: Sync before an append is acknowledged (`always`), ten times a second (`interval`), or when a segment
             is full or the log is closed (`never`).
-        create: Whether to begin a log where there is none.
-        first: What a new log begins with, a Genesis for each partition, if it goes on with the history of another.
+        create: Whether to create a log if the folder has none.
+        first: The first entry of each partition of a new log that continues the history of another.
 
     Raises:
         LogLockedError, CorruptionError, ForeignLogError, NewerVersionError, LogError: See recovery.py.
@@ -97,7 +97,7 @@ class LocalLog:
         self._is_full = False
         self._is_moved = False
         self._displaced: DisplacedError | None = None
-        self._stuck: list[Append] = []  # those of a displaced segment that is not saved yet
+        self._unsaved: list[Append] = []  # appends of a displaced segment without a side file
         note = b"pid %d\n" % os.getpid()
         self.disk, self._lock = recovery.lock(disk or SystemFilesystem(), self._folder, note)
         disk = self.disk
@@ -130,58 +130,60 @@ class LocalLog:
             self._unlock()
             raise
         self._syncs = fsync == "interval"
-        seconds = INTERVAL_SECONDS if self._syncs else LOOK_SECONDS
-        self._background = background or WriterThread(self.look, seconds)
+        seconds = INTERVAL_SECONDS if self._syncs else CHECK_SECONDS
+        self._background = background or WriterThread(self.maintain, seconds)
 
     @staticmethod
     def open_reader(path: Path | str, disk: Filesystem | None = None) -> LogReader:
-        """Read the log in a folder, beside its writer or without one."""
+        """Open the log in a folder for reading, while another process may write to it."""
         return LogReader(Path(path), disk or SystemFilesystem())
 
     @property
     def log_id(self) -> bytes:
-        """What tells this log from any other."""
+        """The random id of this log."""
         return self._genesis[0].log_id
 
     @property
     def partitions(self) -> int:
-        """How many there are."""
+        """The number of partitions."""
         return len(self._genesis)
 
-    def append(self, partition: int, entry: Entry, done: AppendCallback) -> None:
-        """Write `entry` after everything appended before it."""
+    def append(self, partition: int, entry: Entry, callback: AppendCallback) -> None:
+        """Write `entry` after all earlier appends."""
         assert 0 <= partition < self.partitions, "no such partition"
         if self._closed:
-            self._answer(done, LogError("the log is closed"))
+            self._complete(callback, LogError("the log is closed"))
             return
-        self._waiting.append(Append(partition, encode_entry(entry), self._clock(), done))
+        self._waiting.append(Append(partition, encode_entry(entry), self._clock(), callback))
         self._background.run(self._commit)
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
-        """The durable records from offset `start` to the end as it is at the call."""
+        """Read the durable records from offset `start` to the end at the time of the call."""
         return self._history.read(partition, start, self._writer.durable.limit)
 
     def hash_of(self, partition: int, offset: int) -> bytes:
-        """What tells the history up to and including a record from any other."""
+        """Return a hash that identifies the history up to and including a record."""
         return self._history.hash_of(partition, offset, self._writer.durable.limit)
 
     def end(self, partition: int) -> int:
-        """The offset of the next record."""
+        """Return the offset of the next record."""
         return self._writer.durable.ends[partition]
 
     def genesis(self, partition: int) -> Genesis:
-        """The partition's first command."""
+        """Return the first command of the partition."""
         return self._genesis[partition]
 
     def truncate_before(self, partition: int, offset: int) -> None:
-        """Refused: history is kept."""
-        raise LogError(f"the log keeps its whole history, what precedes {partition}:{offset} too")
+        """Raise LogError: the log keeps its whole history."""
+        raise LogError(
+            f"the log keeps its whole history: records before {partition}:{offset} cannot be removed"
+        )
 
     def close(self) -> None:
-        """Write and sync what was appended, and let another process write the log.
+        """Write and sync all appends, and release the locks.
 
         Raises:
-            LogError: What was acknowledged without a sync could not be synced now.
+            LogError: Entries that were acknowledged without a sync could not be synced.
         """
         if self._closed:
             return
@@ -191,12 +193,15 @@ class LocalLog:
             if self._displaced is not None:
                 raise self._displaced
             if self._failure is None:
-                self._look_for_folder()  # it may have been renamed since the last look
+                self._check_folder()  # it may have been renamed since the last check
                 self._writer.finish()
         except DisplacedError as error:
-            raise self._rescued_at_last(error) from error
+            raise self._saved_or_lost(error) from error
         except OSError as error:
-            raise LogError(f"the log in {self._folder} could not be synced: {error}") from error
+            raise LogError(
+                f"the log in {self._folder} could not be synced: {error}. The last acknowledged writes may be lost; "
+                "check the disk, then start again."
+            ) from error
         finally:
             self._writer.close()
             self._unlock()
@@ -205,10 +210,10 @@ class LocalLog:
         self._lock.close()
         self.disk.close()
 
-    # What follows runs in the background.
+    # The methods below run in the background.
 
     def _commit(self) -> None:
-        """Write whatever waits. Every append asks for this once, so mostly an earlier one has done it already."""
+        """Write all pending appends. Every append schedules this once, so a call often finds none."""
         group: list[Append] = []
         while self._waiting:
             group.append(self._waiting.popleft())
@@ -220,12 +225,12 @@ class LocalLog:
             self._fail(error, group)
             return
         for append, result in zip(group, results, strict=True):
-            self._answer(append.done, result)
+            self._complete(append.callback, result)
         if not self._is_full:
             self._writer.fill_ahead()
 
     def _write(self, group: list[Append]) -> Sequence[Appended | LogError]:
-        """Write the group, or refuse it for lack of space; the operator hears once of either, clients each time."""
+        """Write the group, or refuse it if the disk is full. Only the first refusal is logged."""
         if self._displaced is not None:
             raise self._displaced
         if self._failure is not None:
@@ -234,18 +239,18 @@ class LocalLog:
             results = self._writer.commit(group)
         except LogFullError as error:
             if not self._is_full:
-                logger.warning("%s", error)
+                logger.warning("%s; until then writes are refused", error)
             self._is_full = True
             return [error] * len(group)
         if self._is_full:
-            logger.warning("there is space for the log in %s again", self._folder)
+            logger.warning("there is space for the log in %s again; writes are accepted", self._folder)
         self._is_full = False
         return results
 
-    def look(self) -> None:
-        """Sync where an acknowledgement does not wait for it, and check that the log's files are where they were."""
+    def maintain(self) -> None:
+        """Sync in mode `interval`, and check that the log's files still have their names."""
         if self._displaced is not None:
-            self._rescue(self._displaced)
+            self._save_displaced(self._displaced)
             return
         if self._failure is not None:
             return
@@ -253,46 +258,46 @@ class LocalLog:
             if self._syncs:
                 self._writer.sync()
             self._writer.check()
-            self._writer.look_for_mark()
+            self._writer.restore_mark()
         except (OSError, DisplacedError) as error:
             self._fail(error, [])
         else:
-            self._look_for_folder()
+            self._check_folder()
 
-    def _look_for_folder(self) -> None:
+    def _check_folder(self) -> None:
         is_moved = not self.disk.is_in_place()
         if is_moved and not self._is_moved:
             logger.warning(
-                "%s no longer leads to the folder that this process writes to, which was renamed or covered: "
-                "writes go on to that folder. To serve it under its new name, stop this process first.",
+                "%s no longer leads to the folder that this process writes to, which was renamed or covered by a "
+                "mount; writes continue in that folder. To serve it under its new name, stop this process first.",
                 self._folder,
             )
         self._is_moved = is_moved
 
     def _fail(self, error: Exception, group: list[Append]) -> None:
-        """After a failed write or sync nothing is known and nothing more is tried; every append is answered so."""
+        """Stop the log after a failed write or sync. The result of all pending appends is unknown."""
         if self._failure is None:
             error = self._displaced_or(error)
         if isinstance(error, DisplacedError):
             self._displaced = error
-            self._stuck += group
-            self._rescue(error)
+            self._unsaved += group
+            self._save_displaced(error)
         else:
             unknown = AppendUnknownError(
-                f"the log in {self._folder} could not be written: {error}. Look at the disk, then start again."
+                f"the log in {self._folder} could not be written: {error}. Check the disk, then start again."
             )
             unknown.__cause__ = error
             self._stop_with(unknown, group)
 
     def _stop_with(self, unknown: AppendUnknownError, group: list[Append]) -> None:
         for append in group:
-            self._answer(append.done, unknown)
+            self._complete(append.callback, unknown)
         if self._failure is None:
             self._failure = unknown
             self._deliver(lambda: self._on_fatal(unknown))
 
     def _displaced_or(self, error: Exception) -> Exception:
-        """Return why a write failed: in a folder that is being removed, a segment that was displaced."""
+        """Return the DisplacedError if a displaced file explains the failed write, otherwise `error`."""
         try:
             self._writer.check()
         except DisplacedError as displaced:
@@ -301,36 +306,36 @@ class LocalLog:
             pass
         return error
 
-    def _rescue(self, error: DisplacedError) -> None:
-        """Save the records that are in no file with a name, and have the process stopped.
+    def _save_displaced(self, error: DisplacedError) -> None:
+        """Save the records of a displaced segment in a side file, then stop the process.
 
-        Until that succeeds they are in this process alone. So it goes on, and answers nothing, because an answer of
-        this kind ends it.
+        Until that succeeds only this process holds the records. It therefore keeps running and completes no append,
+        because a completion with this error stops the process.
         """
         try:
-            unknown = self._rescued(error)
+            unknown = self._saved(error)
         except OSError as failure:
             logger.critical(
-                "%s, and its records cannot be saved: %s. They are in this process alone. Make room for a side file in "
-                "%s; it is tried again every second, and this process ends when it is written.",
+                "%s, and its records cannot be saved: %s. Only this process holds them. Make room for a side file in "
+                "%s; foldb retries every second, and stops when the side file is written.",
                 error,
                 failure,
                 self._folder,
             )
             return
-        self._displaced, group, self._stuck = None, self._stuck, []
+        self._displaced, group, self._unsaved = None, self._unsaved, []
         self._stop_with(unknown, group)
 
-    def _rescued(self, error: DisplacedError) -> AppendUnknownError:
-        """Return the error to stop with, when all acknowledged records are in a file that has a name.
+    def _saved(self, error: DisplacedError) -> AppendUnknownError:
+        """Write the side file, and return the error to stop with.
 
         Raises:
-            OSError: There is none for the records of the segment.
+            OSError: The side file could not be written.
         """
         if not error.is_segment:
             return AppendUnknownError(
                 f"the file `{error.name}` in {self._folder} was removed or replaced while this process held it. "
-                "Nothing is lost: start again, and leave that file alone."
+                "No write is lost: start again, and do not touch that file."
             )
         side_file = self._writer.save()
         step = "start again"
@@ -340,29 +345,29 @@ class LocalLog:
             step = "that folder was renamed; start with its new name"
         return AppendUnknownError(
             f"the segment {error.name} in {self._folder} was removed or replaced while this process wrote to it. "
-            f"{step.capitalize()}: the next start takes the records back from the side file {side_file}"
+            f"{step.capitalize()}: the next start restores the records from the side file {side_file}"
         )
 
-    def _rescued_at_last(self, error: DisplacedError) -> AppendUnknownError:
-        """The same, where the process ends in any case."""
+    def _saved_or_lost(self, error: DisplacedError) -> AppendUnknownError:
+        """Write the side file, and return the error of a process that stops in any case."""
         try:
-            return self._rescued(error)
+            return self._saved(error)
         except OSError as failure:
             return AppendUnknownError(
                 f"{error}, and no side file could be written ({failure}): the records of that segment are lost"
             )
 
-    def _answer(self, done: AppendCallback, result: Appended | LogError) -> None:
-        self._deliver(lambda: done(result))
+    def _complete(self, callback: AppendCallback, result: Appended | LogError) -> None:
+        self._deliver(lambda: callback(result))
 
 
 def disk_of(log: Log) -> Filesystem:
-    """Return the disk that holds the log's folder, for other files of it; any disk for a log that has no folder."""
+    """Return the disk that holds the log's folder, for other files in it, or a new one for a log without a folder."""
     return log.disk if isinstance(log, LocalLog) else SystemFilesystem()
 
 
 class WriterThread:
-    """A thread that does jobs in their order, and calls `tick` about every `seconds`."""
+    """A thread that runs jobs in order, and calls `tick` about every `seconds`."""
 
     def __init__(self, tick: Callable[[], None], seconds: float) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()

@@ -1,7 +1,7 @@
-"""Reads a log beside its writer, or without one; takes no lock and writes nothing.
+"""Read a log while another process may write to it, without a lock and without writing.
 
-What the writer is at this moment writing may be torn, or may be taken back. So a reader shows the last segment only
-as far as the writer's mark says that it was acknowledged, or as far as a later block says that it was synced.
+The write in progress may be torn, or undone. A reader therefore shows the last segment only up to the acknowledged
+position in the writer's file `mark`, or up to the bytes that a later block reports as synced.
 """
 
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ from . import segment
 from .displaced import refuse_side_files
 from .durable_position import DurablePosition, read_mark
 from .filesystem import Filesystem, read_all
-from .history import History, Limit, Part, place
+from .history import History, Limit, Part, text_of
 from .segment import Scan
 from .torn_write import judge_end, known_end, torn_write
 
 
 @dataclass(frozen=True, slots=True)
 class LogStatistics:
-    """A log as far as it may be read: `time_ms` is its last record's, `ends` has each partition's next offset."""
+    """Figures of the readable log. `time_ms` is its last record's log time, `ends` has each partition's next offset."""
 
     log_id: bytes
     segments: int
@@ -37,10 +37,10 @@ class Tail:
     """The end of a log that a start of the server would find.
 
     Attributes:
-        records: Whole records at the end that nothing proves to have been acknowledged. A start keeps them.
-        torn: Bytes behind them that are not a whole record. A start cuts them into a side file.
-        missing: Acknowledged bytes that are not there. A start goes on without them, because they were never synced.
-        is_marked: Whether the log's mark says how many bytes of the last segment were acknowledged.
+        records: Intact records at the end that may be unacknowledged. A start keeps them.
+        torn: Bytes after them that are not a complete record. A start moves them to a side file.
+        missing: Acknowledged bytes that are missing. A start continues without them, because they were never synced.
+        is_marked: Whether the file `mark` has the acknowledged bytes of the last segment.
     """
 
     records: int
@@ -50,7 +50,7 @@ class Tail:
 
 
 class LogReader:
-    """A log as it may be read. `end` and `read` look for what came since."""
+    """The readable part of a log. `end` and `read` first load new records."""
 
     def __init__(self, folder: Path, disk: Filesystem) -> None:
         self._disk = disk
@@ -71,41 +71,41 @@ class LogReader:
 
     @property
     def log_id(self) -> bytes:
-        """What tells this log from any other."""
+        """The random id of this log."""
         return self._genesis[0].log_id
 
     @property
     def partitions(self) -> int:
-        """How many there are."""
+        """The number of partitions."""
         return len(self._genesis)
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
-        """The durable records from offset `start` to the end as it is at the call."""
-        self._look()
+        """Read the durable records from offset `start` to the end at the time of the call."""
+        self._refresh()
         return self._history.read(partition, start, Limit(self._header.chain.sequence, self._position))
 
     def hash_of(self, partition: int, offset: int) -> bytes:
-        """What tells the history up to and including a record from any other."""
-        self._look()
+        """Return a hash that identifies the history up to and including a record."""
+        self._refresh()
         limit = Limit(self._header.chain.sequence, self._position)
         return self._history.hash_of(partition, offset, limit)
 
     def end(self, partition: int) -> int:
-        """The offset of the next record, as far as one may know."""
-        self._look()
+        """Return the offset after the last readable record."""
+        self._refresh()
         return self._chain.ends[partition]
 
     def genesis(self, partition: int) -> Genesis:
-        """The partition's first command."""
+        """Return the first command of the partition."""
         return self._genesis[partition]
 
     def size(self) -> int:
-        """How many bytes the log has."""
+        """Return the number of readable bytes."""
         return self.statistics().bytes
 
     def statistics(self) -> LogStatistics:
-        """How the log is now."""
-        self._look()
+        """Return the current figures of the log."""
+        self._refresh()
         older = self._history.headers[: self._history.headers.index(self._header)]
         return LogStatistics(
             log_id=self.log_id,
@@ -117,20 +117,19 @@ class LogReader:
         )
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file stays open."""
 
     def part(self) -> Part:
-        """The log as far as it may be read now, for a copy of its bytes."""
+        """Return the currently readable part of the log, for a copy of its bytes."""
         behind = 0
         if not self._is_held:
             behind = self._follow().scan.chain.sequence - self._chain.sequence
         return Part(self._history, Limit(self._start, self._position), self._chain.copy(), behind)
 
     def hold(self) -> Tail:
-        """Stay at the log's present end, and show every record that a start of the server would keep.
+        """Stay at the log's current end, and show every record that a start of the server would keep.
 
-        The last segment is read from memory from now on: a writer beside this reader may take back records that it has
-        not acknowledged.
+        After this call the last segment is read from memory, because a writer may undo unacknowledged records.
         """
         ending = self._follow()
         kept = Tail(
@@ -145,16 +144,16 @@ class LogReader:
         self._is_held = True
         return kept
 
-    def _look(self) -> None:
-        """Look for records that came since, unless the reader is held."""
+    def _refresh(self) -> None:
+        """Load new records, unless the reader is held."""
         if not self._is_held:
             self._follow()
 
     def _follow(self) -> "_Ending":
-        """Go on to where the log may be read by now.
+        """Advance to the current end of the readable log.
 
-        The order matters: what the mark speaks of is there when the names are listed, and a segment that has a
-        follower then is complete.
+        The order matters. The file `mark` is read before the names are listed, so the segment that it names exists. A
+        segment that then has a successor is complete.
         """
         mark = read_mark(self._disk, self._folder)
         self._history.load()
@@ -164,7 +163,7 @@ class LogReader:
             self._advance()
             if self._chain != header.chain:
                 raise self._history.damaged(
-                    place(header, 0, header.chain), "the segment does not continue the one before"
+                    text_of(header, 0, header.chain), "the segment does not continue the one before"
                 )
             self._header, self._chain, self._position = header, header.chain.copy(), header.size
         return self._advance_to_durable(known)
@@ -174,16 +173,16 @@ class LogReader:
         return self._header.chain.sequence
 
     def _advance(self) -> None:
-        """Go on to the end of the current segment, which has a follower and must be whole."""
+        """Advance to the end of the current segment, which has a successor and must be complete."""
         scan = segment.scan(self._unread(), 0, self._header.marker, self._chain)
         if scan.damage:
             raise self._history.damaged(
-                place(self._header, self._position + scan.end, scan.chain), scan.damage.what
+                text_of(self._header, self._position + scan.end, scan.chain), scan.damage.reason
             )
         self._take(scan)
 
     def _advance_to_durable(self, known: DurablePosition | None) -> "_Ending":
-        """Go on in the last segment to the last record that was acknowledged, or that is known to be durable."""
+        """Advance in the last segment to the last record that was acknowledged or is known to be durable."""
         data, base = self._unread(), self._position
         scan = judge_end(self._history, data, 0, self._chain, known, base)
         acknowledged = known.acknowledged if known else 0
@@ -204,7 +203,7 @@ class LogReader:
 
 
 class _Ending(NamedTuple):
-    """The last segment from byte `base` on, its whole blocks, and the acknowledged byte of the mark."""
+    """The last segment from byte `base`, the scan of its blocks, and the acknowledged position of the file `mark`."""
 
     base: int
     data: bytes

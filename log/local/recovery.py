@@ -1,12 +1,11 @@
-"""From a folder, as a crash or a stranger left it, to a log that can be continued.
+"""Recover a log after a crash, or refuse a folder that holds no usable log.
 
-    1. judge     is it a log, ours, of a version that we know, and whole up to its last write?    changes nothing
-    2. save      what a crash left of a torn write goes to a side file
-    3. rewrite   it is cut off, what nobody is known to have synced is written once more, and all of it synced
+    1. validate   a log of one id, of a known version, intact up to its last write         changes no file
+    2. save       the remains of a torn write go to a side file
+    3. rewrite    the torn write is cut off, the records that may not be synced are written again, and all is synced
 
-Only then may a record be served. Step 1 refuses damage; it cuts nothing that was durable. Step 3 is there because
-after a failed sync the system may show pages that the disk does not have: reading them back would prove nothing,
-writing and syncing them does.
+No record is served before step 3. Step 1 refuses damage to durable bytes. Step 3 is needed because after a failed
+sync the system may show pages that the disk does not hold: to read them proves nothing, to write and sync them does.
 """
 
 import json
@@ -29,7 +28,7 @@ from .torn_write import judge_end, known_end, torn_write
 from .writer import LOCK_NAME, NO_SPACE
 
 ADDRESS_NAME: Final = "server.json"
-# Other parts of a data folder that may be there before its log is. Anything else in it, and no log: it is not ours.
+# Names that a data folder may hold before it has a log. A folder with other files and without a log is refused.
 NEIGHBOURS: Final = (LOCK_NAME, ADDRESS_NAME, "lost+found", ".gitignore")
 
 logger = logging.getLogger(__name__)
@@ -37,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What recovery took off the end: it was never acknowledged, or never synced where the log was told not to."""
+    """The bytes that recovery removed from the end: unacknowledged, or unsynced in a mode without sync."""
 
     segment: str
     position: int
@@ -57,28 +56,28 @@ class Recovered:
 
 
 def lock(disk: Filesystem, folder: Path, note: bytes) -> tuple[HeldFolder, File]:
-    """Become the folder's only writer, and make the folder if there is none.
+    """Lock the folder against other writers, and create a missing folder.
 
     Returns:
         The disk that holds the folder, and the folder's file `lock`: both are locked until they are closed.
 
     Raises:
         LogLockedError: Another process writes to the folder.
-        LogError: The folder holds something, but no log.
+        LogError: The folder holds other files and no log.
     """
     held = _hold(disk, folder)
     try:
         names = held.names(folder)
         check_is_log(folder, names)
         if not names:
-            disk.make_folder(folder)  # makes it durable, and closes it to other users
-        # The folder itself first: the removal of the file `lock` admits no second writer.
+            disk.make_folder(folder)  # makes it durable, and removes the access of other users
+        # The folder itself first: then the removal of the file `lock` admits no second writer.
         held.lock_folder()
         return held, held.lock(folder / LOCK_NAME, note)
     except BlockingIOError:
         error = LogLockedError(
-            f"{folder} is being written by another process ({_holder(held, folder)}). "
-            "Stop it first, or use the commands that only read: they work beside it."
+            f"{folder} is in use by another process ({_holder(held, folder)}). "
+            "Stop it first, or use the commands that only read: they work while it runs."
         )
         held.close()
         raise error from None
@@ -94,11 +93,11 @@ def _hold(disk: Filesystem, folder: Path) -> HeldFolder:
         disk.make_folder(folder)
         return disk.hold(folder)
     except NotADirectoryError:
-        raise LogError(f"{folder} is a file, not a folder: name another place for the data") from None
+        raise LogError(f"{folder} is a file, not a folder: name another folder for the data") from None
 
 
 def _holder(disk: Filesystem, folder: Path) -> str:
-    """Return the process that writes to the folder: from `lock`, or else from the file that says where it serves."""
+    """Return the process that writes to the folder, from the file `lock` or the server's address file."""
     with suppress(OSError):
         if note := read_all(disk, folder / LOCK_NAME).decode(errors="replace").strip():
             return note
@@ -108,22 +107,24 @@ def _holder(disk: Filesystem, folder: Path) -> str:
 
 
 def check_is_log(folder: Path, names: list[str]) -> None:
-    """Refuse a folder in which others keep things."""
+    """Refuse a folder that holds other files and no log."""
     if any(map(_has_records, names)):
         return
     strange = [name for name in names if not (name in NEIGHBOURS or name.endswith(UNFINISHED))]
     if durable_position.NAME in strange:
         raise damaged(
-            folder, str(folder / segment.name(0)), "the log's segments are missing, though its mark is there"
+            folder,
+            str(folder / segment.name(0)),
+            "the log's segments are missing, but its file `mark` exists",
         )
     if strange:
         raise LogError(
-            f"{folder} is no foldb log: it holds {strange[0]} and no segment. Name an empty or new folder."
+            f"{folder} is not a foldb log: it holds {strange[0]} and no segment. Name an empty or new folder."
         )
 
 
 def create(disk: Filesystem, folder: Path, first: Sequence[Entry], time_ms: int) -> None:
-    """Begin a log: the first segment comes to be with every partition's Genesis in it, or not at all."""
+    """Create a log: its first segment appears with every partition's Genesis, or not at all."""
     genesis = first[0].commands[0]
     assert isinstance(genesis, Genesis), "a partition begins with Genesis"
     chain = Chain.start(genesis.log_id, len(first))
@@ -141,18 +142,18 @@ def create(disk: Filesystem, folder: Path, first: Sequence[Entry], time_ms: int)
 
 
 def recover(disk: Filesystem, folder: Path) -> Recovered:
-    """Judge, cut and rewrite the log in the folder.
+    """Validate, cut and rewrite the log in the folder.
 
     Raises:
-        CorruptionError, ForeignLogError, NewerVersionError: As it stands it must not be used. Nothing was changed.
+        CorruptionError, ForeignLogError, NewerVersionError: The log cannot be used. No file was changed.
     """
     history = History(disk, folder)
     history.load()
     genesis = history.genesis()
-    data, scan, synced = _judge(disk, history)
+    data, scan, synced = _validate_end(disk, history)
     torn = torn_write(data, scan)
     if torn:
-        history.check_older()  # who refuses the log for what stands there must not have cut anything
+        history.check_older()  # before any change: a damaged older segment refuses the log
     for name in disk.names(folder):
         if name.endswith(UNFINISHED):
             disk.remove(folder / name)
@@ -161,8 +162,8 @@ def recover(disk: Filesystem, folder: Path) -> Recovered:
     return Recovered(history, scan.chain, scan.end, genesis, cut)
 
 
-def _judge(disk: Filesystem, history: History) -> tuple[bytes, Scan, int]:
-    """The last segment's bytes, how far they are whole, and how far they are known to be synced."""
+def _validate_end(disk: Filesystem, history: History) -> tuple[bytes, Scan, int]:
+    """Return the last segment's bytes, the scan of its blocks, and the position up to which it was synced."""
     last = history.last
     known = known_end(history, durable_position.read_mark(disk, history.folder))
     data = history.data(last)
@@ -171,21 +172,21 @@ def _judge(disk: Filesystem, history: History) -> tuple[bytes, Scan, int]:
 
 
 def _save(disk: Filesystem, history: History, torn: bytes, position: int) -> Cut:
-    """Keep the torn bytes beside the segment."""
+    """Save the torn bytes in a side file of the segment."""
     path = history.path(history.last)
     side_file = _write_side_file(disk, path, torn, position)
     logger.warning(
-        "%s: the last write was torn; %d bytes from byte %d on are cut%s",
+        "the last write to %s was torn: %d bytes from byte %d on are %s",
         path.name,
         len(torn),
         position,
-        f" into {side_file.name}" if side_file else ", and no space was left to keep them",
+        f"moved to {side_file.name}" if side_file else "removed; there was no space for a side file",
     )
     return Cut(path.name, position, len(torn), side_file)
 
 
 def _write_side_file(disk: Filesystem, path: Path, torn: bytes, position: int) -> Path | None:
-    """Write the torn bytes, durably; not on a full disk, which must not keep a log from starting."""
+    """Write the torn bytes to a side file, durably. Return None if the disk is full, which must not prevent a start."""
     names = disk.names(path.parent)
     side_name = f"{path.name}.torn-{position}"
     while side_name in names:
@@ -210,7 +211,7 @@ def _write_side_file(disk: Filesystem, path: Path, torn: bytes, position: int) -
 
 
 def _rewrite(disk: Filesystem, history: History, tail: bytes, position: int) -> None:
-    """Cut what follows the tail, write the tail again, and make both and every name durable."""
+    """Cut the bytes after the tail, write the tail again, and make both and all names durable."""
     file = disk.open(history.path(history.last))
     try:
         if file.size() > position + len(tail):
@@ -223,7 +224,7 @@ def _rewrite(disk: Filesystem, history: History, tail: bytes, position: int) -> 
 
 
 def has_log(disk: Filesystem, folder: Path) -> bool:
-    """Return whether there is a segment, or the side file of one."""
+    """Return whether the folder holds a segment, or the side file of one."""
     return any(map(_has_records, disk.names(folder)))
 
 

@@ -1,4 +1,4 @@
-"""Checks the segments of a log one by one, beside its writer: damage in one says nothing of the others."""
+"""Check the segments of a log one by one while a writer may be active, so that one report names all damage."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,7 +12,7 @@ from .segment import Header
 
 
 def damage_in(disk: Filesystem, folder: Path) -> Iterator[FoldbError | OSError]:
-    """Check every segment that has a follower, by itself and against its follower, and return what is wrong."""
+    """Check every segment but the last, by itself and against its successor, and yield the errors."""
     history = History(disk, folder)
     sequences = segments_in(disk, folder)
     if sequences[:1] != [0]:

@@ -1,16 +1,16 @@
 """The bytes of a segment: an Avro object container file, one record a block, each record chained to the one before.
 
     segment ::= header block*
-    header  ::= "Obj" 01 map marker                  the map names codec, schema, log, and where the chain stands
+    header  ::= "Obj" 01 map marker                  the map names codec, schema, log, and the state of the chain
     marker  ::= BLAKE2b-128 of the header before it
     block   ::= 02 long(size of record) record marker
     record  ::= hash long(partition) long(offset) long(time) long(unsynced) entry
-    hash    ::= BLAKE2b-128 of the previous record's hash and of what follows this one
+    hash    ::= BLAKE2b-128 of the previous record's hash and of the rest of this record
 
-Avro's own framing finds hardly any damage. The chain finds every change, swap and gap, and `unsynced` tells a write
-that a crash tore from damage to what was durable: it is the number of bytes before the block that were not yet known
-to be durable when it was written, so whatever stands before those was durable, and must be whole. FORMAT.md has an
-example. Nothing here does I/O.
+Avro's framing detects hardly any damage. The chain of hashes detects every change, swap and gap. `unsynced` separates a
+write torn by a crash from damage to durable bytes: it is the number of bytes before the block that were not known to
+be durable when it was written. All bytes before those were durable, and must be intact. FORMAT.md has an example. This
+module does no I/O.
 """
 
 import re
@@ -29,24 +29,25 @@ FORMAT: Final = b"1"
 HASH_BYTES: Final = 16
 ONE_RECORD: Final = b"\x02"
 BLOCK_BYTES: Final = 73
-"""At most so many bytes of a block are not its entry's."""
+"""The largest size of a block without its entry."""
 FILE_NAME: Final = re.compile(r"([0-9]{20})\.avro")
 
 
 class DamageError(Exception):
-    """The bytes at `at` are not a block that continues the chain. The caller knows whether a crash explains it."""
+    """The bytes at `at` are not a block that continues the chain. The caller decides whether a crash explains it."""
 
-    def __init__(self, at: int, what: str) -> None:
-        super().__init__(what)
+    def __init__(self, at: int, reason: str) -> None:
+        super().__init__(reason)
         self.at = at
-        self.what = what
+        self.reason = reason
 
 
 @dataclass(slots=True)
 class Chain:
-    """Where the log has got to: what the next record continues.
+    """The state of the log that the next record continues.
 
-    `sequence` counts the records of all partitions, `ends` has each partition's next offset.
+    `sequence` counts the records of all partitions, `hash` and `time` are the last record's, `ends` has each
+    partition's next offset.
     """
 
     sequence: int
@@ -56,17 +57,17 @@ class Chain:
 
     @classmethod
     def start(cls, log_id: bytes, partitions: int) -> "Chain":
-        """Before the first record; the log's id is what that one continues."""
+        """Return the chain before the first record, with the log's id as hash."""
         return cls(0, log_id, 0, [0] * partitions)
 
     def copy(self) -> "Chain":
-        """A chain that can be gone on with while this one stays."""
+        """Return an independent copy."""
         return Chain(self.sequence, self.hash, self.time, self.ends.copy())
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A segment's head: whose it is, what its entries are written in, and the chain that it continues."""
+    """A segment's header: the log's id, the fingerprint of the entries' schema, and the chain that it continues."""
 
     log_id: bytes
     fingerprint: bytes
@@ -76,7 +77,7 @@ class Header:
 
 
 class Frame(NamedTuple):
-    """A block that was found whole, from `start` to `end`: hashed from `hashed` on, its entry from `body` on."""
+    """An intact block from `start` to `end`. Its hashed bytes begin at `hashed`, its entry at `body`."""
 
     start: int
     hashed: int
@@ -88,12 +89,12 @@ class Frame(NamedTuple):
     unsynced: int
 
     def entry(self, data: bytes) -> bytes:
-        """The entry's bytes in the segment's `data`."""
+        """Return the entry's bytes in the segment's `data`."""
         return data[self.body : self.end - HASH_BYTES]
 
 
 def name(sequence: int) -> str:
-    """The file name of the segment that begins with record `sequence`.
+    """Return the file name of the segment that begins with record `sequence`.
 
     >>> name(4711)
     '00000000000000004711.avro'
@@ -102,7 +103,7 @@ def name(sequence: int) -> str:
 
 
 def sequence_in(file_name: str) -> int | None:
-    """What `name` was given, or None if this is no segment's name."""
+    """Return the sequence in a segment's file name, or None for other names."""
     match = FILE_NAME.fullmatch(file_name)
     return int(match[1]) if match else None
 
@@ -112,7 +113,7 @@ def sequence_in(file_name: str) -> int | None:
 
 @cache
 def record_schema(fingerprint: bytes) -> str:
-    """The schema that the header shows to any Avro tool, in canonical form."""
+    """Return the schema of a block's record in canonical form, as in the header for Avro tools."""
     fields = [
         {"name": "hash", "type": {"type": "fixed", "name": "Hash", "size": HASH_BYTES}},
         {"name": "partition", "type": "int"},
@@ -126,7 +127,7 @@ def record_schema(fingerprint: bytes) -> str:
 
 
 def header(log_id: bytes, fingerprint: bytes, chain: Chain) -> bytes:
-    """The head of a segment that goes on with `chain`."""
+    """Encode the header of a segment that continues `chain`."""
     meta = {
         "avro.codec": b"null",
         "avro.schema": record_schema(fingerprint).encode(),
@@ -144,7 +145,7 @@ def header(log_id: bytes, fingerprint: bytes, chain: Chain) -> bytes:
 
 
 def block(chain: Chain, marker: bytes, partition: int, time_ms: int, unsynced: int, body: bytes) -> bytes:
-    """The block that adds an entry's `body` to the chain, and the chain with it."""
+    """Encode an entry's `body` as a block, and advance the chain by it."""
     chain.time = max(chain.time, time_ms)
     offset = chain.ends[partition]
     rest = b"".join((long(partition), long(offset), long(chain.time), long(unsynced), body))
@@ -162,11 +163,11 @@ def _digest(*parts: bytes) -> bytes:
 
 
 def read_header(data: bytes) -> Header:
-    """The head of the segment whose bytes begin with `data`.
+    """Decode the header of the segment whose bytes begin with `data`.
 
     Raises:
-        DamageError: It is not what `header` wrote.
-        NewerVersionError: It is whole, and says that a later version wrote it.
+        DamageError: The header is damaged.
+        NewerVersionError: A later version wrote the header.
     """
     meta, end = _read_meta(data)
     marker = data[end : end + HASH_BYTES]
@@ -191,10 +192,10 @@ def read_header(data: bytes) -> Header:
 
 
 def read_block(data: bytes, at: int, marker: bytes, chain: Chain) -> Frame:
-    """The block at `at`, if it continues `chain`, which then includes it.
+    """Decode the block at `at`, and advance the chain by it.
 
     Raises:
-        DamageError: It does not. The chain is as it was.
+        DamageError: The block does not continue the chain, which stays unchanged.
     """
     frame = _parse(data, at, marker)
     hash_ = _digest(chain.hash, data[frame.hashed : frame.end - HASH_BYTES])
@@ -211,9 +212,9 @@ def read_block(data: bytes, at: int, marker: bytes, chain: Chain) -> Frame:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """How far bytes are whole blocks: to `end`, where `damage` stands if there is any. `chain` includes them all.
+    """The intact blocks of some bytes: up to `end`, where `damage` begins if there is any, with the chain there.
 
-    What precedes `synced` was durable before the last of them was written.
+    The bytes before `synced` were durable before the last of the blocks was written.
     """
 
     end: int
@@ -223,7 +224,7 @@ class Scan:
 
 
 def scan(data: bytes, at: int, marker: bytes, chain: Chain) -> Scan:
-    """Follow the blocks of `data` from `at` on."""
+    """Decode the blocks of `data` from `at` on."""
     chain = chain.copy()
     synced = at
     damage = None
@@ -239,11 +240,11 @@ def scan(data: bytes, at: int, marker: bytes, chain: Chain) -> Scan:
 
 
 def is_torn(data: bytes, at: int, marker: bytes, chain: Chain) -> bool:
-    """Whether a crash during the last write explains the bad block at `at`, which should continue `chain`.
+    """Return whether a crash during the last write explains the bad block at `at`, which should continue `chain`.
 
-    It does unless a block after it was written when the bytes at `at` were already durable. That block must prove
-    itself by its hash, for a torn write can leave what only looks like one: so the hash before it is needed. It is
-    in the block before it, be that the bad one; or is computed, if it is what went bad there.
+    A crash explains it unless a later block was written when the bytes at `at` were already durable. A torn write can
+    leave bytes that look like such a block, so its hash must match. That needs the hash of the block before it: stored
+    in that block, even in the bad one, or computed in case the stored hash of the bad block is damaged.
     """
     hashes: dict[int, bytes] = {}
     suspects = _hashes_at(data, at, marker, chain)
@@ -259,17 +260,17 @@ def is_torn(data: bytes, at: int, marker: bytes, chain: Chain) -> bool:
 
 
 def _hashes_at(data: bytes, at: int, marker: bytes, chain: Chain) -> list[bytes]:
-    """What could be the hash of the bad block: what stands in its place, however long its size was; or its true one."""
-    stored = [data[place : place + HASH_BYTES] for place in range(at + 2, at + 7)]
+    """Return possible hashes of the bad block: the stored one, for each length of its size, and the computed one."""
+    stored = [data[index : index + HASH_BYTES] for index in range(at + 2, at + 7)]
     frame = _try_parse(data, at, marker)
     computed = [_digest(chain.hash, data[frame.hashed : frame.end - HASH_BYTES])] if frame else []
     return stored + computed
 
 
 def _later_frames(data: bytes, at: int, marker: bytes, chain: Chain) -> Iterator[Frame]:
-    """What looks like a block after `at`, in order.
+    """Yield the frames of possible blocks after `at`, in order.
 
-    A block is looked for backwards from the marker at its end, so it is found even if the one before lost its own.
+    The search goes from each marker back to the begin of its block, so it finds a block after one that lost its marker.
     """
     begin = at + 1
     end = data.find(marker, begin)
@@ -301,26 +302,26 @@ def _try_parse(data: bytes, at: int, marker: bytes) -> Frame | None:
 
 
 def _parse(data: bytes, at: int, marker: bytes) -> Frame:
-    """The block at `at` by its form alone."""
+    """Decode the frame of the block at `at` without checking its hash."""
     try:
-        size, place = read_long(data, at + 1)
-        end = place + size
-        hashed = place + HASH_BYTES
-        partition, place = read_long(data, hashed)
-        offset, place = read_long(data, place)
-        time, place = read_long(data, place)
-        unsynced, place = read_long(data, place)
+        size, index = read_long(data, at + 1)
+        end = index + size
+        hashed = index + HASH_BYTES
+        partition, index = read_long(data, hashed)
+        offset, index = read_long(data, index)
+        time, index = read_long(data, index)
+        unsynced, body = read_long(data, index)
     except (IndexError, ValueError):
         raise DamageError(at, "the block is cut short") from None
-    if data[at : at + 1] != ONE_RECORD or place > end:
+    if data[at : at + 1] != ONE_RECORD or body > end:
         raise DamageError(at, "no block begins here")
     if data[end : end + HASH_BYTES] != marker:
         raise DamageError(at, "the block does not end with the segment's marker")
-    return Frame(at, hashed, place, end + HASH_BYTES, partition, offset, time, unsynced)
+    return Frame(at, hashed, body, end + HASH_BYTES, partition, offset, time, unsynced)
 
 
 def _read_meta(data: bytes) -> tuple[dict[str, bytes], int]:
-    """The header's map and where it ends."""
+    """Decode the header's map, and return it with the index after it."""
     if data[:4] != MAGIC:
         raise DamageError(0, "not an Avro file")
     meta: dict[str, bytes] = {}

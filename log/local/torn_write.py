@@ -1,6 +1,6 @@
-"""The judgement of a log's last segment, shared by a start of the server and by every reader. It changes nothing.
+"""Tell a torn write at the end of a log from damage, for starts of the server and for readers. No file is changed.
 
-mark, last segment ──► whole up to byte N    zeros follow, or a write that a crash tore, which a start cuts
+mark, last segment ──► intact up to byte N   zeros follow, or a write torn by a crash, which a start cuts
                   └──► damaged               the log is refused with segment and byte
 """
 
@@ -8,23 +8,23 @@ from typing import Final
 
 from . import segment
 from .durable_position import NAME, DurablePosition
-from .history import History, place
+from .history import History, text_of
 from .segment import Chain, Scan
 
 SECTOR: Final = 512
 
 
 def known_end(history: History, mark: DurablePosition | None) -> DurablePosition | None:
-    """Return the mark if it is about the last segment; one that a power cut left behind is about an earlier one.
+    """Return the durable position if it is in the last segment. After a power cut it may be in an earlier one: None.
 
     Raises:
-        CorruptionError: The mark names a segment that the folder does not hold.
+        CorruptionError: The file `mark` names a segment that the folder does not hold.
     """
     last = history.last.chain.sequence
     if mark and mark.sequence > last:
         raise history.damaged(
             segment.name(mark.sequence),
-            "the segment is missing, though the log's mark names it",
+            "the segment is missing, but the log's file `mark` names it",
             behind_mark=True,
         )
     return mark if mark and mark.sequence == last else None
@@ -33,25 +33,25 @@ def known_end(history: History, mark: DurablePosition | None) -> DurablePosition
 def judge_end(
     history: History, data: bytes, at: int, chain: Chain, known: DurablePosition | None, base: int = 0
 ) -> Scan:
-    """Follow the blocks of the last segment, and accept behind them only the remains of a torn write.
+    """Scan the blocks of the last segment, and accept after them only the remains of a torn write.
 
     Args:
         history: The log's segments.
-        data: The last segment's bytes from byte `base` on.
-        at: The first block's place in `data`; `chain` includes all before it.
-        known: The mark, if it is about this segment.
+        data: The last segment's bytes from byte `base`.
+        at: The index of the first block in `data`; `chain` includes all records before it.
+        known: The durable position, if it is in this segment.
 
     Raises:
         CorruptionError: Bytes that were durable are missing or changed.
     """
     last = history.last
     scan = segment.scan(data, at, last.marker, chain)
-    what = scan.damage.what if scan.damage else "the segment ends here"
-    end = place(last, base + scan.end, scan.chain)
+    reason = scan.damage.reason if scan.damage else "the segment ends here"
+    end = text_of(last, base + scan.end, scan.chain)
     if known and base + scan.end < known.synced:
         raise history.damaged(
             end,
-            f"{what}, but the log was synced up to byte {known.synced} (says its file `{NAME}`)",
+            f"{reason}, but the log was synced up to byte {known.synced} according to its file `{NAME}`",
             behind_mark=True,
         )
     if (
@@ -59,11 +59,11 @@ def judge_end(
         and torn_write(data, scan)
         and not segment.is_torn(data, scan.end, last.marker, scan.chain)
     ):
-        raise history.damaged(end, what)
+        raise history.damaged(end, reason)
     return scan
 
 
 def torn_write(data: bytes, scan: Scan) -> bytes:
-    """Return the sectors of a torn write behind the last whole block; none for zeros, which the writer fills in."""
+    """Return the sectors of a torn write after the last intact block; empty if only zeros follow (fill-ahead)."""
     end = len(data.rstrip(b"\0"))
     return data[scan.end : -(-end // SECTOR) * SECTOR] if end > scan.end else b""

@@ -1,18 +1,18 @@
-"""The end of the log, and the only code that writes it.
+"""Write the end of the log. No other module appends to segments.
 
     group of appends ──► blocks ──► one write ──► one sync ──► Appended for each
 
-A group is written when the one before it is durable, never sooner. So a crash can tear only the last group, and
-recovery knows what it may cut. A failed sync leaves nothing that could be trusted, not even by syncing again (the
-system may have dropped the pages and forgotten the error): it goes up to the caller, whose process must stop.
-Only running out of space is told before anything was promised, and can be undone.
+A group is written only when the group before it is durable. So a crash can tear only the last group, and recovery knows
+which bytes it may cut. After a failed sync the state on disk is unknown, and a second sync proves nothing (the system
+may have dropped the pages and cleared the error): the error goes to the caller, whose process must stop. Only a full
+disk is detected before an acknowledgement, and can be undone.
 
-After each sync, and before the group is acknowledged, the segment and the file `lock` must still have their names: what
-is written to a file that was removed or replaced would be gone with this process (displaced.py).
+After each sync and before the acknowledgement, the segment and the file `lock` must still have their names: bytes in a
+file that was removed or replaced would be lost with this process (displaced.py).
 
-Behind the end the segment is filled with zeros, in steps, between one group and the next: then a sync need not make a
-new size of the file durable, which takes as long again. The chained hash tells where records end. Before a segment gets
-a follower, and when the log is closed, the zeros are cut off.
+Between groups, zeros are written after the end of the segment in steps. A sync then need not make a new file size
+durable, which takes as long again. The chain of hashes shows the end of the records. The zeros are cut off before a
+segment gets a successor and when the log is closed.
 """
 
 import errno
@@ -32,9 +32,9 @@ from .filesystem import File, Filesystem, create_file, write_all
 from .history import History, Limit
 from .segment import Chain
 
-# The disk is full, its owner's share of it is, or the process may not make larger files (ulimit -f).
+# The disk or the user's quota is full, or the process reached its file size limit (ulimit -f).
 NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# As much is filled ahead as the segment has, so that a small log stays small, within these bounds.
+# Bounds of the bytes filled ahead. Between them it is the segment's size, so that a small log stays small.
 FILL_LEAST: Final = 64 << 10
 FILL_MOST: Final = 4 << 20
 LOCK_NAME: Final = "lock"
@@ -44,24 +44,24 @@ Fsync: TypeAlias = Literal["always", "interval", "never"]
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """An entry on its way into the log."""
+    """A pending append."""
 
     partition: int
     body: bytes
     time_ms: int
-    done: AppendCallback
+    callback: AppendCallback
 
 
 @dataclass(frozen=True, slots=True)
 class Durable:
-    """How far the log may be read: what was acknowledged, or is about to be."""
+    """The readable end of the log: entries that are acknowledged, or durable and about to be."""
 
     limit: Limit
     ends: tuple[int, ...]
 
 
 class Writer:
-    """Continues a segment that recovery has left whole and synced."""
+    """Continues a segment that is intact and synced after recovery."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Writer:
         fsync: Fsync,
         segment_bytes: int,
     ) -> None:
-        """Continue at `position` of the last segment. `lock` is the folder's file of that name, locked."""
+        """Continue at `position` of the last segment. `lock` is the folder's locked file of that name."""
         self._disk = disk
         self._lock = lock
         self._history = history
@@ -90,12 +90,12 @@ class Writer:
         self._publish()
 
     def commit(self, group: Sequence[Append]) -> list[Appended]:
-        """Write the group and make it as durable as the log was told to.
+        """Write the group, and sync it in mode `always`.
 
         Raises:
-            LogFullError: There is no space; nothing of the group is in the log, not even after a crash.
-            DisplacedError: The segment or the lock is not in its place. See `check`.
-            OSError: Nobody knows what is in the log. Nothing more may be written to it by this process.
+            LogFullError: The disk is full. The log holds no entry of the group, not even after a crash.
+            DisplacedError: The segment or the file `lock` lost its name. See `check`.
+            OSError: The state of the log is unknown. This process must not write to it again.
         """
         try:
             self._make_room(sum(len(append.body) + segment.BLOCK_BYTES for append in group))
@@ -107,9 +107,9 @@ class Writer:
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
-            self._take_back()
+            self._undo_write()
             raise LogFullError(
-                f"no space left for the log in {self._folder}: make room, writes then succeed"
+                f"no space left for the log in {self._folder}: make room, then writes succeed"
             ) from error
         self._chain = chain
         self._position += len(data)
@@ -124,31 +124,31 @@ class Writer:
         """Check that the segment and the file `lock` still have their names in the folder.
 
         Raises:
-            DisplacedError: One of them was removed or replaced. Nothing may be written or acknowledged any longer.
+            DisplacedError: One of the files was removed or replaced. The log must not write or acknowledge an entry.
         """
-        name = segment.name(self._header.chain.sequence)
-        for file, its in (self._file, name), (self._lock, LOCK_NAME):
-            if not file.is_at(its):
-                raise DisplacedError(its, is_segment=file is self._file)
+        segment_name = segment.name(self._header.chain.sequence)
+        for file, name in (self._file, segment_name), (self._lock, LOCK_NAME):
+            if not file.is_at(name):
+                raise DisplacedError(name, is_segment=file is self._file)
 
-    def look_for_mark(self) -> None:
-        """Leave the mark in a file of its name again, if that was removed or replaced: readers follow it."""
+    def restore_mark(self) -> None:
+        """Create the file `mark` again if it was removed or replaced, because readers follow it."""
         if self._mark and not self._mark.is_at(MARK_NAME):
             self._mark.close()
             self._mark = open_mark(self._disk, self._folder)
             self._publish()
 
     def save(self) -> Path:
-        """Write the records of a segment that was displaced to a side file, and return its path.
+        """Write the records of a displaced segment to a side file, and return its path.
 
         Raises:
-            OSError: They are in no other file; this process alone can still read them.
+            OSError: The side file was not written; only this process can still read the records.
         """
         name = segment.name(self._header.chain.sequence)
         return save(self._disk, self._folder, name, self._file.read(0, self._position))
 
     def fill_ahead(self) -> None:
-        """Write zeros behind the end if few are left there. What hinders that hinders nothing else."""
+        """Write zeros after the end if few are left there. Errors are ignored until the next segment."""
         step = min(FILL_MOST, max(FILL_LEAST, self._position))
         target = min(self._position + step, self._segment_bytes)
         if not self._fills or self._filled - self._position > step // 4 or target <= self._filled:
@@ -156,16 +156,16 @@ class Writer:
         try:
             write_all(self._file, self._filled, bytes(target - self._filled))
         except OSError:
-            self._fills = False  # until the next segment: what there is of space is for records
+            self._fills = False  # until the next segment: the remaining space is for records
         else:
             self._filled = target
 
     def finish(self) -> None:
-        """Make everything durable, and leave the segment without zeros at its end.
+        """Sync the segment, and cut the zeros at its end.
 
         Raises:
             DisplacedError: See `check`.
-            OSError: What was acknowledged may be lost.
+            OSError: Acknowledged entries may be lost.
         """
         self.sync()
         self.check()
@@ -175,10 +175,10 @@ class Writer:
             self._filled = self._position
 
     def sync(self) -> None:
-        """Make durable what was acknowledged before it was.
+        """Sync entries that were acknowledged without a sync.
 
         Raises:
-            OSError: It may be lost. That is never only a lack of space: the error has another errno.
+            OSError: Acknowledged entries may be lost. The errno is EIO, never that of a full disk.
         """
         if self._synced < self._position:
             try:
@@ -189,7 +189,7 @@ class Writer:
             self._publish()
 
     def close(self) -> None:
-        """Let go of the files. What is to be durable must be synced before."""
+        """Close the files without a sync."""
         self._file.close()
         if self._mark:
             self._mark.close()
@@ -212,21 +212,21 @@ class Writer:
         return appended, bytes(data)
 
     def _make_room(self, size: int) -> None:
-        """Begin a new segment if this one has records and would grow too large, or has another schema than ours."""
+        """Begin a new segment if this one has records and would grow too large, or has an older schema."""
         full = self._position + size > self._segment_bytes and self._position > self._header.size
         if full or self._header.fingerprint != CURRENT:
             self._roll()
 
     def _roll(self) -> None:
-        # A segment that is not the last is durable in every mode, and whole: so damage in it is never a torn write.
+        # Every segment but the last is durable and complete in every mode, so damage in it is never a torn write.
         self.finish()
         data = segment.header(self._header.log_id, CURRENT, self._chain)
-        # The one segment that is replaced: ours, of an earlier schema, which never had a record.
+        # The only segment that may be replaced: one of an earlier schema without records.
         replaces = self._header.chain.sequence == self._chain.sequence
         path = self._folder / segment.name(self._chain.sequence)
         file = create_file(self._disk, path, data, replaces=replaces)
         if not replaces:
-            self.check()  # once more before the full segment is let go
+            self.check()  # once more before the full segment is closed
         self._file.close()
         self._file = file
         self._header = segment.read_header(data)
@@ -235,8 +235,8 @@ class Writer:
         self._history.add(self._header)
         self._publish()
 
-    def _take_back(self) -> None:
-        """Undo a write that found no space, durably: what was refused must not come back after a crash."""
+    def _undo_write(self) -> None:
+        """Undo a write to a full disk, durably: refused entries must not return after a crash."""
         self._file.truncate(self._position)
         self._file.sync()
         self._synced = self._filled = self._position

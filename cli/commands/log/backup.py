@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ....log.commands import Cut, Position
-from ....log.local.backup import Copied, Whole, back_up, cut, cut_at, whole_part
+from ....log.local.backup import Copied, IntactPart, back_up, cut, cut_at, intact_part
 from ....log.local.backup import restore as restore_part
 from ....log.local.filesystem import SystemFilesystem
 from ....log.local.history import Part
@@ -140,7 +140,7 @@ def salvage(
     Example: foldb log salvage ./data ./salvaged --to 10482
     """
     session: Session = ctx.obj
-    whole = whole_part(SystemFilesystem(), existing(source))
+    whole = intact_part(SystemFilesystem(), existing(source))
     partitions = len(whole.part.chain.ends)
     if to is None:
         raise CommandError(_how_far(whole, source, target), ExitCode.USAGE)
@@ -162,7 +162,7 @@ def salvage(
     )
 
 
-def _how_far(whole: Whole, source: Path, target: Path) -> str:
+def _how_far(whole: IntactPart, source: Path, target: Path) -> str:
     last = whole.last.text(len(whole.part.chain.ends))
     place = f"{source} is whole up to position {last} ({time_text(whole.part.chain.time)})"
     refusal = whole.damage

@@ -89,7 +89,7 @@ def test_a_served_target_is_refused_with_the_next_step(log: Foldb, filled: Path,
 
     since = log("backup", str(filled), target)
 
-    assert (8, True) == (beside.exit_code, "is being written by another process" in beside.stderr)
+    assert (8, True) == (beside.exit_code, "is in use by another process" in beside.stderr)
     assert (9, True) == (since.exit_code, "Name a new folder for the backup." in since.stderr)
 
 

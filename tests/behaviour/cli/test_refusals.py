@@ -290,8 +290,8 @@ def test_what_is_no_database_is_refused_and_stays_as_it_is(
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("file", "{} is a file, not a folder: name another place for the data"),
-        ("file/below", "{} is a file, not a folder: name another place for the data"),
+        ("file", "{} is a file, not a folder: name another folder for the data"),
+        ("file/below", "{} is a file, not a folder: name another folder for the data"),
         ("strangers", "it holds notes.txt and no segment. Name an empty or new folder."),
     ],
 )
@@ -309,7 +309,7 @@ def test_a_server_takes_no_place_that_is_anothers(name: str, says: str, tmp_path
 def test_a_log_that_another_process_writes_is_left_to_it(music: tuple[Path, str]) -> None:
     folder, _ = music
     before = contents(folder)
-    check(command("serve", "--db", folder, "--port", "0"), 8, "is being written by another process (pid ")
+    check(command("serve", "--db", folder, "--port", "0"), 8, "is in use by another process (pid ")
     assert before == contents(folder)
 
 
@@ -403,7 +403,7 @@ def test_a_log_without_its_segments_is_not_begun_anew(
     check(
         at(tmp_path / "data")(*reader.split(" ")),
         9,
-        "the log's segments are missing, though its mark is there",
+        "the log's segments are missing, but its file `mark` exists",
     )
     assert before == contents(tmp_path)
 

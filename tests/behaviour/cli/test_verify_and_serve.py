@@ -162,7 +162,7 @@ def test_verify_refuses_a_log_without_the_segment_of_its_mark(tmp_path: Path) ->
     result = at(tmp_path)("verify", str(tmp_path))
 
     assert result.stderr.startswith(
-        f"foldb: {WHOLE.segments[-1]}: the segment is missing, though the log's mark names it"
+        f"foldb: {WHOLE.segments[-1]}: the segment is missing, but the log's file `mark` names it"
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from foldb.log.commands import Position
 from foldb.log.local import LocalLog, segment
-from foldb.log.local.backup import back_up, cut, restore, whole_part
+from foldb.log.local.backup import back_up, cut, intact_part, restore
 from foldb.log.local.history import Part
 from foldb.model.errors import CorruptionError, FoldbError, ForeignLogError, LogError, LogLockedError
 from tests.unit.log import damage
@@ -211,7 +211,7 @@ def test_a_backup_of_another_log_is_refused() -> None:
     disk.folders.add(TARGET)
     disk.open(TARGET / segment.name(0), create=True).write(0, data)
 
-    with pytest.raises(ForeignLogError, match=r"holds the log 6d6d\w+, and 6c6c\w+ is to be copied"):
+    with pytest.raises(ForeignLogError, match=r"holds the log 6d6d\w+, not the source's log 6c6c"):
         back_up(disk, part_of(disk), TARGET)
 
 
@@ -220,7 +220,7 @@ def test_a_served_target_and_a_full_one_are_refused() -> None:
     back_up(disk, part_of(disk), TARGET)
     lock = disk.lock(TARGET / "lock", b"pid 1\n")
 
-    with pytest.raises(LogLockedError, match="is being written by another process"):
+    with pytest.raises(LogLockedError, match="is in use by another process"):
         back_up(disk, part_of(disk), TARGET)
     lock.close()
     with pytest.raises(LogError, match="is not empty: name a new folder"):
@@ -291,7 +291,7 @@ def test_salvage_copies_every_record_before_the_damage(sample: Sample) -> None:
         disk, expected = damage.disk_of(files), undamaged_records(sample, files)
         tried += 1
         try:
-            whole = whole_part(disk, FOLDER)
+            whole = intact_part(disk, FOLDER)
         except FoldbError:
             assert expected <= 1, "the first record is whole"
             continue
@@ -317,7 +317,7 @@ def test_salvage_reports_at_least_how_many_records_are_lost() -> None:
     [_, second, *_, last] = segments(disk, FOLDER)
     disk.remove(FOLDER / second)
 
-    whole = whole_part(disk, FOLDER)
+    whole = intact_part(disk, FOLDER)
 
     first = segment.sequence_in(second)
     assert first is not None
@@ -336,7 +336,7 @@ def test_a_copy_with_a_later_mark_is_refused_as_inconsistent() -> None:
 
     with pytest.raises(CorruptionError, match=r"it is inconsistent: make copies with `foldb log backup`"):
         open_log(copied)
-    whole = whole_part(copied, FOLDER)
+    whole = intact_part(copied, FOLDER)
 
     assert Position(0, 3) == whole.last
     assert "but the log was synced up to byte" in str(whole.damage)

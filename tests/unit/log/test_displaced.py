@@ -164,11 +164,11 @@ def test_a_look_finds_a_loss_that_no_write_finds() -> None:
     disk, fatal = FakeDisk(), list[BaseException]()
     log = open_log(disk, on_fatal=fatal.append)
     append(log, put_entry(0))
-    log.look()
+    log.maintain()
     assert [] == fatal
 
     remove(disk, FIRST)
-    log.look()
+    log.maintain()
 
     assert [AppendUnknownError] == [type(error) for error in fatal]
     log.close()
@@ -183,7 +183,7 @@ def test_a_mark_that_was_replaced_is_written_again() -> None:
     replace(disk, FOLDER / "mark", b"of yesterday")
     append(log, put_entry(1))
 
-    log.look()
+    log.maintain()
 
     assert [0, 1] == numbers(LogReader(FOLDER, disk))
 
@@ -246,11 +246,11 @@ def test_without_room_for_a_side_file_nothing_is_answered() -> None:
     disk.space = disk.used() + 300
 
     results = append(log, put_entry(1))
-    log.look()
+    log.maintain()
     assert ([], []) == (results, fatal)
 
     disk.space = None
-    log.look()
+    log.maintain()
     assert [AppendUnknownError] == kinds(results)
     assert 1 == len(fatal)
     log.close()
@@ -331,8 +331,8 @@ def test_a_folder_that_moved_is_reported_once(tmp_path: Path, caplog: pytest.Log
     log = on_system(tmp_path / "data")
     (tmp_path / "data").rename(tmp_path / "moved")
 
-    log.look()
-    log.look()
+    log.maintain()
+    log.maintain()
 
     assert 1 == caplog.text.count("no longer leads to the folder")
     log.close()

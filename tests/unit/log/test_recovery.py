@@ -291,7 +291,7 @@ def test_a_folder_in_which_others_keep_things_is_left_alone() -> None:
     disk.make_folder(FOLDER)
     disk.open(FOLDER / "thesis.tex", create=True)
 
-    with pytest.raises(LogError, match=r"no foldb log: it holds thesis\.tex"):
+    with pytest.raises(LogError, match=r"not a foldb log: it holds thesis\.tex"):
         open_log(disk)
     assert ["thesis.tex"] == disk.names(FOLDER)
 

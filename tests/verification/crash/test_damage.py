@@ -98,7 +98,8 @@ def test_a_torn_tail_is_cut_into_a_side_file(written: tuple[Path, Ledger]) -> No
         server.terminate()
 
     assert (
-        f"{last.name}: the last write was torn; {len(torn)} bytes from byte {whole} on are cut" in server.said
+        f"the last write to {last.name} was torn: {len(torn)} bytes from byte {whole} on are moved"
+        in server.said
     )
     assert torn == (folder / f"{last.name}.torn-{whole}").read_bytes()
 
@@ -135,7 +136,7 @@ def test_a_folder_that_is_written_can_be_read_but_not_served_again(tmp_path: Pat
     assert (0, True) == (verified.returncode, "1 digest compared" in verified.stderr), verified
     assert (0, True) == (told.returncode, told.stdout.count("\n") > 100), told.stderr
     assert (8, 1) == (second.returncode, second.stderr.count("\n")), second
-    assert "is being written by another process" in second.stderr
+    assert "is in use by another process" in second.stderr
 
 
 def test_a_folder_that_cannot_be_made_is_named_and_not_the_port() -> None:

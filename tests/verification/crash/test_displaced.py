@@ -209,7 +209,7 @@ def test_a_lost_lock_admits_no_second_server(
 
         check(ledger, tmp_path)
     assert 8 == second.returncode, second
-    assert f"is being written by another process (pid {server.pid})" in second.stderr
+    assert f"is in use by another process (pid {server.pid})" in second.stderr
 
 
 @pytest.mark.guarantee("G4")

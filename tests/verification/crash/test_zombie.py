@@ -30,7 +30,7 @@ def test_a_server_that_stood_still_goes_on_and_no_other_took_its_folder(
         ledger.check(server.url)
         server.terminate()
 
-    assert (8, True) == (second.returncode, "is being written by another process" in second.stderr), second
+    assert (8, True) == (second.returncode, "is in use by another process" in second.stderr), second
     assert "in doubt" not in ledger.answers
 
 

@@ -40,7 +40,7 @@ BUGS = [
 -                self._file.sync()
          except OSError as error:
 @ log/local/log.py
-             self._answer(append.done, result)
+             self._complete(append.callback, result)
 +        self._writer._file.sync()
          if not self._is_full:
 """,
@@ -172,7 +172,7 @@ BUGS = [
         "a full disk is ignored",
         """
 @ log/local/writer.py
--            self._take_back()
+-            self._undo_write()
 +            return appended
              raise LogFullError(
 """,
@@ -182,7 +182,7 @@ BUGS = [
         "what found no space is left where it is",
         """
 @ log/local/writer.py
--            self._take_back()
+-            self._undo_write()
              raise LogFullError(
 """,
         FAULTS,
@@ -237,8 +237,8 @@ BUGS = [
         "a lock that was removed is not missed",
         """
 @ log/local/writer.py
--        for file, its in (self._file, name), (self._lock, LOCK_NAME):
-+        for file, its in ((self._file, name),):
+-        for file, name in (self._file, segment_name), (self._lock, LOCK_NAME):
++        for file, name in ((self._file, segment_name),):
 """,
         DISPLACED,
     ),
@@ -256,7 +256,7 @@ BUGS = [
         """
 @ log/local/log.py
 -            self._writer.check()
-             self._writer.look_for_mark()
+             self._writer.restore_mark()
 """,
         DISPLACED,
     ),
@@ -264,7 +264,7 @@ BUGS = [
         "a mark that was replaced is not written again",
         """
 @ log/local/log.py
--            self._writer.look_for_mark()
+-            self._writer.restore_mark()
 """,
         DISPLACED,
     ),
@@ -281,7 +281,7 @@ BUGS = [
         "a full segment is let go without a last look",
         """
 @ log/local/writer.py
--            self.check()  # once more before the full segment is let go
+-            self.check()  # once more before the full segment is closed
 +            pass
 """,
         DISPLACED,
@@ -293,7 +293,7 @@ BUGS = [
 -        except OSError as failure:
 -            logger.critical(
 +        except OSError as failure:
-+            self._stop_with(AppendUnknownError(str(failure)), self._stuck)
++            self._stop_with(AppendUnknownError(str(failure)), self._unsaved)
 +            logger.critical(
 """,
         DISPLACED,
@@ -302,7 +302,7 @@ BUGS = [
         "a side file takes the name of any segment",
         """
 @ log/local/displaced.py
--    if _has_all_of(held, there):
+-    if _has_all_of(saved, present):
 +    if True:
 """,
         DISPLACED,
@@ -311,7 +311,7 @@ BUGS = [
         "a side file is taken back though it does not continue the log",
         """
 @ log/local/displaced.py
--        _check_continues(disk, folder, side_name, held, sequence)
+-        _check_continues(disk, folder, side_name, saved, sequence)
 """,
         DISPLACED,
     ),
@@ -378,7 +378,7 @@ BUGS = [
         """
 @ log/local/recovery.py
 -    if torn:
--        history.check_older()  # who refuses the log for what stands there must not have cut anything
+-        history.check_older()  # before any change: a damaged older segment refuses the log
 """,
         RECOVERED,
         "tests/verification/damage/test_log_damage.py",
@@ -504,7 +504,7 @@ BUGS = [
         "a read shows what was appended after it was asked for",
         """
 @ log/local/history.py
-             mark = None
+             last = None
 -            end = self._end(header, limit)
 +            end = self.size(header)
 """,
