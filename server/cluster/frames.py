@@ -9,8 +9,8 @@ import logging
 from typing import cast
 
 from ...model.errors import FoldbError
+from .codec import Plain
 from .handshake import HANDSHAKE_BYTES
-from .plain import Plain
 from .wire import FRAME_BYTES, LENGTH, WireError, frame, unpacked
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import hmac
 from typing import Any, Final, NamedTuple
 
 from ...model.errors import FoldbError
-from .plain import Plain
+from .codec import Plain
 from .wire import VERSION, WireError
 
 MAGIC: Final = "foldb"

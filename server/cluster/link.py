@@ -17,9 +17,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...materializer.partition import Place
 from ...model.errors import FoldbError
+from .codec import Plain
 from .frames import Frames
 from .handshake import NONCE_BYTES, Identity, ProofError, check_proof, hello, proof, read_hello
-from .plain import Plain, read_place
+from .messages import decode_place
 from .wire import ANSWERED, NOT_HERE, REVISION, Method, WireError, reading
 
 logger = logging.getLogger(__name__)
@@ -229,7 +230,7 @@ class _Connection(Frames):
         else:
             try:
                 value = reading(call.method.read_result, result, call.arguments)
-                where = None if place is None else reading(read_place, place, time_ms)
+                where = None if place is None else reading(decode_place, place, time_ms)
             except WireError:
                 call.done(Lost())
                 raise

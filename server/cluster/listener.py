@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 from ...materializer.partition import Partition, Place
 from ...model.errors import FoldbError
 from ...model.limits import Limits
-from . import plain
+from . import messages
+from .codec import Plain
 from .frames import Frames
 from .handshake import NONCE_BYTES, Identity, check_proof, hello, proof, read_hello
 from .link import Address
-from .plain import Plain
 from .wire import ANSWERED, FAILED, FEED, METHODS, NODE, NOT_HERE, WireError, reading
 
 logger = logging.getLogger(__name__)
@@ -163,7 +163,7 @@ class _Caller(Frames):
         if self._transport is None:
             return
         try:
-            where = None if place is None else plain.position(place)
+            where = None if place is None else messages.encode_place(place)
             answer = [number, ANSWERED, method.result(result), where]
             self.send([*answer, place.time_ms] if self._reads_time and place is not None else answer)
         except WireError as error:

@@ -1,11 +1,11 @@
-"""What crosses between two nodes: calls, and answers to them.
+"""The protocol between two nodes: calls, and answers to them.
 
     frame   ::= length(4 bytes) msgpack
     call    ::= [id, method, partition, arguments]
-    answer  ::= [id, fate, result, position] | [id, fate, result, position, log time there]
+    answer  ::= [id, status, result, position] | [id, status, result, position, log time at the position]
 
-A call is a method of the seam (materializer/partition.py) for one partition. Lengths are bounded before anything is
-read, and what does not have its shape is a WireError: the connection is closed, because its two ends disagree.
+A call is a method of a partition (materializer/partition.py). The length of a frame is checked before the frame is
+read. A frame of another shape is a WireError and closes the connection, because its two ends disagree.
 """
 
 from collections.abc import Callable
@@ -17,16 +17,16 @@ import msgpack
 
 from ...model.errors import FoldbError, NewerVersionError, RequestError
 from ...model.limits import Limits
-from . import outcomes, pages, plain
-from .plain import Plain
+from . import messages
+from .codec import Plain
 
 VERSION: Final = 1
-"""Of this protocol; the two ends of a connection have the same."""
+"""The version of the protocol. Both ends of a connection must have the same."""
 
 REVISION: Final = 1
-"""Of the answers that a caller reads, named in its hello: from 1 on they may end with log time at their position.
+"""The revision of answers that a caller reads, sent in its hello. From 1 on they may end with log time.
 
-A caller of an earlier release names none, and is sent answers of four members.
+A caller of an earlier release sends none, and receives answers of four members.
 """
 
 FRAME_BYTES: Final = 48 * 1024 * 1024
@@ -34,21 +34,21 @@ FRAME_BYTES: Final = 48 * 1024 * 1024
 
 LENGTH: Final = Struct(">I")
 
-# What became of a call.
+# The status of an answer.
 ANSWERED, NOT_HERE, FAILED = 0, 1, 2
 
 
 class WireError(FoldbError):
-    """What came over a connection is not what a node of this version sends."""
+    """A frame does not follow the protocol of this release."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How the arguments of a call and its result travel.
+    """How the arguments and the result of a call are encoded.
 
     Attributes:
-        is_repeatable: Whether asking twice does no harm, so that a call whose answer was lost may be made elsewhere.
-        is_placed: Whether the result comes with a position.
+        is_repeatable: Whether a second call does no harm, so that a call whose answer was lost is made again.
+        is_placed: Whether the result has a position.
     """
 
     name: str
@@ -61,25 +61,33 @@ class Method:
     is_placed: bool = True
 
 
-def _or_error(write: Callable[[Any], Plain]) -> Callable[[Any], Plain]:
-    """A result, or the error in its place, which alone is a dict."""
-    return lambda value: {"error": plain.error(value)} if isinstance(value, RequestError) else write(value)
+def _or_error(encode: Callable[[Any], Plain]) -> Callable[[Any], Plain]:
+    """Return an encoder of a result or of an error. Only an error is a dict."""
+    return lambda value: (
+        {"error": messages.encode_error(value)} if isinstance(value, RequestError) else encode(value)
+    )
 
 
-def _read_or_error(read: Callable[[Plain], Any]) -> Callable[[Plain, Any], Any]:
-    def read_either(data: Plain, _: Any) -> Any:
-        return plain.read_error(data["error"]) if isinstance(data, dict) else read(data)
+def _read_or_error(decode: Callable[[Plain], Any]) -> Callable[[Plain, Any], Any]:
+    """Return the decoder of a result or of an error."""
 
-    return read_either
+    def read(data: Plain, _: Any) -> Any:
+        return messages.decode_error(data["error"]) if isinstance(data, dict) else decode(data)
+
+    return read
+
+
+def _as_is(value: Any) -> Any:
+    return value
 
 
 SUBMIT: Final = Method(
     "submit",
     0,
-    lambda command, size: [plain.command(command), size],
-    lambda data, _: [plain.read_command(data[0]), int(data[1])],
-    outcomes.outcome,
-    lambda data, asked: outcomes.read_outcome(data, asked[0]),
+    lambda command, size: [messages.encode_command(command), size],
+    lambda data, _: [messages.decode_command(data[0]), int(data[1])],
+    messages.encode_outcome,
+    lambda data, arguments: messages.decode_outcome(data, arguments[0]),
     is_repeatable=False,
 )
 GET: Final = Method(
@@ -87,51 +95,54 @@ GET: Final = Method(
     1,
     lambda table, pk, sk, consistent: [table, pk, sk, consistent],
     lambda data, _: list(data),
-    _or_error(plain.stored),
-    _read_or_error(plain.read_stored),
+    _or_error(_as_is),
+    _read_or_error(messages.decode_stored),
 )
 GET_ALL: Final = Method(
     "get_all",
     2,
-    lambda keys, consistent: [plain.keys(keys), consistent],
-    lambda data, _: [plain.read_keys(data[0]), data[1]],
-    _or_error(lambda found: [plain.stored(one) for one in found]),
-    _read_or_error(lambda data: [plain.read_stored(one) for one in data]),
+    lambda keys, consistent: [keys, consistent],
+    lambda data, _: [messages.decode_keys(data[0]), data[1]],
+    _or_error(_as_is),
+    _read_or_error(lambda data: [messages.decode_stored(each) for each in data]),
 )
 GET_ISOLATED: Final = Method(
     "get_isolated",
     3,
-    lambda keys, since: [plain.keys(keys), None if since is None else plain.position(since)],
-    lambda data, _: [plain.read_keys(data[0]), None if data[1] is None else plain.read_position(data[1])],
-    _or_error(lambda found: [plain.found(one) for one in found]),
-    _read_or_error(lambda data: [plain.read_found(one) for one in data]),
+    lambda keys, since: [keys, None if since is None else messages.encode_place(since)],
+    lambda data, _: [
+        messages.decode_keys(data[0]),
+        None if data[1] is None else messages.decode_position(data[1]),
+    ],
+    _or_error(lambda found: [messages.encode_found(each) for each in found]),
+    _read_or_error(lambda data: [messages.decode_found(each) for each in data]),
 )
 QUERY: Final = Method(
     "query",
     4,
-    pages.query,
-    lambda data, limits: [pages.read_query(data, limits)],
-    _or_error(pages.page),
-    _read_or_error(pages.read_page),
+    messages.encode_query,
+    lambda data, limits: [messages.decode_query(data, limits)],
+    _or_error(messages.PAGE.encode),
+    _read_or_error(messages.PAGE.decode),
 )
 SCAN: Final = Method(
     "scan",
     5,
-    pages.scan,
-    lambda data, limits: [pages.read_scan(data, limits)],
-    _or_error(pages.page),
-    _read_or_error(pages.read_page),
+    messages.encode_scan,
+    lambda data, limits: [messages.decode_scan(data, limits)],
+    _or_error(messages.PAGE.encode),
+    _read_or_error(messages.PAGE.decode),
 )
 REACH: Final = Method(
     "reach",
     6,
-    plain.position,
-    lambda data, _: [plain.read_place(data)],
+    messages.encode_place,
+    lambda data, _: [messages.decode_place(data)],
     _or_error(lambda _: None),
     _read_or_error(lambda _: None),
     is_placed=False,
 )
-# Of a dict, so what stands for an error is wrapped, and figures are too.
+# The result is a dict, as an encoded error is: so it is wrapped in a list.
 STATUS: Final = Method(
     "status",
     7,
@@ -141,35 +152,35 @@ STATUS: Final = Method(
     _read_or_error(lambda data: data[0]),
     is_placed=False,
 )
-# Of the node itself and not of one of its partitions (cluster.py).
+# A call to the node itself, not to one of its partitions (cluster.py).
 NODE: Final = Method(
     "node",
     8,
     list,
     lambda _data, _limits: [],
-    lambda figures: figures,
+    _as_is,
     lambda data, _: data,
     is_placed=False,
 )
 
-# An answer that is waited for comes late: it keeps nobody from leaving (listener.py).
+# An answer may wait for changes, so it does not delay a node that leaves (listener.py).
 FEED: Final = Method(
     "feed",
     9,
-    pages.feed_request,
-    lambda data, _: [pages.read_feed_request(data)],
-    _or_error(pages.feed_answer),
-    _read_or_error(pages.read_feed_answer),
+    messages.FEED_REQUEST.encode,
+    lambda data, _: [messages.FEED_REQUEST.decode(data)],
+    _or_error(messages.FEED_ANSWER.encode),
+    _read_or_error(messages.FEED_ANSWER.decode),
 )
 
 METHODS: Final = (SUBMIT, GET, GET_ALL, GET_ISOLATED, QUERY, SCAN, REACH, STATUS, NODE, FEED)
 
 
 def frame(value: Plain) -> bytes:
-    """A value as it is sent.
+    """Return a value as a frame.
 
     Raises:
-        WireError: It is too long to be.
+        WireError: The frame is longer than FRAME_BYTES.
     """
     data: bytes = msgpack.packb(value)
     if len(data) > FRAME_BYTES:
@@ -178,24 +189,23 @@ def frame(value: Plain) -> bytes:
 
 
 def unpacked(data: bytes | memoryview) -> Plain:
-    """The value in a frame.
+    """Return the value of a frame.
 
     Raises:
-        WireError: There is none.
+        WireError: The frame is not msgpack.
     """
     return reading(msgpack.unpackb, data, strict_map_key=False)
 
 
 def reading(read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """What `read` makes of something that came over a connection.
+    """Return the result of decoding with `read`.
 
     Raises:
-        WireError: It cannot be read.
+        WireError: The data have another shape, or name limits, functions or commands that this release lacks.
     """
     try:
         return read(*arguments, **options)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         raise WireError(f"not of this protocol: {error!r}") from error
     except (RequestError, NewerVersionError) as error:
-        # A request that this node cannot compile: the other knows limits, functions or commands that this one lacks.
         raise WireError(f"not of this release: {error}") from error

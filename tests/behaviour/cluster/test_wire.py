@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldb.log.commands import Cut, DefineTable, Position, Transact
+from foldb.materializer.feed_requests import Changes, CountChanges, ReadChanges, Shard, Shards
 from foldb.materializer.fold.outcomes import (
     Applied,
     Change,
@@ -21,6 +22,7 @@ from foldb.materializer.fold.outcomes import (
     Transacted,
     TransactionRefused,
     TransactionStarted,
+    Tx,
     Units,
 )
 from foldb.materializer.partition import Conflict, Page, QueryRequest, ScanRequest
@@ -29,7 +31,7 @@ from foldb.model.errors import Reason, RequestError
 from foldb.model.limits import MODERN
 from foldb.model.table_requests import create
 from foldb.server.api import parameters
-from foldb.server.cluster import outcomes, pages, plain, wire
+from foldb.server.cluster import messages, wire
 from foldb.server.cluster.wire import METHODS, WireError
 from tests.support.tables import table_request
 from tests.unit.log.samples import CONTEXT, actions, commands, contexts, keys, puts, texts
@@ -54,7 +56,7 @@ def _any_error(kind: type[RequestError]) -> st.SearchStrategy[RequestError]:
             return st.builds(kind, texts)
 
 
-request_errors = st.sampled_from(list(plain.ERRORS.values())).flatmap(_any_error)
+request_errors = st.sampled_from(list(messages.ERRORS.values())).flatmap(_any_error)
 
 
 def travelled(value: Any) -> Any:
@@ -71,19 +73,19 @@ def test_every_error_has_a_name_of_its_own() -> None:
         kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RequestError)
     }
 
-    assert kinds - {RequestError} == set(plain.ERRORS.values())
+    assert kinds - {RequestError} == set(messages.ERRORS.values())
 
 
 @given(request_errors)
 def test_errors_arrive_with_their_members(error: RequestError) -> None:
-    arrived = plain.read_error(travelled(plain.error(error)))
+    arrived = messages.decode_error(travelled(messages.encode_error(error)))
 
     assert same(error, arrived)
     assert error.body() == arrived.body() or "Item" in str(error.body())  # a fragment equals no other
 
 
 def test_an_error_of_a_later_release_is_an_error_still() -> None:
-    arrived = plain.read_error(["OutOfCheeseException", "no more", None])
+    arrived = messages.decode_error(["OutOfCheeseException", "no more", None])
 
     assert isinstance(arrived, errors.InternalServerError)
     assert "no more" == arrived.message
@@ -91,12 +93,12 @@ def test_an_error_of_a_later_release_is_an_error_still() -> None:
 
 @given(commands)
 def test_commands_arrive_as_they_were(command: Any) -> None:
-    assert command == plain.read_command(travelled(plain.command(command)))
+    assert command == messages.decode_command(travelled(messages.encode_command(command)))
 
 
 @given(places)
 def test_positions_and_cuts_arrive_as_they_were(place: Any) -> None:
-    assert place == plain.read_place(travelled(plain.position(place)))
+    assert place == messages.decode_place(travelled(messages.encode_place(place)))
 
 
 units = st.dictionaries(texts, ids, max_size=2)
@@ -132,16 +134,16 @@ changes = st.builds(
 def test_what_a_write_did_arrives_beside_what_was_asked(outcome: Applied) -> None:
     command: Any = outcome.action
 
-    assert outcome == outcomes.read_outcome(travelled(outcomes.outcome(outcome)), command)
+    assert outcome == messages.decode_outcome(travelled(messages.encode_outcome(outcome)), command)
 
 
 @given(puts, applied)
 def test_the_item_that_a_put_left_is_not_sent_back(put: Any, outcome: Applied) -> None:
     put.item = b"x" * 10_000
     outcome.action, outcome.old, outcome.new = put, None, (put.item, put.size)
-    sent = outcomes.outcome(outcome)
+    sent = messages.encode_outcome(outcome)
 
-    assert outcome == outcomes.read_outcome(travelled(sent), put)
+    assert outcome == messages.decode_outcome(travelled(sent), put)
     assert len(msgpack.packb(sent)) < 5_000
 
 
@@ -150,7 +152,7 @@ def test_transactions_arrive_action_by_action(done: list[Any], replayed: bool) -
     asked: list[Any] = [one.action if isinstance(one, Applied) else None for one in done]
     outcome = Transacted(done, replayed)
 
-    arrived = outcomes.read_outcome(travelled(outcomes.outcome(outcome)), Transact(asked, CONTEXT))
+    arrived = messages.decode_outcome(travelled(messages.encode_outcome(outcome)), Transact(asked, CONTEXT))
 
     assert outcome == arrived
 
@@ -164,8 +166,8 @@ def test_transactions_arrive_action_by_action(done: list[Any], replayed: bool) -
     )
 )
 def test_the_outcomes_of_owners_arrive(outcome: Any) -> None:
-    arrived = outcomes.read_outcome(
-        travelled(outcomes.outcome(outcome)), DefineTable("", 0, b"", "", CONTEXT)
+    arrived = messages.decode_outcome(
+        travelled(messages.encode_outcome(outcome)), DefineTable("", 0, b"", "", CONTEXT)
     )
 
     assert outcome == arrived
@@ -175,7 +177,7 @@ def test_the_outcomes_of_owners_arrive(outcome: Any) -> None:
 def test_refusals_arrive_with_what_they_cost(error: RequestError, cost: list[int], asked: Any) -> None:
     command = Transact(asked, CONTEXT)
     for outcome in (Refused(error, 3), Failed(error), TransactionRefused(error, cost)):
-        arrived: Any = outcomes.read_outcome(travelled(outcomes.outcome(outcome)), command)
+        arrived: Any = messages.decode_outcome(travelled(messages.encode_outcome(outcome)), command)
 
         assert type(outcome) is type(arrived)
         assert same(error, arrived.error)
@@ -187,8 +189,8 @@ def test_a_table_definition_arrives_whole() -> None:
 
     outcome = Defined(definition)
 
-    assert outcome == outcomes.read_outcome(
-        travelled(outcomes.outcome(outcome)), DefineTable("", 0, b"", "", CONTEXT)
+    assert outcome == messages.decode_outcome(
+        travelled(messages.encode_outcome(outcome)), DefineTable("", 0, b"", "", CONTEXT)
     )
 
 
@@ -206,7 +208,7 @@ def test_what_a_page_shows_is_compiled_again_where_it_is_read() -> None:
         7, "by-colour", b"a", b"", None, False, b"s", 5, False, read.plan, read.values, source=body
     )
 
-    assert request == pages.read_query(travelled(pages.query(request)), MODERN)
+    assert request == messages.decode_query(travelled(messages.encode_query(request)), MODERN)
 
 
 def test_a_legacy_filter_is_compiled_again_too() -> None:
@@ -219,7 +221,7 @@ def test_a_legacy_filter_is_compiled_again_too() -> None:
         7, None, 1, 4, (b"a", b"b"), plan=read.plan, values=read.values, source=body, room=7
     )
 
-    assert request == pages.read_scan(travelled(pages.scan(request)), MODERN)
+    assert request == messages.decode_scan(travelled(messages.encode_scan(request)), MODERN)
 
 
 def test_a_key_condition_alone_is_not_compiled_again() -> None:
@@ -227,14 +229,14 @@ def test_a_key_condition_alone_is_not_compiled_again() -> None:
     read = parameters.read(body, MODERN)
     request = QueryRequest(7, None, b"a", b"", None, plan=read.plan, values=read.values, source=body)
 
-    arrived = pages.read_query(travelled(pages.query(request)), MODERN)
+    arrived = messages.decode_query(travelled(messages.encode_query(request)), MODERN)
 
     assert QueryRequest(7, None, b"a", b"", None) == arrived
 
 
 @given(st.builds(Page, st.lists(keys), ids, ids, st.none() | keys, ids, ids, ids))
 def test_pages_arrive_as_they_were(page: Page) -> None:
-    assert page == pages.read_page(travelled(pages.page(page)))
+    assert page == messages.PAGE.decode(travelled(messages.PAGE.encode(page)))
 
 
 @given(st.lists(items | st.just(Conflict()), max_size=4))
@@ -287,3 +289,50 @@ def test_bytes_that_nobody_packed_are_refused(data: bytes) -> None:
 def test_a_frame_that_is_too_long_is_not_sent() -> None:
     with pytest.raises(WireError, match="a frame of"):
         wire.frame(b"x" * wire.FRAME_BYTES)
+
+
+CHANGE = Change(1, b"a", b"b", None, b"{}", 10**26, 5, CONTEXT, Tx("t", 1, 2), 7, is_read=False)
+FIRST_RELEASE: list[tuple[Any, Any]] = [
+    (messages.PAGE.encode(Page([b"{}"], 1, 2, None, 3)), [[b"{}"], 1, 2, None, 3, 0, 0, 0, None, False]),
+    (
+        messages.encode_query(QueryRequest(7, None, b"a", b"", None, limit=5)),
+        [None, 7, None, b"a", b"", None, True, None, 5, False, False, False, False],
+    ),
+    (
+        messages.encode_scan(ScanRequest(7, None, start=(b"a", b"b"))),
+        [None, 7, None, 0, 1, [b"a", b"b"], None, False, False, False, False, None],
+    ),
+    (messages.FEED_REQUEST.encode(ReadChanges(7, 10**26)), [0, 7, str(10**26), None, None, 1000, 2**20, 0]),
+    (messages.FEED_REQUEST.encode(CountChanges(7, 1, 2)), [3, 7, "1", "2"]),
+    (
+        messages.FEED_ANSWER.encode(Changes([CHANGE], 2, 0, is_end=True, time=9)),
+        [
+            0,
+            [[1, b"a", b"b", None, b"{}", str(10**26), 5, CONTEXT.encoded, ["t", 1, 2], 7, False]],
+            "2",
+            "0",
+            True,
+            9,
+        ],
+    ),
+    (messages.FEED_ANSWER.encode(Shards([Shard(0, 1, None, 5)], 6)), [2, [[0, "1", None, 5]], 6]),
+    (
+        messages.encode_outcome(Done(progressed=True, change=CHANGE)),
+        [5, True, [1, b"a", b"b", None, b"{}", str(10**26), 5, CONTEXT.encoded]],
+    ),
+    (messages.encode_outcome(MessageFolded(3, time=4)), [9, 3, 4]),
+    (messages.encode_outcome(TransactionStarted(8)), [8, 8]),
+]
+
+
+@pytest.mark.parametrize(("message", "row"), FIRST_RELEASE)
+def test_messages_have_the_shape_of_the_first_release(message: Any, row: Any) -> None:
+    """Nodes of two releases share a log while a cluster is upgraded."""
+    assert row == travelled(message)
+
+
+def test_a_message_of_another_release_may_have_fewer_or_more_members() -> None:
+    assert Page([], 1, 2, None, 3) == messages.PAGE.decode([[], 1, 2, None, 3])
+    assert Page([], 1, 2, None, 3) == messages.PAGE.decode(
+        [[], 1, 2, None, 3, 0, 0, 0, None, False, "of a later release"]
+    )

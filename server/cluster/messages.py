@@ -1,0 +1,326 @@
+"""The messages between nodes: commands, positions, items, pages, feeds, outcomes and errors (codec.py encodes them).
+
+An outcome leaves out the parts that its caller has: the actions are those of the command, and the item that a put
+wrote is the one that it sent. The part of a `MessageFolded` that only its worker uses is left out, too. A plan is not
+sent: the receiver compiles the request body again that it came from.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from ...log.codec import decode_message, encode_message
+from ...log.commands import Action, Command, Context, Cut, Entry, Position, Put
+from ...materializer.feed_requests import (
+    Changes,
+    Count,
+    CountChanges,
+    FindNumber,
+    ListShards,
+    Number,
+    ReadChanges,
+    Shard,
+    Shards,
+)
+from ...materializer.fold.outcomes import (
+    Applied,
+    Change,
+    CostOnly,
+    Defined,
+    Done,
+    Failed,
+    MessageFolded,
+    Outcome,
+    Refused,
+    Skipped,
+    Subscribed,
+    Transacted,
+    TransactionRefused,
+    TransactionStarted,
+    Units,
+)
+from ...materializer.fold.storage import Stored
+from ...materializer.partition import Conflict, Found, Page, Place, QueryRequest, ScanRequest
+from ...model import errors
+from ...model.errors import (
+    ConditionalCheckFailedError,
+    InternalServerError,
+    ProvisionedThroughputExceededError,
+    Reason,
+    RequestError,
+    ThrottlingError,
+    TransactionCanceledError,
+)
+from ...model.limits import Limits
+from ...model.subscriptions import Subscription
+from ...model.tables import TableDefinition
+from ..api import parameters
+from .codec import AS_IS, DECIMAL, Converter, Message, Plain, Tagged, register
+
+R = TypeVar("R", QueryRequest, ScanRequest)
+
+_NO_ORIGIN: Final = bytes(16)
+
+ERRORS: Final[dict[str, type[RequestError]]] = {
+    kind.wire_name: kind
+    for _, kind in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(kind, RequestError) and kind is not RequestError
+}
+"""The errors by DynamoDB's names."""
+
+
+def encode_command(value: Command) -> bytes:
+    """Return a command in the encoding of logs, which names its schema: nodes of two releases understand it."""
+    return encode_message(Entry(_NO_ORIGIN, 0, [value]))
+
+
+def decode_command(data: Plain) -> Command:
+    """Return the command."""
+    [value] = decode_message(data).commands
+    return value
+
+
+# Errors
+
+
+def encode_error(value: RequestError) -> Plain:
+    """Return an error's name, its message, and the further members of its answer."""
+    return [value.wire_name, value.message, _details(value)]
+
+
+def _details(value: RequestError) -> Plain:
+    match value:
+        case ConditionalCheckFailedError(item=item):
+            return item
+        case TransactionCanceledError(reasons=reasons):
+            return [[reason.code, reason.message, reason.item] for reason in reasons]
+        case ThrottlingError(reasons=causes) | ProvisionedThroughputExceededError(reasons=causes):
+            return list(causes)
+        case _:
+            return None
+
+
+def decode_error(data: Plain) -> RequestError:
+    """Return the error; an InternalServerError if only a later release has it."""
+    name, message, details = data
+    kind = ERRORS.get(name, InternalServerError)
+    if kind is ConditionalCheckFailedError:
+        return ConditionalCheckFailedError(details)
+    if kind is TransactionCanceledError:
+        return TransactionCanceledError([Reason(*reason) for reason in details])
+    make: Callable[..., RequestError] = kind
+    return make(message) if details is None else make(message, details)
+
+
+def _json_of(read: Callable[[Any], Any]) -> Converter:
+    return Converter(lambda value: orjson.dumps(value.to_json()), lambda data: read(orjson.loads(data)))
+
+
+register(RequestError, Converter(encode_error, decode_error))
+register(Context, Converter(attrgetter("encoded"), Context.of))
+register(TableDefinition, _json_of(TableDefinition.from_json))
+register(Subscription, _json_of(Subscription.from_json))
+
+
+# Positions, keys and items
+
+
+def encode_place(value: Place) -> Plain:
+    """Return a position, or those of a cut, without log time."""
+    if isinstance(value, Cut):
+        return [encode_place(each) for each in value.positions]
+    return [value.partition, value.offset, value.index]
+
+
+def decode_position(data: Plain) -> Position:
+    """Return the position."""
+    partition, offset, index = data
+    return Position(int(partition), int(offset), index)
+
+
+def decode_place(data: Plain, time_ms: int | None = None) -> Place:
+    """Return the position or the cut, with its log time."""
+    if data and isinstance(data[0], int):
+        return replace(decode_position(data), time_ms=time_ms)
+    return Cut(tuple(map(decode_position, data)), time_ms)
+
+
+def decode_keys(data: Plain) -> list[tuple[int, bytes, bytes]]:
+    """Return the keys of items."""
+    return [(table, pk, sk) for table, pk, sk in data]
+
+
+def decode_stored(data: Plain) -> Stored | None:
+    """Return an item's bytes and size, which msgpack packs as they are."""
+    if data is None:
+        return None
+    item, size = data
+    return item, size
+
+
+def encode_found(value: Found) -> Plain:
+    """Return an item, or False for one that cannot be read in isolation."""
+    return False if isinstance(value, Conflict) else value
+
+
+def decode_found(data: Plain) -> Found:
+    """Return the item or the Conflict."""
+    return Conflict() if data is False else decode_stored(data)
+
+
+# Pages
+
+_COMPILED: Final = ("plan", "values", "source")
+_QUERY: Final = Message(QueryRequest, omit=_COMPILED)
+_SCAN: Final = Message(ScanRequest, omit=_COMPILED)
+PAGE: Final = Message(Page)
+
+
+def encode_query(request: QueryRequest) -> Plain:
+    """Return a query, with the body to compile first."""
+    return [_source(request), *_QUERY.encode(request)]
+
+
+def encode_scan(request: ScanRequest) -> Plain:
+    """Return a scan, with the body to compile first."""
+    return [_source(request), *_SCAN.encode(request)]
+
+
+def decode_query(data: Plain, limits: Limits) -> QueryRequest:
+    """Return the query, compiled with the limits of this node."""
+    return _decode_read(_QUERY, data, limits)
+
+
+def decode_scan(data: Plain, limits: Limits) -> ScanRequest:
+    """Return the scan, compiled with the limits of this node."""
+    return _decode_read(_SCAN, data, limits)
+
+
+def _source(request: QueryRequest | ScanRequest) -> bytes | None:
+    """Return the request body, unless the plan only has a key condition, which other fields express."""
+    plan = request.plan
+    if plan is None or (plan.filter is None and plan.projection is None):
+        return None
+    assert request.source is not None, "a plan that is sent has its source"
+    return orjson.dumps(request.source)
+
+
+def _decode_read(message: Message[R], data: Plain, limits: Limits) -> R:
+    source, *members = data
+    request = message.decode(members)
+    if source is not None:
+        body = orjson.loads(source)
+        compiled = parameters.read(body, limits)
+        request.plan, request.values, request.source = compiled.plan, compiled.values, body
+    return request
+
+
+# Change feeds
+
+_CHANGE: Final = Message(Change, sequence_number=DECIMAL)
+register(Change, _CHANGE.converter)
+register(Shard, Message(Shard, first=DECIMAL, last=DECIMAL).converter)
+
+FEED_REQUEST: Final = Tagged(
+    Message(ReadChanges, after_sequence_number=DECIMAL, until=DECIMAL),
+    Message(FindNumber),
+    Message(ListShards),
+    Message(CountChanges, after_sequence_number=DECIMAL, until=DECIMAL),
+)
+
+FEED_ANSWER: Final = Tagged(
+    Message(Changes, next=DECIMAL, trim_horizon=DECIMAL),
+    Message(Number, after=DECIMAL, trim_horizon=DECIMAL),
+    Message(Shards),
+    Message(Count, end=DECIMAL),
+)
+
+
+# Outcomes
+
+_APPLIED: Final = Message(Applied, action=AS_IS, sequence_number=DECIMAL)
+_UNITS: Final = Message(Units)
+_NEW: Final = _APPLIED.names.index("new")
+_SAME_AS_PUT: Final = True  # sent for an item that is that of the put
+
+
+def encode_outcome(value: Outcome) -> Plain:
+    """Return an outcome, with the index of its class first."""
+    tag, encode = _ENCODERS[type(value)]
+    return [tag, *encode(value)]
+
+
+def decode_outcome(data: Plain, command: Command) -> Outcome:
+    """Return the outcome of `command`."""
+    tag, *members = data
+    outcome: Outcome = _DECODERS[tag](command, members)
+    return outcome
+
+
+def _encode_applied(value: Applied) -> Plain:
+    row, action = _APPLIED.encode(value), value.action
+    if isinstance(action, Put) and value.new == (action.item, action.size):
+        row[_NEW] = _SAME_AS_PUT
+    return row[1:]
+
+
+def _decode_applied(action: Any, data: Plain) -> Applied:
+    row = [action, *data]
+    if row[_NEW] is _SAME_AS_PUT:
+        row[_NEW] = [action.item, action.size]
+    return _APPLIED.decode(row)
+
+
+def _encode_transacted(value: Transacted) -> Plain:
+    return [[_encode_action(each) for each in value.actions], value.replayed]
+
+
+def _encode_action(value: Applied | CostOnly) -> Plain:
+    if isinstance(value, Applied):
+        return _encode_applied(value)
+    return {"units": _UNITS.encode(value.units), "size": value.collection_size}
+
+
+def _decode_transacted(command: Any, data: Plain) -> Transacted:
+    actions, replayed = data
+    asked: Sequence[Action] = command.actions
+    return Transacted([_decode_action(*each) for each in zip(asked, actions, strict=True)], replayed)
+
+
+def _decode_action(action: Action, data: Plain) -> Applied | CostOnly:
+    if isinstance(data, dict):
+        return CostOnly(_UNITS.decode(data["units"]), data["size"])
+    return _decode_applied(action, data)
+
+
+_Encoder = Callable[[Any], list[Plain]]
+_Decoder = Callable[[Any, Plain], Outcome]
+
+
+def _plainly(message: Message[Any]) -> tuple[type, _Encoder, _Decoder]:
+    """Return the row of an outcome that does not depend on its command."""
+    return message.kind, message.encode, lambda _, data: message.decode(data)
+
+
+_DONE_CHANGE: Final = Message(Change, omit=("tx", "stream", "is_read"), sequence_number=DECIMAL)
+
+_KINDS: Final[list[tuple[type, _Encoder, _Decoder]]] = [
+    # The index is what is sent. Add at the end only.
+    (Applied, _encode_applied, _decode_applied),
+    _plainly(Message(Refused)),
+    (Transacted, _encode_transacted, _decode_transacted),
+    _plainly(Message(TransactionRefused)),
+    _plainly(Message(Defined)),
+    _plainly(Message(Done, change=_DONE_CHANGE.converter)),
+    _plainly(Message(Skipped)),
+    _plainly(Message(Failed)),
+    _plainly(Message(TransactionStarted)),
+    _plainly(Message(MessageFolded, omit=("applied", "resolved", "share"))),
+    _plainly(Message(Subscribed)),
+]
+_ENCODERS: Final = {kind: (tag, encode) for tag, (kind, encode, _) in enumerate(_KINDS)}
+_DECODERS: Final = [decode for _, _, decode in _KINDS]
