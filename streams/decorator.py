@@ -1,11 +1,11 @@
-"""The decorator `trigger`: a function that is called when items change, declared beside its code.
+"""The decorator `trigger`: declares a function that foldb calls when items change.
 
     @trigger("orders", on=["INSERT", "MODIFY"], when="NEW.state = 'PAID' AND OLD.state <> 'PAID'",
              batch=100, window=1.0, workers=4, retries=5, backoff="1s..60s", max_age="1h", dlq="orders.failed")
     def send_receipt(change: Change) -> None: ...
 
-A server that is started with the folder of the file makes a subscription of it. The decorator leaves the function as it
-is, so a test calls it with a Change made by hand.
+A server that is started with the folder of the file makes a subscription of the declaration. The decorator returns the
+function unchanged, so a test calls it with a Change of its own. SUBSCRIPTION_SETTINGS declares the keywords.
 """
 
 import inspect
@@ -16,106 +16,103 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from importlib import import_module
+from inspect import Parameter
 from types import ModuleType
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar, Unpack, get_type_hints
+
+import orjson
 
 from ..model import durations
+from ..model.subscriptions.setting_types import (
+    UNLIMITED,
+    BackoffRange,
+    FilterPatterns,
+    Seconds,
+    SettingType,
+    SomeOf,
+    StartPosition,
+)
+from ..model.subscriptions.settings import (
+    REQUIRED,
+    SUBSCRIPTION_SETTINGS,
+    Duration,
+    Setting,
+    TriggerSettings,
+)
 
-Duration: TypeAlias = str | int | float | Decimal | timedelta
-"""`"250ms"`, `"1s"`, `"5m"`, `"1h"`, `"7d"`, a number of seconds or a timedelta."""
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 _DECLARED: Final = "__foldb_triggers__"
 _STARTS: Final = {"now": "NOW", "horizon": "HORIZON", "beginning": "BEGINNING", "snapshot": "SNAPSHOT"}
+_BY_KEYWORD: Final = {setting.keyword: setting for setting in SUBSCRIPTION_SETTINGS if setting.keyword}
 
 
 def trigger(
     *tables: str,
     name: str | None = None,
-    on: str | Sequence[str] | None = None,
-    when: str | None = None,
     names: Mapping[str, str] | None = None,
-    values: Mapping[str, Any] | None = None,
-    patterns: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-    start: str | datetime | None = None,
-    batch: int | None = None,
-    window: Duration | None = None,
-    tumbling: Duration | None = None,
-    workers: int | None = None,
-    retries: int | None = None,
-    backoff: str | None = None,
-    max_age: Duration | None = None,
-    bisect: bool | None = None,
-    on_failure: Literal["isolate", "batch", "block"] | None = None,
-    dlq: str | None = None,
-    transactions: Literal["separate", "together"] | None = None,
-    max_lag: int | None = None,
-    timeout: Duration | None = None,
+    values: Mapping[str, object] | None = None,
     memory: int | None = None,
+    **settings: Unpack[TriggerSettings],
 ) -> Callable[[_Function], _Function]:
-    """Have a function called when items of `tables` change.
+    """Declare that foldb calls a function when items of `tables` change.
 
-    Left out, a setting is what the subscription's default is.
+    A setting that is absent or None has the subscription's default.
 
     Args:
         tables: Names of tables.
-        name: The subscription's name; the function's own if left out.
-        on: INSERT, MODIFY, REMOVE, READ: what has to happen to an item. One or several.
-        when: A condition over OLD and NEW; strings in quotes, numbers, true, false and null may stand in it.
-        names: What `#n` in `when` stands for. Names behind OLD and NEW need none, reserved words neither.
-        values: What `:v` in `when` stands for, in Python's values.
-        patterns: EventBridge's: a change goes through that matches one of them.
-        start: now, horizon, beginning, snapshot (all items, then changes) or an aware datetime. Now, if left out; for
-            a table that is not there yet its beginning.
-        batch: How many changes are delivered at most together.
-        window: How long changes are collected for a batch.
-        tumbling: The length of tumbling windows.
-        workers: How many processes call the function at a time; changes of one item stay in order.
-        retries: How often a failed call is repeated; for ever if left out.
-        backoff: The first and the longest pause before that: "1s..60s".
-        max_age: A change that is older is given up.
-        bisect: Whether a failed batch is halved.
-        on_failure: What becomes of changes that are given up: one by one, the whole batch, or nothing goes on.
-        dlq: The table of what was given up.
-        transactions: Whether changes of a transaction are delivered together.
-        max_lag: Writes to the tables are throttled when the trigger is more changes behind.
-        timeout: How long one call may take.
-        memory: How many megabytes a worker may take.
+        name: The subscription's name. Default: the name of the function.
+        names: The attribute names for `#n` in `when`. Names behind OLD and NEW need none, even if they are reserved.
+        values: The values for `:v` in `when`, as Python values.
+        memory: Memory limit of a worker process, in megabytes.
+
+    Raises:
+        TypeError: No table is named, a keyword is unknown, or `name` is not a text.
+        ValueError: A duration, a start or a backoff is not written as one.
     """
     if not tables or not all(isinstance(table, str) for table in tables):
         raise TypeError('a trigger names its table: @trigger("orders")')
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name: {name!r} is no text")
-    settings: dict[str, Any] = {
-        "TableNames": list(tables),
-        "Events": [on] if isinstance(on, str) else None if on is None else list(on),
-        "Filter": None if when is None else condition(when, names or {}, values or {}),
-        "FilterCriteria": _patterns(patterns),
-        "Start": _start(start),
-        "BatchSize": batch,
-        "MaximumBatchingWindowInSeconds": setting_seconds("window", window),
-        "TumblingWindowInSeconds": setting_seconds("tumbling", tumbling),
-        "ParallelizationFactor": workers,
-        "MaximumRetryAttempts": retries,
-        "Backoff": setting_backoff("backoff", backoff),
-        "MaximumRecordAgeInSeconds": setting_seconds("max_age", max_age),
-        "BisectBatchOnFunctionError": bisect,
-        "OnFailure": on_failure,
-        "DeadLetterTable": dlq,
-        "Transactions": transactions,
-        "MaximumLag": max_lag,
-        "TimeoutSeconds": setting_seconds("timeout", timeout),
-    }
-    given = {member: value for member, value in settings.items() if value is not None}
+    declared: dict[str, Any] = {"TableNames": list(tables)}
+    for keyword, written in settings.items():
+        setting = _BY_KEYWORD.get(keyword)
+        if setting is None:
+            raise TypeError(f"trigger() got an unexpected keyword argument {keyword!r}")
+        if written is None:
+            continue
+        if isinstance(written, str) and setting.name == "Filter":
+            declared[setting.name] = condition(written, names or {}, values or {})
+        else:
+            declared[setting.name] = setting_value(setting.type, keyword, written)
 
     def declare(function: _Function) -> _Function:
         if not callable(function):
             raise TypeError("@trigger decorates a function")
-        _importing().setdefault(_DECLARED, []).append((function, name, memory, given))
+        _importing().setdefault(_DECLARED, []).append((function, name, memory, declared))
         return function
 
     return declare
+
+
+def _document(decorator: Callable[..., object], declared: Sequence[Setting]) -> None:
+    """Show the keywords of `declared` in the decorator's signature and docstring."""
+    types = get_type_hints(TriggerSettings)
+    signature = inspect.signature(decorator, eval_str=True)
+    keywords = [
+        Parameter(setting.keyword, Parameter.KEYWORD_ONLY, default=None, annotation=types[setting.keyword])
+        for setting in declared
+        if setting.keyword is not None
+    ]
+    own = [each for each in signature.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    args = "".join(
+        f"        {setting.keyword}: {setting.help} Default: {default_text(setting)}.\n"
+        for setting in declared
+        if setting.keyword is not None
+    )
+    decorator.__signature__ = signature.replace(parameters=[*own, *keywords])  # type: ignore[attr-defined]
+    if decorator.__doc__ is not None:  # Python -OO removes docstrings
+        decorator.__doc__ = decorator.__doc__.replace("\n\n    Raises:", f"\n{args}\n    Raises:", 1)
 
 
 def read_declarations(module: str) -> list[dict[str, Any]]:
@@ -251,11 +248,34 @@ def typed(value: Any) -> dict[str, Any]:
     raise TypeError(f"{value!r} is no value of DynamoDB's; a number is an int or a Decimal")
 
 
-# --- settings as people write them
+# --- settings as users write them
+
+
+def setting_value(type_: SettingType, source: str, written: object) -> Any:
+    """Return the value of a setting that a keyword or a flag gives in its written form.
+
+    Raises:
+        ValueError: `written` is not a form of the type; the message begins with `source`.
+    """
+    match type_:
+        case Seconds(unlimited=True) if written == "never":
+            return UNLIMITED
+        case Seconds():
+            return _whole_seconds(source, written)
+        case BackoffRange():
+            return _backoff(source, written)
+        case StartPosition():
+            return _start(source, written)
+        case FilterPatterns():
+            patterns = [written] if isinstance(written, Mapping) else _sequence(source, written)
+            return {"Filters": [{"Pattern": orjson.dumps(pattern).decode()} for pattern in patterns]}
+        case SomeOf():
+            return [written] if isinstance(written, str) else list(_sequence(source, written))
+    return written
 
 
 def seconds(written: Duration) -> Decimal:
-    """Return the seconds of a duration.
+    """Return a duration in seconds.
 
     >>> seconds("250ms")
     Decimal('0.250')
@@ -273,54 +293,63 @@ def seconds(written: Duration) -> Decimal:
     return Decimal(str(written))
 
 
-def setting_seconds(setting: str, written: Duration | None) -> int | str | None:
-    """As a setting has it: a whole number, or decimal text.
-
-    Raises:
-        ValueError: It is no time; `setting` is who is told of it.
-    """
-    if written is None:
-        return None
+def _whole_seconds(source: str, written: object) -> int | str:
+    """Return a duration as a setting holds it: an integer or decimal text."""
+    if not isinstance(written, str | int | float | Decimal | timedelta):
+        raise ValueError(f"{source}: {written!r} is not a duration")  # as for every other value
     try:
-        found = seconds(written)
+        duration = seconds(written)
     except ValueError as error:
-        raise ValueError(f"{setting}: {error}") from None
-    return int(found) if found == int(found) else format(found.normalize(), "f")
+        raise ValueError(f"{source}: {error}") from None
+    return int(duration) if duration == int(duration) else format(duration.normalize(), "f")
 
 
-def setting_backoff(setting: str, written: str | None) -> dict[str, Any] | None:
-    """The first and the longest pause, as a setting has them.
-
-    Raises:
-        ValueError: They are not written so, or are no times.
-    """
-    if written is None:
-        return None
-    first, dots, most = written.partition("..")
+def _backoff(source: str, written: object) -> dict[str, Any]:
+    first, dots, most = str(written).partition("..")
     if not dots:
         raise ValueError(
-            f"{setting}: `{written}` is not written as the first and the longest pause, like 1s..60s"
+            f"{source}: `{written}` is not written as the first and the longest pause, like 1s..60s"
         )
-    return {"First": setting_seconds(setting, first), "Most": setting_seconds(setting, most)}
+    return {"First": _whole_seconds(source, first), "Most": _whole_seconds(source, most)}
 
 
-def _start(start: str | datetime | None) -> dict[str, Any] | None:
-    match start:
-        case None:
-            return None
+def _start(source: str, written: object) -> dict[str, Any]:
+    match written:
         case datetime():
-            if start.tzinfo is None:
-                raise ValueError("start: a datetime needs its time zone")
-            return {"At": "TIME", "Time": int(start.timestamp() * 1000)}
-        case str() if start in _STARTS:
-            return {"At": _STARTS[start]}
-    raise ValueError(f"start: one of {', '.join(_STARTS)}, or a datetime")
+            if written.tzinfo is None:
+                raise ValueError(f"{source}: a datetime needs its time zone")
+            return {"At": "TIME", "Time": int(written.timestamp() * 1000)}
+        case str() if written in _STARTS:
+            return {"At": _STARTS[written]}
+    raise ValueError(f"{source}: one of {', '.join(_STARTS)}, or a datetime")
 
 
-def _patterns(patterns: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> dict[str, Any] | None:
-    if patterns is None:
-        return None
-    import orjson
+def _sequence(source: str, written: object) -> Sequence[object]:
+    if not isinstance(written, Sequence):
+        raise ValueError(f"{source}: {written!r} is no list")  # as for every other value
+    return written
 
-    several = [patterns] if isinstance(patterns, Mapping) else patterns
-    return {"Filters": [{"Pattern": orjson.dumps(pattern).decode()} for pattern in several]}
+
+def default_text(setting: Setting) -> str:
+    """Return the default of a setting as the written form has it.
+
+    >>> default_text(SUBSCRIPTION_SETTINGS[7])
+    '100'
+    """
+    match setting.type, setting.default:
+        case _, None:
+            return "none"
+        case _, bool() as value:
+            return "on" if value else "off"
+        case Seconds(), int() as value:
+            return "never" if value == UNLIMITED else durations.duration(value * 1000)
+        case BackoffRange(first=first, most=most), _:
+            return f"{durations.duration(first * 1000)}..{durations.duration(most * 1000)}"
+        case StartPosition(), _:
+            return "now"
+        case SomeOf(words=words), list() as value:
+            return "all" if len(value) == len(words) else ", ".join(value) or "off"
+    return "required" if setting.default is REQUIRED else str(setting.default).replace("{name}", "NAME")
+
+
+_document(trigger, SUBSCRIPTION_SETTINGS)

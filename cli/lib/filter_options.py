@@ -10,7 +10,7 @@ import typer
 
 from ...model.errors import ValidationError
 from ...model.subscriptions import check
-from ...model.subscriptions.settings import EVENTS
+from ...model.subscriptions.setting_types import EVENTS
 from ...streams.decorator import condition
 from ...streams.delivery.filter import ChangeFilter
 from .errors import CommandError, ExitCode

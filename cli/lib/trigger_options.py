@@ -1,249 +1,216 @@
-"""A trigger's settings, from options to what the server keeps.
+"""Options of `foldb trigger add` for a trigger's target and settings, generated from their declarations.
 
     --run './notify.sh -q' --batch 10 --window 1s      {"Sink": {"Kind": "command", "Command": ["./notify.sh", "-q"]},
     --retries 5 --backoff 1s..60s --max-age 1h    ──►   "BatchSize": 10, "MaximumBatchingWindowInSeconds": 1, ...}
 
-Only what was said is in it: what is left out stays as it is, or is what the server has for it.
+The result holds only settings that the options give. SUBSCRIPTION_SETTINGS declares the settings, streams/sinks the
+kinds of targets. filter_options.py and start_position.py hold the options that `foldb stream` has too.
 """
 
-import shlex
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
+from inspect import Parameter
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
+from typer.models import OptionInfo
 
-from ...streams.decorator import setting_backoff, setting_seconds
+from ...model.subscriptions.setting_types import (
+    INT_MAX,
+    BackoffRange,
+    Bool,
+    Int,
+    OneOf,
+    Seconds,
+    SomeOf,
+    TableName,
+)
+from ...model.subscriptions.settings import SUBSCRIPTION_SETTINGS, Setting, setting_named
+from ...streams.decorator import default_text, setting_value
+from ...streams.sinks import MODULES, sink_kind, sink_kinds
 from .errors import CommandError, ExitCode
 from .values import read_json, read_text, write_json
 
 Settings = dict[str, Any]
-T = TypeVar("T")
+_Command = TypeVar("_Command", bound=Callable[..., None])
 
-Run: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--run", metavar="'./FILE ARG...'", help="A command of the server's --triggers folder; no shell."
-    ),
-]
-Python: TypeAlias = Annotated[
-    str | None, typer.Option("--python", metavar="FILE.py:NAME", help="A function of a file in that folder.")
-]
-Lambda: TypeAlias = Annotated[
-    str | None, typer.Option("--lambda", metavar="FILE.py:NAME", help="A handler as AWS Lambda calls it.")
-]
-Webhook: TypeAlias = Annotated[str | None, typer.Option("--webhook", metavar="URL", help="An HTTP endpoint.")]
-Kafka: TypeAlias = Annotated[str | None, typer.Option("--kafka", metavar="TOPIC", help="A Kafka topic.")]
-File: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--file", metavar="FOLDER", help="Files of JSON Lines or Parquet, each written once."),
-]
-Sqlite: TypeAlias = Annotated[
-    str | None, typer.Option("--sqlite", metavar="NAME", help="A file of SQLite with the items as they are.")
-]
 Sink: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--sink", metavar="JSON", help='More of the sink, or all of it: \'{"Mode": "binary"}\', or @FILE.'
+        "--sink",
+        metavar="JSON",
+        help='Further members of the sink, or the whole sink: \'{"Mode": "binary"}\', or @FILE.',
     ),
 ]
-Batch: TypeAlias = Annotated[
-    int | None, typer.Option("--batch", min=1, max=10_000, help="At most so many changes a call.")
-]
-Window: TypeAlias = Annotated[
-    str | None, typer.Option("--window", metavar="TIME", help="Wait so long for a batch to fill: 0s to 5m.")
-]
-Tumbling: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--tumbling", metavar="TIME", help="Tumbling windows, with state, so long: up to 15m; 0s: none."
-    ),
-]
-Workers: TypeAlias = Annotated[
-    int | None, typer.Option("--workers", min=1, max=64, help="Calls at a time; the order of a key is kept.")
-]
-Retries: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--retries", min=-1, max=10_000, help="Calls again after the first; -1: for ever."),
-]
-Backoff: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--backoff", metavar="FIRST..MOST", help="Pauses between them: 1s..60s; up to 1h."),
-]
-MaxAge: TypeAlias = Annotated[
-    str | None, typer.Option("--max-age", metavar="TIME", help="Give up what is older: 60s to 7d, or never.")
-]
-Bisect: TypeAlias = Annotated[
-    bool | None, typer.Option("--bisect/--no-bisect", help="Halve a batch that failed.")
-]
-Partial: TypeAlias = Annotated[
-    bool | None,
-    typer.Option("--partial/--no-partial", help="The handler names what failed (ReportBatchItemFailures)."),
-]
-Policy: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--policy", metavar="isolate|batch|block", help="What is given up when retries are over."),
-]
-Dlq: TypeAlias = Annotated[
-    str | None, typer.Option("--dlq", metavar="TABLE", help="Where that is kept; NAME.dlq if left out.")
-]
-Timeout: TypeAlias = Annotated[
-    str | None, typer.Option("--timeout", metavar="TIME", help="How long a call may take; 60s if left out.")
-]
-Together: TypeAlias = Annotated[
-    bool | None, typer.Option("--together/--separate", help="A transaction's changes in one batch, or not.")
-]
-MaxLag: TypeAlias = Annotated[
-    int | None, typer.Option("--max-lag", min=1, help="Past so many changes behind, writes are throttled.")
-]
 
-_POLICIES: Final = ("isolate", "batch", "block")
-_NO_LIMIT: Final = -1
-KINDS: Final = ("--run", "--python", "--lambda", "--webhook", "--kafka", "--file", "--sqlite")
+_SINK_PREFIX: Final = "sink_"
+_EXAMPLE: Final = """'{"Mode": "binary"}'"""
 
 
-def sink_of(flags: dict[str, str | None], more: str | None) -> Settings:
-    """The Sink that options name; {} where none does.
+def with_trigger_options(command: _Command) -> _Command:
+    """Add the options of all sinks and settings to a command that takes them as `**options`.
+
+    The options of sinks follow the command's `tables`; those of settings come last.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    own = [each for each in signature.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    after_tables = 1 + [each.name for each in own].index("tables")
+    sinks = [
+        _parameter(
+            f"{_SINK_PREFIX}{kind.name}",
+            str,
+            typer.Option(kind.flag, metavar=kind.metavar, help=f"{kind.help} Example: {kind.example}"),
+        )
+        for kind in sink_kinds()
+        if kind.flag is not None
+    ]
+    settings = [
+        _parameter(setting.name, _option_type(setting), option(setting.name))
+        for setting in SUBSCRIPTION_SETTINGS
+        if _is_generated(setting)
+    ]
+    parameters = [*own[:after_tables], *sinks, *own[after_tables:], *settings]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return command
+
+
+def option(name: str) -> OptionInfo:
+    """Return the option of a setting."""
+    setting = setting_named(name)
+    assert setting.flag is not None, "a setting without a flag has no option"
+    text, least, most, metavar = setting.help, None, None, None
+    match setting.type:
+        case Int():
+            least = setting.type.least
+            most = setting.type.most if setting.type.most < INT_MAX else None
+        case Seconds():
+            metavar, text = "TIME", f"{text.removesuffix('.')} ({setting.type})."
+        case BackoffRange():
+            metavar, text = "FIRST..MOST", f"{text.removesuffix('.')} ({setting.type.limit})."
+        case OneOf():
+            metavar = "|".join(setting.type.words)
+        case TableName():
+            metavar = "TABLE"
+    info: OptionInfo = typer.Option(
+        setting.flag, min=least, max=most, metavar=metavar, help=text, show_default=default_text(setting)
+    )
+    return info
+
+
+def _parameter(name: str, type_: type, info: OptionInfo) -> Parameter:
+    return Parameter(
+        name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Annotated[type_ | None, info]
+    )
+
+
+def _option_type(setting: Setting) -> type:
+    match setting.type:
+        case Int():
+            return int
+        case Bool() | SomeOf():
+            return bool
+    return str
+
+
+def _is_generated(setting: Setting) -> bool:
+    """Return whether the option follows from the setting's type; filter_options.py declares the others."""
+    match setting.type:
+        case Int() | Seconds() | Bool() | OneOf() | BackoffRange() | TableName():
+            return setting.flag is not None
+        case SomeOf(words=words):
+            return setting.flag is not None and len(words) == 1  # a switch
+    return False
+
+
+def sink_of(options: Mapping[str, str | None], members: str | None) -> Settings:
+    """Return the Sink that the options of sinks and `--sink` give; {} if none is given.
+
+    Args:
+        options: The values of the generated options; other options are ignored.
+        members: The value of `--sink`.
 
     Raises:
-        CommandError: They name several, or what they name cannot be.
+        CommandError: Two targets are named, or a value is invalid.
     """
-    given = {flag: value for flag, value in flags.items() if value is not None}
-    if len(given) > 1:
-        raise CommandError(f"{' and '.join(given)}: a trigger calls one of them", ExitCode.USAGE)
     sink: Settings = {}
-    for flag, value in given.items():
-        sink = _SINKS[flag](value)
-    return sink | ({} if more is None else _members(more))
+    flags = []
+    for kind in sink_kinds():
+        text = options.get(f"{_SINK_PREFIX}{kind.name}")
+        if text is None or kind.flag is None:
+            continue
+        flags.append(kind.flag)
+        sink = sink_from_flag(kind.name, text)
+    if len(flags) > 1:
+        raise CommandError(f"{' and '.join(flags)}: a trigger calls one of them", ExitCode.USAGE)
+    return sink | ({} if members is None else _sink_members(members))
 
 
-def _command(text: str) -> Settings:
+def sink_from_flag(name: str, text: str) -> Settings:
+    """Return the Sink that the flag of a kind gives.
+
+    Raises:
+        CommandError: The text is not a value of the flag.
+    """
+    kind = sink_kind({"Kind": name})
     try:
-        words = shlex.split(text)
+        return kind.from_flag(text)
     except ValueError as error:
-        raise CommandError(f"--run {text}: {error}: close the quotes", ExitCode.USAGE) from None
-    if not words:
-        raise CommandError("--run is empty: write a file and its arguments", ExitCode.USAGE)
-    return {"Kind": "command", "Command": words}
+        raise CommandError(f"{kind.flag} {text or 'is empty'}: {error}", ExitCode.USAGE) from None
 
 
-def _function(flag: str, text: str) -> tuple[str, str]:
-    """The module and the name of `file.py:name`."""
-    file, colon, name = text.rpartition(":")
-    parts = file.removeprefix("./").removesuffix(".py").split("/")
-    if (
-        not colon
-        or not file.endswith(".py")
-        or not name.isidentifier()
-        or not all(map(str.isidentifier, parts))
-    ):
-        raise CommandError(
-            f"{flag} {text}: write a file in the server's --triggers folder and a name in it, like receipts.py:send",
-            ExitCode.USAGE,
-        )
-    return ".".join(parts), name
+def sink_flags() -> list[str]:
+    """Return the flags of all kinds of sinks."""
+    return [kind.flag for kind in sink_kinds() if kind.flag is not None]
 
 
-def _python(text: str) -> Settings:
-    module, name = _function("--python", text)
-    return {"Kind": "python", "Function": f"{module}:{name}"}
-
-
-def _lambda(text: str) -> Settings:
-    module, name = _function("--lambda", text)
-    return {"Kind": "lambda", "Handler": f"{module}.{name}"}
-
-
-_SINKS: Final[dict[str, Callable[[str], Settings]]] = {
-    "--run": _command,
-    "--python": _python,
-    "--lambda": _lambda,
-    "--webhook": lambda url: {"Kind": "webhook", "Url": url},
-    "--kafka": lambda topic: {"Kind": "kafka", "Topic": topic},
-    "--file": lambda folder: {"Kind": "file", "Folder": folder},
-    "--sqlite": lambda name: {"Kind": "sqlite", "Database": name},
-}
-
-
-def _members(text: str) -> Settings:
-    what = "--sink"
+def _sink_members(text: str) -> Settings:
+    source = "--sink"
     if text.startswith("@"):
-        what = text[1:]
-        text = read_text(what, """. Write --sink '{"Mode": "binary"}', or @ and a file that holds that.""")
-    members = read_json(text, what)
+        source = text[1:]
+        text = read_text(source, f". Write --sink {_EXAMPLE}, or @ and a file that holds that.")
+    members = read_json(text, source)
     if not isinstance(members, dict):
-        raise CommandError(f'{what} is not a JSON object: write \'{{"Mode": "binary"}}\'', ExitCode.USAGE)
-    return {name: int(value) if _is_whole(value) else value for name, value in members.items()}
+        raise CommandError(f"{source} is not a JSON object: write {_EXAMPLE}", ExitCode.USAGE)
+    return {name: int(value) if _is_integer(value) else value for name, value in members.items()}
 
 
-def _is_whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return hasattr(value, "to_integral_value") and value == value.to_integral_value()
 
 
-def settings_of(
-    *,
-    batch: int | None,
-    window: str | None,
-    tumbling: str | None,
-    workers: int | None,
-    retries: int | None,
-    backoff: str | None,
-    max_age: str | None,
-    bisect: bool | None,
-    partial: bool | None,
-    policy: str | None,
-    dlq: str | None,
-    timeout: str | None,
-    together: bool | None,
-    max_lag: int | None,
-) -> Settings:
-    """The other settings that options give.
+def settings_of(options: Mapping[str, Any]) -> Settings:
+    """Return the settings that generated options give; options of sinks are ignored.
 
     Raises:
-        CommandError: A time is none, or there is no such policy.
+        CommandError: A value is invalid.
     """
-    if policy is not None and policy not in _POLICIES:
-        raise CommandError(f"--policy {policy}: one of {', '.join(_POLICIES)}", ExitCode.USAGE)
-    settings = {
-        "BatchSize": batch,
-        "MaximumBatchingWindowInSeconds": _read(setting_seconds, "--window", window),
-        "TumblingWindowInSeconds": _read(setting_seconds, "--tumbling", tumbling),
-        "ParallelizationFactor": workers,
-        "MaximumRetryAttempts": retries,
-        "Backoff": _read(setting_backoff, "--backoff", backoff),
-        "MaximumRecordAgeInSeconds": _NO_LIMIT
-        if max_age == "never"
-        else _read(setting_seconds, "--max-age", max_age),
-        "BisectBatchOnFunctionError": bisect,
-        "FunctionResponseTypes": None if partial is None else ["ReportBatchItemFailures"] * partial,
-        "OnFailure": policy,
-        "DeadLetterTable": dlq,
-        "TimeoutSeconds": _read(setting_seconds, "--timeout", timeout),
-        "Transactions": None if together is None else "together" if together else "separate",
-        "MaximumLag": max_lag,
+    return {
+        setting.name: _setting_of(setting, options[setting.name])
+        for setting in SUBSCRIPTION_SETTINGS
+        if options.get(setting.name) is not None
     }
-    return {member: value for member, value in settings.items() if value is not None}
 
 
-def _read(read: Callable[[str, str | None], T], flag: str, text: str | None) -> T:
-    """What a setting's text means."""
+def _setting_of(setting: Setting, value: Any) -> Any:
+    match setting.type:
+        case SomeOf(words=words):
+            return list(words) if value else []
+        case OneOf(words=words) if value not in words:
+            raise CommandError(f"{setting.flag} {value}: one of {', '.join(words)}", ExitCode.USAGE)
     try:
-        return read(flag, text)
+        return setting_value(setting.type, str(setting.flag), value)
     except ValueError as error:
         raise CommandError(str(error), ExitCode.USAGE) from None
 
 
 def sink_text(sink: Settings) -> str:
-    """What a trigger calls, in a few words.
+    """Return the target of a trigger, in a few words.
 
     >>> sink_text({"Kind": "command", "Command": ["./notify.sh", "two words"]})
     "./notify.sh 'two words'"
     """
-    match sink:
-        case {"Kind": "command", "Command": list(words)}:
-            return shlex.join(words)
-        case {"Kind": "python", "Function": str(name)} | {"Kind": "lambda", "Handler": str(name)}:
-            return name
-        case {"Kind": "webhook", "Url": str(url)}:
-            return url
-    rest = {name: value for name, value in sink.items() if name != "Kind"}
-    return f"{sink['Kind']} {write_json(rest)}"
+    label = sink_kind(sink).label if sink["Kind"] in MODULES else None
+    if label is not None:
+        return label(sink)
+    members = {name: value for name, value in sink.items() if name != "Kind"}
+    return f"{sink['Kind']} {write_json(members)}"

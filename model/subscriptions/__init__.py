@@ -1,6 +1,7 @@
-"""A subscription: its settings as they are asked for (settings.py), and all that is known of it (subscription.py)."""
+"""A subscription: the declaration of its settings (settings.py), and its state (subscription.py)."""
 
-from .settings import check, check_asked, checked_start, milliseconds
+from .setting_types import milliseconds
+from .settings import check, check_request, check_start
 from .subscription import Checkpoints, Status, Subscription
 
-__all__ = ["Checkpoints", "Status", "Subscription", "check", "check_asked", "checked_start", "milliseconds"]
+__all__ = ["Checkpoints", "Status", "Subscription", "check", "check_request", "check_start", "milliseconds"]

@@ -1,56 +1,296 @@
-"""What may be asked of a subscription: every setting with its default, in Lambda's words where Lambda has them.
+"""The settings of a subscription, each declared once, with Lambda's names where Lambda has the setting.
 
-    request ──► check_asked ──► log ──► check ──► settings: complete, in one spelling
+    request ──► check_request ──► log ──► check ──► settings: complete, in one spelling
 
-check(settings) is settings again. The fold uses `check`, so what it lets through changes only with a level of the log;
-whoever is asked uses `check_asked`, which may become stricter from one release to the next.
+SUBSCRIPTION_SETTINGS is the declaration. The validators below, the decorator `@trigger` (streams/decorator.py), the
+options of `foldb trigger add` (cli/lib/trigger_options.py) and the table in docs/streams.md follow from it.
 
-What is checked is what every kind of subscription has in common. Whether a sink can be made of `Sink`, or an
-expression of `Filter`, is found by who makes them. Seconds are an integer, or text such as "0.25": never a float.
+`check` is idempotent. The fold calls `check`, so its rules change only with a level of the log; requests go through
+`check_request`, whose rules may become stricter in any release.
+
+These validators know neither kinds of sinks nor expressions: streams/sinks validates `Sink`, streams/delivery `Filter`.
+A duration is an integer or text such as "0.25", never a float.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 import orjson
 
-from ..errors import ValidationError
+from .setting_types import (
+    EVENTS,
+    INT_MAX,
+    UNLIMITED,
+    BackoffRange,
+    Bool,
+    EndPosition,
+    FilterExpression,
+    FilterPatterns,
+    Int,
+    OneOf,
+    Seconds,
+    SettingType,
+    SinkSettings,
+    SomeOf,
+    StartPosition,
+    TableName,
+    TableNames,
+    Text,
+    invalid,
+    milliseconds,
+)
 
-Check: TypeAlias = Callable[[str, Any], Any]
-"""Takes a member's name and what it was given; returns how it is kept, or raises."""
+Duration: TypeAlias = str | int | float | Decimal | timedelta
+"""`"250ms"`, `"1s"`, `"5m"`, `"1h"`, `"7d"`, a number of seconds or a timedelta."""
 
-INVALID: Final = "One or more parameter values were invalid: "
-EVENTS: Final = ("INSERT", "MODIFY", "REMOVE", "READ")
-STARTS: Final = ("NOW", "HORIZON", "BEGINNING", "TIME", "NUMBERS", "SNAPSHOT")
-TABLES_MAX: Final = 100
 BYTES_MAX: Final = 64 * 1024
-PATTERNS_MAX: Final = 10
 NAME_RULE: Final = "of 1 to 128 letters, digits, dots, hyphens and underscores"
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
-_TABLE_NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,255}")
-_SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,3})?")
-_NUMBER: Final = re.compile(r"[0-9]{1,40}")
-_PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,4}")
+
+
+class _Required:
+    """The default of a setting that every subscription must give."""
+
+    def __repr__(self) -> str:
+        return "required"
+
+
+REQUIRED: Final = _Required()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The declaration of one setting.
+
+    Attributes:
+        name: The member of requests, and of the log: it never changes.
+        type: Validates values.
+        default: None means that the setting may be null; `{name}` in a text is the subscription's name. The log holds
+            defaults written out, so a later release may choose another one.
+        help: The effect, for `--help`, the docstring of `@trigger` and the reference page.
+        keyword: The keyword of `@trigger`, typed in `TriggerSettings`.
+        flag: The option of `foldb trigger add`.
+    """
+
+    name: str
+    type: SettingType
+    default: Any
+    help: str
+    keyword: str | None = None
+    flag: str | None = None
+
+
+SUBSCRIPTION_SETTINGS: Final = (
+    Setting(
+        "TableNames",
+        TableNames(),
+        REQUIRED,
+        "Tables whose changes are delivered.",
+        flag="--table",
+    ),
+    Setting("Sink", SinkSettings(), REQUIRED, "Target of the calls.", flag="--sink"),
+    Setting(
+        "Start",
+        StartPosition(),
+        {"At": "NOW"},
+        "Position of the first change: now, horizon, beginning, snapshot (all items, then changes) or a time.",
+        keyword="start",
+        flag="--from",
+    ),
+    Setting("End", EndPosition(), None, "Position after which the subscription stops."),
+    Setting(
+        "Events",
+        SomeOf(EVENTS, least=1),
+        list(EVENTS),
+        "Events to deliver: INSERT, MODIFY, REMOVE, READ (an item of a snapshot).",
+        keyword="on",
+        flag="--on",
+    ),
+    Setting(
+        "Filter",
+        FilterExpression(),
+        None,
+        "Condition over OLD and NEW that a change must meet.",
+        keyword="when",
+        flag="--when",
+    ),
+    Setting(
+        "FilterCriteria",
+        FilterPatterns(),
+        None,
+        "EventBridge patterns, one of which a change must match.",
+        keyword="patterns",
+        flag="--pattern",
+    ),
+    Setting(
+        "BatchSize",
+        Int(1, 10_000),
+        100,
+        "Maximum number of changes per call.",
+        keyword="batch",
+        flag="--batch",
+    ),
+    Setting(
+        "MaximumBatchingWindowInSeconds",
+        Seconds(0, 300),
+        0,
+        "Time to wait for a batch to fill.",
+        keyword="window",
+        flag="--window",
+    ),
+    Setting(
+        "ParallelizationFactor",
+        Int(1, 64),
+        1,
+        "Number of concurrent calls; changes of one key stay in order.",
+        keyword="workers",
+        flag="--workers",
+    ),
+    Setting(
+        "MaximumRetryAttempts",
+        Int(-1, 10_000),
+        -1,
+        "Retries after the first call fails; -1 for no limit.",
+        keyword="retries",
+        flag="--retries",
+    ),
+    Setting(
+        "MaximumRecordAgeInSeconds",
+        Seconds(60, 604_800, unlimited=True),
+        UNLIMITED,
+        "Age past which a change becomes a dead letter without a call.",
+        keyword="max_age",
+        flag="--max-age",
+    ),
+    Setting(
+        "BisectBatchOnFunctionError",
+        Bool(),
+        False,
+        "Halve a batch when its call fails.",
+        keyword="bisect",
+        flag="--bisect/--no-bisect",
+    ),
+    Setting(
+        "FunctionResponseTypes",
+        SomeOf(("ReportBatchItemFailures",)),
+        [],
+        "The handler's answer names the records that failed (ReportBatchItemFailures).",
+        flag="--partial/--no-partial",
+    ),
+    Setting(
+        "Backoff",
+        BackoffRange(1, 60, Seconds(0, 3600)),
+        {"First": 1, "Most": 60},
+        "First and longest pause between retries.",
+        keyword="backoff",
+        flag="--backoff",
+    ),
+    Setting(
+        "OnFailure",
+        OneOf(("isolate", "batch", "block")),
+        "isolate",
+        "After the last retry: dead-letter the change at fault, or the whole batch, or block until you act.",
+        keyword="on_failure",
+        flag="--on-failure",
+    ),
+    Setting(
+        "DeadLetterTable",
+        TableName(),
+        "{name}.dlq",
+        "Table of the dead letters.",
+        keyword="dlq",
+        flag="--dlq",
+    ),
+    Setting(
+        "TumblingWindowInSeconds",
+        Seconds(0, 900),
+        0,
+        "Length of tumbling windows of log time, each with a state; 0s disables them.",
+        keyword="tumbling",
+        flag="--tumbling",
+    ),
+    Setting(
+        "Transactions",
+        OneOf(("separate", "together")),
+        "separate",
+        "Deliver the changes of a transaction separately, or together in one batch.",
+        keyword="transactions",
+        flag="--transactions",
+    ),
+    Setting(
+        "MaximumLag",
+        Int(1, INT_MAX),
+        None,
+        "Lag, in changes, past which writes to the tables are throttled.",
+        keyword="max_lag",
+        flag="--max-lag",
+    ),
+    Setting(
+        "TimeoutSeconds",
+        Seconds(0, 86_400),
+        60,
+        "Timeout of one call, above 0s.",
+        keyword="timeout",
+        flag="--timeout",
+    ),
+    Setting("Replay", Bool(), False, "Mark the deliveries as a replay; foldb sets it."),
+    Setting(
+        "DeclaredIn", Text(4096), None, "File whose `@trigger` declares the subscription; foldb sets it."
+    ),
+)
+"""In the order in which the log keeps them."""
+
+
+class TriggerSettings(TypedDict, total=False):
+    """The types of the keywords that SUBSCRIPTION_SETTINGS declares; None leaves a setting at its default."""
+
+    start: str | datetime | None
+    on: str | Sequence[str] | None
+    when: str | None
+    patterns: Mapping[str, object] | Sequence[Mapping[str, object]] | None
+    batch: int | None
+    window: Duration | None
+    workers: int | None
+    retries: int | None
+    max_age: Duration | None
+    bisect: bool | None
+    backoff: str | None
+    on_failure: Literal["isolate", "batch", "block"] | None
+    dlq: str | None
+    tumbling: Duration | None
+    transactions: Literal["separate", "together"] | None
+    max_lag: int | None
+    timeout: Duration | None
+
+
+_BY_NAME: Final = {setting.name: setting for setting in SUBSCRIPTION_SETTINGS}
+
+
+def setting_named(name: str) -> Setting:
+    """Return the declaration of a setting."""
+    return _BY_NAME[name]
 
 
 def check(name: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings of the subscription `name`, which `request` gives some of.
+    """Return all settings of the subscription `name`: those of `request`, and the defaults of the others.
 
     Raises:
-        ValidationError: Something is missing, unknown, or not what it may be.
+        ValidationError: The name or a setting is invalid, unknown or missing.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise invalid(f"the name of a subscription is {NAME_RULE}")
     for member in request:
-        if member not in _CHECKS:
+        if member not in _BY_NAME:
             raise invalid(f"a subscription has no setting {member}")
-    given = {**_DEFAULTS, "DeadLetterTable": f"{name}.dlq", **request}
-    for member in ("TableNames", "Sink"):
-        if given.get(member) is None:
-            raise invalid(f"{member} is missing")
-    settings = {member: check(member, given[member]) for member, check in _CHECKS.items()}
+    for setting in SUBSCRIPTION_SETTINGS:
+        if setting.default is REQUIRED and request.get(setting.name) is None:
+            raise invalid(f"{setting.name} is missing")
+    settings = {setting.name: _checked(setting, name, request) for setting in SUBSCRIPTION_SETTINGS}
     if settings["DeadLetterTable"] in settings["TableNames"]:
         raise invalid("a subscription cannot read the table of its own dead letters")
     if len(orjson.dumps(settings)) > BYTES_MAX:
@@ -58,11 +298,11 @@ def check(name: str, request: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def check_asked(name: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """As `check`, without what logs hold from before and nobody is to ask for any more.
+def check_request(name: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `check` returns, and refuse values that are valid only in logs of earlier releases.
 
     Raises:
-        ValidationError: As `check`, or it is such.
+        ValidationError: The name or a setting is invalid, unknown or missing.
     """
     settings = check(name, request)
     if name.startswith("."):
@@ -72,241 +312,22 @@ def check_asked(name: str, request: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def milliseconds(seconds: int | str) -> int | None:
-    """A setting in seconds, as `check` keeps it; None for -1, which stands for no limit.
+def check_start(value: Any) -> dict[str, Any]:
+    """Return the Start of a reset.
 
-    >>> milliseconds("0.25"), milliseconds(60), milliseconds(-1)
-    (250, 60000, None)
+    Raises:
+        ValidationError: The start is invalid.
     """
-    if isinstance(seconds, int):
-        return None if seconds == -1 else seconds * 1000
-    whole, _, part = seconds.partition(".")
-    return int(whole) * 1000 + int(part.ljust(3, "0"))
+    return StartPosition().check("Start", value)
 
 
-def invalid(what: str) -> ValidationError:
-    """The error that says so."""
-    return ValidationError(INVALID + what)
-
-
-# One check for each shape that a setting has
-
-
-def _whole(least: int, most: int) -> Check:
-    def check(member: str, value: Any) -> int:
-        if type(value) is not int or not least <= value <= most:
-            raise invalid(f"{member} must be an integer from {least:,} to {most:,}")
-        return value
-
-    return check
-
-
-def _seconds(least: int, most: int, *, unlimited: bool = False) -> Check:
-    def check(member: str, value: Any) -> int | str:
-        if unlimited and type(value) is int and value == -1:
-            return -1
-        text = str(value) if type(value) is int else value
-        if isinstance(text, str) and _SECONDS.fullmatch(text):
-            kept = _shortest(text)
-            if least * 1000 <= (milliseconds(kept) or 0) <= most * 1000:
-                return kept
-        none = ", or -1 for no limit" if unlimited else ""
-        raise invalid(
-            f'{member} must be from {least:,} to {most:,} seconds, an integer or text such as "0.25"{none}'
-        )
-
-    return check
-
-
-def _shortest(text: str) -> int | str:
-    whole, _, part = text.partition(".")
-    part = part.rstrip("0")
-    return f"{int(whole)}.{part}" if part else int(whole)
-
-
-def _flag(member: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise invalid(f"{member} must be true or false")
-    return value
-
-
-def _one_of(*words: str) -> Check:
-    def check(member: str, value: Any) -> str:
-        if value not in words:
-            raise invalid(f"{member} must be one of {', '.join(words)}")
-        return str(value)
-
-    return check
-
-
-def _some_of(*words: str, least: int = 0) -> Check:
-    """A list without repetitions; it is kept in the order of `words`."""
-
-    def check(member: str, value: Any) -> list[str]:
-        if not isinstance(value, list) or len(value) < least or any(each not in words for each in value):
-            raise invalid(f"{member} must be a list of {', '.join(words)}")
-        return [word for word in words if word in value]
-
-    return check
-
-
-def _text(most: int) -> Check:
-    def check(member: str, value: Any) -> str:
-        if not isinstance(value, str) or not 0 < len(value) <= most:
-            raise invalid(f"{member} must be a text of 1 to {most:,} characters")
-        return value
-
-    return check
-
-
-def _or_none(check: Check) -> Check:
-    return lambda member, value: None if value is None else check(member, value)
-
-
-# Settings that have a shape of their own
-
-
-def _table_name(member: str, value: Any) -> str:
-    if not isinstance(value, str) or not _TABLE_NAME.fullmatch(value):
-        raise invalid(f"{member} must be the name of a table")
-    return value
-
-
-def _table_names(member: str, value: Any) -> list[str]:
-    if not isinstance(value, list) or not 1 <= len(value) <= TABLES_MAX:
-        raise invalid(f"{member} must be a list of 1 to {TABLES_MAX} names of tables")
-    names = [_table_name(member, name) for name in value]
-    if len(set(names)) < len(names):
-        raise invalid(f"{member} names a table twice")
-    return names
-
-
-def _members(member: str, value: Any, *allowed: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise invalid(f"{member} must be an object")
-    for each in value:
-        if each not in allowed:
-            raise invalid(f"{member} has no member {each}")
-    return value
-
-
-def _sink(member: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict) or not isinstance(value.get("Kind"), str):
-        raise invalid(f"{member} must be an object with a Kind")
-    return value
-
-
-def _numbers(member: str, value: Any) -> dict[str, str]:
-    whole = isinstance(value, dict) and all(
-        _PARTITION.fullmatch(partition) and isinstance(number, str) and _NUMBER.fullmatch(number)
-        for partition, number in value.items()
-    )
-    if not whole:
-        raise invalid(f"{member} must say of each partition a sequence number, both as text")
-    return dict(value)
-
-
-def checked_start(member: str, value: Any) -> dict[str, Any]:
-    """Where a subscription begins, and begins anew."""
-    given = _members(member, value, "At", "Time", "Numbers")
-    at = _one_of(*STARTS)(f"{member}.At", given.get("At"))
-    kept: dict[str, Any] = {"At": at}
-    if at == "TIME":
-        kept["Time"] = _time(f"{member}.Time", given.get("Time"))
-    elif "Time" in given:
-        raise invalid(f"{member}.Time is for a start at TIME")
-    if at == "NUMBERS" or "Numbers" in given:
-        kept["Numbers"] = _numbers(f"{member}.Numbers", given.get("Numbers"))
-    return kept
-
-
-def _end(member: str, value: Any) -> dict[str, Any]:
-    given = _members(member, value, "Time", "Numbers")
-    if len(given) != 1:
-        raise invalid(f"{member} must have either Time or Numbers")
-    if "Time" in given:
-        return {"Time": _time(f"{member}.Time", given["Time"])}
-    return {"Numbers": _numbers(f"{member}.Numbers", given["Numbers"])}
-
-
-def _filter(member: str, value: Any) -> dict[str, Any]:
-    names, values = "ExpressionAttributeNames", "ExpressionAttributeValues"
-    given = _members(member, value, "Expression", names, values)
-    kept: dict[str, Any] = {"Expression": _text(4096)(f"{member}.Expression", given.get("Expression"))}
-    for each in (names, values):
-        if given.get(each) is not None:
-            if not isinstance(given[each], dict):
-                raise invalid(f"{member}.{each} must be an object")
-            kept[each] = given[each]
-    return kept
-
-
-def _criteria(member: str, value: Any) -> dict[str, Any]:
-    filters = _members(member, value, "Filters").get("Filters")
-    if not isinstance(filters, list) or not 1 <= len(filters) <= PATTERNS_MAX:
-        raise invalid(f"{member}.Filters must be a list of 1 to {PATTERNS_MAX} patterns")
-    patterns = [_members(f"{member}.Filters", each, "Pattern").get("Pattern") for each in filters]
-    return {"Filters": [{"Pattern": _text(4096)(f"{member}.Filters.Pattern", each)} for each in patterns]}
-
-
-def _backoff(member: str, value: Any) -> dict[str, Any]:
-    given = _members(member, value, "First", "Most")
-    kept = {
-        each: _seconds(0, 3600)(f"{member}.{each}", given.get(each, default))
-        for each, default in _BACKOFF.items()
-    }
-    if (milliseconds(kept["First"]) or 0) > (milliseconds(kept["Most"]) or 0):
-        raise invalid(f"{member}.First must not be above {member}.Most")
-    return kept
-
-
-_time: Final = _whole(0, 2**53)
-_BACKOFF: Final = {"First": 1, "Most": 60}
-_CHECKS: Final[dict[str, Check]] = {
-    "TableNames": _table_names,
-    "Sink": _sink,
-    "Start": checked_start,
-    "End": _or_none(_end),
-    "Events": _some_of(*EVENTS, least=1),
-    "Filter": _or_none(_filter),
-    "FilterCriteria": _or_none(_criteria),
-    "BatchSize": _whole(1, 10_000),
-    "MaximumBatchingWindowInSeconds": _seconds(0, 300),
-    "ParallelizationFactor": _whole(1, 64),
-    "MaximumRetryAttempts": _whole(-1, 10_000),
-    "MaximumRecordAgeInSeconds": _seconds(60, 604_800, unlimited=True),
-    "BisectBatchOnFunctionError": _flag,
-    "FunctionResponseTypes": _some_of("ReportBatchItemFailures"),
-    "Backoff": _backoff,
-    "OnFailure": _one_of("isolate", "batch", "block"),
-    "DeadLetterTable": _table_name,
-    "TumblingWindowInSeconds": _seconds(0, 900),
-    "Transactions": _one_of("separate", "together"),
-    "MaximumLag": _or_none(_whole(1, 2**53)),
-    "TimeoutSeconds": _seconds(0, 86_400),
-    "Replay": _flag,
-    "DeclaredIn": _or_none(_text(4096)),
-}
-# Whoever asks gets them written out before the append: what a log says never depends on a default.
-_DEFAULTS: Final[dict[str, Any]] = {
-    "Start": {"At": "NOW"},
-    "End": None,
-    "Events": list(EVENTS),
-    "Filter": None,
-    "FilterCriteria": None,
-    "BatchSize": 100,
-    "MaximumBatchingWindowInSeconds": 0,
-    "ParallelizationFactor": 1,
-    "MaximumRetryAttempts": -1,
-    "MaximumRecordAgeInSeconds": -1,
-    "BisectBatchOnFunctionError": False,
-    "FunctionResponseTypes": [],
-    "Backoff": _BACKOFF,
-    "OnFailure": "isolate",
-    "TumblingWindowInSeconds": 0,
-    "Transactions": "separate",
-    "MaximumLag": None,
-    "TimeoutSeconds": 60,
-    "Replay": False,
-    "DeclaredIn": None,
-}
+def _checked(setting: Setting, subscription: str, request: Mapping[str, Any]) -> Any:
+    if setting.name not in request:
+        value = setting.default
+        if isinstance(value, str):
+            value = value.replace("{name}", subscription)
+    else:
+        value = request[setting.name]
+    if value is None and setting.default is None:
+        return None
+    return setting.type.check(setting.name, value)

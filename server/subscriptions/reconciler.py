@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from ...log.commands import Context
 from ...model.errors import RequestError
-from ...model.subscriptions import Subscription, check_asked
+from ...model.subscriptions import Subscription, check_request
 from ...model.tables import TableDefinition
 from ...streams.workers.code_folder import Folder
 from ...streams.workers.declarations import Declarations, Found
@@ -200,7 +200,7 @@ class TriggerReconciler:
                     continue
                 seen[name] = file
                 try:
-                    complete = check_asked(name, given)
+                    complete = check_request(name, given)
                 except RequestError as error:
                     self._report(f"{file}: trigger {name}: {error}")
                     continue

@@ -20,6 +20,7 @@ from ...streams.delivery.delivery_policy import DeliveryPolicy
 from ...streams.delivery.filter import ChangeFilter
 from ...streams.delivery.source import ChangeConsumer, ReadRange, Source, TableFeed, remaining_range
 from ...streams.formats.table_view import Delivery
+from ...streams.sinks import sink_kind
 from ...streams.workers.worker_pool import LoadError
 from .async_partition import end_sequence_numbers
 from .context import SubscriptionContext
@@ -129,13 +130,12 @@ async def _is_single(
     node: SubscriptionContext, scratch: Path, name: str, settings: Mapping[str, Any]
 ) -> bool:
     """Return whether each change is a call of its own. For a function this requires loading its code."""
-    kind = settings["Sink"]["Kind"]
-    if not node.settings.runs_triggers or kind not in ("python", "webhook"):
+    if not node.settings.runs_triggers or not sink_kind(settings["Sink"]).may_be_single:
         return False
     sink = sink_of(node, scratch, name, settings, f"{name}{_MARK}")
     try:
         await sink.start()
-        return bool(getattr(sink, "is_single", False))
+        return sink.is_single
     except LoadError as error:
         raise ValidationError(str(error)) from None
     finally:

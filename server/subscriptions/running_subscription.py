@@ -20,12 +20,10 @@ from ...streams.delivery.checkpoints import Progress
 from ...streams.delivery.dispatcher import Dispatcher, DispatcherContext
 from ...streams.delivery.filter import ChangeFilter
 from ...streams.formats.table_view import Delivery, TableView, view_in, view_of
-from ...streams.sinks import RUNNING, module_of, tracing
-from ...streams.sinks.process_sink import function_of
+from ...streams.sinks import check_shared_target, outdated_tables, sink_kind, tracing
 from ...streams.sinks.sink import Sink, SinkContext
 from ...streams.workers.code_folder import Folder
 from ..settings import Settings
-from . import sqlite_views
 from .async_partition import AsyncPartition
 from .context import SubscriptionContext
 from .dead_letters import DeadLetterTable
@@ -71,10 +69,10 @@ class RunningSubscription:
             scratch,
             subscription.name,
             subscription.settings,
-            outdated=sqlite_views.outdated(node, subscription),
+            outdated=outdated_tables(subscription, node.state.subscriptions.values()),
         )
         self.dispatcher = Dispatcher(subscription, sink, context, ChangeFilter(subscription.settings).test)
-        self._problem: Callable[[], str | None] = lambda: getattr(sink, "problem", None)
+        self._problem: Callable[[], str | None] = lambda: sink.problem
 
     def is_as(self, subscription: Subscription) -> bool:
         """Return whether this runs `subscription` with its present epoch and settings."""
@@ -155,7 +153,7 @@ def sink_of(
         outdated=outdated,
         reports_failures="ReportBatchItemFailures" in given["FunctionResponseTypes"],
     )
-    return tracing.traced(module_of(given["Sink"]).make(given["Sink"], context))
+    return tracing.traced(sink_kind(given["Sink"]).make(given["Sink"], context))
 
 
 def check_runnable(node: SubscriptionContext, scratch: Path, name: str, settings: dict[str, Any]) -> None:
@@ -165,19 +163,19 @@ def check_runnable(node: SubscriptionContext, scratch: Path, name: str, settings
         ValidationError: The sink, the filter or a combination of settings is invalid.
     """
     sink = settings["Sink"]
-    module_of(sink).check(sink)
-    sqlite_views.check(node, name, settings)
+    kind = sink_kind(sink)
+    kind.check(sink)
+    check_shared_target(name, settings, node.state.subscriptions.values())
     folder = node.settings.triggers
-    if sink["Kind"] in RUNNING and folder is None:
+    if kind.runs_code and folder is None:
         raise ValidationError(
             f"Sink.Kind {sink['Kind']} runs code on the server, which comes from the folder of --triggers alone: "
             "start the server with one"
         )
     if node.settings.runs_triggers:
         sink_of(node, scratch, name, settings)
-        function = function_of(sink)
-        if folder is not None and function is not None:
-            Folder(folder).module(function)
+        if folder is not None and kind.function is not None:
+            Folder(folder).module(kind.function(sink))
     ChangeFilter(settings)
     if settings["Transactions"] == "together" and settings["ParallelizationFactor"] > 1:
         raise ValidationError("Transactions together go one after the other: ParallelizationFactor must be 1")

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from ...log.commands import Checkpoint, Context, SubscriptionOperation
 from ...model.errors import ResourceInUseError, ResourceNotFoundError, ValidationError
-from ...model.subscriptions import Subscription, check, check_asked
-from ...model.subscriptions.settings import invalid
-from ...streams.sinks.sink_settings import shown
+from ...model.subscriptions import Subscription, check, check_request
+from ...model.subscriptions.setting_types import invalid
+from ...streams.sinks import sink_kind
 from ...streams.workers.code_folder import Folder
 from . import drain, lag, replays
 from .async_partition import NO_TABLE, AsyncPartition, end_sequence_numbers
@@ -68,7 +68,7 @@ class SubscriptionService:
 
     async def create(self, name: str, settings: Mapping[str, Any], context: Context) -> dict[str, Any]:
         """Create a subscription. It receives every change that is written after this returns."""
-        complete = check_asked(name, settings)
+        complete = check_request(name, settings)
         self._check_runnable(name, complete)
         for table in complete["TableNames"]:
             self._node.table_in_any_status(table)
@@ -86,7 +86,7 @@ class SubscriptionService:
 
     async def update(self, name: str, changes: Mapping[str, Any], context: Context) -> dict[str, Any]:
         """Change some settings of a subscription."""
-        settings = check_asked(name, {**self._node.subscription(name).settings, **changes})
+        settings = check_request(name, {**self._node.subscription(name).settings, **changes})
         self._check_runnable(name, settings)
         await self._create_dead_letter_table(name, settings, context)
         return await self._define("Update", name, changes, context)
@@ -98,7 +98,7 @@ class SubscriptionService:
 
         It continues from its checkpoints as `retarget` says, or without `retarget` begins at the Start of `settings`.
         """
-        complete = check_asked(name, settings)
+        complete = check_request(name, settings)
         self._check_runnable(name, complete)
         await self._create_dead_letter_table(name, complete, context)
         running = self.runner.running.get(name)
@@ -291,7 +291,7 @@ class SubscriptionService:
             "Name": subscription.name,
             "Status": subscription.status,
             "Reason": subscription.reason,
-            "Settings": {**settings, "Sink": shown(settings["Sink"])},
+            "Settings": {**settings, "Sink": sink_kind(settings["Sink"]).shown(settings["Sink"])},
             "Epoch": subscription.epoch,
             "Checkpoints": {
                 str(partition_id): str(after)

@@ -15,7 +15,7 @@ import orjson
 from ... import expressions
 from ...model.errors import ValidationError
 from ...model.limits import MODERN
-from ...model.subscriptions.settings import EVENTS
+from ...model.subscriptions.setting_types import EVENTS
 from ...model.values import check_values
 from ..formats import lambda_event
 from ..formats.table_view import Delivery, operation

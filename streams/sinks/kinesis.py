@@ -1,45 +1,46 @@
-"""A Kinesis data stream as a destination of a table's changes: a topic of Kafka, or a folder where there is none.
+"""A Kinesis data stream as a table's destination: a topic of Kafka, or a folder if the server has no brokers.
 
     {"Kind": "kinesis", "StreamArn": "arn:aws:kinesis:us-east-1:000000000000:stream/orders"}
 
-    topic     <prefix>.kinesis.orders, keyed as the kind kafka does, in Kinesis's JSON or in Avro
+    topic     <prefix>.kinesis.orders, with the keys of the kind kafka, in Kinesis's JSON or in Avro
     folder    <data>/kinesis/orders/date=2026-11-20/..., JSON Lines
 
-What EnableKinesisStreamingDestination makes is a subscription with this sink. Several tables may share a stream.
+EnableKinesisStreamingDestination creates a subscription with this sink. Several tables may share a stream.
 """
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...model.errors import ValidationError
+from ...model.subscriptions.setting_types import OneOf, Text
+from ...model.subscriptions.settings import BYTES_MAX
 from ..formats import avro, kinesis
 from ..formats.lines import KinesisLines
 from ..formats.table_view import Delivery
 from .dated_folders import DatedFolders
 from .file import FolderSink, data_folder
+from .kafka import PARTITIONS
+from .kind import SinkKind, SinkSetting
 from .sink import Sink, SinkContext
-from .sink_settings import Members
+
+if TYPE_CHECKING:  # Kafka's client takes an eighth of a second to load, and a folder needs none
+    from .topics import Message
 
 PRECISIONS: Final[tuple[kinesis.Precision, ...]] = ("MILLISECOND", "MICROSECOND")
 FORMATS: Final = ("json", "avro")
 
 _ARN: Final = re.compile(r"arn:aws[a-z-]*:kinesis:[a-z0-9-]+:\d{12}:stream/(?P<name>[A-Za-z0-9_.-]{1,128})")
-
-
-def check(settings: dict[str, Any]) -> None:
-    """Refuse what names no stream."""
-    members = Members(settings, "kinesis")
-    stream_name(members.text("StreamArn"))
-    members.choice("ApproximateCreationDateTimePrecision", PRECISIONS, PRECISIONS[0])
-    members.choice("Format", FORMATS, FORMATS[0])
-    members.end()
+_PRECISION: Final = "ApproximateCreationDateTimePrecision"
 
 
 def stream_name(arn: str) -> str:
-    """The name of the stream.
+    """Return the name of a stream.
 
     >>> stream_name("arn:aws:kinesis:us-east-1:000000000000:stream/orders")
     'orders'
+
+    Raises:
+        ValidationError: The ARN is not a stream's.
     """
     match = _ARN.fullmatch(arn)
     if match is None or match["name"] in (".", ".."):
@@ -47,24 +48,35 @@ def stream_name(arn: str) -> str:
     return match["name"]
 
 
-def make(settings: dict[str, Any], surroundings: SinkContext) -> Sink:
-    """A sink for the stream, wherever streams are kept here."""
+def make(settings: dict[str, Any], context: SinkContext) -> Sink:
+    """Return a sink that writes the stream's topic, or its folder."""
     name = stream_name(settings["StreamArn"])
-    precision: kinesis.Precision = settings.get("ApproximateCreationDateTimePrecision", PRECISIONS[0])
-    if surroundings.destinations is None:
-        root = data_folder(surroundings) / "kinesis" / name
-        lines = KinesisLines(precision)
-        folders = DatedFolders(surroundings.disk, root, lines, surroundings.instance, by_table=False)
-        return FolderSink(settings, surroundings, folders)
-    # Kafka's client takes an eighth of a second to load, and a folder needs none.
-    from .kafka import PARTITIONS, TopicSink, headers, key
-    from .topics import Message
+    precision: kinesis.Precision = KIND.value(settings, _PRECISION)
+    if context.destinations is None:
+        root = data_folder(context) / "kinesis" / name
+        folders = DatedFolders(context.disk, root, KinesisLines(precision), context.instance, by_table=False)
+        return FolderSink(settings, context, folders)
+    from .topics import Message, TopicSink, headers, key
 
-    is_avro = settings.get("Format") == "avro"
+    is_avro = KIND.value(settings, "Format") == "avro"
 
-    def message(prefix: str, delivery: Delivery, *, replay: bool) -> Message:
+    def message(prefix: str, delivery: Delivery, *, replay: bool) -> "Message":
         value = avro.message(delivery) if is_avro else kinesis.record(delivery, precision)
-        told = headers(delivery, replay=replay)
-        return Message(f"{prefix}.kinesis.{name}", key(delivery), value, told, delivery.change.time)
+        topic = f"{prefix}.kinesis.{name}"
+        return Message(topic, key(delivery), value, headers(delivery, replay=replay), delivery.change.time)
 
-    return TopicSink(settings, surroundings, message, PARTITIONS)
+    return TopicSink(settings, context, message, PARTITIONS)
+
+
+KIND: Final = SinkKind(
+    name="kinesis",
+    help="Kinesis data stream; EnableKinesisStreamingDestination creates it.",
+    settings=(
+        SinkSetting("StreamArn", Text(BYTES_MAX)),
+        SinkSetting(_PRECISION, OneOf(PRECISIONS), PRECISIONS[0]),
+        SinkSetting("Format", OneOf(FORMATS), FORMATS[0]),
+    ),
+    verify=lambda sink: stream_name(sink["StreamArn"]),
+    make=make,
+    writes="streams",
+)

@@ -1,22 +1,25 @@
-"""A handler written for AWS Lambda, as it is: `{"Kind": "lambda", "Handler": "app.lambda_handler"}`.
+"""An unchanged handler of AWS Lambda: `{"Kind": "lambda", "Handler": "app.lambda_handler"}`.
 
-It gets the event that Lambda makes of a table's stream, a context object, the environment variables that Lambda sets,
-and the folder of triggers as its working directory. With ReportBatchItemFailures its answer is read as Lambda reads it:
+The handler receives the event that Lambda makes of a table's stream, and a context object. It has Lambda's environment
+variables, and the folder of triggers as its working directory. With ReportBatchItemFailures its answer is read as
+Lambda reads it:
 
-    nothing, {}, no failures            all of it is done
-    the number of some of its records   what stands before the first of them is done
-    anything else                       none of it is done
+    null, {}, no batchItemFailures          the whole batch succeeds
+    sequence numbers of some records        the records before the first of them succeed
+    anything else                           the whole batch fails
 """
 
 from typing import Any, Final
 
+from ...model.subscriptions.setting_types import Text
+from ...model.subscriptions.settings import BYTES_MAX
 from ...model.tables import REGION
 from ..formats.lambda_event import event, windowed
 from ..workers.code_folder import handler_named
 from ..workers.worker_pool import Work, WorkerPool
-from .process_sink import ProcessSink, folder_of, memory_size
+from .kind import SinkKind, SinkSetting
+from .process_sink import MEMORY_SIZE, ProcessSink, folder_of, parse_function
 from .sink import Batch, DeliveryResult, Failure, PartialFailure, SinkContext, Success
-from .sink_settings import Members
 from .tracing import traceparent
 
 _FAILURES: Final = "batchItemFailures"
@@ -27,26 +30,26 @@ class LambdaSink(ProcessSink):
     """Calls a handler.
 
     Args:
-        crew: The children that it runs in.
-        timeout_s: How long a call may take; the context tells.
-        is_partial: Whether failures of single records are read off an answer.
+        workers: The processes in which the handler runs.
+        timeout_s: Timeout of a call, which the context object reports.
+        is_partial: Whether an answer may name single records that failed.
     """
 
-    def __init__(self, crew: WorkerPool, timeout_s: float, *, is_partial: bool) -> None:
-        super().__init__(crew)
+    def __init__(self, workers: WorkerPool, timeout_s: float, *, is_partial: bool) -> None:
+        super().__init__(workers)
         self._timeout_s = timeout_s
         self._is_partial = is_partial
         self._stream_arn = ""
 
     async def deliver(self, batch: Batch) -> DeliveryResult:
-        """Call it."""
-        about = {"timeout_s": self._timeout_s, "trace": traceparent()}
-        answer = await self._crew.ask(batch, self._event(batch), about)
+        """Call the handler with the batch."""
+        head = {"timeout_s": self._timeout_s, "trace": traceparent()}
+        answer = await self._workers.ask(batch, self._event(batch), head)
         if isinstance(answer, Failure):
             return answer
         if "error" in answer:
             return Failure(answer["error"], answer["traceback"])
-        return verdict_of(answer["answer"], batch, is_partial=self._is_partial)
+        return delivery_result(answer["answer"], batch, is_partial=self._is_partial)
 
     def _event(self, batch: Batch) -> bytes:
         if batch.window is None:
@@ -65,8 +68,8 @@ class LambdaSink(ProcessSink):
         )
 
 
-def verdict_of(answer: Any, batch: Batch, *, is_partial: bool) -> DeliveryResult:
-    """What a handler's answer means."""
+def delivery_result(answer: Any, batch: Batch, *, is_partial: bool) -> DeliveryResult:
+    """Return the meaning of a handler's answer."""
     members = answer if isinstance(answer, dict) else {}
     state = None
     if batch.window is not None:
@@ -80,23 +83,25 @@ def verdict_of(answer: Any, batch: Batch, *, is_partial: bool) -> DeliveryResult
     failures = answer.get(_FAILURES) or []
     if not isinstance(failures, list):
         return Failure(f"{_FAILURES} of the handler's answer is no list")
-    places: dict[str, int] = {}
-    for at, each in enumerate(batch.changes):
-        places.setdefault(str(each.sequence_number), at)
+    indexes: dict[str, int] = {}
+    for index, each in enumerate(batch.changes):
+        indexes.setdefault(str(each.sequence_number), index)
     failed = []
     for failure in failures:
-        number = failure.get(_IDENTIFIER) if isinstance(failure, dict) else None
-        if not isinstance(number, str) or number not in places:
+        identifier = failure.get(_IDENTIFIER) if isinstance(failure, dict) else None
+        if not isinstance(identifier, str) or identifier not in indexes:
             return Failure(
                 f"{_FAILURES} of the handler's answer names no record of the batch: {failure!r:.100}"
             )
-        failed.append(places[number])
+        failed.append(indexes[identifier])
     if not failed:
         return Success(state)
     first = batch.changes[min(failed)]
-    # Each partition has numbers of its own, and a snapshot one for all its items: nobody knows which record is meant.
+    # Sequence numbers repeat across partitions and among the items of a snapshot: the identifier is then ambiguous.
     if sum(each.sequence_number == first.sequence_number for each in batch.changes) > 1:
-        return Failure("the handler reports a record as failed whose number others of the batch have too")
+        return Failure(
+            "the handler reports a sequence number as failed that several records of the batch have"
+        )
     return PartialFailure(
         first.partition,
         first.change.sequence_number,
@@ -105,19 +110,11 @@ def verdict_of(answer: Any, batch: Batch, *, is_partial: bool) -> DeliveryResult
     )
 
 
-def check(settings: dict[str, Any]) -> None:
-    """Refuse what no handler could be called by."""
-    members = Members(settings, "lambda")
-    handler_named(members.text("Handler"))
-    memory_size(members)
-    members.end()
-
-
-def make(settings: dict[str, Any], surroundings: SinkContext) -> LambdaSink:
-    """A sink that calls `Handler`."""
-    folder = folder_of(surroundings)
-    handler, name = settings["Handler"], surroundings.subscription
-    memory_mb = memory_size(Members(settings, "lambda"))
+def make(settings: dict[str, Any], context: SinkContext) -> LambdaSink:
+    """Return a sink that calls `Handler`."""
+    folder = folder_of(context)
+    handler, name = settings["Handler"], context.subscription
+    memory_mb = KIND.value(settings, "MemorySize")
     work = Work(
         "lambda",
         handler,
@@ -137,7 +134,26 @@ def make(settings: dict[str, Any], surroundings: SinkContext) -> LambdaSink:
         in_folder=True,
     )
     return LambdaSink(
-        WorkerPool(work, folder, surroundings),
-        surroundings.timeout_s,
-        is_partial=surroundings.reports_failures,
+        WorkerPool(work, folder, context), context.timeout_s, is_partial=context.reports_failures
     )
+
+
+def _parse_flag(text: str) -> dict[str, Any]:
+    module, name = parse_function(text)
+    return {"Handler": f"{module}.{name}"}
+
+
+KIND: Final = SinkKind(
+    name="lambda",
+    flag="--lambda",
+    metavar="FILE.py:NAME",
+    help="Handler, as AWS Lambda calls it, of a file in the server's --triggers folder.",
+    example="app.py:lambda_handler",
+    settings=(SinkSetting("Handler", Text(BYTES_MAX)), MEMORY_SIZE),
+    verify=lambda sink: handler_named(sink["Handler"]),
+    make=make,
+    parse_flag=_parse_flag,
+    label=lambda sink: str(sink["Handler"]),
+    function=lambda sink: handler_named(sink["Handler"]),
+    runs_code=True,
+)

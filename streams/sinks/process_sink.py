@@ -1,74 +1,85 @@
-"""What functions, Lambda handlers and commands have in common: each is what its crew of children makes of it."""
+"""The common part of functions, Lambda handlers and commands: user code that runs in a pool of worker processes."""
 
-from typing import Any
+from typing import Final
 
 from ...model.errors import ValidationError
+from ...model.subscriptions.setting_types import Int
 from ..formats.plain import plain
-from ..workers.code_folder import Folder, handler_named
+from ..workers.code_folder import Folder
 from ..workers.worker_pool import WorkerPool
+from .kind import SinkSetting
 from .sink import Batch, SinkContext
-from .sink_settings import Members
+
+MEMORY_SIZE: Final = SinkSetting("MemorySize", Int(128, 65_536), 2048)
+"""Memory limit of a worker process, in megabytes."""
 
 
 class ProcessSink:
-    """A sink whose code runs in a crew."""
+    """A sink whose code runs in worker processes."""
 
-    def __init__(self, crew: WorkerPool) -> None:
-        self._crew = crew
+    def __init__(self, workers: WorkerPool) -> None:
+        self._workers = workers
 
     @property
     def version(self) -> str:
-        """Of the modules that the code rests on."""
-        return self._crew.version
+        """A hash of the modules that the loaded code imports."""
+        return self._workers.version
 
     @property
     def is_single(self) -> bool:
-        """Whether each change is a call of its own; known once it has started."""
-        return self._crew.is_single
+        """Whether each change is a call of its own; False until the code is loaded."""
+        return self._workers.is_single
 
     @property
     def problem(self) -> str | None:
-        """Why the newest code is not used."""
-        return self._crew.problem
+        """The error for which the newest code is not loaded."""
+        return self._workers.problem
 
     async def start(self) -> None:
         """Load the code."""
-        await self._crew.start()
+        await self._workers.start()
 
     async def close(self) -> None:
-        """End the children."""
-        await self._crew.close()
+        """End the worker processes."""
+        await self._workers.close()
 
 
 def lines(batch: Batch) -> bytes:
-    """The changes of a batch as a child reads them, one a line."""
+    """Return the changes of a batch as JSON Lines, the input of a worker process."""
     return b"\n".join([plain(delivery, replay=batch.replay) for delivery in batch.changes])
 
 
-def memory_size(members: Members) -> int:
-    """`MemorySize`: how many megabytes a child may take."""
-    return members.integer("MemorySize", least=128, most=65_536, default=2048)
-
-
-def function_of(settings: dict[str, Any]) -> str | None:
-    """The `module:function` that a sink calls, if it calls one."""
-    match settings["Kind"]:
-        case "python":
-            return str(settings["Function"])
-        case "lambda":
-            return handler_named(settings["Handler"])
-        case _:
-            return None
-
-
-def folder_of(surroundings: SinkContext) -> Folder:
-    """The folder of triggers.
+def folder_of(context: SinkContext) -> Folder:
+    """Return the folder of triggers.
 
     Raises:
-        ValidationError: There is none: this server runs nobody's code.
+        ValidationError: The server has no folder of triggers.
     """
-    if surroundings.folder is None:
+    if context.folder is None:
         raise ValidationError(
             "This server runs no functions and no commands: start it with `foldb serve --triggers FOLDER`"
         )
-    return Folder(surroundings.folder, surroundings.trigger_user)
+    return Folder(context.folder, context.trigger_user)
+
+
+def parse_function(text: str) -> tuple[str, str]:
+    """Return the module and the name of `file.py:name`.
+
+    >>> parse_function("billing/receipts.py:send")
+    ('billing.receipts', 'send')
+
+    Raises:
+        ValueError: The text names no file of Python, or no function.
+    """
+    file, colon, name = text.rpartition(":")
+    parts = file.removeprefix("./").removesuffix(".py").split("/")
+    if (
+        not colon
+        or not file.endswith(".py")
+        or not name.isidentifier()
+        or not all(map(str.isidentifier, parts))
+    ):
+        raise ValueError(
+            "write a file in the server's --triggers folder and a name in it, like receipts.py:send"
+        )
+    return ".".join(parts), name

@@ -1,15 +1,18 @@
-"""A Python function, in a child of each lane: `{"Kind": "python", "Function": "receipts:send_receipt"}`.
+"""A Python function: `{"Kind": "python", "Function": "receipts:send_receipt"}`.
 
-What it is given is in streams/workers/runtime/functions.py. `MemorySize` says how many megabytes a child may take.
+Each lane has a worker process. streams/workers/runtime/functions.py defines the arguments of the function.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
+from ...model.subscriptions.setting_types import Text
+from ...model.subscriptions.settings import BYTES_MAX
 from ..workers.code_folder import function_named
 from ..workers.worker_pool import Work, WorkerPool
-from .process_sink import ProcessSink, folder_of, lines, memory_size
+from .kind import SinkKind, SinkSetting
+from .process_sink import MEMORY_SIZE, ProcessSink, folder_of, lines, parse_function
 from .sink import Batch, DeliveryResult, SinkContext
-from .sink_settings import Members
 from .tracing import traceparent
 
 
@@ -17,29 +20,46 @@ class PythonSink(ProcessSink):
     """Calls a function."""
 
     async def deliver(self, batch: Batch) -> DeliveryResult:
-        """Call it."""
-        about = {"window": window_of(batch), "trace": traceparent()}
-        return await self._crew.deliver(batch, lines(batch), about)
+        """Call the function with the batch."""
+        head = {"window": window_of(batch), "trace": traceparent()}
+        return await self._workers.deliver(batch, lines(batch), head)
 
 
 def window_of(batch: Batch) -> dict[str, Any] | None:
-    """The batch's window as a child is told it."""
+    """Return the batch's tumbling window as a worker process receives it."""
     window = batch.window
     if window is None:
         return None
     return {"start": window.start_ms, "end": window.end_ms, "state": window.state, "final": window.is_final}
 
 
-def check(settings: dict[str, Any]) -> None:
-    """Refuse what no function could be called by."""
-    members = Members(settings, "python")
-    function_named(members.text("Function"))
-    memory_size(members)
-    members.end()
+def make(settings: dict[str, Any], context: SinkContext) -> PythonSink:
+    """Return a sink that calls `Function`."""
+    work = Work("python", settings["Function"], {}, KIND.value(settings, "MemorySize"), {})
+    return PythonSink(WorkerPool(work, folder_of(context), context))
 
 
-def make(settings: dict[str, Any], surroundings: SinkContext) -> PythonSink:
-    """A sink that calls `Function`."""
-    memory_mb = memory_size(Members(settings, "python"))
-    work = Work("python", settings["Function"], {}, memory_mb, {})
-    return PythonSink(WorkerPool(work, folder_of(surroundings), surroundings))
+def _parse_flag(text: str) -> dict[str, Any]:
+    module, name = parse_function(text)
+    return {"Function": f"{module}:{name}"}
+
+
+def _function(sink: Mapping[str, Any]) -> str:
+    return str(sink["Function"])
+
+
+KIND: Final = SinkKind(
+    name="python",
+    flag="--python",
+    metavar="FILE.py:NAME",
+    help="Function of a file in the server's --triggers folder.",
+    example="receipts.py:send",
+    settings=(SinkSetting("Function", Text(BYTES_MAX)), MEMORY_SIZE),
+    verify=lambda sink: function_named(sink["Function"]),
+    make=make,
+    parse_flag=_parse_flag,
+    label=_function,
+    function=_function,
+    runs_code=True,
+    may_be_single=True,
+)

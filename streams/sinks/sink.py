@@ -1,16 +1,19 @@
-"""The seam between a subscription and what it calls.
+"""The interface between a subscription and its target.
 
-    Batch ──► sink.deliver ──► Verdict: Handled | Partly | Failed | Gone
+    Batch ──► sink.deliver ──► DeliveryResult: Success | PartialFailure | Failure | Unsubscribed
 
-A sink tries once and says what came of it. Whether, when and with what it is called again is the dispatcher's business
-alone, so a sink keeps no count of attempts, waits for nothing but its own answer, and loses nothing when it is cut off.
+A sink tries once and returns the result. The dispatcher alone decides whether, when and with which changes it calls
+again. So a sink counts no attempts, waits for nothing but its own answer, and may be cancelled at any time.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
+
+import orjson
 
 from ...log.local.filesystem import Filesystem, SystemFilesystem
 from ..formats.table_view import Delivery
@@ -18,12 +21,12 @@ from ..formats.table_view import Delivery
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The tumbling window that a batch falls into.
+    """The tumbling window of a batch.
 
     Attributes:
-        start_ms: Log time from which its changes are.
-        end_ms: Log time before which they are.
-        state: What the sink gave back for the window's last batch; {} for its first.
+        start_ms: The first log time of the window.
+        end_ms: The first log time after the window.
+        state: The state that the sink returned for the window's previous batch; {} for the first.
         is_final: Whether this is the window's last call; such a batch has no changes.
     """
 
@@ -35,15 +38,15 @@ class Window:
 
 @dataclass(slots=True)
 class Batch:
-    """Changes that are delivered together, those of one key in their order.
+    """Changes that are delivered together; those of one key in order.
 
     Attributes:
-        subscription: Whose.
-        changes: What is delivered.
-        lane: Which of the subscription's lanes delivers; a lane has one batch under way.
-        attempt: From 1; how often the first of these changes has been tried, this time included.
-        replay: Whether it was all delivered before, and is again because somebody asked for that.
-        window: The tumbling window, where the subscription has such.
+        subscription: The name of the subscription.
+        changes: The changes.
+        lane: The subscription's lane that delivers; a lane delivers one batch at a time.
+        attempt: How often the first of the changes has been tried, this attempt included.
+        replay: Whether a user requested to deliver the changes again.
+        window: The tumbling window, if the subscription has tumbling windows.
     """
 
     subscription: str
@@ -56,24 +59,24 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """All of it is done. `state` is the window's, to be handed to its next batch."""
+    """The target handled the whole batch. `state` is the input of the window's next batch."""
 
     state: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PartialFailure:
-    """What stands before one change of the batch is done; that one failed, what stands behind it counts as not tried.
+    """The target handled the changes before one change, which failed; later changes count as not tried.
 
     Attributes:
-        partition: Where the failed change was made.
-        sequence_number: The sequence number of the change itself, which for an item of a snapshot counts the
-        items of its table.
-            If several of the batch have it there, as items of two tables may, none counts as done.
-        error: What went wrong, in a line.
-        traceback: In many lines, if there are any.
-        state: As in Handled.
-        retry_after_s: As in Failed.
+        partition: The partition of the failed change.
+        sequence_number: The sequence number of the failed change itself; for an item of a snapshot it counts the items
+            of the table. If several changes of the batch match, as items of two tables may, no change counts as
+            handled.
+        error: The error, in one line.
+        traceback: The traceback, if the target has one.
+        state: As in Success.
+        retry_after_s: As in Failure.
     """
 
     partition: int
@@ -86,12 +89,12 @@ class PartialFailure:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """None of it is done, or nobody knows which.
+    """The target handled no change, or an unknown part of the batch.
 
     Attributes:
-        error: What went wrong, in a line.
-        traceback: In many lines, if there are any.
-        retry_after_s: Not to be called again before so many seconds have passed.
+        error: The error, in one line.
+        traceback: The traceback, if the target has one.
+        retry_after_s: The minimum time before the next call.
     """
 
     error: str
@@ -101,7 +104,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribed:
-    """Whoever is called wants no more calls: the subscription stops, and says why."""
+    """The target refuses all further calls: the subscription stops with `reason`."""
 
     reason: str
 
@@ -110,52 +113,71 @@ DeliveryResult: TypeAlias = Success | PartialFailure | Failure | Unsubscribed
 
 
 class Sink(Protocol):
-    """What a subscription calls.
+    """The target of a subscription.
 
-    Up to as many `deliver` are under way at a time as the subscription has lanes, one a lane. A `deliver` that is
-    cancelled ends soon; what it had begun may have happened.
+    Calls of `deliver` are concurrent, at most one per lane. A cancelled `deliver` ends soon; its effects may remain.
     """
 
     @property
     def version(self) -> str:
-        """Tells one state of the code or settings that are called from another; letters and checkpoints name it."""
+        """A hash of the code or the settings of the target; dead letters and checkpoints hold it."""
+        ...
+
+    @property
+    def is_single(self) -> bool:
+        """Whether each change is a call of its own; it may be known after `start` only."""
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """The error for which the newest code is not in use; None if it is."""
         ...
 
     async def start(self) -> None:
-        """Get ready. What it raises is told as the subscription's last error, and it is started again later."""
+        """Prepare for calls. An error becomes the subscription's last error, and the sink is started again later."""
         ...
 
     async def deliver(self, batch: Batch) -> DeliveryResult:
-        """Call once with `batch`. What it raises counts as Failed."""
+        """Call the target once. An error counts as a Failure."""
         ...
 
     async def close(self) -> None:
-        """Let go of processes, connections and files; no `deliver` is under way."""
+        """Release processes, connections and files. No `deliver` is in progress."""
         ...
+
+
+class ConfiguredSink:
+    """Base of sinks that run no user code: their version is a hash of their settings."""
+
+    is_single = False
+    problem: str | None = None
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.version = blake2b(orjson.dumps(settings, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What a sink may use of the process that it runs in.
+    """The parts of the process and its configuration that a sink may use.
 
     Attributes:
-        loop: Where everything happens.
-        clock: Milliseconds since 1970.
-        subscription: The name of the subscription that the sink is for.
-        instance: What this sink is called, and no other that delivers for the same subscription at the same time.
-        timeout_s: How long one call may take.
+        loop: The event loop of all calls.
+        clock: Returns milliseconds since 1970.
+        subscription: The name of the subscription.
+        instance: The name of this sink, unique among sinks that deliver for the subscription at the same time.
+        timeout_s: Timeout of one call.
         reports_failures: Whether the subscription's FunctionResponseTypes has ReportBatchItemFailures.
-        endpoint: Where this node answers requests, once it does.
-        folder: The only folder that functions and commands come from; None where none may run.
-        trigger_user: Who runs them; None is who runs this process.
-        webhooks: Addresses and networks that may be called although they are private or of this machine.
-        destinations: `kafka://HOST:PORT/PREFIX` for topics; None where there is no Kafka.
-        kafka: The file that says how brokers are spoken to.
-        kafka_variables: Variables that say so too, and win.
-        scratch: A folder for what need not stay.
-        data: The folder of the database, for what is to stay; None where it is in memory.
-        disk: The disk that holds that folder.
-        outdated: Tables of which all that there is will be delivered: what was kept of them before counts no more.
+        endpoint: Returns the URL of this node.
+        folder: The folder of triggers, the only source of functions and commands; None if no code may run.
+        trigger_user: The user that runs the code; None for the user of this process.
+        webhooks: Private addresses and networks that webhooks may call.
+        destinations: `kafka://HOST:PORT/PREFIX` for topics; None without brokers.
+        kafka: The file with the brokers' security settings.
+        kafka_variables: Environment variables with such settings, which override the file.
+        scratch: A folder for temporary files.
+        data: The folder of the database; None for a database in memory.
+        disk: The filesystem of that folder.
+        outdated: Tables whose rows in the target a snapshot replaces (`outdated_tables`).
     """
 
     loop: asyncio.AbstractEventLoop

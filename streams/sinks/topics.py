@@ -1,39 +1,43 @@
-"""Messages into topics of Kafka, each known to stand there before the next call: what runs in a thread of a sink's own.
+"""A sink that writes messages to topics of Kafka; kafka.py and kinesis.py make the messages.
 
     write ──► all are sent ──► each is acknowledged ──► returns
-                          └──► one is not ──► the producer is left, and TopicError is raised
+                          └──► one fails ──► the producer is closed, and TopicError is raised
 
-A producer keeps the order of what it is given for one partition of a topic, also when it repeats (brokers drop a second
-copy by the numbers that it gives out), and gives up nothing by itself. So what stands in a topic is a beginning of what
-was sent. A producer that fails is left, with all that it has under way, because what went on after a gap would be
-out of order. What the next one sends again can come twice, and its number tells.
+A producer keeps the order of the messages of one topic partition, also when it retries: brokers drop duplicates by the
+producer's sequence numbers. It never drops a message by itself. So a topic holds a prefix of the messages that were
+sent. A failed producer is closed with all messages in flight, because messages after a gap would be out of order. The
+next producer may send some of them again; duplicates have the same sequence number.
 """
 
-import re
+import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
+import orjson
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError
 
 from ...log.kafka import Address, Clients, Security
 from ...log.kafka.client import MESSAGE_BYTES, close_now
 from ...log.kafka.topic import REPLICAS
+from ...model.errors import LogError, ValidationError
+from ..formats.table_view import Delivery, event_id, operation
+from .sink import Batch, ConfiguredSink, DeliveryResult, Failure, PartialFailure, SinkContext, Success
 
-NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 AT_ONCE_BYTES: Final = 4 << 20
-"""Of one call so much is sent before its acknowledgements are waited for."""
+"""The bytes that one call sends before it waits for acknowledgements."""
 LINGER_MS: Final = 2
-_MAKE_MS: Final = 20_000
+_CREATE_MS: Final = 20_000
 
 Headers = list[tuple[str, bytes]]
+T = TypeVar("T")
 
 
 class Message(NamedTuple):
-    """What goes into a topic; `time_ms` is what Kafka shows as its time."""
+    """A message for a topic; `time_ms` is its timestamp."""
 
     topic: str
     key: bytes
@@ -43,64 +47,165 @@ class Message(NamedTuple):
 
 
 class TopicError(Exception):
-    """Not all of them are known to be there.
+    """Some messages may not have been written.
 
     Attributes:
-        refused: The place of one that can never be taken, with all before it there. None where nobody knows which it
-            is: brokers take and refuse messages in batches.
+        refused: The index of a message that brokers can never accept; all messages before it are written. None if the
+            message at fault is unknown: brokers accept and refuse messages in batches.
     """
 
-    def __init__(self, why: str, refused: int | None = None) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, refused: int | None = None) -> None:
+        super().__init__(reason)
         self.refused = refused
 
 
+class TopicSink(ConfiguredSink):
+    """Writes the message that `message` returns for each change of a batch."""
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        context: SinkContext,
+        message: Callable[..., Message],
+        partitions: int,
+    ) -> None:
+        super().__init__(settings)
+        if context.destinations is None:
+            raise ValidationError(
+                "no brokers to write to: `foldb serve --kafka-sink kafka://HOST:PORT/PREFIX`"
+            )
+        address = Address.of(context.destinations)
+        security = Security.read(context.kafka, context.kafka_variables)
+        self._prefix = address.namespace
+        self._topics = Topics(address, security, partitions)
+        self._message = message
+        self._timeout_s = context.timeout_s
+        self._loop = context.loop
+
+    async def start(self) -> None:
+        """Connect to the brokers."""
+        await _in_daemon_thread(self._loop, self._topics.open)
+
+    async def deliver(self, batch: Batch) -> DeliveryResult:
+        """Write the batch in a thread: neither encoding nor brokers block the loop."""
+        return await _in_daemon_thread(self._loop, lambda: self._write(batch))
+
+    async def close(self) -> None:
+        """Disconnect from the brokers."""
+        await _in_daemon_thread(self._loop, self._topics.close)
+
+    def _write(self, batch: Batch) -> DeliveryResult:
+        messages = [self._message(self._prefix, delivery, replay=batch.replay) for delivery in batch.changes]
+        try:
+            self._topics.write(messages, self._timeout_s)
+        except TopicError as error:
+            if error.refused is None:
+                return Failure(str(error))
+            refused = batch.changes[error.refused]
+            return PartialFailure(refused.partition, refused.change.sequence_number, str(error))
+        except LogError as error:
+            return Failure(str(error))
+        return Success()
+
+
+def key(delivery: Delivery) -> bytes:
+    """Return a message's key, by which all changes of an item are in one partition of a topic."""
+    change, table = delivery.change, delivery.table
+    return table.key.write(change.pk, change.sk)
+
+
+def headers(delivery: Delivery, *, replay: bool) -> Headers:
+    """Return the headers of a message, which identify the change in every format of the value."""
+    change = delivery.change
+    pairs = [
+        ("id", event_id(delivery).encode()),
+        ("number", b"%d" % delivery.sequence_number),
+        ("position", delivery.position.encode()),
+        ("table", delivery.table.name.encode()),
+        ("op", operation(change).encode()),
+    ]
+    if change.tx is not None:
+        pairs.append(("tx", orjson.dumps(change.tx._asdict())))
+    if replay:
+        pairs.append(("replay", b"true"))
+    return pairs
+
+
+async def _in_daemon_thread(loop: asyncio.AbstractEventLoop, work: Callable[[], T]) -> T:
+    """Return the result of `work`, or raise its error. Cancelling the call does not stop `work`.
+
+    The process does not wait for a daemon thread when it exits, as it would for a thread of a standard pool: a broker
+    that is down may block for long.
+    """
+    future: asyncio.Future[T] = loop.create_future()
+
+    def resolve(result: T | None, error: Exception | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(cast(T, result))
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        result, failure = None, None
+        try:
+            result = work()
+        except Exception as error:  # the caller handles every error
+            failure = error
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(resolve, result, failure)
+
+    threading.Thread(target=run, name="sink", daemon=True).start()
+    return await future
+
+
 class Topics:
-    """Writes to topics of one namespace. Several threads may, each waiting for its own.
+    """Writes to topics of one namespace. Threads may write concurrently.
 
     Args:
-        partitions: Of topics that are made.
+        partitions: The number of partitions of topics that this creates.
     """
 
     def __init__(self, address: Address, security: Security, partitions: int) -> None:
         self._clients = Clients(address, security)
         self._partitions = partitions
         self._lock = threading.Lock()
-        self._known: set[str] = set()
+        self._existing: set[str] = set()
         self._producer: KafkaProducer | None = None
         self._closed = False
 
     def open(self) -> None:
-        """Reach the brokers.
+        """Connect to the brokers.
 
         Raises:
-            LogError: None answers as it should.
+            LogError: No broker can be used.
         """
-        self._connected()
+        self._connect()
 
     def write(self, messages: Sequence[Message], timeout_s: float) -> None:
-        """Return when all of them stand in their topics; a part that is sent at once has so long to be acknowledged.
+        """Return when all messages are in their topics. `timeout_s` limits the acknowledgement of each part.
 
         Raises:
-            TopicError: One is not known to.
-            LogError: No broker answers.
+            TopicError: Some messages may not have been written.
+            LogError: No broker can be used.
         """
         begin, size = 0, 0
-        for place, message in enumerate(messages):
+        for index, message in enumerate(messages):
             size += len(message.value)
             if size > AT_ONCE_BYTES:
-                self._write(messages, begin, place + 1, timeout_s)
-                begin, size = place + 1, 0
+                self._write(messages, begin, index + 1, timeout_s)
+                begin, size = index + 1, 0
         self._write(messages, begin, len(messages), timeout_s)
 
     def close(self) -> None:
-        """Leave the brokers; what is under way fails."""
+        """Disconnect; writes in progress fail."""
         self._closed = True
         if self._producer is not None:
             close_now(self._producer)
 
     def _write(self, messages: Sequence[Message], begin: int, stop: int, timeout_s: float) -> None:
-        producer = self._connected()
+        producer = self._connect()
         sent: list[Any] = []
         refused: KafkaError | ValueError | None = None
         for message in messages[begin:stop]:
@@ -110,44 +215,44 @@ class Topics:
                 refused = error
                 break
         until = time.monotonic() + timeout_s
-        for place, future in enumerate(sent, begin):
+        for index, future in enumerate(sent, begin):
             try:
                 future.get(timeout=max(until - time.monotonic(), 0.001))
             except KafkaError as error:
-                self._leave(producer)
-                raise TopicError(_why(messages[place], error)) from None
+                self._discard(producer)
+                raise TopicError(_refusal(messages[index], error)) from None
         if refused is not None:
-            self._leave(producer)
-            place = begin + len(sent)
-            is_sure = isinstance(refused, MessageSizeTooLargeError)
-            raise TopicError(_why(messages[place], refused), place if is_sure else None)
+            self._discard(producer)
+            index = begin + len(sent)
+            is_permanent = isinstance(refused, MessageSizeTooLargeError)
+            raise TopicError(_refusal(messages[index], refused), index if is_permanent else None)
 
     def _send(self, producer: KafkaProducer, message: Message) -> Any:
         self._ensure(message.topic)
         topic, key, value, headers, time_ms = message
         return producer.send(topic, value, key, headers, timestamp_ms=time_ms)
 
-    def _connected(self) -> KafkaProducer:
+    def _connect(self) -> KafkaProducer:
         with self._lock:
             if self._closed:
                 raise TopicError("the sink was closed")
             if self._producer is None:
                 self._producer = self._clients.producer_for_any(LINGER_MS)
-                if self._closed:  # meanwhile, and it did not see this one
+                if self._closed:  # by another thread, while the producer was created
                     close_now(self._producer)
             return self._producer
 
-    def _leave(self, producer: KafkaProducer | None) -> None:
+    def _discard(self, producer: KafkaProducer | None) -> None:
         with self._lock:
             if producer is None or producer is not self._producer:
-                return  # another thread left it
+                return  # another thread discarded it
             self._producer = None
-            self._known.clear()
+            self._existing.clear()
         close_now(producer)
 
     def _ensure(self, topic: str) -> None:
-        """See that the topic is there, once; another may be quicker to make it."""
-        if topic in self._known:
+        """Create a topic that does not exist; another process may create it first."""
+        if topic in self._existing:
             return
         with closing(self._clients.admin()) as admin:
             [description] = admin.describe_topics([topic])
@@ -163,12 +268,12 @@ class Topics:
                     "configs": settings,
                 }
                 with suppress(TopicAlreadyExistsError):
-                    admin.create_topics({topic: options}, timeout_ms=_MAKE_MS)
+                    admin.create_topics({topic: options}, timeout_ms=_CREATE_MS)
                 admin.wait_for_topics([topic])
-        self._known.add(topic)
+        self._existing.add(topic)
 
 
-def _why(message: Message, error: Exception) -> str:
+def _refusal(message: Message, error: Exception) -> str:
     return (
         f"Kafka did not take {len(message.value)} bytes for {message.topic}: {error or type(error).__name__}"
     )

@@ -7,7 +7,7 @@ gives its own span this trace id (`trace_id_of`) sees both as one trace. The lin
 """
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...version import __version__
 from .sink import Batch, DeliveryResult, Failure, PartialFailure, Sink
@@ -58,8 +58,15 @@ class TracedSink:
         """The version of the sink."""
         return self._sink.version
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sink, name)
+    @property
+    def is_single(self) -> bool:
+        """The sink's."""
+        return self._sink.is_single
+
+    @property
+    def problem(self) -> str | None:
+        """The sink's."""
+        return self._sink.problem
 
     async def deliver(self, batch: Batch) -> DeliveryResult:
         """Deliver, in a span if a tracer provider is configured."""

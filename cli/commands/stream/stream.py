@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ....model.subscriptions.settings import EVENTS
+from ....model.subscriptions.setting_types import EVENTS
 from ...lib.change_sources import reading_of
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -24,7 +24,7 @@ from ....server.settings import check as check_server
 from ....streams.delivery.filter import ChangeFilter
 from ....streams.formats import lambda_event
 from ....streams.formats.table_view import Delivery
-from ....streams.sinks import module_of
+from ....streams.sinks import sink_kind
 from ....streams.sinks.sink import (
     Batch,
     DeliveryResult,
@@ -35,7 +35,6 @@ from ....streams.sinks.sink import (
     Success,
     Unsubscribed,
 )
-from ....streams.sinks.sink_settings import shown_to_readers
 from ....streams.workers.code_folder import Folder
 from ....streams.workers.declarations import Declarations
 from ...lib import trigger_options
@@ -47,8 +46,6 @@ from ...lib.filter_options import Events, Names, Pattern, Tables, Values, When, 
 from ...lib.output import counted
 from ...lib.session import Session
 from ...lib.values import read_folder, read_json
-
-_WRITTEN: Final = {"file": "files", "kafka": "topics", "kinesis": "streams", "sqlite": "databases"}
 
 
 def rehearse(
@@ -75,7 +72,7 @@ def rehearse(
     pattern: Pattern = None,
     values: Values = None,
     names: Names = None,
-    batch: trigger_options.Batch = None,
+    batch: Annotated[int | None, trigger_options.option("BatchSize")] = None,
     triggers: Annotated[
         Path | None,
         typer.Option(
@@ -148,7 +145,7 @@ def _apart(function: str) -> tuple[Path, str]:
 
 def _of_function(text: str, folder: Path, url: str, *, is_lambda: bool) -> Row:
     """The settings of a function that is no trigger yet: what its file declares of it, or what none declares."""
-    sink = trigger_options.sink_of({"--lambda" if is_lambda else "--python": text}, None)
+    sink = trigger_options.sink_from_flag("lambda" if is_lambda else "python", text)
     file = text.rpartition(":")[0].removeprefix("./")
     if not (folder / file).is_file():
         raise CommandError(
@@ -195,17 +192,13 @@ def _check_callable(name: str, sink: Row) -> None:
     Raises:
         CommandError: It is so.
     """
-    if sink["Kind"] in _WRITTEN:
+    kind = sink_kind(sink)
+    if kind.writes is not None:
         raise CommandError(
-            f"--call writes no {_WRITTEN[sink['Kind']]}: without it, what would be written is shown",
+            f"--call writes no {kind.writes}: omit --call to see the changes that would be written",
             ExitCode.USAGE,
         )
-    public = shown_to_readers(sink)
-    hidden = [
-        member
-        for member in ("Url", "Secrets", "Headers")
-        if sink.get(member) and sink[member] == public[member]
-    ]
+    hidden = kind.hidden_members(sink)
     if hidden:
         raise CommandError(
             f"the server does not show {' and '.join(hidden)} of {name}: stop it, and name its folder with --db",
@@ -297,9 +290,9 @@ async def _call(
             scratch=Path(scratch),
             reports_failures="ReportBatchItemFailures" in settings.get("FunctionResponseTypes", ()),
         )
-        module = module_of(settings["Sink"])
-        module.check(settings["Sink"])
-        sink = module.make(settings["Sink"], surroundings)
+        kind = sink_kind(settings["Sink"])
+        kind.check(settings["Sink"])
+        sink = kind.make(settings["Sink"], surroundings)
         try:
             await _start(sink)
             for deliveries in calls:

@@ -29,17 +29,11 @@ _LOOK_S: Final = 0.02
 
 
 @app.command()
+@trigger_options.with_trigger_options
 def add(
     ctx: typer.Context,
     name: TriggerName,
     tables: Tables = None,
-    run: trigger_options.Run = None,
-    python: trigger_options.Python = None,
-    lambda_: trigger_options.Lambda = None,
-    webhook: trigger_options.Webhook = None,
-    kafka: trigger_options.Kafka = None,
-    file: trigger_options.File = None,
-    sqlite: trigger_options.Sqlite = None,
     sink: trigger_options.Sink = None,
     on: Events = None,
     when: When = None,
@@ -47,59 +41,22 @@ def add(
     values: Values = None,
     names: Names = None,
     begin: Annotated[str | None, FROM] = None,
-    batch: trigger_options.Batch = None,
-    window: trigger_options.Window = None,
-    tumbling: trigger_options.Tumbling = None,
-    workers: trigger_options.Workers = None,
-    retries: trigger_options.Retries = None,
-    backoff: trigger_options.Backoff = None,
-    max_age: trigger_options.MaxAge = None,
-    bisect: trigger_options.Bisect = None,
-    partial: trigger_options.Partial = None,
-    policy: trigger_options.Policy = None,
-    dlq: trigger_options.Dlq = None,
-    timeout: trigger_options.Timeout = None,
-    together: trigger_options.Together = None,
-    max_lag: trigger_options.MaxLag = None,
     replace: Annotated[
         bool,
-        typer.Option("--replace", help="Change the trigger of that name: what is said, and nothing else."),
+        typer.Option("--replace", help="Update the existing trigger NAME: only the given settings change."),
     ] = False,
+    **options: Any,
 ) -> None:
-    """Have something called when items of a table change: of the table NAME, unless --table names others.
+    """Call a target when items of a table change: of the table NAME, or those of --table.
 
-    Commands and functions come from the folder that the server was given with --triggers. What is written once this
-    has ended is delivered; --from begins elsewhere than at the end.
+    Commands and functions come from the server's folder of --triggers. Every change after this command is delivered;
+    --from delivers earlier ones too.
 
     Example: foldb trigger add receipts --table Orders --python receipts.py:send --when "NEW.Status = 'PAID'"
     """
     session: Session = ctx.obj
-    flags = {
-        "--run": run,
-        "--python": python,
-        "--lambda": lambda_,
-        "--webhook": webhook,
-        "--kafka": kafka,
-        "--file": file,
-        "--sqlite": sqlite,
-    }
-    called = trigger_options.sink_of(flags, sink)
-    settings = choice(on, when, pattern, names, values) | trigger_options.settings_of(
-        batch=batch,
-        window=window,
-        tumbling=tumbling,
-        workers=workers,
-        retries=retries,
-        backoff=backoff,
-        max_age=max_age,
-        bisect=bisect,
-        partial=partial,
-        policy=policy,
-        dlq=dlq,
-        timeout=timeout,
-        together=together,
-        max_lag=max_lag,
-    )
+    called = trigger_options.sink_of(options, sink)
+    settings = choice(on, when, pattern, names, values) | trigger_options.settings_of(options)
     if called:
         settings["Sink"] = called
     if replace:
@@ -107,7 +64,7 @@ def add(
         return
     if "Kind" not in called:
         raise CommandError(
-            f"say what is called: {', '.join(trigger_options.KINDS)}, or --sink with its Kind",
+            f"name the target: {', '.join(trigger_options.sink_flags())}, or --sink with its Kind",
             ExitCode.USAGE,
         )
     request = {

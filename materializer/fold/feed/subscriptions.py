@@ -23,8 +23,8 @@ from ....model.errors import (
     ValidationError,
 )
 from ....model.slots import CATALOG
-from ....model.subscriptions import Status, Subscription, check, checked_start
-from ....model.subscriptions.settings import invalid
+from ....model.subscriptions import Status, Subscription, check, check_start
+from ....model.subscriptions.setting_types import invalid
 from .. import definitions
 from ..outcomes import Done, Outcome, Refused, Skipped, Subscribed
 from ..state import FEED_LEVEL, PartitionState
@@ -121,7 +121,7 @@ def _change(
         case "Stop" if request.get("Epoch", before.epoch) == before.epoch:
             return _with_status(after, "STOPPED", request["Reason"])
         case "Reset":
-            settings = {**before.settings, "Start": checked_start("Start", request.get("Start"))}
+            settings = {**before.settings, "Start": check_start(request.get("Start"))}
             return replace(after, settings=settings, epoch=before.epoch + 1, checkpoints={})
         case "Remove":
             return after

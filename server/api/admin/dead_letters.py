@@ -106,9 +106,7 @@ def _plain(name: str, value: dict[str, Any]) -> Any:
 def _read(body: dict[str, Any]) -> tuple[str, str | None]:
     name, key = body.get("Name"), body.get("Key")
     if not isinstance(name, str) or not isinstance(key, str | None):
-        raise ValidationError(
-            "Name must be the name of a subscription, and Key the key of a dead letter"
-        )
+        raise ValidationError("Name must be the name of a subscription, and Key the key of a dead letter")
     return name, key
 
 

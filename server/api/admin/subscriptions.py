@@ -15,7 +15,7 @@ the node that runs it, its "Figures". Start, From and To may name a Position.
 from typing import Any, Final
 
 from ....model.errors import ValidationError
-from ....streams.sinks.sink_settings import shown_to_readers
+from ....streams.sinks import sink_kind
 from ...auth.rights import EVERYTHING, Right
 from ...node import Node
 from ..operation import admin_operation
@@ -134,7 +134,8 @@ def _is_reader(caller: Caller) -> bool:
 def _flat(known: dict[str, Any], *, to_reader: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {name: known[name] for name in _SHOWN if name in known}
     if to_reader:
-        shown["Settings"] = {**shown["Settings"], "Sink": shown_to_readers(shown["Settings"]["Sink"])}
+        sink = shown["Settings"]["Sink"]
+        shown["Settings"] = {**shown["Settings"], "Sink": sink_kind(sink).shown_to_readers(sink)}
     shown |= {
         "TableNames": known["Settings"]["TableNames"],
         "Handled": known["TotalHandled"],

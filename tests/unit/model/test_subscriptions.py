@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from foldb.model.errors import ValidationError
-from foldb.model.subscriptions import Subscription, check, check_asked, milliseconds
+from foldb.model.subscriptions import Subscription, check, check_request, milliseconds
 
 LEAST: dict[str, Any] = {"TableNames": ["Cars"], "Sink": {"Kind": "python", "Function": "on_car"}}
 
@@ -86,8 +86,8 @@ def test_settings_that_were_checked_are_checked_to_what_they_are(settings: dict[
         ({"Start": {"At": "LATER"}}, "Start.At must be one of NOW"),
         ({"Start": {"At": "TIME"}}, "Start.Time must be an integer"),
         ({"Start": {"At": "NOW", "Time": 1}}, "for a start at TIME"),
-        ({"Start": {"At": "NUMBERS"}}, "Start.Numbers must say"),
-        ({"Start": {"At": "NUMBERS", "Numbers": {"x": "1"}}}, "Start.Numbers must say"),
+        ({"Start": {"At": "NUMBERS"}}, "Start.Numbers must map"),
+        ({"Start": {"At": "NUMBERS", "Numbers": {"x": "1"}}}, "Start.Numbers must map"),
         ({"Start": {"At": "NOW", "Place": 1}}, "Start has no member Place"),
         ({"End": {}}, "either Time or Numbers"),
         ({"End": {"Time": 1, "Numbers": {}}}, "either Time or Numbers"),
@@ -148,13 +148,13 @@ def test_what_a_log_may_hold_from_before_is_asked_for_no_more(
     """A fold that refused it now would make another history of a log that was folded with it."""
     assert check(name, {**LEAST, **settings})
     with pytest.raises(ValidationError) as caught:
-        check_asked(name, {**LEAST, **settings})
+        check_request(name, {**LEAST, **settings})
 
     assert why in caught.value.message
 
 
 def test_what_is_asked_for_is_kept_as_the_fold_keeps_it() -> None:
-    assert check("s.2", LEAST) == check_asked("s.2", LEAST)
+    assert check("s.2", LEAST) == check_request("s.2", LEAST)
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_a_call_neither_writes_files_nor_signs_with_what_a_server_hides(folder: 
             2,
             "the server does not show Secrets of signed: stop it, and name its folder with --db",
         )
-        check(cli("trigger", "test", "lake", *called), 2, "--call writes no files: without it, what would be")
+        check(cli("trigger", "test", "lake", *called), 2, "--call writes no files: omit --call to see")
 
     refused = at(folder)("trigger", "test", "signed", *called)
     check(refused, 2, "`--webhooks ADDRESS` of `foldb serve`, or of `foldb trigger test`, allows it")
@@ -284,7 +284,7 @@ def test_what_was_changed_before_anybody_watched_is_found_in_the_log(shop: Shop,
         (
             "test receipts --webhooks localhost",
             2,
-            "webhooks: 'localhost' is no address or network. Write one",
+            "webhooks: 'localhost' is not an address or network. Write one",
         ),
         ("explain receipts -c 1", 2, "-c is for --from; without it, --last says how many"),
     ],

@@ -73,8 +73,8 @@ def test_what_was_limited_has_no_limit_again(shop: Shop) -> None:
 def test_every_option_is_a_setting(shop: Shop) -> None:
     shop.run(
         "trigger", "add", "receipts", *SEND, "--batch", "7", "--window", "250ms", "--workers", "4", "--retries", "5",
-        "--backoff", "500ms..2m", "--max-age", "1h", "--bisect", "--policy", "batch", "--dlq", "failed", "--timeout",
-        "5s", "--max-lag", "1000", "--partial", "--from", "horizon", "--sink", '{"MemorySize": 512}',
+        "--backoff", "500ms..2m", "--max-age", "1h", "--bisect", "--on-failure", "batch", "--dlq", "failed",
+        "--timeout", "5s", "--max-lag", "1000", "--partial", "--from", "horizon", "--sink", '{"MemorySize": 512}',
     )  # fmt: skip
     settings = one(shop, "trigger", "show", "receipts")["Settings"]
 
@@ -244,7 +244,7 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
         (
             "add x --table Orders",
             2,
-            "say what is called: --run, --python, --lambda, --webhook, --kafka, --file",
+            "name the target: --python, --lambda, --run, --webhook, --kafka, --file",
         ),
         ("add x --run a --webhook http://b", 2, "--run and --webhook: a trigger calls one of them"),
         ("add x --run 'a", 2, "--run 'a: No closing quotation: close the quotes"),
@@ -270,7 +270,11 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
             "cannot read /nowhere/sink: No such file or directory. Write --sink",
         ),
         ('add Orders --sink {"Kind":"pigeon"}', 7, "Sink.Kind must be one of"),
-        ("add Orders --run ./notify.sh --policy hope", 2, "--policy hope: one of isolate, batch, block"),
+        (
+            "add Orders --run ./notify.sh --on-failure hope",
+            2,
+            "--on-failure hope: one of isolate, batch, block",
+        ),
         (
             "add Orders --run ./notify.sh --window soon",
             2,

@@ -205,6 +205,9 @@ Judge = Callable[[Batch], DeliveryResult]
 class FakeSink:
     """Takes `seconds` for a call, and answers as the judge says."""
 
+    is_single = False
+    problem = None
+
     def __init__(self, stage: "Stage") -> None:
         self.version = "v1"
         self._stage = stage

@@ -165,9 +165,9 @@ class SinkContract(ABC):
 
     def test_what_it_does_not_know_is_refused(self, tmp_path: Path) -> None:
         async def scenario(_: Sink, target: Target) -> None:
-            self.module.check(target.settings)
+            self.module.KIND.check(target.settings)
             with pytest.raises(ValidationError, match="Nonsense"):
-                self.module.check({**target.settings, "Nonsense": 1})
+                self.module.KIND.check({**target.settings, "Nonsense": 1})
 
         self.run(tmp_path, scenario)
 

@@ -105,7 +105,7 @@ def test_what_a_change_is_known_by_is_found_in_its_file(form: Any) -> None:
 @pytest.mark.parametrize("name", ["/etc", "..", ".hidden", "a/b", "", "a\\b", "x" * 129])
 def test_a_folder_is_a_name_and_no_path(name: str) -> None:
     with pytest.raises(ValidationError, match=r"^Sink\.Folder "):
-        file.check({"Kind": "file", "Folder": name})
+        file.KIND.check({"Kind": "file", "Folder": name})
 
 
 def test_a_database_in_memory_writes_no_files(tmp_path: Path) -> None:
@@ -120,5 +120,5 @@ def test_without_pyarrow_parquet_is_refused_with_the_next_step(monkeypatch: pyte
     monkeypatch.setattr(file, "is_installed", lambda: False)
 
     with pytest.raises(ValidationError, match=r'pip install "foldb\[parquet\]"'):
-        file.check({"Kind": "file", "Format": "parquet"})
-    file.check({"Kind": "file"})
+        file.KIND.check({"Kind": "file", "Format": "parquet"})
+    file.KIND.check({"Kind": "file"})

@@ -218,13 +218,13 @@ def test_a_broker_that_is_paused_loses_nothing_and_reorders_nothing() -> None:
             "Sink.Topic must be letters, digits, '.', '_' and '-', at most 200, and not 'log'",
         ),
         ({"Format": "xml"}, "Sink.Format must be one of plain, kinesis, debezium, avro"),
-        ({"Partitions": 0}, "Sink.Partitions must be a whole number from 1 to 1000"),
+        ({"Partitions": 0}, "Sink.Partitions must be an integer from 1 to 1,000"),
         ({"Servers": "elsewhere:9092"}, "Sink has no member Servers for the kind kafka"),
     ],
 )
 def test_what_is_no_topic_is_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError) as refused:
-        sink_module.check({"Kind": "kafka", **settings})
+        sink_module.KIND.check({"Kind": "kafka", **settings})
 
     assert said == refused.value.message
 

@@ -81,7 +81,7 @@ def test_several_tables_share_a_stream(tmp_path: Path) -> None:
 )
 def test_what_is_no_stream_is_refused(arn: str) -> None:
     with pytest.raises(ValidationError, match=r"^Sink\.StreamArn must be like"):
-        kinesis.check({"Kind": "kinesis", "StreamArn": arn})
+        kinesis.KIND.check({"Kind": "kinesis", "StreamArn": arn})
 
 
 def test_arns_of_other_partitions_are_streams_too() -> None:

@@ -176,7 +176,7 @@ def test_nothing_is_handled_in_a_file_that_was_removed_or_replaced_meanwhile(
 @pytest.mark.parametrize("name", ["", ".", "..", "../shop", "a/b", ".hidden", "x" * 129])
 def test_a_database_is_a_name_and_no_path(name: str) -> None:
     with pytest.raises(ValidationError, match=r"Sink\.Database"):
-        sqlite.check({"Kind": "sqlite", "Database": name})
+        sqlite.KIND.check({"Kind": "sqlite", "Database": name})
 
 
 @pytest.mark.parametrize(

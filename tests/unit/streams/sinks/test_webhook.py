@@ -224,7 +224,7 @@ def test_whatever_retry_after_says_nobody_waits_longer_than_an_hour(text: str) -
 def test_gone_ends_the_subscription() -> None:
     async def scenario(there: Receiver) -> None:
         there.answers = [status(204), status(410)]
-        assert Unsubscribed("the webhook answered 410: it wants no more") == await call(there, 3)
+        assert Unsubscribed("the webhook answered 410, which ends the subscription") == await call(there, 3)
         assert 2 == len(there.requests)
 
     run(scenario)
@@ -525,19 +525,19 @@ def test_a_server_without_a_certificate_for_its_name_is_told_nothing(tmp_path: P
     ("settings", "said"),
     [
         ({}, "Sink.Url must be given for the kind webhook"),
-        ({"Url": 1}, "Sink.Url must be a text"),
+        ({"Url": 1}, "Sink.Url must be a text of 1 to 65,536 characters"),
         ({"Url": "http://u:p@example.com"}, "Sink.Url must hold no credentials: use Sink.Headers"),
         ({"Mode": "loud"}, "Sink.Mode must be one of structured, binary, batch"),
-        ({"Secrets": SECRET}, "Sink.Secrets must be a list"),
+        ({"Secrets": SECRET}, "Sink.Secrets must be a list of texts"),
         ({"Secrets": ["hunter2"]}, "Sink.Secrets must be whsec_ and 24 to 64 bytes in base64"),
         ({"Secrets": ["whsec_AAAA"]}, "Sink.Secrets must be whsec_ and 24 to 64 bytes in base64"),
         ({"Headers": {"Host": "x"}}, "Sink.Headers must not have 'Host'"),
         ({"Headers": {"webhook-id": "x"}}, "Sink.Headers must not have 'webhook-id'"),
         ({"Headers": {"a b": "x"}}, "Sink.Headers must not have 'a b'"),
         ({"Headers": {"a": "x\r\ny: z"}}, "Sink.Headers must have printable ASCII for a"),
-        ({"Headers": {"a": 1}}, "Sink.Headers must be a text"),
-        ({"MaximumBodyBytes": 0}, "Sink.MaximumBodyBytes must be a whole number from 1 to 67108864"),
-        ({"MaximumBodyBytes": True}, "Sink.MaximumBodyBytes must be a whole number from 1 to 67108864"),
+        ({"Headers": {"a": 1}}, "Sink.Headers must be an object of texts"),
+        ({"MaximumBodyBytes": 0}, "Sink.MaximumBodyBytes must be an integer from 1 to 67,108,864"),
+        ({"MaximumBodyBytes": True}, "Sink.MaximumBodyBytes must be an integer from 1 to 67,108,864"),
         ({"Follow": True}, "Sink has no member Follow for the kind webhook"),
     ],
 )
@@ -545,7 +545,7 @@ def test_what_a_webhook_cannot_be_told_is_refused(settings: dict[str, Any], said
     given = {"Kind": "webhook", **({"Url": "https://example.com/"} if settings else {}), **settings}
 
     with pytest.raises(ValidationError) as refused:
-        webhook.check(given)
+        webhook.KIND.check(given)
 
     assert said == refused.value.message
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from foldb.model.errors import ValidationError
-from foldb.streams.sinks import module_of
+from foldb.streams.sinks import sink_kind
 from foldb.streams.sinks.sink import DeliveryResult, Failure, Sink, Success
 from tests.unit.streams.deliveries import delivery, numbered, order
 from tests.unit.streams.sinks.surroundings import batch
@@ -183,7 +183,7 @@ def test_only_what_is_in_the_folder_runs(folder: Folder, argv: list[str], said: 
 )
 def test_settings_that_name_no_code_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
-        module_of(settings).check(settings)
+        sink_kind(settings).check(settings)
 
 
 @pytest.mark.parametrize("kind", [command("./a.sh"), {"Kind": "python", "Function": "app:f"}])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from foldb.streams.sinks import module_of
+from foldb.streams.sinks import sink_kind
 from foldb.streams.sinks.sink import DeliveryResult, Failure, PartialFailure, Sink, Success
 from tests.unit.streams.deliveries import numbered
 from tests.unit.streams.sinks.surroundings import batch, surroundings
@@ -330,7 +330,7 @@ def test_a_crew_removes_its_own_folder_and_nothing_beside_it(folder: Folder, nam
         path.touch()
 
     async def beside(sink: Sink) -> None:
-        other = module_of(function("f")).make(
+        other = sink_kind(function("f")).make(
             function("f"), surroundings(folder.scratch, folder=folder.path, subscription=name)
         )
         for each in (sink, other):
@@ -350,14 +350,14 @@ def test_children_end_with_a_server_that_is_killed(hostile: Folder) -> None:
         f"""
         import asyncio, os
         from pathlib import Path
-        from foldb.streams.sinks import module_of
+        from foldb.streams.sinks import sink_kind
         from tests.unit.streams.workers.working import function
         from tests.unit.streams.deliveries import numbered
         from tests.unit.streams.sinks.surroundings import batch, surroundings
 
         async def main():
             settings = function("sleep")
-            sink = module_of(settings).make(
+            sink = sink_kind(settings).make(
                 settings, surroundings(Path({str(hostile.scratch)!r}), folder=Path({str(hostile.path)!r}))
             )
             await sink.start()

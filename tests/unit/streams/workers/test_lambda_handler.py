@@ -9,7 +9,7 @@ import pytest
 
 from foldb.model.key_schema import KeyAttribute, KeySchema
 from foldb.streams.formats.table_view import Delivery
-from foldb.streams.sinks.lambda_handler import verdict_of
+from foldb.streams.sinks.lambda_handler import delivery_result
 from foldb.streams.sinks.sink import DeliveryResult, Failure, PartialFailure, Success, Window
 from tests.unit.streams.deliveries import ORDERS, delivery, numbered, order
 from tests.unit.streams.sinks.surroundings import batch
@@ -143,7 +143,7 @@ def test_failures_that_are_reported_count_only_where_that_was_asked_for(folder: 
     "answer", [None, {}, {"batchItemFailures": []}, {"batchItemFailures": None}, {"statusCode": 200}]
 )
 def test_no_failures_are_a_success(answer: Any) -> None:
-    assert verdict_of(answer, batch(numbered(3)), is_partial=True) == Success()
+    assert delivery_result(answer, batch(numbered(3)), is_partial=True) == Success()
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_no_failures_are_a_success(answer: Any) -> None:
 )
 def test_an_answer_that_cannot_be_read_fails_the_whole_batch(answer: Any) -> None:
     """Lambda retries all of it: nothing may count as done because somebody misspelt a member."""
-    assert isinstance(verdict_of(answer, batch(numbered(3)), is_partial=True), Failure)
+    assert isinstance(delivery_result(answer, batch(numbered(3)), is_partial=True), Failure)
 
 
 def test_a_good_number_beside_a_bad_one_does_not_save_the_batch() -> None:
@@ -171,7 +171,9 @@ def test_a_good_number_beside_a_bad_one_does_not_save_the_batch() -> None:
         {"itemIdentifier": ""},
     ]
 
-    assert isinstance(verdict_of({"batchItemFailures": failures}, batch(changes), is_partial=True), Failure)
+    assert isinstance(
+        delivery_result({"batchItemFailures": failures}, batch(changes), is_partial=True), Failure
+    )
 
 
 def test_a_number_that_several_records_have_tells_nobody_which_of_them_failed() -> None:
@@ -183,7 +185,7 @@ def test_a_number_that_several_records_have_tells_nobody_which_of_them_failed() 
 
     def verdict(*failed: Delivery) -> DeliveryResult:
         answer = {"batchItemFailures": [{"itemIdentifier": str(each.sequence_number)} for each in failed]}
-        return verdict_of(answer, batch([one, only, other]), is_partial=True)
+        return delivery_result(answer, batch([one, only, other]), is_partial=True)
 
     assert isinstance(verdict(other), Failure)
     assert isinstance(verdict(other, only), Failure)
@@ -196,9 +198,9 @@ def test_an_item_of_a_snapshot_is_known_by_the_number_that_its_record_has() -> N
     item = delivery(None, order(), offset=1, is_read=True)._replace(snapshot=10**30)
     answer = {"batchItemFailures": [{"itemIdentifier": str(10**30)}]}
 
-    assert isinstance(found := verdict_of(answer, batch([item]), is_partial=True), PartialFailure)
+    assert isinstance(found := delivery_result(answer, batch([item]), is_partial=True), PartialFailure)
     assert item.change.sequence_number == found.sequence_number
-    assert isinstance(verdict_of(answer, batch([item, item]), is_partial=True), Failure)
+    assert isinstance(delivery_result(answer, batch([item, item]), is_partial=True), Failure)
 
 
 def test_a_tumbling_window_hands_its_state_from_call_to_call(folder: Folder) -> None:

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from foldb.streams.sinks import module_of
+from foldb.streams.sinks import sink_kind
 from foldb.streams.sinks.sink import Batch, DeliveryResult, Failure, Sink, Success
 from foldb.streams.sinks.tracing import TracedSink, trace_id_of, traced, traceparent
 from tests.unit.streams.deliveries import numbered
@@ -22,6 +22,8 @@ class Saying:
     """A sink that says this, and remembers the span that it was called in."""
 
     version = "1"
+    is_single = False
+    problem: str | None = None
 
     def __init__(self, verdict: DeliveryResult) -> None:
         self.verdict = verdict
@@ -94,7 +96,7 @@ def test_what_a_function_traces_stands_under_the_span_of_its_delivery(
     async def deliver() -> DeliveryResult:
         settings = function("f")
         around = surroundings(folder.scratch, folder=folder.path)
-        sink = traced(module_of(settings).make(settings, around))
+        sink = traced(sink_kind(settings).make(settings, around))
         await sink.start()
         try:
             return await sink.deliver(batch(numbered(1)))
@@ -116,7 +118,7 @@ def test_where_nobody_collects_spans_there_are_none() -> None:
 
 def test_a_sink_keeps_what_else_it_says(tmp_path: Path) -> None:
     sink = Saying(Success())
-    sink.problem = "an old code"  # type: ignore[attr-defined]
+    sink.problem = "an old code"
 
     assert traced(sink).version == "1"
-    assert traced(sink).problem == "an old code"  # type: ignore[attr-defined]
+    assert traced(sink).problem == "an old code"

@@ -8,7 +8,7 @@ from textwrap import dedent
 from typing import Any, TypeVar
 
 from foldb.streams.formats.table_view import Delivery
-from foldb.streams.sinks import module_of
+from foldb.streams.sinks import sink_kind
 from foldb.streams.sinks.sink import DeliveryResult, Sink
 from tests.unit.streams.deliveries import numbered
 from tests.unit.streams.sinks.surroundings import batch, surroundings
@@ -47,7 +47,7 @@ class Folder:
         """What comes of using a sink of this folder."""
 
         async def run() -> _Result:
-            module = module_of(settings)
+            module = sink_kind(settings)
             module.check(settings)
             sink = module.make(settings, surroundings(self.scratch, folder=self.path, **about))
             try:
