@@ -19,10 +19,10 @@ from .feed_requests import Reader, no_feed
 from .fold.outcomes import Outcome
 from .fold.state import Table
 from .fold.storage import Stored
-from .fold.transactions.state import Name
+from .fold.transactions.state import TransactionId
 from .local_partition import LocalPartition
 from .long_reads import LongReads
-from .partition import Conflict, Found, Key, Page, Place, QueryRequest, ScanRequest
+from .partition import Conflict, EncodedKey, Found, Page, QueryRequest, ResultPosition, ScanRequest
 from .recent_writes import RecentWrites
 from .replicated import ReadIndex, ReplicatedWorker
 from .worker import Cancellable, Scheduler, Worker
@@ -99,7 +99,7 @@ class ConsistentPartition(LocalPartition):
 
     def get_all(
         self,
-        keys: Sequence[Key],
+        keys: Sequence[EncodedKey],
         consistent: bool,
         done: Callable[[list[Stored | None] | RequestError, Position], None],
     ) -> None:
@@ -109,7 +109,7 @@ class ConsistentPartition(LocalPartition):
 
     def get_isolated(
         self,
-        keys: Sequence[Key],
+        keys: Sequence[EncodedKey],
         since: Position | None,
         done: Callable[[list[Found] | RequestError, Position], None],
     ) -> None:
@@ -140,7 +140,7 @@ class ConsistentPartition(LocalPartition):
             fresh=request.fresh,
         )
 
-    def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:
+    def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
         """See Partition; of several positions, the one in this partition counts."""
         offset = self._offset_in(position)
         self._wait(lambda: self._has_reached(offset), lambda: done(None), done)
@@ -148,7 +148,7 @@ class ConsistentPartition(LocalPartition):
     def _read(
         self,
         consistent: bool,
-        holders: Callable[[], set[Name]],
+        holders: Callable[[], set[TransactionId]],
         serve: Callable[[], None],
         done: Answer,
         *,
@@ -172,18 +172,18 @@ class ConsistentPartition(LocalPartition):
             index.wait(fold_is_there)
 
     @property
-    def _held(self) -> dict[Key, Name]:
+    def _held(self) -> dict[EncodedKey, TransactionId]:
         return self._state.transactions.held
 
-    def _holders(self, keys: Iterable[Key]) -> set[Name]:
+    def _holders(self, keys: Iterable[EncodedKey]) -> set[TransactionId]:
         """Return the transactions that hold some of the keys."""
         held = self._held
         return {held[key] for key in keys if key in held}
 
-    def _isolated(self, keys: Sequence[Key], since: Position | None) -> list[Found]:
+    def _isolated(self, keys: Sequence[EncodedKey], since: Position | None) -> list[Found]:
         held, tables = self._held, self._state.tables
 
-        def find(key: Key) -> Found:
+        def find(key: EncodedKey) -> Found:
             if key in held or (since is not None and self._recent.changed(key, since.offset)):
                 return Conflict()
             table: Table | None = tables.get(key[0])

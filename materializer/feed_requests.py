@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from ..log.commands import Position
 from ..model.errors import RequestError, ServiceUnavailableError
 from .fold.outcomes import Change
-from .partition import Partition, Place
+from .partition import Partition, ResultPosition
 
 LONGEST_WAIT_MS: Final = 20_000
 """The longest time for which an answer is delayed; a client that wants to wait longer repeats its request."""
@@ -41,7 +41,7 @@ class ReadChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class FindNumber:
+class FindSequenceNumber:
     """Find the sequence number after which all changes of a table have a log time of `time_ms` or later.
 
     `stream` only selects the stream of the answer's `trim_horizon`.
@@ -69,7 +69,7 @@ class CountChanges:
     until: int | None = None
 
 
-FeedRequest: TypeAlias = ReadChanges | FindNumber | ListShards | CountChanges
+FeedRequest: TypeAlias = ReadChanges | FindSequenceNumber | ListShards | CountChanges
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class FoundSequenceNumber:
     """The answer to FindNumber; `trim_horizon` as in Changes."""
 
     after: int
@@ -133,13 +133,13 @@ class Count:
     end: int
 
 
-FeedAnswer: TypeAlias = Changes | Number | Shards | Count
+FeedAnswer: TypeAlias = Changes | FoundSequenceNumber | Shards | Count
 
 
 class OnFed(Protocol):
     """Called with the feed's answer."""
 
-    def __call__(self, answer: FeedAnswer | RequestError, place: Place, /) -> None: ...
+    def __call__(self, answer: FeedAnswer | RequestError, place: ResultPosition, /) -> None: ...
 
 
 Reader: TypeAlias = Callable[[FeedRequest, OnFed], None]

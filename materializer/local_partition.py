@@ -14,9 +14,9 @@ from .fold.reads import PORTION_BYTES, PageReader
 from .fold.state import Table
 from .fold.storage import Stored
 from .long_reads import LongReads
-from .partition import Found, Key, Page, Place, QueryRequest, ScanRequest
-from .partition_status import figures
-from .worker import Done, Worker
+from .partition import EncodedKey, Found, Page, QueryRequest, ResultPosition, ScanRequest
+from .partition_status import status_of
+from .worker import OnOutcome, Worker
 
 
 class LocalPartition:
@@ -33,7 +33,7 @@ class LocalPartition:
         self._state = worker.state
         self._read_feed = read_feed
         self._long_reads = long_reads
-        self.submit: Callable[[Command, int, Done], None] = worker.submit
+        self.submit: Callable[[Command, int, OnOutcome], None] = worker.submit
 
     @property
     def position(self) -> Position:
@@ -54,7 +54,7 @@ class LocalPartition:
 
     def get_all(
         self,
-        keys: Sequence[Key],
+        keys: Sequence[EncodedKey],
         consistent: bool,  # noqa: ARG002  the current state always is consistent
         done: Callable[[list[Stored | None] | RequestError, Position], None],
     ) -> None:
@@ -67,7 +67,7 @@ class LocalPartition:
 
     def get_isolated(
         self,
-        keys: Sequence[Key],
+        keys: Sequence[EncodedKey],
         since: Position | None,  # noqa: ARG002
         done: Callable[[list[Found] | RequestError, Position], None],
     ) -> None:
@@ -102,7 +102,7 @@ class LocalPartition:
             return
 
         def go_on() -> bool:
-            if not reader.reads(self._state.tables.get(request.table)):
+            if not reader.can_continue(self._state.tables.get(request.table)):
                 reader.close()
                 self._read_page(request, done)  # from the start: the client has received nothing of it
                 return True
@@ -113,7 +113,7 @@ class LocalPartition:
 
         self._long_reads.add(go_on)
 
-    def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:
+    def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
         """See Partition. A position that was returned is folded already, and there is no other partition."""
         if self._offset_in(position) < self._state.next_offset:
             done(None)
@@ -122,13 +122,13 @@ class LocalPartition:
 
     def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
         """Return the status (partition_status.py)."""
-        done(figures(self._worker))
+        done(status_of(self._worker))
 
     def feed(self, request: FeedRequest, done: OnFed) -> None:
         """Read the feed."""
         self._read_feed(request, done)
 
-    def _offset_in(self, position: Place) -> int:
+    def _offset_in(self, position: ResultPosition) -> int:
         """Return the offset of the position in this partition; -1 if it has none."""
         positions = position.positions if isinstance(position, Cut) else (position,)
         here = self._worker.position.partition

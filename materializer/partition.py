@@ -14,12 +14,20 @@ from ..log.commands import Command, Cut, Position
 from ..model.errors import RequestError
 from .fold.outcomes import Outcome
 from .fold.read_requests import Page, QueryRequest, ScanRequest
-from .fold.storage import Stored
+from .fold.storage import EncodedKey, Stored
 
-__all__ = ["Conflict", "Found", "Key", "Page", "Partition", "Place", "QueryRequest", "ScanRequest"]
+__all__ = [
+    "Conflict",
+    "EncodedKey",
+    "Found",
+    "Page",
+    "Partition",
+    "QueryRequest",
+    "ResultPosition",
+    "ScanRequest",
+]
 
-Key: TypeAlias = tuple[int, bytes, bytes]  # table id, partition key, sort key
-Place: TypeAlias = Position | Cut
+ResultPosition: TypeAlias = Position | Cut
 """The position of a result: one position, or several if several partitions answered."""
 
 
@@ -39,7 +47,7 @@ class Partition(Protocol):
     transactions that are not yet written.
     """
 
-    def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:
+    def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
         """Append `command` (about `size` bytes) and fold it; call `done` with its outcome once it is durable."""
         ...
 
@@ -49,25 +57,25 @@ class Partition(Protocol):
         pk: bytes,
         sk: bytes,
         consistent: bool,
-        done: Callable[[Stored | RequestError | None, Place], None],
+        done: Callable[[Stored | RequestError | None, ResultPosition], None],
     ) -> None:
         """Read an item."""
         ...
 
     def get_all(
         self,
-        keys: Sequence[Key],
+        keys: Sequence[EncodedKey],
         consistent: bool,
-        done: Callable[[list[Stored | None] | RequestError, Place], None],
+        done: Callable[[list[Stored | None] | RequestError, ResultPosition], None],
     ) -> None:
         """Read items at one position of the log."""
         ...
 
     def get_isolated(
         self,
-        keys: Sequence[Key],
+        keys: Sequence[EncodedKey],
         since: Position | None,
-        done: Callable[[list[Found] | RequestError, Place], None],
+        done: Callable[[list[Found] | RequestError, ResultPosition], None],
     ) -> None:
         """Read items for TransactGetItems, consistently and at one position of the log.
 
@@ -76,15 +84,17 @@ class Partition(Protocol):
         """
         ...
 
-    def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Place], None]) -> None:
+    def query(
+        self, request: QueryRequest, done: Callable[[Page | RequestError, ResultPosition], None]
+    ) -> None:
         """Read a page of one item collection."""
         ...
 
-    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, Place], None]) -> None:
+    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, ResultPosition], None]) -> None:
         """Read a page in hash order."""
         ...
 
-    def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:
+    def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
         """Wait until `position` is folded and all messages sent up to there are acknowledged: indexes have them."""
         ...
 

@@ -12,7 +12,7 @@ from typing import Any
 from .worker import Worker
 
 
-def figures(worker: Worker) -> dict[str, Any]:
+def status_of(worker: Worker) -> dict[str, Any]:
     """Return the current status."""
     statistics, state = worker.statistics(), worker.state
     stores = {table.definition.id: table.items for table in state.tables.values()}

@@ -20,7 +20,7 @@ from .disposer import may_drop
 from .fold.fold_record import Void
 from .fold.state import Index, PartitionState, Table
 from .fold.storage import Store
-from .fold.view import Place
+from .fold.view import ScanPosition
 from .portions import portion, steps
 from .refold import fold_record
 
@@ -111,9 +111,9 @@ class Comparison:
         self.same = True
         self._index = index
         self._done: set[int] = set()  # ids of the table and the indexes that are compared
-        self._place: Place | None = None  # the last compared entry of the next store
+        self._place: ScanPosition | None = None  # the last compared entry of the next store
 
-    def go_on(self, live: Table, rebuilt: Table, items: int) -> bool:
+    def advance(self, live: Table, rebuilt: Table, items: int) -> bool:
         """Compare up to `items` items, and return whether there are more.
 
         Both tables must be at the same position of the log. Indexes may be added and deleted between two calls.
@@ -153,9 +153,9 @@ class Comparison:
 
 
 def _is_same_but_entries(live: Index, rebuilt: Index | None) -> bool:
-    return rebuilt is not None and (live.definition, live.cursor, live.is_sent, live.heard) == (
+    return rebuilt is not None and (live.definition, live.cursor, live.is_sent, live.complete_senders) == (
         rebuilt.definition,
         rebuilt.cursor,
         rebuilt.is_sent,
-        rebuilt.heard,
+        rebuilt.complete_senders,
     )

@@ -5,14 +5,13 @@ number of remembered items is bounded; a forgotten item counts as changed.
 """
 
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final
 
 from ..log.commands import Action, Check
-from .fold.outcomes import Applied, Change, Done, MessageFolded, Outcome, Transacted
+from .fold.outcomes import Applied, Change, Completed, MessageFolded, Outcome, Transacted
+from .fold.storage import EncodedKey
 
 CHANGES_KEPT: Final = 100_000
-
-Key: TypeAlias = tuple[int, bytes, bytes]
 
 
 class RecentWrites:
@@ -24,7 +23,7 @@ class RecentWrites:
     """
 
     def __init__(self, since: int, kept: int = CHANGES_KEPT) -> None:
-        self._offsets: dict[Key, int] = {}  # least recently written first
+        self._offsets: dict[EncodedKey, int] = {}  # least recently written first
         self._known_after = since - 1
         self._kept = kept
 
@@ -39,7 +38,7 @@ class RecentWrites:
         while len(offsets) > self._kept:
             self._known_after = offsets.pop(next(iter(offsets)))
 
-    def changed(self, key: Key, after: int) -> bool:
+    def changed(self, key: EncodedKey, after: int) -> bool:
         """Whether an item was written after the entry at offset `after`, or may have been."""
         return after < self._known_after or self._offsets.get(key, -1) > after
 
@@ -52,7 +51,7 @@ def _writes(outcome: Outcome) -> Iterable[Action | Change]:
         return [each.action for each in outcome.actions if isinstance(each, Applied) and not _looks(each)]
     if isinstance(outcome, MessageFolded):
         return [each.action for each in outcome.applied if not _looks(each)]
-    if isinstance(outcome, Done) and outcome.change is not None:
+    if isinstance(outcome, Completed) and outcome.change is not None:
         return (outcome.change,)
     return ()
 

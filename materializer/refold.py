@@ -17,10 +17,10 @@ from .gc_tuning import no_collections
 
 # The number of commands between two reports of progress. Refolds of at least this size freeze their objects
 # (gc_tuning.py).
-_STRETCH = 100_000
+_REPORT_COMMANDS = 100_000
 
 
-class Recorded(Protocol):
+class ReadableLog(Protocol):
     """The part of a log that a refold needs; a reader beside its writer has it too."""
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...
@@ -53,7 +53,7 @@ class FoldError(FoldbError):
 
 def refold_log(
     state: PartitionState,
-    log: Recorded,
+    log: ReadableLog,
     partition: int,
     progress: Callable[[int], None] | None = None,
     note: Callable[[Entry], None] = lambda _: None,
@@ -88,7 +88,7 @@ def refold_log(
 
 def refold_past(
     state: PartitionState,
-    log: Recorded,
+    log: ReadableLog,
     partition: int,
     error: FoldError | LateSkipError,
     capture: Capture | None = None,
@@ -104,7 +104,7 @@ def refold_past(
 
 
 def more_void(
-    void: frozenset[Void], error: FoldError | LateSkipError, log: Recorded, partition: int
+    void: frozenset[Void], error: FoldError | LateSkipError, log: ReadableLog, partition: int
 ) -> frozenset[Void]:
     """Return the void commands including those implied by an error; raise the error if it implies no new ones."""
     if isinstance(error, LateSkipError):
@@ -184,9 +184,9 @@ def refold(
             if capture is not None:
                 capture.folded(outcomes)
             folded += len(record.entry.commands)
-            if progress is not None and folded - reported >= _STRETCH:
+            if progress is not None and folded - reported >= _REPORT_COMMANDS:
                 reported = folded
                 progress(folded)
-        if folded >= _STRETCH:
+        if folded >= _REPORT_COMMANDS:
             gc.freeze()  # otherwise each full collection would traverse every collection of items
     return folded

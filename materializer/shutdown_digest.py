@@ -11,12 +11,12 @@ from .disposer import stores_of
 from .fold.state import PartitionState
 
 # About half a second.
-WITNESSED_ITEMS: Final = 100_000
-WITNESSED_BYTES: Final = 128 * 1024 * 1024
+DIGEST_ITEMS_MAX: Final = 100_000
+DIGEST_BYTES_MAX: Final = 128 * 1024 * 1024
 
 
-def may_be_witnessed(state: PartitionState) -> bool:
+def leaves_digest(state: PartitionState) -> bool:
     """Return whether a stop appends the state's digest: whether items and index entries are below the limits."""
     stores = stores_of(state)
     items, size = sum(store.count for store in stores), sum(store.size for store in stores)
-    return items <= WITNESSED_ITEMS and size <= WITNESSED_BYTES
+    return items <= DIGEST_ITEMS_MAX and size <= DIGEST_BYTES_MAX

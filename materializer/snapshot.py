@@ -83,7 +83,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class OpenSnapshot:
     """A snapshot with an intact head: its dump is from byte `start` to byte `end`, followed by `digest`."""
 
     file: File
@@ -111,7 +111,7 @@ def write_snapshot(file: File, head: Head, state: PartitionState) -> str:
     return digest.hexdigest()
 
 
-def judge(file: File) -> Judged:
+def read_head(file: File) -> OpenSnapshot:
     """Read a snapshot's head; the dump is not verified yet.
 
     Raises:
@@ -127,10 +127,10 @@ def judge(file: File) -> Judged:
         raise UnusableError("its head is damaged")
     fields = orjson.loads(data[body:check])
     fields["log_id"], fields["hash"] = bytes.fromhex(fields["log_id"]), bytes.fromhex(fields["hash"])
-    return Judged(file, Head(**fields), start, end, file.read(end, _DIGEST_BYTES).hex())
+    return OpenSnapshot(file, Head(**fields), start, end, file.read(end, _DIGEST_BYTES).hex())
 
 
-def read_dump(snapshot: Judged) -> Iterator[bytes]:
+def read_dump(snapshot: OpenSnapshot) -> Iterator[bytes]:
     """Yield the dump, piece by piece. It is verified only when the last piece has been read.
 
     Raises:
@@ -145,7 +145,7 @@ def read_dump(snapshot: Judged) -> Iterator[bytes]:
         raise UnusableError("it is damaged: its digest is not that of its bytes")
 
 
-def load_state(snapshot: Judged) -> PartitionState:
+def load_state(snapshot: OpenSnapshot) -> PartitionState:
     """Return the state in the snapshot.
 
     Raises:

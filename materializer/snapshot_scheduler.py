@@ -56,7 +56,7 @@ class SnapshotScheduler:
         self._due = every
         self._timer: Cancellable | None = None
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Start a due snapshot, check on one under way, and repeat every second."""
         if self._process is not None:
             code = self._process.poll()
@@ -67,7 +67,7 @@ class SnapshotScheduler:
         elif self._folded() >= self._due:
             self._due = self._folded() + self._every
             self._begin()
-        self._timer = self._scheduler.call_later(_EVERY_SECONDS, self.look)
+        self._timer = self._scheduler.call_later(_EVERY_SECONDS, self.poll)
 
     def make_soon(self) -> None:
         """Make the next snapshot without waiting for more commands."""

@@ -25,8 +25,8 @@ from ..log.local.writer import LOCK_NAME
 from ..model.errors import LogLockedError
 from .fold.state import PartitionState
 from .gc_tuning import no_collections
-from .refold import Recorded, refold_log
-from .snapshot import Head, Judged, UnusableError, judge, load_state, read_dump, write_snapshot
+from .refold import ReadableLog, refold_log
+from .snapshot import Head, OpenSnapshot, UnusableError, load_state, read_dump, read_head, write_snapshot
 
 FOLDER: Final = "snapshots"
 KEPT: Final = 2
@@ -36,10 +36,10 @@ _FILE_NAME: Final = re.compile(r"(?:([0-9]+)-)?([0-9]{20})\.snapshot")
 
 logger = logging.getLogger(__name__)
 
-Suits: TypeAlias = Callable[[PartitionState, int], bool]
+IsSuitable: TypeAlias = Callable[[PartitionState, int], bool]
 
 
-class Chained(Recorded, Protocol):
+class HashedLog(ReadableLog, Protocol):
     """The part of a log that snapshots need; the log itself has it, and a reader beside its writer."""
 
     @property
@@ -51,7 +51,7 @@ class Chained(Recorded, Protocol):
 
 
 @dataclass(slots=True)
-class Start:
+class LoadedState:
     """The start of a refold: a loaded state, or an empty one.
 
     Attributes:
@@ -65,7 +65,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeSnapshot:
     """The newest snapshot after a `make`; `is_new` is whether it was written by it."""
 
     head: Head
@@ -75,7 +75,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class SnapshotReport:
     """The result of reading a snapshot file: its head if that is readable, and the fault that makes it unusable."""
 
     offset: int
@@ -105,8 +105,8 @@ class Snapshots:
         return self.folder / f"{self._prefix}{offset:020d}.snapshot"
 
     def load_newest(
-        self, log: Chained, suits: Suits = lambda *_: True, *, before: int | None = None
-    ) -> Start:
+        self, log: HashedLog, suits: IsSuitable = lambda *_: True, *, before: int | None = None
+    ) -> LoadedState:
         """Load the newest usable snapshot. Log a warning for each unusable one, and leave it in place.
 
         Older ones are loaded until `suits` returns True for the state and the log time of the newest. With `before`
@@ -119,14 +119,14 @@ class Snapshots:
                 continue
             try:
                 with self._opened(offset) as file, no_collections():
-                    snapshot = self._of(log, offset, judge(file))
+                    snapshot = self._of(log, offset, read_head(file))
                     state = load_state(snapshot)
                     newest_ms = state.log_time if newest_ms is None else newest_ms
                     if not suits(state, newest_ms):
                         continue
                     if snapshot.head.items > _MANY_ITEMS:
                         gc.freeze()  # as after a refold
-                    return Start(state, snapshot.head, unusable)
+                    return LoadedState(state, snapshot.head, unusable)
             except (UnusableError, OSError) as error:
                 logger.warning(
                     "skipping snapshot %s: %s; an older one, or the log alone, is used",
@@ -134,9 +134,11 @@ class Snapshots:
                     error,
                 )
                 unusable.append(offset)
-        return Start(PartitionState(), None, unusable)
+        return LoadedState(PartitionState(), None, unusable)
 
-    def make(self, log: Chained, *, keep: int = KEPT, progress: Callable[[int], None] | None = None) -> Made:
+    def make(
+        self, log: HashedLog, *, keep: int = KEPT, progress: Callable[[int], None] | None = None
+    ) -> MadeSnapshot:
         """Make a snapshot of the log's current end, and keep the `keep` newest usable ones.
 
         Raises:
@@ -156,30 +158,30 @@ class Snapshots:
             # The new snapshot may have the name of an unusable one.
             self._remove_old(head.offset, keep, [each for each in start.unusable if each != head.offset])
             with self._opened(head.offset) as file:
-                return Made(head, file.size(), judge(file).digest, is_new)
+                return MadeSnapshot(head, file.size(), read_head(file).digest, is_new)
         finally:
             lock.close()
 
-    def examine(self, offset: int, log: Chained) -> Examined:
+    def examine(self, offset: int, log: HashedLog) -> SnapshotReport:
         """Read a snapshot to its end and report on it."""
         size, snapshot, fault = 0, None, None
         try:
             with self._opened(offset) as file:
                 size = file.size()
-                snapshot = judge(file)
+                snapshot = read_head(file)
                 for _ in read_dump(self._of(log, offset, snapshot)):
                     pass
         except (UnusableError, OSError) as error:
             fault = str(error)
         if snapshot is None:
-            return Examined(offset, size, None, None, fault)
-        return Examined(offset, size, snapshot.head, snapshot.digest, fault)
+            return SnapshotReport(offset, size, None, None, fault)
+        return SnapshotReport(offset, size, snapshot.head, snapshot.digest, fault)
 
     def fault(self, offset: int) -> str | None:
         """Return the fault that makes a snapshot unreadable; None if it is readable or does not exist."""
         try:
             with self._opened(offset) as file:
-                for _ in read_dump(judge(file)):
+                for _ in read_dump(read_head(file)):
                     pass
         except FileNotFoundError:
             return None  # a newer one has replaced it
@@ -261,7 +263,7 @@ class Snapshots:
         finally:
             file.close()
 
-    def _of(self, log: Chained, offset: int, snapshot: Judged) -> Judged:
+    def _of(self, log: HashedLog, offset: int, snapshot: OpenSnapshot) -> OpenSnapshot:
         """Return the snapshot, if it is of this log and the log's history has not changed since."""
         head = snapshot.head
         if head.log_id != log.log_id:
@@ -278,15 +280,15 @@ class Snapshots:
         return snapshot
 
 
-def of_each(folder: Path, disk: Filesystem, partitions: int) -> list[Snapshots]:
+def snapshots_of_each(folder: Path, disk: Filesystem, partitions: int) -> list[Snapshots]:
     """Return the snapshots of each partition of a log."""
     return [Snapshots(folder, disk, number, partitions) for number in range(partitions)]
 
 
-def newest(folder: Path, disk: Filesystem, partitions: int) -> list[Position]:
+def newest_positions(folder: Path, disk: Filesystem, partitions: int) -> list[Position]:
     """Return the position of each partition's newest snapshot, from its file name, if it has one."""
     return [
         Position(number, offset)
-        for number, each in enumerate(of_each(folder, disk, partitions))
+        for number, each in enumerate(snapshots_of_each(folder, disk, partitions))
         for offset in each.offsets()[:1]
     ]

@@ -47,9 +47,9 @@ from .fold.storage import Store
 from .gc_tuning import adding_items
 from .portions import steps
 from .refold import Capture, fold_record, refold_log
-from .shutdown_digest import may_be_witnessed
+from .shutdown_digest import leaves_digest
 
-Done: TypeAlias = Callable[[Outcome, Position | Cut], None]
+OnOutcome: TypeAlias = Callable[[Outcome, Position | Cut], None]
 
 # The limits of one entry. More commands would not be faster, and the first of them would wait longer. A transaction
 # counts as its actions: folding an entry is one turn of the loop.
@@ -91,7 +91,7 @@ class Scheduler(Protocol):
 class _Waiting(NamedTuple):
     command: Command
     size: int
-    done: Done
+    done: OnOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Worker:
         self._waiting_bytes = 0
         self._under_way: list[_Waiting] = []
         # Transactions over partitions, by number, and the callbacks that wait for their outcome.
-        self._begun: dict[int, Done] = {}
+        self._begun: dict[int, OnOutcome] = {}
         self._awake = False  # an entry is in flight, or `_take` is scheduled
         self._next_number = 0
         self._commands = 0
@@ -190,7 +190,7 @@ class Worker:
             self.state, self._log, self._partition, progress, self._note, capture=self.capture
         )
 
-    def submit(self, command: Command, size: int, done: Done) -> None:
+    def submit(self, command: Command, size: int, done: OnOutcome) -> None:
         """Append `command`, about `size` bytes, and fold it; call `done` exactly once.
 
         A refused command is answered before this returns.
@@ -357,7 +357,7 @@ class Worker:
         for one in senders:
             self._reply(one.done, Failed(error), self.position)
 
-    def _reply(self, done: Done, outcome: Outcome, position: Position | Cut) -> None:
+    def _reply(self, done: OnOutcome, outcome: Outcome, position: Position | Cut) -> None:
         try:
             done(outcome, position)
         except Exception as error:
@@ -393,7 +393,7 @@ class Worker:
             return
         if self._witnessing:
             self._witnessing = False
-            if not self._is_witnessed and may_be_witnessed(self.state):
+            if not self._is_witnessed and leaves_digest(self.state):
                 DigestTask(self.state, self._scheduler, self._leave_digest)
                 return
         on_drained, self._on_drained = self._on_drained, None

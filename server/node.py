@@ -121,7 +121,7 @@ class Node(Database):
                 folded=self.partitions.commands,
                 scheduler=loop,
             )
-            self._snapshots.look()
+            self._snapshots.poll()
         self.scrubbing: ScrubProcess | None = None
         if settings.path is not None and settings.log is None and settings.scrub_every_ms:
             self.scrubbing = ScrubProcess(

@@ -13,14 +13,14 @@ from ..materializer.fold.outcomes import (
     NEXT_COMMAND,
     Applied,
     Change,
+    Completed,
     CostOnly,
-    Done,
     MessageFolded,
     Outcome,
     Share,
     Transacted,
     Tx,
-    place_of,
+    position_of,
 )
 
 
@@ -42,7 +42,7 @@ def changes(
                     change = outcome.change
                     if change is not None:
                         yield change
-            case Done(change=Change() as change):
+            case Completed(change=Change() as change):
                 if tables is None or change.table in tables:
                     yield change
             case Transacted(actions=actions) if actions:
@@ -57,7 +57,7 @@ def _of_one_step(
     """The changes of a transaction that one step was enough for. What is counted here was done elsewhere."""
     applied = [action for action in actions if isinstance(action, Applied)]
     if applied:
-        share = Share(Position(partition, *place_of(applied[0].sequence_number)), None)
+        share = Share(Position(partition, *position_of(applied[0].sequence_number)), None)
         yield from _of_share(applied, share, tables, partitions)
 
 

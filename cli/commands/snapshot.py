@@ -9,7 +9,7 @@ from ...log.commands import Position
 from ...log.local import LocalLog
 from ...log.local.filesystem import SystemFilesystem
 from ...materializer.snapshot import Head
-from ...materializer.snapshots import KEPT, Examined, Made, Snapshots
+from ...materializer.snapshots import KEPT, MadeSnapshot, SnapshotReport, Snapshots
 from ..lib.errors import CommandError, ExitCode
 from ..lib.log_history import end_of
 from ..lib.log_location import Readable, open_log
@@ -57,7 +57,7 @@ def make(
             session.output.say(f"{what} @{place} · {counted(made.head.items, 'item')}")
 
 
-def _make(snapshots: Snapshots, log: Readable, keep: int, advance: Advance, folder: Path) -> Made:
+def _make(snapshots: Snapshots, log: Readable, keep: int, advance: Advance, folder: Path) -> MadeSnapshot:
     done = 0
 
     def folded(commands: int) -> None:
@@ -96,7 +96,7 @@ def list_(ctx: typer.Context, path: Folder = None) -> None:
     session.output.say(f"{counted(count, 'snapshot')} · the log ends at @{end_of(log, log.partitions)}")
 
 
-def _made(made: Made, partitions: int) -> dict[str, Any]:
+def _made(made: MadeSnapshot, partitions: int) -> dict[str, Any]:
     return {
         "position": _place(made.head, partitions),
         "time": time_text(made.head.time_ms),
@@ -107,7 +107,7 @@ def _made(made: Made, partitions: int) -> dict[str, Any]:
     }
 
 
-def _row(snapshot: Examined, partition: int, partitions: int) -> dict[str, Any]:
+def _row(snapshot: SnapshotReport, partition: int, partitions: int) -> dict[str, Any]:
     head = snapshot.head
     said = {} if head is None else {"time": time_text(head.time_ms), "items": head.items}
     return {

@@ -13,7 +13,7 @@ from ...materializer.fold.dump import digest
 from ...materializer.fold.fold_record import Void, voids
 from ...materializer.fold.state import PartitionState
 from ...materializer.refold import fold_record
-from ...materializer.snapshots import Snapshots, of_each
+from ...materializer.snapshots import Snapshots, snapshots_of_each
 from ..lib.errors import CommandError, ExitCode
 from ..lib.log_location import KAFKA, Readable, log_of
 from ..lib.output import counted
@@ -52,7 +52,7 @@ def verify(
         _check_same_log(session, log)
     # List snapshots before the log's end is read: none of them may be ahead of it.
     folder = None if is_shared else Path(path or session.folder)
-    snapshots = [] if folder is None else of_each(folder, SystemFilesystem(), log.partitions)
+    snapshots = [] if folder is None else snapshots_of_each(folder, SystemFilesystem(), log.partitions)
     offsets = [each.offsets() for each in snapshots]
     tail = log.hold() if isinstance(log, LogReader) else None
     if tail is not None and tail.missing:

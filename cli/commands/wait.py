@@ -65,9 +65,7 @@ def wait(
 
 def _wait_for_triggers(session: Session, deadline: float | None, after: str) -> None:
     """Poll until triggers have settled. An answer before the poll's timeout means that they cannot settle."""
-    from ..lib.change_sources import (
-        check_called,  # its imports are slow, and `wait POSITION` needs none of them
-    )
+    from ..lib.change_sources import check_called
 
     check_called(
         session, [each["Name"] for each in session.client.admin("ListSubscriptions")["Subscriptions"]]

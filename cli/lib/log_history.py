@@ -55,8 +55,8 @@ from ...materializer.fold.fold_record import Void, voids
 from ...materializer.fold.outcomes import (
     Applied,
     Change,
+    Completed,
     CostOnly,
-    Done,
     MessageFolded,
     Outcome,
     Refused,
@@ -318,7 +318,7 @@ class LogHistory:
             case MessageFolded(resolved=resolved) if resolved:
                 became = [{"transaction": str(number)} | self._resolved(each) for number, each, _ in resolved]
                 return {"outcome": "done", "resolved": became}
-            case Done(progressed=progressed, change=change):
+            case Completed(progressed=progressed, change=change):
                 return {"outcome": "done" if progressed else "no effect"} | self._change(change)
             case Skipped(why=why):
                 return {"outcome": "skipped", "error": why}

@@ -29,7 +29,7 @@ from ...model.tables import SHARD_MS, TableDefinition, index_filled, settled
 from ...model.throughput import units_of
 from . import outcomes
 from .outbox import send
-from .outcomes import Done, Outcome, Refused, Skipped
+from .outcomes import Completed, Outcome, Refused, Skipped
 from .state import FEED_LEVEL, PartitionState, Pending
 
 
@@ -64,10 +64,10 @@ def define(state: PartitionState, command: DefineTable, sequence_number: int) ->
     definition = _with_own_label(state, definition)
     state.install(definition, sequence_number)
     if state.partitions > 1:
-        _spread(state, definition, sequence_number, delayed=command.settle)
+        _roll_out(state, definition, sequence_number, delayed=command.settle)
     elif not command.settle and definition.status != "ACTIVE":
         _settle(state, definition, sequence_number)
-    return outcomes.Defined(definition)
+    return outcomes.TableDefined(definition)
 
 
 def capture_streams(state: PartitionState, sequence_number: int) -> None:
@@ -90,28 +90,28 @@ def redefine(state: PartitionState, definition: TableDefinition, sequence_number
     """Redefine a table in every partition; a rollout that is under way continues with the new definition."""
     state.install(definition, sequence_number)
     if state.partitions > 1:
-        pending = state.spreading.pending.get(definition.id)
+        pending = state.rollout.pending.get(definition.id)
         delayed = pending is not None and pending.delayed
-        _spread(state, definition, sequence_number, delayed=delayed)
+        _roll_out(state, definition, sequence_number, delayed=delayed)
 
 
 def settle(state: PartitionState, command: Settle, sequence_number: int) -> Outcome:
     """Fold a Settle."""
     table = state.tables.get(command.table)
     if table is None or table.definition.status == "ACTIVE":
-        return Done(progressed=False)
+        return Completed(progressed=False)
     if state.partitions == 1:
         _settle(state, table.definition, sequence_number)
-        return Done(progressed=True)
-    pending = state.spreading.pending.get(command.table)
+        return Completed(progressed=True)
+    pending = state.rollout.pending.get(command.table)
     if pending is None or not pending.delayed:
-        return Done(progressed=False)
+        return Completed(progressed=False)
     pending.delayed = False
     _settle_applied(state, sequence_number)
-    return Done(progressed=True)
+    return Completed(progressed=True)
 
 
-def take_definition(state: PartitionState, message: Defined, sequence_number: int) -> None:
+def fold_defined(state: PartitionState, message: Defined, sequence_number: int) -> None:
     """Fold a Defined: install the catalog's definition."""
     if message.definition is None:
         state.drop(message.table, sequence_number)
@@ -120,20 +120,20 @@ def take_definition(state: PartitionState, message: Defined, sequence_number: in
     send(state, CATALOG, DefinitionApplied(message.table, message.version), sequence_number)
 
 
-def take_applied(
+def fold_definition_applied(
     state: PartitionState, sender: int, message: DefinitionApplied, sequence_number: int
 ) -> None:
     """Fold a DefinitionApplied: settle the tables that every partition has applied."""
-    state.spreading.applied[sender] = message.version
+    state.rollout.applied[sender] = message.version
     _settle_applied(state, sequence_number)
 
 
-def take_filled(state: PartitionState, sender: int, message: IndexFilled, sequence_number: int) -> None:
+def fold_index_filled(state: PartitionState, sender: int, message: IndexFilled, sequence_number: int) -> None:
     """Fold an IndexFilled: when all parts of an index are filled, roll out the filled definition."""
     table = state.tables.get(message.table)
     if table is None or all(index.id != message.index for index in table.definition.indexes):
         return
-    filled = state.spreading.filled
+    filled = state.rollout.filled
     filled[message.index] = sorted({sender, *filled.get(message.index, ())})
     if _is_filled(state, message.index):
         redefine(state, table.definition, sequence_number)
@@ -169,7 +169,7 @@ def _with_own_label(state: PartitionState, definition: TableDefinition) -> Table
         return definition
     labels = {
         window.label
-        for windows in state.streams.values()
+        for windows in state.periods.values()
         for window in windows
         if window.name == definition.name and not (window.is_open and window.table == definition.id)
     }
@@ -190,13 +190,13 @@ def _settle(state: PartitionState, definition: TableDefinition, sequence_number:
 # Several partitions
 
 
-def _spread(
+def _roll_out(
     state: PartitionState, definition: TableDefinition, sequence_number: int, *, delayed: bool
 ) -> None:
     """Send the settled definition to all others. The catalog installs it when all have applied it."""
-    spreading = state.spreading
+    spreading = state.rollout
     spreading.version += 1
-    goal = _goal(state, definition)
+    goal = _settled_definition(state, definition)
     body = None if goal is None else orjson.dumps(goal.to_json(), option=orjson.OPT_SORT_KEYS)
     for partition in data_partitions(state.partitions):
         send(state, partition, Defined(definition.id, spreading.version, body), sequence_number)
@@ -204,7 +204,7 @@ def _spread(
         spreading.pending[definition.id] = Pending(spreading.version, delayed)
 
 
-def _goal(state: PartitionState, definition: TableDefinition) -> TableDefinition | None:
+def _settled_definition(state: PartitionState, definition: TableDefinition) -> TableDefinition | None:
     """Return the definition after it settles, with the indexes filled that are filled in every partition."""
     goal = settled(definition)
     if goal is not None:
@@ -215,18 +215,18 @@ def _goal(state: PartitionState, definition: TableDefinition) -> TableDefinition
 
 
 def _is_filled(state: PartitionState, index_id: int) -> bool:
-    return state.spreading.filled.get(index_id) == list(data_partitions(state.partitions))
+    return state.rollout.filled.get(index_id) == list(data_partitions(state.partitions))
 
 
 def _settle_applied(state: PartitionState, sequence_number: int) -> None:
     """Settle the tables that every partition has applied and whose delay is over."""
-    spreading = state.spreading
+    spreading = state.rollout
     for table_id, pending in list(spreading.pending.items()):
-        if pending.delayed or not state.told_to_all(pending.version):
+        if pending.delayed or not state.is_applied_everywhere(pending.version):
             continue
         del spreading.pending[table_id]
         before = state.tables[table_id].definition
-        goal = _goal(state, before)
+        goal = _settled_definition(state, before)
         if goal is None:
             state.drop(table_id, sequence_number)
         else:

@@ -27,18 +27,18 @@ from .feed import frames as feed
 from .state import DefinitionRollout, Index, PartitionState, Table
 from .storage import HASHES, Store
 from .transactions import frames as transactions
-from .view import Entry, Place, StoreView
+from .view import Entry, ScanPosition, StoreView
 
 STATE: Final = b"S"
 ORIGIN: Final = b"O"
 TOKEN: Final = b"K"
 TABLE: Final = b"T"
 INDEX: Final = b"X"
-SPREADING: Final = b"D"
+ROLLOUT: Final = b"D"
 RECEIVED: Final = b"R"
 OUTBOX: Final = b"B"
 MESSAGE: Final = b"M"  # of the outbox in the last OUTBOX frame
-EARLY: Final = b"E"
+DEFERRED: Final = b"E"
 VOIDED: Final = b"Y"
 ITEM: Final = b"I"  # of the table or index in the last TABLE or INDEX frame
 END: Final = b"."
@@ -49,7 +49,7 @@ _READ_AHEAD: Final = 256
 _FRAME = Struct(">cI")
 _ORIGIN = Struct(">16sQ")
 _MESSAGE = Struct(">QIQ")  # offset and index of the command that sent it, and its log time
-_EARLY = Struct(">I")  # the sender
+_DEFERRED = Struct(">I")  # the sender
 _ITEM = Struct(">IIII")  # lengths of partition key, sort key and item, and the item's size
 
 
@@ -85,14 +85,14 @@ class StillDump:
         yield from self._front
         for frame, view in self._parts:
             yield frame
-            yield from map(_item, _some_at_a_time(view))
+            yield from map(_item, _in_chunks(view))
             view.close()
         yield _frame(END, b"")
 
 
-def _some_at_a_time(view: StoreView) -> Iterator[Entry]:
+def _in_chunks(view: StoreView) -> Iterator[Entry]:
     """Yield the entries of a view whose store changes between any two of them."""
-    after: Place = (0, b"", b"")  # before all: no partition key is empty
+    after: ScanPosition = (0, b"", b"")  # before all: no partition key is empty
     while entries := list(islice(view.scan(after, HASHES), _READ_AHEAD)):
         yield from entries
         after = entries[-1][:3]
@@ -121,7 +121,7 @@ def _front(state: PartitionState) -> Iterator[bytes]:
         (_frame(ORIGIN, _ORIGIN.pack(origin, number)) for origin, number in origins),
         (_json(TOKEN, [name, token.fingerprint.hex(), token.time]) for name, token in tokens),
         [_json(kind, content) for kind, content in others],
-        _talk(state),
+        _messaging(state),
     )
 
 
@@ -136,15 +136,13 @@ def _parts_of(table: Table) -> Iterator[tuple[bytes, Store]]:
         yield _json(INDEX, _index(index)), index.store
 
 
-def _talk(state: PartitionState) -> Iterator[bytes]:
+def _messaging(state: PartitionState) -> Iterator[bytes]:
     """Serialize the messages to and from other partitions. Copies are taken now, frames are serialized later."""
-    spreading = (
-        [] if state.spreading == DefinitionRollout() else [_json(SPREADING, _spreading(state.spreading))]
-    )
+    spreading = [] if state.rollout == DefinitionRollout() else [_json(ROLLOUT, _rollout(state.rollout))]
     received = [_json(RECEIVED, [sender, state.received[sender]]) for sender in sorted(state.received)]
     outboxes = [
         (
-            _json(OUTBOX, [receiver, outbox.next_number - len(outbox.unacknowledged)]),
+            _json(OUTBOX, [receiver, outbox.next_message_number - len(outbox.unacknowledged)]),
             list(outbox.unacknowledged),
         )
         for receiver, outbox in sorted(state.outboxes.items())
@@ -153,7 +151,10 @@ def _talk(state: PartitionState) -> Iterator[bytes]:
         spreading,
         received,
         chain.from_iterable(chain((frame,), map(_message, relays)) for frame, relays in outboxes),
-        (_frame(EARLY, _EARLY.pack(sender) + encode_message(one)) for sender, one in list(state.deferred)),
+        (
+            _frame(DEFERRED, _DEFERRED.pack(sender) + encode_message(one))
+            for sender, one in list(state.deferred)
+        ),
         [_json(VOIDED, [offset, index]) for offset, index in state.voided],
     )
 
@@ -163,7 +164,7 @@ def _message(relay: Relay) -> bytes:
     return _frame(MESSAGE, place + encode_message(relay.message))
 
 
-def _spreading(spreading: DefinitionRollout) -> dict[str, Any]:
+def _rollout(spreading: DefinitionRollout) -> dict[str, Any]:
     return {
         "version": spreading.version,
         "applied": sorted(spreading.applied.items()),
@@ -191,8 +192,8 @@ def _index(index: Index) -> dict[str, Any]:
         "id": index.definition.id,
         "cursor": None if cursor is None else [f"{cursor[0]:016x}", cursor[1].hex(), cursor[2].hex()],
     }
-    if index.is_sent or index.heard:
-        frame |= {"is_sent": index.is_sent, "heard": index.heard}
+    if index.is_sent or index.complete_senders:
+        frame |= {"is_sent": index.is_sent, "heard": index.complete_senders}
     return frame
 
 

@@ -43,7 +43,7 @@ from ...model.values import load
 from . import definitions, messages
 from .feed.subscriptions import checkpoint, define_subscription
 from .indexes import backfill
-from .outcomes import NEXT_COMMAND, Done, Outcome, Refused, Skipped, change, sequence_number
+from .outcomes import NEXT_COMMAND, Completed, Outcome, Refused, Skipped, change, sequence_number
 from .state import FEED_LEVEL, PartitionState
 from .transactions.coordinator import abandon
 from .transactions.transact import transact
@@ -87,25 +87,25 @@ def fold(state: PartitionState, record: Record, void: Collection[Void] = ()) -> 
     entry = record.entry
     time = record.time if entry.time is None else entry.time
     state.log_time = max(state.log_time, time)
-    here = [] if not void else [index for offset, index in void if offset == record.offset]
-    state.voided += [(record.offset, index) for index in here]
-    if not state.count_origin(entry.origin, entry.entry_number):
+    voided = [] if not void else [index for offset, index in void if offset == record.offset]
+    state.voided += [(record.offset, index) for index in voided]
+    if not state.count_entry(entry.origin, entry.entry_number):
         return _skipped(entry)
     if state.partitions > 1:
-        state.log_time = max(state.log_time, _told_at(entry) + 1)
+        state.log_time = max(state.log_time, _latest_cause_time(entry) + 1)
     outcomes: list[Outcome] = []
     base = 0 if state.genesis is None else state.genesis.base
-    number = sequence_number(base + record.offset, 0, 0)
+    next_sequence_number = sequence_number(base + record.offset, 0, 0)
     for command in entry.commands:
-        if here and (None in here or len(outcomes) in here):
-            outcomes.append(_pass_over(state, command, number))
+        if voided and (None in voided or len(outcomes) in voided):
+            outcomes.append(_fold_void(state, command, next_sequence_number))
         else:
-            outcomes.append(fold_command(state, command, number))
-        number += NEXT_COMMAND
+            outcomes.append(fold_command(state, command, next_sequence_number))
+        next_sequence_number += NEXT_COMMAND
     return outcomes
 
 
-def _told_at(entry: Entry) -> int:
+def _latest_cause_time(entry: Entry) -> int:
     """Return the latest log time of the relays and acknowledgements in the entry; -1 if it has none.
 
     The receiver's log time of a message is later than the sender's, for the whole record, whichever command is the
@@ -156,9 +156,9 @@ def fold_command(state: PartitionState, command: Command, sequence_number: int) 
         case DefineSubscription():
             return define_subscription(state, command, sequence_number)
         case Digest() | Barrier():
-            return Done(progressed=False)
+            return Completed(progressed=False)
         case Skip():
-            return _skip(state, command)
+            return _fold_skip(state, command)
 
 
 def _write(state: PartitionState, command: Put | Update | Delete, sequence_number: int) -> Outcome:
@@ -188,16 +188,16 @@ def _expire(state: PartitionState, command: Expire, sequence_number: int) -> Out
     table = state.tables.get(command.table)
     old = None if table is None else table.items.get(command.pk, command.sk)
     if table is None or old is None or table.definition.ttl_attribute is None:
-        return Done(progressed=False)
+        return Completed(progressed=False)
     if (command.table, command.pk, command.sk) in state.transactions.held:
-        return Done(progressed=False)
+        return Completed(progressed=False)
     value = load(old[0]).get(table.definition.ttl_attribute, {})
     due = numbers.compare(command.at, str(state.log_time // 1000)) <= 0
     if value.get("N") != command.at or not due:
-        return Done(progressed=False)
+        return Completed(progressed=False)
     decision = removal(table, command.pk, command.sk, old, state.limits)
     store(state, table, command.pk, command.sk, decision, sequence_number)
-    return Done(
+    return Completed(
         progressed=True,
         change=change(
             command.table,
@@ -212,41 +212,41 @@ def _expire(state: PartitionState, command: Expire, sequence_number: int) -> Out
     )
 
 
-def _pass_over(state: PartitionState, command: Command, sequence_number: int) -> Outcome:
+def _fold_void(state: PartitionState, command: Command, sequence_number: int) -> Outcome:
     """Skip a void command. A void Relay is counted, or its sender would repeat it forever.
 
     A void Decide or Commit ends its transaction without a write: its keys would be held forever otherwise.
     """
-    if type(command) is not Relay or not messages.receive(state, command):
+    if type(command) is not Relay or not messages.count_message(state, command):
         return Skipped(_VOID)
     if isinstance(command.message, Decide | Commit):
         place, forgotten = (
             (command.offset, command.index),
             Decide(command.message.transaction_number, commit=False),
         )
-        messages.take(state, command.sender, place, forgotten, sequence_number)
+        messages.fold_message(state, command.sender, place, forgotten, sequence_number)
     return Skipped(_VOID)
 
 
-def _skip(state: PartitionState, command: Skip) -> Outcome:
+def _fold_skip(state: PartitionState, command: Skip) -> Outcome:
     """Verify that the void command was skipped. An offset that is not before the Skip's own has no effect."""
     void = command.offset, command.index
     if command.offset < state.next_offset - 1 and void not in state.voided:
         raise LateSkipError(void)
-    return Done(progressed=False)
+    return Completed(progressed=False)
 
 
 def _begin(state: PartitionState, genesis: Genesis) -> Outcome:
     if state.genesis is not None:
-        return Done(progressed=False)
+        return Completed(progressed=False)
     _check_level(genesis.level)
     if genesis.hash != HASH:
-        raise _later(f"it hashes keys by {genesis.hash}")
+        raise _newer_version(f"it hashes keys by {genesis.hash}")
     try:
         state.begin(genesis)
     except ValueError:
-        raise _later(f"its limits are {genesis.limits}") from None
-    return Done(progressed=True)
+        raise _newer_version(f"its limits are {genesis.limits}") from None
+    return Completed(progressed=True)
 
 
 def _raise_level(state: PartitionState, command: Level, sequence_number: int) -> Outcome:
@@ -254,15 +254,15 @@ def _raise_level(state: PartitionState, command: Level, sequence_number: int) ->
     before, state.level = state.level, max(state.level, command.level)
     if before < FEED_LEVEL <= state.level and state.partition == CATALOG:
         definitions.capture_streams(state, sequence_number)
-    return Done(progressed=state.level > before)
+    return Completed(progressed=state.level > before)
 
 
 def _check_level(level: int) -> None:
     if level > LEVEL:
-        raise _later(f"its level is {level}, this version supports {LEVEL}")
+        raise _newer_version(f"its level is {level}, this version supports {LEVEL}")
 
 
-def _later(reason: str) -> NewerVersionError:
+def _newer_version(reason: str) -> NewerVersionError:
     """Return the error for a log whose commands this release does not understand: it must not guess."""
     return NewerVersionError(
         f"a later version of foldb wrote the log: {reason}. Start that version, or a later one."

@@ -20,7 +20,7 @@ from ...model.values import Item, dump, item_size
 from .state import Index, Table
 from .storage import Stored
 
-Place: TypeAlias = tuple[bytes, bytes]
+EntryKey: TypeAlias = tuple[bytes, bytes]
 
 
 @dataclass(slots=True)
@@ -28,13 +28,13 @@ class IndexUpdate:
     """The update of one index by a write: the entry to remove, the entry to store, and the write units."""
 
     index: Index
-    source: Place | None
-    target: Place | None
-    stored: Stored | None
+    old_key: EntryKey | None
+    new_key: EntryKey | None
+    entry: Stored | None
     units: int
 
 
-def entry_place(index: Index, item: Item, pk: bytes, sk: bytes) -> Place | None:
+def entry_key(index: Index, item: Item, pk: bytes, sk: bytes) -> EntryKey | None:
     """Return the key of the entry of `item`, whose table key is (pk, sk); None if it has no entry."""
     key = index.definition.key
     sort = key.sort_part(item)
@@ -66,7 +66,7 @@ def size_with_local_entries(table: Table, item: Item, stored: Stored, limits: Li
     return size
 
 
-def moves(
+def index_updates(
     table: Table,
     pk: bytes,
     sk: bytes,
@@ -80,13 +80,13 @@ def moves(
     move an entry to another key (Amazon DynamoDB Developer Guide, "Provisioned throughput considerations for global
     secondary indexes").
     """
-    changes = []
+    updates = []
     before = None if old is None else _Parts(*old, limits)
     after = None if new is None else _Parts(*new, limits)
     changed = _changed({} if old is None else old[0], {} if new is None else new[0])
     for index in table.indexes.values():
-        source = None if old is None else entry_place(index, old[0], pk, sk)
-        target = None if new is None else entry_place(index, new[0], pk, sk)
+        source = None if old is None else entry_key(index, old[0], pk, sk)
+        target = None if new is None else entry_key(index, new[0], pk, sk)
         if source == target and (source is None or not _concerns(index, changed)):
             continue
         units = index_write_units(
@@ -96,8 +96,8 @@ def moves(
             changed=True,
         )
         stored = None if after is None or target is None else after.entry(index)
-        changes.append(IndexUpdate(index, source, target, stored, units))
-    return changes
+        updates.append(IndexUpdate(index, source, target, stored, units))
+    return updates
 
 
 def _changed(old: Item, new: Item) -> dict[str, None]:
@@ -150,11 +150,11 @@ class _Parts:
         return text
 
 
-def apply_moves(changes: list[IndexUpdate]) -> None:
+def apply_index_updates(updates: list[IndexUpdate]) -> None:
     """Store the updates. Cannot fail."""
-    for move in changes:
-        if move.source is not None and move.source != move.target:
-            move.index.store.remove(*move.source)
-        if move.target is not None:
-            assert move.stored is not None
-            move.index.store.put(*move.target, move.stored)
+    for update in updates:
+        if update.old_key is not None and update.old_key != update.new_key:
+            update.index.store.remove(*update.old_key)
+        if update.new_key is not None:
+            assert update.entry is not None
+            update.index.store.put(*update.new_key, update.entry)

@@ -18,40 +18,42 @@ from ...model.limits import Limits
 from ...model.slots import CATALOG, data_partitions, partition_of
 from ...model.tables import index_filled, key_error_of_index
 from ...model.values import load
-from .index_entries import IndexUpdate, Place, apply_moves, entry_of, entry_place
+from .index_entries import EntryKey, IndexUpdate, apply_index_updates, entry_key, entry_of
 from .outbox import send
-from .outcomes import Done, Outcome
+from .outcomes import Completed, Outcome
 from .state import Index, PartitionState, Table
 from .storage import Stored
 
 
-def spread_moves(state: PartitionState, table: Table, moves: list[IndexUpdate], sequence_number: int) -> None:
+def spread_index_updates(
+    state: PartitionState, table: Table, updates: list[IndexUpdate], sequence_number: int
+) -> None:
     """Store the updates, each in the partition that owns its key. Cannot fail."""
-    for move in moves:
-        if move.index.definition.kind == "LSI":
-            apply_moves([move])
+    for update in updates:
+        if update.index.definition.kind == "LSI":
+            apply_index_updates([update])
             continue
-        if move.source is not None and move.source != move.target:
-            _tell(state, table, move.index, move.source, None, sequence_number)
-        if move.target is not None:
-            _tell(state, table, move.index, move.target, move.stored, sequence_number)
+        if update.old_key is not None and update.old_key != update.new_key:
+            _write_entry(state, table, update.index, update.old_key, None, sequence_number)
+        if update.new_key is not None:
+            _write_entry(state, table, update.index, update.new_key, update.entry, sequence_number)
 
 
-def take_entry(state: PartitionState, message: IndexEntry) -> None:
+def fold_index_entry(state: PartitionState, message: IndexEntry) -> None:
     """Fold an IndexEntry."""
     index = _index(state, message.table, message.index)
     if index is not None:
         stored = None if message.item is None else (message.item, message.size)
-        _write(index, (message.pk, message.sk), stored)
+        _write_here(index, (message.pk, message.sk), stored)
 
 
-def take_end(state: PartitionState, sender: int, message: IndexSent, sequence_number: int) -> None:
+def fold_index_sent(state: PartitionState, sender: int, message: IndexSent, sequence_number: int) -> None:
     """Fold an IndexSent. After the last one this part of the index is filled: send IndexFilled to the catalog."""
     index = _index(state, message.table, message.index)
-    if index is None or sender in index.heard:
+    if index is None or sender in index.complete_senders:
         return
-    index.heard = sorted([*index.heard, sender])
-    if index.heard == list(data_partitions(state.partitions)):
+    index.complete_senders = sorted([*index.complete_senders, sender])
+    if index.complete_senders == list(data_partitions(state.partitions)):
         send(state, CATALOG, IndexFilled(message.table, message.index), sequence_number)
 
 
@@ -64,20 +66,20 @@ def backfill(state: PartitionState, command: Backfill, sequence_number: int) -> 
     table = state.tables.get(command.table)
     index = _index(state, command.table, command.index)
     if table is None or index is None or not index.is_filling or not state.slots:
-        return Done(progressed=False)
+        return Completed(progressed=False)
     if _fill(state, table, index, command.count, sequence_number):
-        return Done(progressed=True)
+        return Completed(progressed=True)
     index.cursor = None
     if state.partitions == 1:
         state.install(index_filled(table.definition, command.index), sequence_number)
-        return Done(progressed=True)
+        return Completed(progressed=True)
     index.is_sent = True
     end = IndexSent(command.table, command.index)
     for partition in data_partitions(state.partitions):
         if partition != state.partition:
             send(state, partition, end, sequence_number)
-    take_end(state, state.partition, end, sequence_number)
-    return Done(progressed=True)
+    fold_index_sent(state, state.partition, end, sequence_number)
+    return Completed(progressed=True)
 
 
 def _fill(state: PartitionState, table: Table, index: Index, count: int, sequence_number: int) -> bool:
@@ -89,42 +91,44 @@ def _fill(state: PartitionState, table: Table, index: Index, count: int, sequenc
         index.cursor = (digest, pk, sk)
         entered = _entry(index, pk, sk, stored, state.limits)
         if entered is not None:
-            _tell(state, table, index, *entered, sequence_number)
+            _write_entry(state, table, index, *entered, sequence_number)
     return False
 
 
-def _entry(index: Index, pk: bytes, sk: bytes, stored: Stored, limits: Limits) -> tuple[Place, Stored] | None:
+def _entry(
+    index: Index, pk: bytes, sk: bytes, stored: Stored, limits: Limits
+) -> tuple[EntryKey, Stored] | None:
     """Return the key and the entry of an item; None if it has no entry."""
     item = load(stored[0])
-    place = entry_place(index, item, pk, sk)
-    if place is None or key_error_of_index(index.definition, item, limits) is not None:
+    key = entry_key(index, item, pk, sk)
+    if key is None or key_error_of_index(index.definition, item, limits) is not None:
         return None
-    return place, entry_of(index, item, stored, limits)
+    return key, entry_of(index, item, stored, limits)
 
 
-def _tell(
+def _write_entry(
     state: PartitionState,
     table: Table,
     index: Index,
-    place: Place,
+    key: EntryKey,
     stored: Stored | None,
     sequence_number: int,
 ) -> None:
     """Store or remove the entry at an index key, in the partition that owns the key."""
-    slot = index.store.slot_of(place[0])
+    slot = index.store.slot_of(key[0])
     if slot in state.slots:
-        _write(index, place, stored)
+        _write_here(index, key, stored)
         return
     item, size = (None, 0) if stored is None else stored
-    entry = IndexEntry(table.definition.id, index.definition.id, *place, item, size)
+    entry = IndexEntry(table.definition.id, index.definition.id, *key, item, size)
     send(state, partition_of(slot, state.partitions), entry, sequence_number)
 
 
-def _write(index: Index, place: Place, stored: Stored | None) -> None:
+def _write_here(index: Index, key: EntryKey, stored: Stored | None) -> None:
     if stored is None:
-        index.store.remove(*place)
+        index.store.remove(*key)
     else:
-        index.store.put(*place, stored)
+        index.store.put(*key, stored)
 
 
 def _index(state: PartitionState, table_id: int, index_id: int) -> Index | None:

@@ -17,7 +17,7 @@ from ...log.binary import decode_message
 from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
 from ...model.limits import limits_named
 from ...model.tables import TableDefinition
-from . import dump as form
+from . import dump
 from .feed import frames as feed
 from .outbox import size_of
 from .state import DefinitionRollout, Index, Outbox, PartitionState, Pending, Table, Token
@@ -28,7 +28,7 @@ _FRAME: Final = Struct(">cI")
 _ITEM: Final = Struct(">cIIIII")  # an item's frame up to its key: one call reads both
 _ORIGIN: Final = Struct(">16sQ")
 _MESSAGE: Final = Struct(">QIQ")
-_EARLY: Final = Struct(">I")
+_DEFERRED: Final = Struct(">I")
 _LARGEST: Final = 64 << 20  # limits the wait for the end of a frame whose length is damaged
 
 
@@ -76,53 +76,53 @@ class _Loader:
             end = at + _FRAME.size + length
             if end > len(data):
                 break
-            if kind == form.ITEM:
-                end = self._take_items(data, at)
+            if kind == dump.ITEM:
+                end = self._load_items(data, at)
             else:
-                self._take_frame(kind, data[at + _FRAME.size : end])
+                self._load_frame(kind, data[at + _FRAME.size : end])
             at = end
         return at
 
-    def _take_frame(self, kind: bytes, payload: bytes) -> None:
+    def _load_frame(self, kind: bytes, payload: bytes) -> None:
         match kind:
-            case form.STATE:
+            case dump.STATE:
                 self._begin(orjson.loads(payload))
-            case form.ORIGIN:
-                origin, number = _ORIGIN.unpack(payload)
-                self.state.origins[origin] = number
-            case form.TOKEN:
+            case dump.ORIGIN:
+                origin, next_number = _ORIGIN.unpack(payload)
+                self.state.origins[origin] = next_number
+            case dump.TOKEN:
                 name, fingerprint, time = orjson.loads(payload)
                 self.state.tokens[name] = Token(bytes.fromhex(fingerprint), time)
-            case form.TABLE:
+            case dump.TABLE:
                 self._begin_table(TableDefinition.from_json(orjson.loads(payload)))
-            case form.INDEX:
+            case dump.INDEX:
                 self._begin_index(orjson.loads(payload))
-            case form.SPREADING:
-                self._take_spreading(**orjson.loads(payload))
-            case form.RECEIVED:
-                sender, number = orjson.loads(payload)
-                self.state.received[sender] = number
-            case form.OUTBOX:
-                receiver, number = orjson.loads(payload)
-                self._outbox = self.state.outboxes[receiver] = Outbox(number)
-            case form.MESSAGE:
-                self._take_message(payload)
-            case form.EARLY:
-                self._take_early(payload)
-            case form.VOIDED:
+            case dump.ROLLOUT:
+                self._load_rollout(**orjson.loads(payload))
+            case dump.RECEIVED:
+                sender, next_number = orjson.loads(payload)
+                self.state.received[sender] = next_number
+            case dump.OUTBOX:
+                receiver, next_number = orjson.loads(payload)
+                self._outbox = self.state.outboxes[receiver] = Outbox(next_number)
+            case dump.MESSAGE:
+                self._load_message(payload)
+            case dump.DEFERRED:
+                self._load_deferred(payload)
+            case dump.VOIDED:
                 offset, index = orjson.loads(payload)
                 self.state.voided.append((offset, index))
-            case form.END:
+            case dump.END:
                 self.ended = True
             case _:
-                if not self._take_other(kind, payload):
+                if not self._load_other(kind, payload):
                     raise ValueError(f"unknown kind of frame in a dump: {kind!r}")
 
-    def _take_other(self, kind: bytes, payload: bytes) -> bool:
+    def _load_other(self, kind: bytes, payload: bytes) -> bool:
         state = self.state
-        if transactions.take_frame(state.transactions, kind, payload):
+        if transactions.load_frame(state.transactions, kind, payload):
             return True
-        return feed.take_frame(state, kind, payload)
+        return feed.load_frame(state, kind, payload)
 
     def _begin(self, header: dict[str, Any]) -> None:
         genesis = header.pop("genesis")
@@ -131,24 +131,22 @@ class _Loader:
         limits = limits_named(header.pop("limits"))
         self.state = PartitionState(genesis=genesis, limits=limits, **header)
 
-    def _take_spreading(
-        self, version: int, applied: list[Any], pending: list[Any], filled: list[Any]
-    ) -> None:
+    def _load_rollout(self, version: int, applied: list[Any], pending: list[Any], filled: list[Any]) -> None:
         tables = {table: Pending(version, delayed) for table, version, delayed in pending}
-        self.state.spreading = DefinitionRollout(version, dict(applied), tables, dict(filled))
+        self.state.rollout = DefinitionRollout(version, dict(applied), tables, dict(filled))
 
-    def _take_message(self, payload: bytes) -> None:
+    def _load_message(self, payload: bytes) -> None:
         offset, index, time = _MESSAGE.unpack_from(payload)
         message = decode_message(payload[_MESSAGE.size :])
         outbox = self._outbox
-        relay = Relay(self.state.partition, outbox.next_number, offset, index, time, message)
+        relay = Relay(self.state.partition, outbox.next_message_number, offset, index, time, message)
         outbox.unacknowledged.append(relay)
-        outbox.next_number += 1
+        outbox.next_message_number += 1
         self.state.unacknowledged_bytes += size_of(message)
 
-    def _take_early(self, payload: bytes) -> None:
-        [sender] = _EARLY.unpack_from(payload)
-        message = decode_message(payload[_EARLY.size :])
+    def _load_deferred(self, payload: bytes) -> None:
+        [sender] = _DEFERRED.unpack_from(payload)
+        message = decode_message(payload[_DEFERRED.size :])
         if not isinstance(message, IndexEntry | IndexSent):
             raise ValueError("only messages about an index may be early")
         self.state.deferred.append((sender, message))
@@ -167,12 +165,12 @@ class _Loader:
         cursor = frame["cursor"]
         if cursor is not None:
             index.cursor = (int(cursor[0], 16), bytes.fromhex(cursor[1]), bytes.fromhex(cursor[2]))
-        index.is_sent, index.heard = frame.get("is_sent", False), frame.get("heard", [])
+        index.is_sent, index.complete_senders = frame.get("is_sent", False), frame.get("heard", [])
         self._store = index.store
         self._is_index = True
         self._is_sharing = index.kept is None
 
-    def _take_items(self, data: bytes, at: int) -> int:
+    def _load_items(self, data: bytes, at: int) -> int:
         """Take consecutive items; return the position of the first frame that is incomplete or of another kind."""
         pks: list[bytes] = []
         sks: list[bytes] = []
@@ -181,7 +179,7 @@ class _Loader:
         while at <= last:
             kind, length, pk_length, sk_length, item_length, size = unpack(data, at)
             end = at + _FRAME.size + length
-            if kind != form.ITEM or end > size_of_data:
+            if kind != dump.ITEM or end > size_of_data:
                 break
             sk_at = at + _ITEM.size + pk_length
             item_at = sk_at + sk_length

@@ -24,7 +24,7 @@ from ...log.commands import (
 )
 from . import definitions, indexes
 from .outbox import acknowledge
-from .outcomes import Done, MessageFolded, Outcome
+from .outcomes import Completed, MessageFolded, Outcome
 from .state import PartitionState
 from .transactions.coordinator import decided, vote
 from .transactions.participant import decide, prepare
@@ -32,16 +32,16 @@ from .transactions.participant import decide, prepare
 
 def relay(state: PartitionState, command: Relay, sequence_number: int) -> MessageFolded:
     """Fold a Relay."""
-    if not receive(state, command):
+    if not count_message(state, command):
         return MessageFolded(through_message=state.received.get(command.sender, 0) - 1, time=state.log_time)
-    place = command.offset, command.index
-    taken = take(state, command.sender, place, command.message, sequence_number)
-    taken.through_message = command.message_number
-    taken.time = state.log_time
-    return taken
+    position = command.offset, command.index
+    outcome = fold_message(state, command.sender, position, command.message, sequence_number)
+    outcome.through_message = command.message_number
+    outcome.time = state.log_time
+    return outcome
 
 
-def receive(state: PartitionState, command: Relay) -> bool:
+def count_message(state: PartitionState, command: Relay) -> bool:
     """Count a Relay and return True if it is its sender's next message."""
     assert command.sender != state.partition, "a partition sends no message to itself"
     if state.received.get(command.sender, 0) != command.message_number:
@@ -52,48 +52,48 @@ def receive(state: PartitionState, command: Relay) -> bool:
 
 def relay_ack(state: PartitionState, command: RelayAck) -> Outcome:
     """Fold a RelayAck."""
-    return Done(progressed=acknowledge(state, command.receiver, command.through_message))
+    return Completed(progressed=acknowledge(state, command.receiver, command.through_message))
 
 
-def take(
-    state: PartitionState, sender: int, place: tuple[int, int], message: Message, sequence_number: int
+def fold_message(
+    state: PartitionState, sender: int, position: tuple[int, int], message: Message, sequence_number: int
 ) -> MessageFolded:
     """Fold a message; `position` is the offset and index of the command in the sender's log that sent it."""
     match message:
         case IndexEntry() | IndexSent():
-            _take_index_message(state, sender, message, sequence_number)
+            _fold_index_message(state, sender, message, sequence_number)
         case Prepare():
             return prepare(state, sender, message, sequence_number)
         case Vote():
-            return vote(state, sender, message, place, sequence_number)
+            return vote(state, sender, message, position, sequence_number)
         case Decide() | Commit():
             return decide(state, sender, message, sequence_number)
         case Decided():
-            return decided(state, sender, message, place)
+            return decided(state, sender, message, position)
         case Defined():
-            definitions.take_definition(state, message, sequence_number)
-            _take_early(state, sequence_number)
+            definitions.fold_defined(state, message, sequence_number)
+            _fold_deferred(state, sequence_number)
         case DefinitionApplied():
-            definitions.take_applied(state, sender, message, sequence_number)
+            definitions.fold_definition_applied(state, sender, message, sequence_number)
         case IndexFilled():
-            definitions.take_filled(state, sender, message, sequence_number)
+            definitions.fold_index_filled(state, sender, message, sequence_number)
     return MessageFolded()
 
 
-def _take_index_message(
+def _fold_index_message(
     state: PartitionState, sender: int, message: IndexEntry | IndexSent, sequence_number: int
 ) -> None:
     if message.index >= state.next_id:
         state.deferred.append((sender, message))
     elif type(message) is IndexEntry:
-        indexes.take_entry(state, message)
+        indexes.fold_index_entry(state, message)
     else:
         assert type(message) is IndexSent
-        indexes.take_end(state, sender, message, sequence_number)
+        indexes.fold_index_sent(state, sender, message, sequence_number)
 
 
-def _take_early(state: PartitionState, sequence_number: int) -> None:
+def _fold_deferred(state: PartitionState, sequence_number: int) -> None:
     """Fold the deferred messages after a definition was installed; those that are still early are deferred again."""
-    early, state.deferred = state.deferred, []
-    for sender, message in early:
-        _take_index_message(state, sender, message, sequence_number)
+    deferred, state.deferred = state.deferred, []
+    for sender, message in deferred:
+        _fold_index_message(state, sender, message, sequence_number)

@@ -13,7 +13,7 @@ from typing import Final
 
 from ...log.binary import encode_message
 from ...log.commands import IndexEntry, Message, Relay
-from .outcomes import place_of
+from .outcomes import position_of
 from .state import Outbox, PartitionState
 
 # Bytes that a message counts in addition to its content.
@@ -28,11 +28,18 @@ def send(state: PartitionState, receiver: int, message: Message, sequence_number
     outbox = state.outboxes.get(receiver)
     if outbox is None:
         outbox = state.outboxes[receiver] = Outbox()
-    offset, index = place_of(sequence_number)
+    offset, index = position_of(sequence_number)
     outbox.unacknowledged.append(
-        Relay(genesis.partition, outbox.next_number, offset - genesis.base, index, state.log_time, message)
+        Relay(
+            genesis.partition,
+            outbox.next_message_number,
+            offset - genesis.base,
+            index,
+            state.log_time,
+            message,
+        )
     )
-    outbox.next_number += 1
+    outbox.next_message_number += 1
     state.unacknowledged_bytes += size_of(message)
 
 

@@ -34,7 +34,7 @@ def sequence_number(offset: int, index: int, nth: int) -> int:
     return ((_OFFSETS + offset) * _WIDTH + index) * _WIDTH + nth
 
 
-def place_of(sequence_number: int) -> tuple[int, int]:
+def position_of(sequence_number: int) -> tuple[int, int]:
     """Return the offset and the index of a sequence number.
 
     >>> position_of(sequence_number(10482, 3, 7))
@@ -106,12 +106,12 @@ class Applied:
     local: dict[str, int] | None = None
     glob: dict[str, int] | None = None
     twice: bool = False  # a transaction doubles the table's units
-    looked: int = 0  # units of an action of a replayed transaction, which only reads
+    replayed_units: int = 0  # units of an action of a replayed transaction, which only reads
 
     @property
     def units(self) -> Units:
         """Return the units: those of the larger item image, before or after, and those of each index."""
-        return Units(self.looked or cost(self.old, self.new) << self.twice, self.local, self.glob)
+        return Units(self.replayed_units or cost(self.old, self.new) << self.twice, self.local, self.glob)
 
     @property
     def change(self) -> Change | None:
@@ -199,7 +199,7 @@ class TransactionRefused:
 
 
 @dataclass(slots=True)
-class Defined:
+class TableDefined:
     """A table command was applied; `definition` is the one in the operation's answer, before it settles."""
 
     definition: TableDefinition
@@ -217,7 +217,7 @@ class Subscribed:
 
 
 @dataclass(slots=True)
-class Done:
+class Completed:
     """A command of an owner, an operator or the log itself; `progressed` is whether it had an effect."""
 
     progressed: bool
@@ -255,7 +255,7 @@ class Resolved(NamedTuple):
 
     transaction_number: int
     outcome: "Outcome"
-    places: tuple[Position, ...] = ()
+    positions: tuple[Position, ...] = ()
 
 
 @dataclass(slots=True)
@@ -289,9 +289,9 @@ Outcome: TypeAlias = (
     | Refused
     | Transacted
     | TransactionRefused
-    | Defined
+    | TableDefined
     | Subscribed
-    | Done
+    | Completed
     | Skipped
     | TransactionStarted
     | MessageFolded

@@ -49,7 +49,7 @@ def query_page(table: Table, request: QueryRequest, page_bytes: int = MODERN.pag
     Raises:
         ValidationError: The index does not exist or is being backfilled.
     """
-    return _whole(PageReader(table, request, page_bytes))
+    return _read_whole(PageReader(table, request, page_bytes))
 
 
 def scan_page(table: Table, request: ScanRequest, page_bytes: int = MODERN.page_bytes) -> Page:
@@ -58,10 +58,10 @@ def scan_page(table: Table, request: ScanRequest, page_bytes: int = MODERN.page_
     Raises:
         ValidationError: The index does not exist or is being backfilled, or `start` belongs to another segment.
     """
-    return _whole(PageReader(table, request, page_bytes))
+    return _read_whole(PageReader(table, request, page_bytes))
 
 
-def _whole(reader: "PageReader") -> Page:
+def _read_whole(reader: "PageReader") -> Page:
     page = reader.read(_UNBOUNDED)
     assert page is not None, "a portion without a bound is the whole page"
     return page
@@ -86,7 +86,7 @@ def _source(table: Table, name: str | None) -> tuple[Index | None, Store]:
     return index, index.store
 
 
-def _foreign_start(request: ScanRequest) -> ValidationError:
+def _wrong_segment_start(request: ScanRequest) -> ValidationError:
     return ValidationError(
         "The provided starting key is invalid: Invalid ExclusiveStartKey. Please use ExclusiveStartKey "
         f"with correct Segment. TotalSegments: {request.segments} Segment: {request.segment}"
@@ -135,13 +135,13 @@ class PageReader:
         self._items: Store | StoreView | None = table.items if _fetches(self._index, request) else None
         plan = request.plan
         is_plain = plan is None or (plan.filter is None and plan.projection is None)
-        self._show = None if is_plain else _shower(request)
+        self._show = None if is_plain else _projector(request)
         if isinstance(request, ScanRequest) and request.start is not None:
             low, high = segment_bounds(request.segment, request.segments)
             if not low <= self._store.hash_of(request.start[0]) < high:
-                raise _foreign_start(request)
+                raise _wrong_segment_start(request)
 
-    def reads(self, table: Table | None) -> bool:
+    def can_continue(self, table: Table | None) -> bool:
         """Return whether `table` still has the stores that this page reads; a rebuild or a deletion replaces them."""
         if table is not self._table:
             return False
@@ -225,7 +225,7 @@ class PageReader:
         values of each.
         """
         done, request, show = self._done, self._request, self._show
-        work_each, stop = looks_bytes(request.plan), done.work + work
+        work_each, stop = expression_work(request.plan), done.work + work
         overhead = 0
         for entry in entries:
             kept = entry[-1]
@@ -296,13 +296,13 @@ def _fetches(index: Index | None, request: Request) -> bool:
     )
 
 
-def looks_bytes(plan: Plan | None) -> int:
+def expression_work(plan: Plan | None) -> int:
     """Return the work of filter and projection for each item, in bytes of JSON that could be decoded in that time."""
     parts = () if plan is None else (plan.filter, plan.projection)
     return _LOOK_BYTES * sum(part.looks for part in parts if part is not None)
 
 
-def _shower(request: Request) -> Callable[[bytes], bytes | None]:
+def _projector(request: Request) -> Callable[[bytes], bytes | None]:
     """Return a function from an item to its filtered and projected bytes; None if the filter drops the item."""
     plan, values = request.plan, request.values or {}
     if plan is None or (plan.filter is None and plan.projection is None):

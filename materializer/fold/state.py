@@ -23,7 +23,7 @@ from ...model.limits import MODERN, Limits, limits_named
 from ...model.slots import data_partitions, slots_of
 from ...model.subscriptions import Subscription
 from ...model.tables import IndexDefinition, TableDefinition
-from .feed.capture import CapturePeriod, Windows, follow
+from .feed.capture import CapturePeriod, CapturePeriods, update_periods
 from .storage import Store
 from .transactions.state import Transactions
 
@@ -44,21 +44,21 @@ class Index:
         complete_senders: The partitions that have sent all their entries for this partition, sorted.
     """
 
-    __slots__ = ("cursor", "definition", "heard", "is_sent", "kept", "store")
+    __slots__ = ("complete_senders", "cursor", "definition", "is_sent", "kept", "store")
 
     def __init__(self, definition: IndexDefinition, table: TableDefinition) -> None:
         self.definition = definition
         self.store = Store(definition.id, has_sort_key=True)
         self.cursor: tuple[int, bytes, bytes] | None = None
         self.is_sent = False
-        self.heard: list[int] = []
+        self.complete_senders: list[int] = []
         self.kept = _kept(definition, table)
 
     def define(self, definition: IndexDefinition) -> None:
         """Replace the definition of this index; a filled index drops the state of its backfill."""
         self.definition = definition
         if not definition.backfilling:
-            self.is_sent, self.heard = False, []
+            self.is_sent, self.complete_senders = False, []
 
     @property
     def is_filling(self) -> bool:
@@ -135,7 +135,7 @@ class DefinitionRollout:
 class Outbox:
     """The messages to one receiver that are not acknowledged, and the number of the next message."""
 
-    next_number: int = 0
+    next_message_number: int = 0
     unacknowledged: deque[Relay] = field(default_factory=deque)
 
 
@@ -150,7 +150,7 @@ class PartitionState:
         received: By sender, the number of its next message.
         deferred: Messages about indexes whose definition has not arrived yet, with their senders.
         voided: Records and commands that were declared void and skipped: offset, and index for a single command.
-        streams: The capture periods in this partition, by table id.
+        periods: The capture periods in this partition, by table id.
         subscriptions: All subscriptions by name, at the catalog.
     """
 
@@ -169,9 +169,9 @@ class PartitionState:
     unacknowledged_bytes: int = 0
     received: dict[int, int] = field(default_factory=dict)
     deferred: list[tuple[int, IndexEntry | IndexSent]] = field(default_factory=list)
-    spreading: DefinitionRollout = field(default_factory=DefinitionRollout)
+    rollout: DefinitionRollout = field(default_factory=DefinitionRollout)
     voided: list[tuple[int, int | None]] = field(default_factory=list)
-    streams: Windows = field(default_factory=dict)
+    periods: CapturePeriods = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     partition: int = field(init=False, default=0)
     partitions: int = field(init=False, default=1)
@@ -179,20 +179,20 @@ class PartitionState:
 
     def __post_init__(self) -> None:
         if self.genesis is not None:
-            self._take_place(self.genesis)
+            self._apply_genesis(self.genesis)
 
     def begin(self, genesis: Genesis) -> None:
         """Apply the first Genesis of the log."""
         self.genesis = genesis
         self.level = genesis.level
         self.limits = limits_named(genesis.limits)
-        self._take_place(genesis)
+        self._apply_genesis(genesis)
 
-    def _take_place(self, genesis: Genesis) -> None:
+    def _apply_genesis(self, genesis: Genesis) -> None:
         self.partition, self.partitions = genesis.partition, genesis.partitions
         self.slots = slots_of(genesis.partition, genesis.partitions)
 
-    def install(self, definition: TableDefinition, number: int) -> None:
+    def install(self, definition: TableDefinition, sequence_number: int) -> None:
         """Create or redefine a table from the command with that sequence number on."""
         table = self.tables.get(definition.id)
         if table is None:
@@ -201,22 +201,22 @@ class PartitionState:
         else:
             table.define(definition)
         self.next_id = max([self.next_id, definition.id + 1, *(index.id + 1 for index in definition.indexes)])
-        follow(self.streams, definition.id, definition, number, self.log_time)
+        update_periods(self.periods, definition.id, definition, sequence_number, self.log_time)
 
-    def drop(self, table_id: int, number: int) -> None:
+    def drop(self, table_id: int, sequence_number: int) -> None:
         """Delete a table from the command with that sequence number on."""
         table = self.tables.pop(table_id, None)
         if table is not None:
             del self.names[table.definition.name]
-            follow(self.streams, table_id, None, number, self.log_time)
+            update_periods(self.periods, table_id, None, sequence_number, self.log_time)
 
-    def windows_of(self, table_id: int) -> list[CapturePeriod]:
+    def capture_periods(self, table_id: int) -> list[CapturePeriod]:
         """Return the capture periods of a table in this partition, in the order in which they began."""
-        return self.streams.get(table_id, [])
+        return self.periods.get(table_id, [])
 
-    def told_to_all(self, version: int) -> bool:
+    def is_applied_everywhere(self, version: int) -> bool:
         """Whether every partition is known to have applied the catalog's definitions up to `version`."""
-        applied = self.spreading.applied
+        applied = self.rollout.applied
         return self.partitions == 1 or all(
             applied.get(partition, 0) >= version for partition in data_partitions(self.partitions)
         )
@@ -230,16 +230,16 @@ class PartitionState:
         table_id = self.names.get(name)
         return None if table_id is None else self.tables[table_id]
 
-    def count_origin(self, origin: bytes, number: int) -> bool:
+    def count_entry(self, origin: bytes, entry_number: int) -> bool:
         """Count the entry and return True if it is the next entry of its origin.
 
         A lower entry number is a duplicate. A higher one, or an unknown origin that does not begin at 0, is stale.
         Origins are dropped by count, never by time, so a process that slept for an hour cannot apply an entry twice.
         """
-        if self.origins.get(origin, 0) != number:
+        if self.origins.get(origin, 0) != entry_number:
             return False
         self.origins.pop(origin, None)
-        self.origins[origin] = number + 1
+        self.origins[origin] = entry_number + 1
         if len(self.origins) > ORIGINS_KEPT:
             del self.origins[next(iter(self.origins))]
         return True

@@ -25,6 +25,8 @@ from ...model.keys import Slots, key_hash, slot
 # garbage collector stops tracking only plain tuples of atoms.
 Stored: TypeAlias = tuple[bytes, int]
 
+EncodedKey: TypeAlias = tuple[int, bytes, bytes]  # table id, partition key, sort key
+
 LISTS_UP_TO = 4096
 LISTS_AGAIN_AT = LISTS_UP_TO // 2
 CHUNK = 1024
@@ -38,7 +40,7 @@ _ORDERS = 64
 _Alone: TypeAlias = tuple[bytes, int] | tuple[bytes, int, bytes]
 
 
-class Keeper(Protocol):
+class WriteObserver(Protocol):
     """An open view (view.py), as the store sees it."""
 
     def keep(self, pk: bytes, sk: bytes, old: Stored | None) -> None:
@@ -66,19 +68,19 @@ class _Chunks:
     def get(self, sk: bytes) -> Stored | None:
         nth = self._chunk(sk)
         keys = self._keys[nth]
-        at = bisect_left(keys, sk)
-        return self._values[nth][at] if at < len(keys) and keys[at] == sk else None
+        index = bisect_left(keys, sk)
+        return self._values[nth][index] if index < len(keys) and keys[index] == sk else None
 
     def put(self, sk: bytes, stored: Stored) -> Stored | None:
         nth = self._chunk(sk)
         keys, values = self._keys[nth], self._values[nth]
-        at = bisect_left(keys, sk)
-        if at < len(keys) and keys[at] == sk:
-            old = values[at]
-            values[at] = stored
+        index = bisect_left(keys, sk)
+        if index < len(keys) and keys[index] == sk:
+            old = values[index]
+            values[index] = stored
             return old
-        keys.insert(at, sk)
-        values.insert(at, stored)
+        keys.insert(index, sk)
+        values.insert(index, stored)
         self.count += 1
         if len(keys) > CHUNK:
             self._split(nth)
@@ -100,12 +102,12 @@ class _Chunks:
     def remove(self, sk: bytes) -> Stored | None:
         nth = self._chunk(sk)
         keys = self._keys[nth]
-        at = bisect_left(keys, sk)
-        if at == len(keys) or keys[at] != sk:
+        index = bisect_left(keys, sk)
+        if index == len(keys) or keys[index] != sk:
             return None
         self.count -= 1
-        del keys[at]
-        old = self._values[nth].pop(at)
+        del keys[index]
+        old = self._values[nth].pop(index)
         if not keys and len(self._keys) > 1:
             del self._firsts[nth], self._keys[nth], self._values[nth]
         return old
@@ -178,8 +180,8 @@ class Collection:
         """Return the item at `sk`."""
         if self._chunks is not None:
             return self._chunks.get(sk)
-        at = bisect_left(self._keys, sk)
-        return self._values[at] if at < len(self._keys) and self._keys[at] == sk else None
+        index = bisect_left(self._keys, sk)
+        return self._values[index] if index < len(self._keys) and self._keys[index] == sk else None
 
     def put(self, sk: bytes, stored: Stored) -> Stored | None:
         """Store an item at `sk`; return the item that it replaces."""
@@ -189,14 +191,14 @@ class Collection:
             self.size += stored[1] if old is None else stored[1] - old[1]
             return old
         keys = self._keys
-        at = bisect_left(keys, sk)
-        if at < len(keys) and keys[at] == sk:
-            old = self._values[at]
-            self._values[at] = stored
+        index = bisect_left(keys, sk)
+        if index < len(keys) and keys[index] == sk:
+            old = self._values[index]
+            self._values[index] = stored
             self.size += stored[1] - old[1]
             return old
-        keys.insert(at, sk)
-        self._values.insert(at, stored)
+        keys.insert(index, sk)
+        self._values.insert(index, stored)
         self.size += stored[1]
         if len(keys) > LISTS_UP_TO:
             self._become_chunks()
@@ -244,11 +246,11 @@ class Collection:
         self._keys, self._values = [], []
 
     def _remove_from_lists(self, sk: bytes) -> Stored | None:
-        at = bisect_left(self._keys, sk)
-        if at == len(self._keys) or self._keys[at] != sk:
+        index = bisect_left(self._keys, sk)
+        if index == len(self._keys) or self._keys[index] != sk:
             return None
-        del self._keys[at]
-        return self._values.pop(at)
+        del self._keys[index]
+        return self._values.pop(index)
 
     def _remove_from_chunks(self, sk: bytes) -> Stored | None:
         assert self._chunks is not None
@@ -280,13 +282,13 @@ class Store:
 
     __slots__ = (
         "_has_sort_key",
-        "_last_number",
         "_last_pk",
-        "_numbers",
+        "_last_slot",
         "_occupied",
         "_orders",
         "_owner",
         "_slots",
+        "_slots_of_keys",
         "count",
         "size",
         "views",
@@ -298,11 +300,11 @@ class Store:
         self._slots: dict[int, _Slot] = {}
         self._occupied: list[int] = []  # the keys of _slots, sorted
         self._orders: dict[int, list[tuple[int, bytes]]] = {}
-        self._numbers = Slots(owner_id)
-        self._last_pk, self._last_number = b"", self._numbers.of(b"")
+        self._slots_of_keys = Slots(owner_id)
+        self._last_pk, self._last_slot = b"", self._slots_of_keys.of(b"")
         self.count = 0
         self.size = 0
-        self.views: list[Keeper] = []
+        self.views: list[WriteObserver] = []
 
     def hash_of(self, pk: bytes) -> int:
         """Return the hash of `pk`, which is its position in the order of a scan."""
@@ -310,7 +312,7 @@ class Store:
 
     def slot_of(self, pk: bytes) -> int:
         """Return the slot of `pk`."""
-        return self._number(pk)
+        return self._slot_number(pk)
 
     def get(self, pk: bytes, sk: bytes) -> Stored | None:
         """Return the item at a key."""
@@ -323,24 +325,24 @@ class Store:
 
     def put(self, pk: bytes, sk: bytes, stored: Stored) -> Stored | None:
         """Store an item; return the item that it replaces."""
-        number = self._number(pk)
-        held_here = self._slots.get(number)
-        if held_here is None:
-            held_here = self._slots[number] = _Slot()
-            insort(self._occupied, number)
-        held = held_here.get(pk)
+        slot_number = self._slot_number(pk)
+        contents = self._slots.get(slot_number)
+        if contents is None:
+            contents = self._slots[slot_number] = _Slot()
+            insort(self._occupied, slot_number)
+        held = contents.get(pk)
         old: Stored | None = None
         if type(held) is Collection:
             old = held.put(sk, stored)
         elif held is None:
-            held_here[pk] = (stored[0], stored[1], sk) if self._has_sort_key else stored
-            self._orders.pop(number, None)
+            contents[pk] = (stored[0], stored[1], sk) if self._has_sort_key else stored
+            self._orders.pop(slot_number, None)
         else:
             old = _alone(held, sk)
             if old is None:
-                held_here[pk] = _pair(held, sk, stored)
+                contents[pk] = _pair(held, sk, stored)
             else:
-                held_here[pk] = (stored[0], stored[1], sk) if self._has_sort_key else stored
+                contents[pk] = (stored[0], stored[1], sk) if self._has_sort_key else stored
         if old is None:
             self.count += 1
             self.size += stored[1]
@@ -358,37 +360,37 @@ class Store:
         assert not self.views, "a store that is loaded has no readers yet"
         start = 0
         while start < len(pks):
-            number = self._number(pks[start])
-            stop = self._end_of_slot(number, pks, start)
-            held_here = self._slots.get(number)
-            if held_here is None:
-                held_here = self._slots[number] = _Slot()
-                self._occupied.append(number)
-            self._orders.pop(number, None)
+            slot_number = self._slot_number(pks[start])
+            stop = self._end_of_slot(slot_number, pks, start)
+            contents = self._slots.get(slot_number)
+            if contents is None:
+                contents = self._slots[slot_number] = _Slot()
+                self._occupied.append(slot_number)
+            self._orders.pop(slot_number, None)
             if self._has_sort_key:
-                _extend_slot(held_here, pks[start:stop], sks[start:stop], items[start:stop])
+                _extend_slot(contents, pks[start:stop], sks[start:stop], items[start:stop])
             else:
-                held_here.update(zip(pks[start:stop], items[start:stop], strict=True))
+                contents.update(zip(pks[start:stop], items[start:stop], strict=True))
             start = stop
         self.count += len(items)
         self.size += sum(size for _, size in items)
 
     def remove(self, pk: bytes, sk: bytes) -> Stored | None:
         """Remove an item and return it; None if there is none."""
-        number = self._number(pk)
-        held_here = self._slots.get(number)
-        held = held_here.get(pk) if held_here is not None else None
-        if held_here is None or held is None:
+        slot_number = self._slot_number(pk)
+        contents = self._slots.get(slot_number)
+        held = contents.get(pk) if contents is not None else None
+        if contents is None or held is None:
             return None
         if type(held) is Collection:
             old = held.remove(sk)
             if len(held) == 1:
                 [(last_sk, last)] = held.range()
-                held_here[pk] = (*last, last_sk)
+                contents[pk] = (*last, last_sk)
         else:
             old = _alone(held, sk)
             if old is not None:
-                self._forget(number, held_here, pk)
+                self._forget(slot_number, contents, pk)
         if old is not None:
             self.count -= 1
             self.size -= old[1]
@@ -405,19 +407,19 @@ class Store:
         goal = max(0, self.count - count)
         before = self.count
         while self.count > goal:
-            number = next(reversed(self._slots))
-            held_here = self._slots[number]
-            while held_here and self.count > goal:
-                pk, held = held_here.popitem()
+            slot_number = next(reversed(self._slots))
+            contents = self._slots[slot_number]
+            while contents and self.count > goal:
+                pk, held = contents.popitem()
                 if type(held) is Collection:
                     self.count -= held.discard(self.count - goal)
                     if len(held):
-                        held_here[pk] = held
+                        contents[pk] = held
                 else:
                     self.count -= 1
-            if not held_here:
-                del self._slots[number]
-                self._orders.pop(number, None)
+            if not contents:
+                del self._slots[slot_number]
+                self._orders.pop(slot_number, None)
         if not self._slots:
             self._occupied.clear()
         self.size = self.size * self.count // max(1, before)
@@ -458,60 +460,60 @@ class Store:
         after = (hash_low, b"") if start is None else max((hash_low, b""), start[:2])
         occupied = self._occupied
         for nth in range(bisect_left(occupied, slot(after[0])), len(occupied)):
-            number = occupied[nth]
-            order = self._order(number)
-            held_here = self._slots[number]
-            for place in range(bisect_left(order, after), len(order)):
-                hashed, pk = order[place]
+            slot_number = occupied[nth]
+            order = self._order(slot_number)
+            contents = self._slots[slot_number]
+            for position in range(bisect_left(order, after), len(order)):
+                hashed, pk = order[position]
                 if hashed >= hash_high:
                     return
                 low = start[2] + b"\0" if start is not None and (hashed, pk) == start[:2] else b""
-                for sk, stored in _range(held_here[pk], low, None, False):
+                for sk, stored in _range(contents[pk], low, None, False):
                     yield hashed, pk, sk, stored
 
-    def _number(self, pk: bytes) -> int:
+    def _slot_number(self, pk: bytes) -> int:
         """Return the slot of `pk`. A write reads the item first, and hashing is half the cost of both, so keep the
         last.
         """
         if pk != self._last_pk:
-            self._last_number = self._numbers.of(pk)
+            self._last_slot = self._slots_of_keys.of(pk)
             self._last_pk = pk
-        return self._last_number
+        return self._last_slot
 
-    def _end_of_slot(self, number: int, pks: Sequence[bytes], start: int) -> int:
+    def _end_of_slot(self, slot_number: int, pks: Sequence[bytes], start: int) -> int:
         """Return the index of the first key in another slot: double the step to pass it, then bisect."""
-        slot_of = self._numbers.of
+        slot_of = self._slots_of_keys.of
         step = 1
-        while start + step < len(pks) and slot_of(pks[start + step]) == number:
+        while start + step < len(pks) and slot_of(pks[start + step]) == slot_number:
             step *= 2
         low, high = start + step // 2 + 1, min(start + step, len(pks))
-        return bisect_right(pks, number, low, high, key=slot_of)
+        return bisect_right(pks, slot_number, low, high, key=slot_of)
 
     def _held(self, pk: bytes) -> _Alone | Collection | None:
-        held_here = self._slots.get(self._number(pk))
-        return None if held_here is None else held_here.get(pk)
+        contents = self._slots.get(self._slot_number(pk))
+        return None if contents is None else contents.get(pk)
 
-    def _forget(self, number: int, held_here: _Slot, pk: bytes) -> None:
-        del held_here[pk]
-        self._orders.pop(number, None)
-        if not held_here:
-            del self._slots[number]
-            del self._occupied[bisect_right(self._occupied, number) - 1]
+    def _forget(self, slot_number: int, contents: _Slot, pk: bytes) -> None:
+        del contents[pk]
+        self._orders.pop(slot_number, None)
+        if not contents:
+            del self._slots[slot_number]
+            del self._occupied[bisect_right(self._occupied, slot_number) - 1]
 
-    def _order(self, number: int) -> list[tuple[int, bytes]]:
+    def _order(self, slot_number: int) -> list[tuple[int, bytes]]:
         """Return the slot's partition keys in the order of a scan."""
-        order = self._orders.get(number)
+        order = self._orders.get(slot_number)
         if order is None:
             owner = self._owner
-            order = sorted((key_hash(owner, pk), pk) for pk in self._slots[number])
+            order = sorted((key_hash(owner, pk), pk) for pk in self._slots[slot_number])
             if len(self._orders) >= _ORDERS:
                 del self._orders[next(iter(self._orders))]
-            self._orders[number] = order
+            self._orders[slot_number] = order
         return order
 
 
 def _extend_slot(
-    held_here: _Slot, pks: Sequence[bytes], sks: Sequence[bytes], items: Sequence[Stored]
+    contents: _Slot, pks: Sequence[bytes], sks: Sequence[bytes], items: Sequence[Stored]
 ) -> None:
     """Append items to a slot of a store with sort keys."""
     start = 0
@@ -520,15 +522,15 @@ def _extend_slot(
         stop = start + 1
         while stop < len(pks) and pks[stop] == pk:
             stop += 1
-        held = held_here.get(pk)
+        held = contents.get(pk)
         if held is None and stop == start + 1:
-            held_here[pk] = (*items[start], sks[start])
+            contents[pk] = (*items[start], sks[start])
         else:
             collection = held if type(held) is Collection else Collection()
             if type(held) is tuple:
                 collection.put(_sort_key(held), (held[0], held[1]))
             collection.extend(sks[start:stop], items[start:stop])
-            held_here[pk] = collection
+            contents[pk] = collection
         start = stop
 
 

@@ -14,7 +14,7 @@ from sortedcontainers import SortedDict
 
 from .storage import Store, Stored
 
-Place: TypeAlias = tuple[int, bytes, bytes]
+ScanPosition: TypeAlias = tuple[int, bytes, bytes]
 """Hash, partition key, sort key: the order of a scan."""
 
 Entry: TypeAlias = tuple[int, bytes, bytes, Stored]
@@ -43,13 +43,13 @@ class StoreView:
     def get(self, pk: bytes, sk: bytes) -> Stored | None:
         """Return the item at a key."""
         if self._old:
-            place = (self._store.hash_of(pk), pk, sk)
-            if place in self._old:
-                found: Stored | None = self._old[place]
+            position = (self._store.hash_of(pk), pk, sk)
+            if position in self._old:
+                found: Stored | None = self._old[position]
                 return found
         return self._store.get(pk, sk)
 
-    def scan(self, after: Place, hash_high: int) -> Iterator[Entry]:
+    def scan(self, after: ScanPosition, hash_high: int) -> Iterator[Entry]:
         """Yield the entries after `after` whose hash is less than `hash_high`, in the order of a scan."""
         live = self._store.scan(after, after[0], hash_high)
         if not self._old:
@@ -67,24 +67,24 @@ class StoreView:
         return self._overlaid(live, kept, reverse=reverse)
 
     def _overlaid(
-        self, live: Iterator[Entry], kept: Iterator[Place], *, reverse: bool = False
+        self, live: Iterator[Entry], kept: Iterator[ScanPosition], *, reverse: bool = False
     ) -> Iterator[Entry]:
         """Merge live entries with kept ones; at the same place the kept one counts."""
         old = self._old
-        place = next(kept, None)
+        position = next(kept, None)
         for entry in live:
-            here = entry[:3]
-            while place is not None and (place > here if reverse else place < here):
-                if old[place] is not None:
-                    yield (*place, old[place])
-                place = next(kept, None)
-            if place != here:
+            current = entry[:3]
+            while position is not None and (position > current if reverse else position < current):
+                if old[position] is not None:
+                    yield (*position, old[position])
+                position = next(kept, None)
+            if position != current:
                 yield entry
                 continue
-            if old[place] is not None:
-                yield (*place, old[place])
-            place = next(kept, None)
-        while place is not None:
-            if old[place] is not None:
-                yield (*place, old[place])
-            place = next(kept, None)
+            if old[position] is not None:
+                yield (*position, old[position])
+            position = next(kept, None)
+        while position is not None:
+            if old[position] is not None:
+                yield (*position, old[position])
+            position = next(kept, None)

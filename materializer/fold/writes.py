@@ -24,8 +24,8 @@ from ...model.errors import (
 from ...model.limits import Limits
 from ...model.tables import index_key_error
 from ...model.values import UPDATE_TOO_LARGE, Item, Value, dump, item_size, load
-from .index_entries import IndexUpdate, apply_moves, moves, size_with_local_entries
-from .indexes import spread_moves
+from .index_entries import IndexUpdate, apply_index_updates, index_updates, size_with_local_entries
+from .indexes import spread_index_updates
 from .outcomes import Applied, Refused, Units, cost
 from .state import EXPRESSION_LEVEL, PartitionState, Table
 from .storage import Stored
@@ -37,7 +37,7 @@ class Decision:
 
     old: Stored | None
     new: Stored | None
-    moves: list[IndexUpdate]
+    index_updates: list[IndexUpdate]
     attributes: bytes | None = None
 
 
@@ -75,8 +75,8 @@ def apply(
     applied = Applied(
         action, old, new, sequence_number, state.log_time, decision.attributes, size, twice=twice
     )
-    if decision.moves:
-        applied.local, applied.glob = _index_units(decision.moves)
+    if decision.index_updates:
+        applied.local, applied.glob = _index_units(decision.index_updates)
     return applied
 
 
@@ -98,11 +98,11 @@ def store(
             table.items.remove(pk, sk)
     elif old is None or old[0] != new[0]:
         table.items.put(pk, sk, new)
-    if decision.moves:
+    if decision.index_updates:
         if state.partitions == 1:
-            apply_moves(decision.moves)
+            apply_index_updates(decision.index_updates)
         else:
-            spread_moves(state, table, decision.moves, sequence_number)
+            spread_index_updates(state, table, decision.index_updates, sequence_number)
 
 
 def _decide_put(table: Table, put: Put, old: Stored | None, limits: Limits, level: int) -> Decision | Refused:
@@ -117,7 +117,7 @@ def _decide_put(table: Table, put: Put, old: Stored | None, limits: Limits, leve
         return Refused(error)
     before = None if old is None else load(old[0])
     _require(put.expression, old, before, put.show_refused, limits, level)
-    return Decision(old, new, _moves(table, put, before, old, item, new, limits), attributes)
+    return Decision(old, new, _index_updates(table, put, before, old, item, new, limits), attributes)
 
 
 def _decide_update(
@@ -146,9 +146,9 @@ def _decide_update(
             item = updated.item
             size = old[1] + plan.update.growth(before, item, limits)
         if update.returns == "UPDATED_OLD" and before is not None:
-            attributes = _some(plan.update.select(before, updated.touched))
+            attributes = _dump_nonempty(plan.update.select(before, updated.touched))
         elif update.returns == "UPDATED_NEW":
-            attributes = _some(plan.update.select(item, updated.touched))
+            attributes = _dump_nonempty(plan.update.select(item, updated.touched))
 
     if size > limits.item_bytes:
         raise ValidationError(UPDATE_TOO_LARGE)
@@ -160,7 +160,7 @@ def _decide_update(
             raise error
     if update.returns == "ALL_NEW":
         attributes = new[0]
-    return Decision(old, new, _moves(table, update, before, old, item, new, limits), attributes)
+    return Decision(old, new, _index_updates(table, update, before, old, item, new, limits), attributes)
 
 
 def _decide_delete(table: Table, delete: Delete, old: Stored | None, limits: Limits, level: int) -> Decision:
@@ -168,12 +168,12 @@ def _decide_delete(table: Table, delete: Delete, old: Stored | None, limits: Lim
     before = load(old[0]) if needed and old is not None else None
     _require(delete.expression, old, before, delete.show_refused, limits, level)
     attributes = old[0] if delete.returns == "ALL_OLD" and old is not None else None
-    return Decision(old, None, _moves(table, delete, before, old, None, None, limits), attributes)
+    return Decision(old, None, _index_updates(table, delete, before, old, None, None, limits), attributes)
 
 
 def removal(table: Table, pk: bytes, sk: bytes, old: Stored, limits: Limits) -> Decision:
     """Return the decision to remove an existing item."""
-    changes = moves(table, pk, sk, (load(old[0]), old), None, limits) if table.indexes else []
+    changes = index_updates(table, pk, sk, (load(old[0]), old), None, limits) if table.indexes else []
     return Decision(old, None, changes)
 
 
@@ -228,7 +228,7 @@ def _require(
         raise ConditionalCheckFailedError(old[0] if show_refused and old is not None else None)
 
 
-def _moves(
+def _index_updates(
     table: Table,
     action: Put | Update | Delete,
     before: Item | None,
@@ -244,7 +244,7 @@ def _moves(
     target = None if after is None or new is None else (after, new)
     if table.has_lsi and target is not None:
         _check_collection(table, action.pk, source, target, limits)
-    return moves(table, action.pk, action.sk, source, target, limits)
+    return index_updates(table, action.pk, action.sk, source, target, limits)
 
 
 def _check_collection(
@@ -266,22 +266,22 @@ def _check_collection(
         raise ItemCollectionSizeLimitError
 
 
-def _some(attributes: Item) -> bytes | None:
+def _dump_nonempty(attributes: Item) -> bytes | None:
     return dump(attributes) if attributes else None
 
 
 def units_of(decision: Decision) -> Units:
     """Return the units of a decision."""
-    return Units(cost(decision.old, decision.new), *_index_units(decision.moves))
+    return Units(cost(decision.old, decision.new), *_index_units(decision.index_updates))
 
 
-def _index_units(moves: list[IndexUpdate]) -> tuple[dict[str, int] | None, dict[str, int] | None]:
+def _index_units(updates: list[IndexUpdate]) -> tuple[dict[str, int] | None, dict[str, int] | None]:
     """Return the units of a write in local and in global indexes, by name."""
     local: dict[str, int] = {}
     glob: dict[str, int] = {}
-    for move in moves:
-        definition = move.index.definition
-        (local if definition.kind == "LSI" else glob)[definition.name] = move.units
+    for update in updates:
+        definition = update.index.definition
+        (local if definition.kind == "LSI" else glob)[definition.name] = update.units
     return local or None, glob or None
 
 

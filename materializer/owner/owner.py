@@ -18,7 +18,7 @@ from ..fold.transactions.coordinator import ABANDON_AFTER_MS
 from ..partition import Partition
 from ..worker import Cancellable, Scheduler, Worker
 from .relays import Relays
-from .timers import Proposing, Timers
+from .timers import Proposer, Timers
 
 _ABANDON_BYTES: Final = 64
 _ABANDON_AGAIN_SECONDS: Final = 1.0
@@ -64,21 +64,21 @@ class Owner:
         self._relays = Relays(
             worker, worker.state, partitions, clock=clock, scheduler=scheduler, lag_ms=lag_ms
         )
-        self._abandons = Abandons(worker, worker.state, clock=clock, scheduler=scheduler)
+        self._abandons = TransactionAborts(worker, worker.state, clock=clock, scheduler=scheduler)
 
     def start(self) -> None:
         """Begin with the current state."""
         self._worker.on_folded = self.folded
         self._timers.start()
-        self._relays.look()
-        self._abandons.look()
+        self._relays.send()
+        self._abandons.schedule()
 
     def folded(self, entry: Entry) -> None:
         """Schedule the work that the entry has caused."""
         self._timers.folded(entry)
         if self._state.partitions > 1:
-            self._relays.look()
-            self._abandons.look()
+            self._relays.send()
+            self._abandons.schedule()
 
     def close(self) -> None:
         """Stop; proposals in flight complete by themselves."""
@@ -89,11 +89,11 @@ class Owner:
         self._abandons.close()
 
 
-class Abandons:
+class TransactionAborts:
     """Proposes to abort transactions undecided for too long. The fold decides by log time, not by this clock."""
 
     def __init__(
-        self, partition: Proposing, state: PartitionState, *, clock: Callable[[], int], scheduler: Scheduler
+        self, partition: Proposer, state: PartitionState, *, clock: Callable[[], int], scheduler: Scheduler
     ) -> None:
         self._partition = partition
         self._state = state
@@ -102,7 +102,7 @@ class Abandons:
         self._timer: Cancellable | None = None
         self._closed = False
 
-    def look(self) -> None:
+    def schedule(self) -> None:
         """Set the timer for the oldest undecided transaction, if none is set."""
         if self._timer is not None or self._closed:
             return

@@ -17,19 +17,19 @@ from typing import Final
 
 from ...log.commands import IndexEntry, IndexSent, Relay, RelayAck
 from ..fold.outbox import size_of
-from ..fold.outcomes import Done, MessageFolded, Outcome
+from ..fold.outcomes import Completed, MessageFolded, Outcome
 from ..fold.state import Outbox, PartitionState
-from ..partition import Partition, Place
+from ..partition import Partition, ResultPosition
 from ..worker import Cancellable, Scheduler
-from .timers import Proposing
+from .timers import Proposer
 
 # The limits of messages in flight to one receiver. Acknowledgements make room.
 WINDOW_MESSAGES: Final = 512
 WINDOW_BYTES: Final = 1024 * 1024
 
 # The pause after a doubt; it doubles with each further one.
-AGAIN_SECONDS: Final = 0.05
-AGAIN_SECONDS_MAX: Final = 2.0
+RETRY_SECONDS: Final = 0.05
+RETRY_SECONDS_MAX: Final = 2.0
 
 _RELAY_BYTES: Final = 32
 _ACK_BYTES: Final = 32
@@ -50,7 +50,7 @@ class Relays:
 
     def __init__(
         self,
-        own: Proposing,
+        own: Proposer,
         state: PartitionState,
         partitions: Sequence[Partition],
         *,
@@ -59,10 +59,12 @@ class Relays:
         lag_ms: int = 0,
     ) -> None:
         self._state = state
-        self._make_line = partial(Line, own, partitions, clock=clock, scheduler=scheduler, lag_ms=lag_ms)
-        self._lines: dict[int, Line] = {}
+        self._make_line = partial(
+            ReceiverQueue, own, partitions, clock=clock, scheduler=scheduler, lag_ms=lag_ms
+        )
+        self._lines: dict[int, ReceiverQueue] = {}
 
-    def look(self) -> None:
+    def send(self) -> None:
         """Send the new messages."""
         if not self._state.unacknowledged_bytes:
             return
@@ -71,7 +73,7 @@ class Relays:
                 line = self._lines.get(receiver)
                 if line is None:
                     line = self._lines[receiver] = self._make_line(receiver, outbox)
-                line.go_on()
+                line.send()
 
     def close(self) -> None:
         """Stop."""
@@ -79,7 +81,7 @@ class Relays:
             line.close()
 
 
-class Line:
+class ReceiverQueue:
     """The messages to one receiver.
 
     `_through` is the last message known to be folded by the receiver. Later messages that were sent are in flight.
@@ -87,7 +89,7 @@ class Line:
 
     def __init__(
         self,
-        own: Proposing,
+        own: Proposer,
         partitions: Sequence[Partition],
         receiver: int,
         outbox: Outbox,
@@ -109,18 +111,18 @@ class Line:
         self._on_its_way: deque[tuple[int, int]] = deque()  # number and size
         self._bytes = 0
         self._attempt = 0  # messages sent before the last doubt belong to an earlier attempt
-        self._pause = AGAIN_SECONDS
+        self._pause = RETRY_SECONDS
         self._timer: Cancellable | None = None  # while it is set nothing is sent
         self._lag: Cancellable | None = None
         self._due = -1  # messages up to this number are no longer delayed
         self._acknowledging = False
         self._closed = False
 
-    def go_on(self) -> None:
+    def send(self) -> None:
         """Send messages, up to the limits."""
         if self._timer is None and not self._closed:
             self._acknowledge()  # messages of another owner may be acknowledged in this state only now
-        if self._next >= self._outbox.next_number or self._timer is not None or self._closed:
+        if self._next >= self._outbox.next_message_number or self._timer is not None or self._closed:
             return
         attempt = self._attempt
         for relay, size in self._ready():
@@ -172,7 +174,7 @@ class Line:
             return False
         if self._lag is None:
             # After a clock has gone back, no message waits longer than the lag: all present messages are due then.
-            due = relay.message_number if early_ms <= self._lag_ms else self._outbox.next_number - 1
+            due = relay.message_number if early_ms <= self._lag_ms else self._outbox.next_message_number - 1
             seconds = min(early_ms, self._lag_ms) / 1000
             self._lag = self._scheduler.call_later(seconds, self._lag_is_over, due)
         return True
@@ -180,16 +182,16 @@ class Line:
     def _lag_is_over(self, due: int) -> None:
         self._lag = None
         self._due = due
-        self.go_on()
+        self.send()
 
-    def _answered(self, attempt: int, number: int, outcome: Outcome, _: Place) -> None:
+    def _answered(self, attempt: int, number: int, outcome: Outcome, _: ResultPosition) -> None:
         if self._closed:
             return
         if isinstance(outcome, MessageFolded):
             self._learn(outcome.through_message, outcome.time)
             if outcome.through_message >= number:
-                self._pause = AGAIN_SECONDS
-                self.go_on()
+                self._pause = RETRY_SECONDS
+                self.send()
                 return
         if attempt == self._attempt:
             self._doubt()
@@ -212,11 +214,11 @@ class Line:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._scheduler.call_later(self._pause, self._resume)
-        self._pause = min(self._pause * 2, AGAIN_SECONDS_MAX)
+        self._pause = min(self._pause * 2, RETRY_SECONDS_MAX)
 
     def _resume(self) -> None:
         self._timer = None
-        self.go_on()
+        self.send()
 
     def _acknowledge(self) -> None:
         """Append the acknowledgement to the own log, one command at a time."""
@@ -227,11 +229,11 @@ class Line:
         command = RelayAck(self._receiver, self._through, self._time)
         self._own.submit(command, _ACK_BYTES, self._acknowledged)
 
-    def _acknowledged(self, outcome: Outcome, _: Place) -> None:
+    def _acknowledged(self, outcome: Outcome, _: ResultPosition) -> None:
         self._acknowledging = False
         if self._closed:
             return
-        if isinstance(outcome, Done):
+        if isinstance(outcome, Completed):
             self._acknowledge()
         elif self._timer is None:
             self._timer = self._scheduler.call_later(self._pause, self._resume)

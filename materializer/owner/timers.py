@@ -39,9 +39,9 @@ from ...model import numbers
 from ...model.tables import TableDefinition
 from ...model.values import load
 from ..fold import LEVEL
-from ..fold.outcomes import Done, Failed, Outcome
+from ..fold.outcomes import Completed, Failed, Outcome
 from ..fold.state import Index, PartitionState, Table
-from ..partition import Place
+from ..partition import ResultPosition
 from ..portions import portion
 from ..worker import Cancellable, Scheduler
 
@@ -70,10 +70,12 @@ _OWNER = Context(request_id="")
 _SWEEPER = Context(request_id="", source="ttl", principal="dynamodb.amazonaws.com")
 
 
-class Proposing(Protocol):
+class Proposer(Protocol):
     """The part of a partition that timers need."""
 
-    def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None: ...
+    def submit(
+        self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]
+    ) -> None: ...
 
 
 class Timers:
@@ -91,7 +93,7 @@ class Timers:
 
     def __init__(
         self,
-        partition: Proposing,
+        partition: Proposer,
         state: PartitionState,
         *,
         clock: Callable[[], int],
@@ -115,14 +117,14 @@ class Timers:
 
     def start(self) -> None:
         """Begin with the refolded state."""
-        self.look()
+        self.schedule()
         self._sweep.start()
 
     def folded(self, entry: Entry) -> None:
         """Propose again if the entry may have left something to do."""
         kinds = map(type, entry.commands)
         if not _LEAVING_WORK.isdisjoint(kinds) and any(map(self._leaves_work, entry.commands)):
-            self.look()
+            self.schedule()
 
     def _leaves_work(self, command: Command) -> bool:
         if type(command) is Relay:
@@ -130,7 +132,7 @@ class Timers:
         # An acknowledgement makes room for more.
         return type(command) is DefineTable or (type(command) is RelayAck and self._is_held_back)
 
-    def look(self) -> None:
+    def schedule(self) -> None:
         """Set a timer for each unsettled table, and continue each unfilled index."""
         if self._closed:
             return
@@ -154,7 +156,7 @@ class Timers:
         """Whether a table waits for its delay, and this partition ends the wait."""
         if self._state.partitions == 1:
             return definition.status in _UNSETTLED
-        pending = self._state.spreading.pending.get(definition.id)
+        pending = self._state.rollout.pending.get(definition.id)
         return pending is not None and pending.delayed
 
     def close(self) -> None:
@@ -201,8 +203,8 @@ class Timers:
     def _go_on(self, outcome: Outcome) -> None:
         if isinstance(outcome, Failed):
             self._look_later()
-        elif isinstance(outcome, Done) and outcome.progressed:
-            self.look()
+        elif isinstance(outcome, Completed) and outcome.progressed:
+            self.schedule()
 
     def _look_later(self) -> None:
         if self._retry is None and not self._closed:
@@ -210,7 +212,7 @@ class Timers:
 
     def _look_again(self) -> None:
         self._retry = None
-        self.look()
+        self.schedule()
 
 
 def due(at: str, now: int) -> bool:
@@ -254,7 +256,7 @@ class Sweep:
 
     def __init__(
         self,
-        partition: Proposing,
+        partition: Proposer,
         state: PartitionState,
         *,
         clock: Callable[[], int],

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from ...log.commands import Barrier
 from ...model.errors import LogError, RequestError, ServiceUnavailableError
 from ..fold.outcomes import Failed, Outcome
-from ..partition import Place
+from ..partition import ResultPosition
 from ..worker import Cancellable, Scheduler
 from .worker import ReplicatedWorker
 
@@ -90,7 +90,7 @@ class ReadIndex:
         else:
             self._worker.ask_end(lambda end: self._end_found(this, end))
 
-    def _appended(self, this: _Round, outcome: Outcome, _: Place) -> None:
+    def _appended(self, this: _Round, outcome: Outcome, _: ResultPosition) -> None:
         self._next_round(this)
         self._end(this, outcome.error if isinstance(outcome, Failed) else None)
 

@@ -35,10 +35,10 @@ from ..worker import WAITING_BYTES, Cancellable, Scheduler, Worker
 SILENCE_SECONDS = 10.0
 
 # The limits of entries that are folded on acknowledgement and not received yet. Above them entries wait to be received.
-UNHEARD_ENTRIES = 1024
-UNHEARD_BYTES = 32 * 1024 * 1024
+UNCONFIRMED_ENTRIES = 1024
+UNCONFIRMED_BYTES = 32 * 1024 * 1024
 
-_ASK_AGAIN_SECONDS = 0.5
+_RETRY_SECONDS = 0.5
 
 
 class _Waiter(NamedTuple):
@@ -123,7 +123,7 @@ class ReplicatedWorker(Worker):
         if not isinstance(end, LogError):
             self.when_folded(end, done)
         else:
-            self._scheduler.call_later(_ASK_AGAIN_SECONDS, self.catch_up, done)
+            self._scheduler.call_later(_RETRY_SECONDS, self.catch_up, done)
 
     def _append(self, entry: Entry) -> None:
         self._entry, self._place = entry, None
@@ -155,7 +155,7 @@ class ReplicatedWorker(Worker):
             self._place = result
 
     def _may_be_ahead(self) -> bool:
-        return len(self._unheard) < UNHEARD_ENTRIES and self._unheard_bytes < UNHEARD_BYTES
+        return len(self._unheard) < UNCONFIRMED_ENTRIES and self._unheard_bytes < UNCONFIRMED_BYTES
 
     def _hear_all(self, records: Sequence[RawRecord]) -> None:
         for heard in records:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ...materializer.feed_requests import FedPartition, FeedAnswer, FeedRequest
-from ...materializer.partition import Place
+from ...materializer.partition import ResultPosition
 from ...model.errors import RequestError
 from ..routing.fan_in import FanIn, first_error, joined
 from .operation import RefusedAtError
@@ -39,13 +39,13 @@ async def sleep(loop: asyncio.AbstractEventLoop, seconds: float) -> None:
 
 async def read_feed(
     loop: asyncio.AbstractEventLoop, partition: FedPartition, request: FeedRequest, kind: type[_FeedAnswer]
-) -> tuple[_FeedAnswer, Place]:
+) -> tuple[_FeedAnswer, ResultPosition]:
     """Return the answer of a partition's feed and its position.
 
     Raises:
         RefusedAtError: The feed refuses the request.
     """
-    result: tuple[FeedAnswer | RequestError, Place] = await call(
+    result: tuple[FeedAnswer | RequestError, ResultPosition] = await call(
         loop, lambda callback: partition.feed(request, lambda *result: callback(result))
     )
     answer, position = result
@@ -57,7 +57,7 @@ async def read_feed(
 
 async def read_feeds(
     loop: asyncio.AbstractEventLoop, requests: Iterable[tuple[FedPartition, FeedRequest]]
-) -> tuple[list[Any], list[Place]]:
+) -> tuple[list[Any], list[ResultPosition]]:
     """Return the answers of several feeds, in the order of the requests, and their positions.
 
     Raises:
@@ -65,7 +65,7 @@ async def read_feeds(
     """
     requests = list(requests)
 
-    def read(callback: Callable[[tuple[list[Any], list[Place]]], None]) -> None:
+    def read(callback: Callable[[tuple[list[Any], list[ResultPosition]]], None]) -> None:
         fan_in = FanIn(len(requests), lambda *results: callback(results))
         for index, (partition, request) in enumerate(requests):
             partition.feed(request, partial(fan_in.answered, index))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ...log.commands import Cut, Position
-from ...materializer.partition import Place
+from ...materializer.partition import ResultPosition
 from ...model.errors import RequestError, ValidationError
 from ..database import Database
 from .reply import Reply
@@ -38,7 +38,7 @@ def _reached(reply: Reply, then: Callable[[], None], error: RequestError | None)
         reply.error(error)
 
 
-def read_place(text: str, partitions: int) -> Place:
+def read_place(text: str, partitions: int) -> ResultPosition:
     """Read what `Place.text` has written, `2:10482.3` or several of them with commas.
 
     Raises:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from ...materializer.partition import Place
+from ...materializer.partition import ResultPosition
 from ...model.errors import RequestError
 from ..auth.rights import EVERYTHING, Demand, Demands, Right
 from ..node import Node
@@ -23,13 +23,13 @@ class Answer(NamedTuple):
     """The body of a successful answer, a JSON object, and the position that it is true of if that is known."""
 
     body: bytes
-    position: Place | None = None
+    position: ResultPosition | None = None
 
 
 class RefusedAtError(Exception):
     """An error answer that is true of a position."""
 
-    def __init__(self, error: RequestError, position: Place) -> None:
+    def __init__(self, error: RequestError, position: ResultPosition) -> None:
         super().__init__(error)
         self.error = error
         self.position = position

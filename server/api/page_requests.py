@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from ...expressions import Plan
-from ...materializer.fold.index_entries import entry_place
+from ...materializer.fold.index_entries import entry_key
 from ...materializer.fold.state import Index, Table
-from ...materializer.partition import Page, Place
+from ...materializer.partition import Page, ResultPosition
 from ...model import keys
 from ...model.errors import RequestError, ValidationError
 from ...model.key_schema import KEY_MISMATCH, KeySchema, empty_key_error
@@ -141,7 +141,7 @@ def start_place(
         raise ValidationError(f"{_START_INVALID}: {error.message}") from None
     if index is None:
         return pk, sk
-    place = entry_place(index, start, pk, sk)
+    place = entry_key(index, start, pk, sk)
     assert place is not None, "the key of the index was checked"
     return place
 
@@ -159,7 +159,7 @@ def _check_start_key(start: Item, read: KeySchema) -> None:
 
 def answering(
     body: dict[str, Any], index: Index | None, reply: Reply
-) -> Callable[[Page | RequestError, Place], None]:
+) -> Callable[[Page | RequestError, ResultPosition], None]:
     """What turns a page into the answer."""
     return partial(_answer, body, index, reply)
 
@@ -169,7 +169,7 @@ def _answer(
     index: Index | None,
     reply: Reply,
     page: Page | RequestError,
-    position: Place,
+    position: ResultPosition,
 ) -> None:
     if isinstance(page, RequestError):
         reply.error(page, position)

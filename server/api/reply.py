@@ -11,7 +11,7 @@ from typing import Protocol
 import orjson
 
 from ...log.commands import Context
-from ...materializer.partition import Place
+from ...materializer.partition import ResultPosition
 from ...model.errors import RequestError
 from ..auth.rights import Bearer, Demand
 
@@ -21,7 +21,7 @@ _SCOPE = b"Credential="
 class ReplySink(Protocol):
     """Where answers go: a connection."""
 
-    def answer(self, reply: "Reply", status: int, body: bytes, position: Place | None) -> None:
+    def answer(self, reply: "Reply", status: int, body: bytes, position: ResultPosition | None) -> None:
         """Send the answer to `reply`'s request."""
         ...
 
@@ -92,11 +92,11 @@ class Reply:
             self.depth,
         )
 
-    def ok(self, body: bytes, position: Place | None = None) -> None:
+    def ok(self, body: bytes, position: ResultPosition | None = None) -> None:
         """Answer with `body`, a JSON object or nothing; `position` is what the answer is true of."""
         self._sink.answer(self, 200, body, position)
 
-    def error(self, error: RequestError, position: Place | None = None) -> None:
+    def error(self, error: RequestError, position: ResultPosition | None = None) -> None:
         """Answer with DynamoDB's error."""
         if self.record is not None:
             self.record.error = error.wire_name

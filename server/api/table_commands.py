@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import orjson
 
 from ...log.commands import DefineTable
-from ...materializer.fold.outcomes import Defined, Failed, Outcome, Refused, Skipped
+from ...materializer.fold.outcomes import Failed, Outcome, Refused, Skipped, TableDefined
 from ...materializer.fold.state import Table
-from ...materializer.partition import Place
+from ...materializer.partition import ResultPosition
 from ...model import table_requests
 from ...model.descriptions import describe
 from ...model.errors import RequestError, ResourceNotFoundError, ValidationError
@@ -28,7 +28,7 @@ from .item_counts import Count, Counts
 from .reply import Reply
 
 # Answers with the table as the command left it.
-Answer: TypeAlias = Callable[[TableDefinition, Place], None]
+Answer: TypeAlias = Callable[[TableDefinition, ResultPosition], None]
 
 _is_resource = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]{3,255}").fullmatch
 
@@ -87,7 +87,7 @@ def describe_to(
     member: str,
     table: Table | None,
     definition: TableDefinition,
-    place: Place | None = None,
+    place: ResultPosition | None = None,
     *,
     omit: frozenset[str] = frozenset(),
 ) -> None:
@@ -132,7 +132,7 @@ def table_to_tag(database: Database, arn: str) -> Table:
 
 
 def _saying(reply: Reply, answer: Callable[[TableDefinition], dict[str, Any] | None]) -> Answer:
-    def say(definition: TableDefinition, place: Place) -> None:
+    def say(definition: TableDefinition, place: ResultPosition) -> None:
         content = answer(definition)
         reply.ok(b"" if content is None else orjson.dumps(content), place)
 
@@ -157,8 +157,8 @@ def _submit(
     database.partition.submit(command, len(request), partial(_answer, reply, answer))
 
 
-def _answer(reply: Reply, answer: Answer, outcome: Outcome, place: Place) -> None:
-    if isinstance(outcome, Defined):
+def _answer(reply: Reply, answer: Answer, outcome: Outcome, place: ResultPosition) -> None:
+    if isinstance(outcome, TableDefined):
         answer(outcome.definition, place)
     else:
         reply.error(_refusal(outcome), place)

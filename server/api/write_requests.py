@@ -6,7 +6,7 @@ from typing import Any
 from ...expressions import refuse_key_update
 from ...log.commands import Command, Expression
 from ...materializer.fold.outcomes import Applied, Failed, Outcome, Refused, Skipped
-from ...materializer.partition import Place
+from ...materializer.partition import ResultPosition
 from ...model.errors import RequestError, ResourceNotFoundError, ValidationError
 from ...model.tables import TableDefinition
 from ..database import Database
@@ -74,7 +74,7 @@ def _answer(
     definition: TableDefinition,
     pk: bytes,
     outcome: Outcome,
-    position: Place,
+    position: ResultPosition,
 ) -> None:
     if not isinstance(outcome, Applied):
         error = refusal(outcome)

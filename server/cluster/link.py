@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ...materializer.partition import Place
+from ...materializer.partition import ResultPosition
 from ...model.errors import FoldbError
 from .codec import Plain
 from .frames import Frames
@@ -56,7 +56,7 @@ class Answer(NamedTuple):
     """The result of a call, and what it is true of."""
 
     result: Any
-    place: Place | None
+    place: ResultPosition | None
 
 
 class NotHere(NamedTuple):

@@ -11,7 +11,7 @@ from functools import partial
 from ssl import SSLContext
 from typing import Any, Final, NamedTuple
 
-from ...materializer.partition import Partition, Place
+from ...materializer.partition import Partition, ResultPosition
 from ...model.errors import FoldbError
 from ...model.limits import Limits
 from . import messages
@@ -157,7 +157,7 @@ class _Caller(Frames):
             self._listener.busy += 1
         getattr(target, method.name)(*asked, partial(self._answer, number, method))
 
-    def _answer(self, number: int, method: Any, result: Any, place: Place | None = None) -> None:
+    def _answer(self, number: int, method: Any, result: Any, place: ResultPosition | None = None) -> None:
         if method is not FEED:
             self._listener.busy -= 1
         if self._transport is None:

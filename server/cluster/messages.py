@@ -19,9 +19,9 @@ from ...materializer.feed_requests import (
     Changes,
     Count,
     CountChanges,
-    FindNumber,
+    FindSequenceNumber,
+    FoundSequenceNumber,
     ListShards,
-    Number,
     ReadChanges,
     Shard,
     Shards,
@@ -29,22 +29,22 @@ from ...materializer.feed_requests import (
 from ...materializer.fold.outcomes import (
     Applied,
     Change,
+    Completed,
     CostOnly,
-    Defined,
-    Done,
     Failed,
     MessageFolded,
     Outcome,
     Refused,
     Skipped,
     Subscribed,
+    TableDefined,
     Transacted,
     TransactionRefused,
     TransactionStarted,
     Units,
 )
 from ...materializer.fold.storage import Stored
-from ...materializer.partition import Conflict, Found, Page, Place, QueryRequest, ScanRequest
+from ...materializer.partition import Conflict, Found, Page, QueryRequest, ResultPosition, ScanRequest
 from ...model import errors
 from ...model.errors import (
     ConditionalCheckFailedError,
@@ -129,7 +129,7 @@ register(Subscription, _json_of(Subscription.from_json))
 # Positions, keys and items
 
 
-def encode_place(value: Place) -> Plain:
+def encode_place(value: ResultPosition) -> Plain:
     """Return a position, or those of a cut, without log time."""
     if isinstance(value, Cut):
         return [encode_place(each) for each in value.positions]
@@ -142,7 +142,7 @@ def decode_position(data: Plain) -> Position:
     return Position(int(partition), int(offset), index)
 
 
-def decode_place(data: Plain, time_ms: int | None = None) -> Place:
+def decode_place(data: Plain, time_ms: int | None = None) -> ResultPosition:
     """Return the position or the cut, with its log time."""
     if data and isinstance(data[0], int):
         return replace(decode_position(data), time_ms=time_ms)
@@ -227,14 +227,14 @@ register(Shard, Message(Shard, first=DECIMAL, last=DECIMAL).converter)
 
 FEED_REQUEST: Final = Tagged(
     Message(ReadChanges, after_sequence_number=DECIMAL, until=DECIMAL),
-    Message(FindNumber),
+    Message(FindSequenceNumber),
     Message(ListShards),
     Message(CountChanges, after_sequence_number=DECIMAL, until=DECIMAL),
 )
 
 FEED_ANSWER: Final = Tagged(
     Message(Changes, next=DECIMAL, trim_horizon=DECIMAL),
-    Message(Number, after=DECIMAL, trim_horizon=DECIMAL),
+    Message(FoundSequenceNumber, after=DECIMAL, trim_horizon=DECIMAL),
     Message(Shards),
     Message(Count, end=DECIMAL),
 )
@@ -314,8 +314,8 @@ _KINDS: Final[list[tuple[type, _Encoder, _Decoder]]] = [
     _plainly(Message(Refused)),
     (Transacted, _encode_transacted, _decode_transacted),
     _plainly(Message(TransactionRefused)),
-    _plainly(Message(Defined)),
-    _plainly(Message(Done, change=_DONE_CHANGE.converter)),
+    _plainly(Message(TableDefined)),
+    _plainly(Message(Completed, change=_DONE_CHANGE.converter)),
     _plainly(Message(Skipped)),
     _plainly(Message(Failed)),
     _plainly(Message(TransactionStarted)),

@@ -16,7 +16,15 @@ from ...log.commands import Command, Position
 from ...materializer.feed_requests import FeedRequest, OnFed
 from ...materializer.fold.outcomes import Failed, Outcome
 from ...materializer.fold.storage import Stored
-from ...materializer.partition import Found, Key, Page, Partition, Place, QueryRequest, ScanRequest
+from ...materializer.partition import (
+    EncodedKey,
+    Found,
+    Page,
+    Partition,
+    QueryRequest,
+    ResultPosition,
+    ScanRequest,
+)
 from ...model.errors import InternalServerError, RequestError, ServiceUnavailableError, ThrottlingError
 from .link import Answer, Fate, Link, Lost, Timeouts, Unsent
 from .wire import FEED, GET, GET_ALL, GET_ISOLATED, QUERY, REACH, SCAN, STATUS, SUBMIT, Method
@@ -55,7 +63,7 @@ class RemotePartition:
         self._patience = patience
         self._seen = Position(number, -1)
 
-    def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:
+    def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
         """Have a command appended and folded by the owner."""
         self._ask(SUBMIT, (command, size), done)
 
@@ -65,38 +73,40 @@ class RemotePartition:
         pk: bytes,
         sk: bytes,
         consistent: bool,
-        done: Callable[[Stored | RequestError | None, Place], None],
+        done: Callable[[Stored | RequestError | None, ResultPosition], None],
     ) -> None:
         """Read an item."""
         self._ask(GET, (table, pk, sk, consistent), done, local=not consistent)
 
     def get_all(
         self,
-        keys: Sequence[Key],
+        keys: Sequence[EncodedKey],
         consistent: bool,
-        done: Callable[[list[Stored | None] | RequestError, Place], None],
+        done: Callable[[list[Stored | None] | RequestError, ResultPosition], None],
     ) -> None:
         """Read items at one position of the log."""
         self._ask(GET_ALL, (keys, consistent), done, local=not consistent)
 
     def get_isolated(
         self,
-        keys: Sequence[Key],
+        keys: Sequence[EncodedKey],
         since: Position | None,
-        done: Callable[[list[Found] | RequestError, Place], None],
+        done: Callable[[list[Found] | RequestError, ResultPosition], None],
     ) -> None:
         """Read items for TransactGetItems."""
         self._ask(GET_ISOLATED, (keys, since), done)
 
-    def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Place], None]) -> None:
+    def query(
+        self, request: QueryRequest, done: Callable[[Page | RequestError, ResultPosition], None]
+    ) -> None:
         """Read a page of one item collection."""
         self._ask(QUERY, (request,), done, local=not request.consistent)
 
-    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, Place], None]) -> None:
+    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, ResultPosition], None]) -> None:
         """Read a page in hash order."""
         self._ask(SCAN, (request,), done, local=not request.consistent)
 
-    def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:
+    def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
         """Wait until a position is folded, and what was sent up to there has arrived."""
         self._ask(REACH, (position,), done)
 
@@ -139,7 +149,7 @@ class RemotePartition:
         else:
             self._refuse(asked, ServiceUnavailableError())
 
-    def _answer(self, asked: _Asked, result: Any, place: Place | None = None) -> None:
+    def _answer(self, asked: _Asked, result: Any, place: ResultPosition | None = None) -> None:
         if place is None:
             asked.done(result)
             return

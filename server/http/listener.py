@@ -16,7 +16,7 @@ from collections.abc import Callable
 from email.utils import formatdate
 from operator import itemgetter
 
-from ...materializer.partition import Place
+from ...materializer.partition import ResultPosition
 from ...model.errors import FoldbError
 from ..auth.guard import Guard
 from ..node import Node
@@ -98,7 +98,7 @@ class Listener:
         self._spare: list[tuple[int, Connection]] = []  # who may make room, the next one last
         self._requests = 0
         self._id_prefix = node.random_bytes(18).hex().upper()
-        self._position: Place | None = None
+        self._position: ResultPosition | None = None
         self._position_fields = b""
 
     async def start(self, bound: socket.socket) -> None:
@@ -169,7 +169,7 @@ class Listener:
         self._requests += 1
         return f"{self._id_prefix}{self._requests:016X}"
 
-    def position_fields(self, position: Place) -> bytes:
+    def position_fields(self, position: ResultPosition) -> bytes:
         """The fields that say what an answer is as of; between two writes they are always the same."""
         if position is not self._position:
             self._position = position

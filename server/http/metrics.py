@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from ...materializer.feed_requests import Count
-from ...materializer.partition_status import figures
+from ...materializer.partition_status import status_of
 from ...model.errors import RequestError
 from ...model.subscriptions.subscription import Status, Subscription
 from ..clock import refused_ms
@@ -64,7 +64,7 @@ _under_way: set[object] = set()  # the loop itself keeps no hold of its tasks
 async def _ask(node: Node) -> Asked:
     asked = Asked()
     for number, hosted in list(node.partitions.hosted.items()):
-        for table, windows in list(hosted.state.streams.items()):
+        for table, windows in list(hosted.state.periods.items()):
             if table in node.state.tables:
                 with suppress(RequestError):  # a segment is damaged; foldb_feed_damaged_segments says so
                     asked.feeds[number, windows[-1].name] = await AsyncFeed(hosted.partition).count(table, 0)
@@ -127,7 +127,7 @@ _OF_PARTITION = {
 
 def _of_partitions(node: Node) -> Iterator["Metric"]:
     hosted = node.partitions.hosted
-    own = {number: figures(each.worker) for number, each in hosted.items()}
+    own = {number: status_of(each.worker) for number, each in hosted.items()}
     leading = [({"partition": number}, each.leading) for number, each in hosted.items()]
     yield _metric("leading", "Whether this node acts for the partition.", leading)
     times = [({"partition": number}, each["log_time"] / 1000) for number, each in own.items()]

@@ -18,7 +18,7 @@ from typing import Protocol, cast
 
 import orjson
 
-from ...materializer.partition import Place
+from ...materializer.partition import ResultPosition
 from ...model.errors import (
     AccessDeniedError,
     MissingAuthenticationTokenError,
@@ -85,7 +85,7 @@ class Shared(Protocol):
 
     def request_id(self) -> str: ...
 
-    def position_fields(self, position: Place) -> bytes: ...
+    def position_fields(self, position: ResultPosition) -> bytes: ...
 
 
 class Connection(asyncio.Protocol):
@@ -441,7 +441,7 @@ class Connection(asyncio.Protocol):
 
     # Answers
 
-    def answer(self, reply: Reply, status: int, body: bytes, position: Place | None) -> None:
+    def answer(self, reply: Reply, status: int, body: bytes, position: ResultPosition | None) -> None:
         """Send the answer to the request under way."""
         if self._transport is None:
             return  # the client has gone

@@ -12,7 +12,7 @@ from ...log.commands import Command, Position, Put, Transact, Update
 from ...materializer.feed_requests import FedPartition
 from ...materializer.fold.outcomes import Failed, Outcome
 from ...materializer.fold.storage import Store
-from ...materializer.partition import Place
+from ...materializer.partition import ResultPosition
 from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import RequestError, RequestLimitExceededError
 from .partition_chain import DelegatingPartition
@@ -73,7 +73,7 @@ class BoundedPartition(DelegatingPartition):
         self.get_isolated = partition.get_isolated
         self.feed = partition.feed
 
-    def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:
+    def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
         """Pass the command on, unless it could add to what is full."""
         if self._memory.full and isinstance(command, (Put, Update, Transact)):
             done(Failed(self._memory.refusal()), self._position())

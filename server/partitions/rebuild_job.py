@@ -21,7 +21,7 @@ from ...log.log import Log
 from ...materializer.disposer import Disposer, stores_of
 from ...materializer.fold.state import PartitionState, Table
 from ...materializer.gc_tuning import adding_items
-from ...materializer.partition import Place
+from ...materializer.partition import ResultPosition
 from ...materializer.rebuild import Comparison, Rebuild
 from ...model.errors import (
     FoldbError,
@@ -127,7 +127,7 @@ class RebuildJob:
         return self._part.state
 
     @property
-    def _position(self) -> Place:
+    def _position(self) -> ResultPosition:
         return joined(part.worker.position for part in self._parts)
 
     def _text(self) -> str:
@@ -171,7 +171,7 @@ class RebuildJob:
         if self._work.state.next_offset < self._live.next_offset:
             return True  # the log had less than the live state: its end is being written
         table, rebuilt = self._tables()
-        return self._comparison.go_on(table, rebuilt, COMPARED_ITEMS)
+        return self._comparison.advance(table, rebuilt, COMPARED_ITEMS)
 
     def _tables(self) -> tuple[Table, Table]:
         """The live table and the rebuilt one.

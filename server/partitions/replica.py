@@ -23,7 +23,7 @@ from ...materializer.long_reads import LongReads
 from ...materializer.owner import Owner
 from ...materializer.partition import Partition
 from ...materializer.replicated import ReplicatedWorker
-from ...materializer.shutdown_digest import WITNESSED_ITEMS
+from ...materializer.shutdown_digest import DIGEST_ITEMS_MAX
 from ...materializer.snapshots import Snapshots
 from ...materializer.worker import Worker
 from ...streams.feed import ChangeStore, Feed, Thread, folder_of
@@ -205,7 +205,7 @@ class Partitions:
         for hosted in self.hosted.values():
             hosted.stand_by()
         items = sum(hosted.worker.statistics().items for hosted in self.hosted.values())
-        witness = self._settings.path is not None and not self._is_shared and items <= WITNESSED_ITEMS
+        witness = self._settings.path is not None and not self._is_shared and items <= DIGEST_ITEMS_MAX
         for hosted in self.hosted.values():
             await hosted.close(witness=witness)
         await asyncio.to_thread(self._writing.close)

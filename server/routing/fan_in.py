@@ -4,20 +4,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ...log.commands import Cut, Position
-from ...materializer.partition import Place
+from ...materializer.partition import ResultPosition
 from ...model.errors import RequestError
 
 
 class FanIn:
     """Waits for so many answers; the last to come makes the whole."""
 
-    def __init__(self, count: int, done: Callable[[list[Any], list[Place]], None]) -> None:
+    def __init__(self, count: int, done: Callable[[list[Any], list[ResultPosition]], None]) -> None:
         self._waiting = count
         self._results: list[Any] = [None] * count
-        self._places: list[Place] = []
+        self._places: list[ResultPosition] = []
         self._done = done
 
-    def answered(self, nth: int, result: Any, place: Place | None = None) -> None:
+    def answered(self, nth: int, result: Any, place: ResultPosition | None = None) -> None:
         """Take answer number `nth`."""
         self._results[nth] = result
         if place is not None:
@@ -32,7 +32,7 @@ def first_error(results: Sequence[Any]) -> RequestError | None:
     return next((result for result in results if isinstance(result, RequestError)), None)
 
 
-def joined(places: Iterable[Place]) -> Place:
+def joined(places: Iterable[ResultPosition]) -> ResultPosition:
     """Return the latest position of each partition; one alone where all are of one partition.
 
     Its log time is the latest of all, where each is known: an earlier position of a partition has no later one.

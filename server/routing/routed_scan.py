@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...materializer.fold.reads import segment_bounds
-from ...materializer.partition import Page, Partition, Place, ScanRequest
+from ...materializer.partition import Page, Partition, ResultPosition, ScanRequest
 from ...materializer.worker import Scheduler
 from ...model.capacity import read_half_units
 from ...model.errors import RequestError
@@ -20,7 +20,7 @@ from ...model.keys import slot
 from ...model.slots import data_partitions, partition_of, partition_of_key
 from .fan_in import joined
 
-Done = Callable[[Page | RequestError, Place], None]
+Done = Callable[[Page | RequestError, ResultPosition], None]
 
 
 class RoutedScan:
@@ -50,7 +50,7 @@ class RoutedScan:
         self._scheduler = scheduler
         self._done = done
         self._page = Page([], 0, 0, None, 0)
-        self._places: list[Place] = []
+        self._places: list[ResultPosition] = []
 
     def go_on(self) -> None:
         """Ask the next partition, or be done."""
@@ -60,7 +60,7 @@ class RoutedScan:
         else:
             self._partitions[number].scan(self._rest, self._answered)
 
-    def _answered(self, part: Page | RequestError, place: Place) -> None:
+    def _answered(self, part: Page | RequestError, place: ResultPosition) -> None:
         if isinstance(part, RequestError):
             self._done(part, place)
             return

@@ -27,10 +27,19 @@ from ...log.commands import (
     Transact,
     Update,
 )
-from ...materializer.fold.outcomes import Defined, Failed, Outcome, Skipped, Subscribed
+from ...materializer.fold.outcomes import Failed, Outcome, Skipped, Subscribed, TableDefined
 from ...materializer.fold.state import PartitionState
 from ...materializer.fold.storage import Stored
-from ...materializer.partition import Conflict, Found, Key, Page, Partition, Place, QueryRequest, ScanRequest
+from ...materializer.partition import (
+    Conflict,
+    EncodedKey,
+    Found,
+    Page,
+    Partition,
+    QueryRequest,
+    ResultPosition,
+    ScanRequest,
+)
 from ...materializer.worker import Scheduler
 from ...model.errors import InternalServerError, RequestError, ResourceNotFoundError
 from ...model.slots import partition_of_key
@@ -38,8 +47,8 @@ from .fan_in import FanIn, first_error, joined
 from .routed_scan import RoutedScan, partitions_of
 
 # Asks a partition for those of the keys that it has.
-Ask: TypeAlias = Callable[[int, Sequence[Key], Callable[[Any, Place], None]], None]
-Answered: TypeAlias = Callable[[Outcome, Place], None]
+Ask: TypeAlias = Callable[[int, Sequence[EncodedKey], Callable[[Any, ResultPosition], None]], None]
+Answered: TypeAlias = Callable[[Outcome, ResultPosition], None]
 
 CATALOG: Final = 0
 
@@ -89,16 +98,16 @@ class Router:
         pk: bytes,
         sk: bytes,
         consistent: bool,
-        done: Callable[[Stored | RequestError | None, Place], None],
+        done: Callable[[Stored | RequestError | None, ResultPosition], None],
     ) -> None:
         """Read an item."""
         self.partitions[partition_of_key(table, pk, self._count)].get(table, pk, sk, consistent, done)
 
     def get_all(
         self,
-        keys: Sequence[Key],
+        keys: Sequence[EncodedKey],
         consistent: bool,
-        done: Callable[[list[Stored | None] | RequestError, Place], None],
+        done: Callable[[list[Stored | None] | RequestError, ResultPosition], None],
     ) -> None:
         """Read items; those of one partition at one position of its log."""
         self._split(
@@ -107,9 +116,9 @@ class Router:
 
     def get_isolated(
         self,
-        keys: Sequence[Key],
+        keys: Sequence[EncodedKey],
         since: Position | None,
-        done: Callable[[list[Found] | RequestError, Place], None],
+        done: Callable[[list[Found] | RequestError, ResultPosition], None],
     ) -> None:
         """Read items as they all were at one moment.
 
@@ -118,7 +127,7 @@ class Router:
         """
         assert since is None, "it is the router that knows since when"
 
-        def found(items: list[Found] | RequestError, place: Place) -> None:
+        def found(items: list[Found] | RequestError, place: ResultPosition) -> None:
             if isinstance(items, RequestError) or isinstance(place, Position) or _conflict_in(items):
                 done(items, place)
                 return
@@ -133,7 +142,9 @@ class Router:
             keys, lambda number, own, answer: self.partitions[number].get_isolated(own, None, answer), found
         )
 
-    def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Place], None]) -> None:
+    def query(
+        self, request: QueryRequest, done: Callable[[Page | RequestError, ResultPosition], None]
+    ) -> None:
         """Read a page of one item collection."""
 
         def ask(owner: int) -> None:
@@ -141,12 +152,12 @@ class Router:
 
         self._spread_by(request, ask, done)
 
-    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, Place], None]) -> None:
+    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, ResultPosition], None]) -> None:
         """Read a page in hash order; of a local index, partition after partition."""
         self._spread_by(request, lambda owner: self._scan(request, owner, done), done)
 
     def _scan(
-        self, request: ScanRequest, owner: int, done: Callable[[Page | RequestError, Place], None]
+        self, request: ScanRequest, owner: int, done: Callable[[Page | RequestError, ResultPosition], None]
     ) -> None:
         is_local = request.index is not None and owner == request.table
         asked = partitions_of(request, owner, is_local=is_local, partitions=self._count)
@@ -156,7 +167,7 @@ class Router:
             room = self._catalog.limits.page_bytes
             RoutedScan(self.partitions, request, asked, room, self._scheduler, done).go_on()
 
-    def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:
+    def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
         """Wait for a position, or for all of a cut."""
         wanted = position.positions if isinstance(position, Cut) else (position,)
         join = FanIn(len(wanted), lambda results, _: done(first_error(results)))
@@ -173,13 +184,13 @@ class Router:
             each.status(partial(join.answered, number))
 
     def _submit(self, command: Command, size: int, done: Answered, tries: int) -> None:
-        def answered(outcome: Outcome, place: Place) -> None:
+        def answered(outcome: Outcome, place: ResultPosition) -> None:
             if isinstance(outcome, Skipped) and tries:
                 self._catch_up(partial(judged, outcome, place))
             else:
                 done(outcome, place)
 
-        def judged(outcome: Outcome, place: Place) -> None:
+        def judged(outcome: Outcome, place: ResultPosition) -> None:
             # It had no effect, so it may be sent again. Whether its table is there, the catalog knows.
             if self._may_come(command):
                 self._scheduler.call_later(_TRY_AGAIN_S, self._submit, command, size, done, tries - 1)
@@ -193,17 +204,17 @@ class Router:
         tables = [self._catalog.tables.get(getattr(action, "table", 0)) for action in actions]
         return all(table is not None and table.definition.status != "DELETING" for table in tables)
 
-    def _defined(self, done: Answered, looks: int, outcome: Outcome, place: Place) -> None:
+    def _defined(self, done: Answered, looks: int, outcome: Outcome, place: ResultPosition) -> None:
         """Answer a table command when it holds everywhere: who sent it may go on at once, as with one partition."""
-        table = self._catalog.tables.get(outcome.definition.id) if isinstance(outcome, Defined) else None
+        table = self._catalog.tables.get(outcome.definition.id) if isinstance(outcome, TableDefined) else None
         if table is None or table.definition.status == "ACTIVE" or not looks:
             done(outcome, place)
         else:
             self._scheduler.call_later(_LOOK_AGAIN_S, self._defined, done, looks - 1, outcome, place)
 
-    def _subscribed(self, done: Answered, looks: int, outcome: Outcome, place: Place) -> None:
+    def _subscribed(self, done: Answered, looks: int, outcome: Outcome, place: ResultPosition) -> None:
         """Answer a command about a subscription when everybody captures for it what is written from then on."""
-        if not isinstance(outcome, Subscribed) or self._catalog.told_to_all(outcome.version):
+        if not isinstance(outcome, Subscribed) or self._catalog.is_applied_everywhere(outcome.version):
             done(outcome, place)
         elif not looks:
             done(Failed(InternalServerError(_NOT_EVERYWHERE)), place)
@@ -232,7 +243,7 @@ class Router:
         self,
         request: QueryRequest | ScanRequest,
         then: Callable[[int], None],
-        done: Callable[[Page | RequestError, Place], None],
+        done: Callable[[Page | RequestError, ResultPosition], None],
     ) -> None:
         """Go on with the id whose hashes tell where entries are: a global index's own; a local one's is its table's."""
         if request.index is None:
@@ -262,7 +273,9 @@ class Router:
             return None
         return index.definition.id if index.definition.kind == "GSI" else table_id
 
-    def _split(self, keys: Sequence[Key], ask: Ask, done: Callable[[Any, Place], None]) -> None:
+    def _split(
+        self, keys: Sequence[EncodedKey], ask: Ask, done: Callable[[Any, ResultPosition], None]
+    ) -> None:
         """Ask each partition for the keys that it has, and put what they answer into the order of `keys`."""
         places: dict[int, list[int]] = {}
         for place, (table, pk, _) in enumerate(keys):
@@ -271,7 +284,7 @@ class Router:
             ask(next(iter(places)), keys, done)
             return
 
-        def answered(results: list[Any], positions: list[Place]) -> None:
+        def answered(results: list[Any], positions: list[ResultPosition]) -> None:
             error = first_error(results)
             done(error or _in_order(places.values(), results, len(keys)), joined(positions))
 

@@ -6,7 +6,7 @@ from typing import Any
 from ...log.commands import Command, Position
 from ...materializer.feed_requests import FeedRequest, OnFed
 from ...materializer.fold.outcomes import Failed, Outcome
-from ...materializer.partition import Place, QueryRequest, ScanRequest
+from ...materializer.partition import QueryRequest, ResultPosition, ScanRequest
 from ...model.errors import RequestError, ServiceUnavailableError
 
 _UNKNOWN = Position(0, -1)
@@ -15,7 +15,7 @@ _UNKNOWN = Position(0, -1)
 class UnassignedPartition:
     """A `Partition` that answers everything with an error which SDKs try again after."""
 
-    def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:  # noqa: ARG002
+    def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:  # noqa: ARG002
         """Take nothing."""
         done(Failed(ServiceUnavailableError()), _UNKNOWN)
 
@@ -25,7 +25,11 @@ class UnassignedPartition:
 
     get_all = get_isolated = get
 
-    def query(self, request: QueryRequest | ScanRequest, done: Callable[[RequestError, Place], None]) -> None:  # noqa: ARG002
+    def query(
+        self,
+        request: QueryRequest | ScanRequest,  # noqa: ARG002
+        done: Callable[[RequestError, ResultPosition], None],
+    ) -> None:
         """Read nothing."""
         done(ServiceUnavailableError(), _UNKNOWN)
 
@@ -35,7 +39,7 @@ class UnassignedPartition:
         """Read nothing."""
         done(ServiceUnavailableError(), _UNKNOWN)
 
-    def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:  # noqa: ARG002
+    def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:  # noqa: ARG002
         """Reach nothing."""
         done(ServiceUnavailableError())
 

@@ -18,8 +18,8 @@ from ...materializer.feed_requests import (
     FedPartition,
     FeedAnswer,
     FeedRequest,
-    FindNumber,
-    Number,
+    FindSequenceNumber,
+    FoundSequenceNumber,
 )
 from ...materializer.fold.outcomes import Failed, Outcome, Refused, Skipped
 from ...materializer.fold.read_requests import Page, QueryRequest, ScanRequest
@@ -85,10 +85,10 @@ class AsyncFeed:
         assert isinstance(count, Count), "the answer to CountChanges is a Count"
         return count
 
-    async def find(self, table: int, time_ms: int) -> Number:
+    async def find(self, table: int, time_ms: int) -> FoundSequenceNumber:
         """Return the sequence number after which all changes of a table have log time `time_ms` or later."""
-        found = await self.read(FindNumber(table, time_ms))
-        assert isinstance(found, Number), "the answer to FindNumber is a Number"
+        found = await self.read(FindSequenceNumber(table, time_ms))
+        assert isinstance(found, FoundSequenceNumber), "the answer to FindNumber is a Number"
         return found
 
     async def trim_horizon(self, table: int) -> int:

@@ -201,7 +201,7 @@ def view_at(node: SubscriptionContext, table_id: int, label: int) -> TableView:
     state = node.state
     log_id, partitions = node.log.genesis(0).log_id, node.partitions.count
     table = state.tables.get(table_id)
-    periods: list[CapturePeriod] = state.windows_of(table_id)
+    periods: list[CapturePeriod] = state.capture_periods(table_id)
     period = next((each for each in periods if each.label == label), periods[-1] if periods else None)
     if period is None or period.label != label:
         if table is not None:

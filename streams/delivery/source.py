@@ -17,14 +17,14 @@ from ...materializer.feed_requests import (
     Changes,
     FeedAnswer,
     FeedRequest,
-    FindNumber,
-    Number,
+    FindSequenceNumber,
+    FoundSequenceNumber,
     OnFed,
     ReadChanges,
     Reader,
 )
 from ...materializer.fold.outcomes import Change
-from ...materializer.partition import Place
+from ...materializer.partition import ResultPosition
 from ...model.errors import RequestError
 from ...model.subscriptions import Subscription
 
@@ -215,8 +215,8 @@ class Source:
         self._consumer.take(self, ())
 
     async def _find(self, time_ms: int) -> None:
-        answer = await self._request(FindNumber(self.table, time_ms))
-        assert isinstance(answer, Number), "FindNumber returns Number"
+        answer = await self._request(FindSequenceNumber(self.table, time_ms))
+        assert isinstance(answer, FoundSequenceNumber), "FindNumber returns Number"
         first = await self._request(ReadChanges(self.table, answer.trim_horizon, limit=1))
         assert isinstance(first, Changes), "ReadChanges returns Changes"
         if first.changes and first.changes[0].time < time_ms:  # else it may lie below the trim horizon
@@ -292,7 +292,7 @@ class Source:
 async def _answer_of(send: Callable[[OnFed], None]) -> FeedAnswer | RequestError:
     future: asyncio.Future[FeedAnswer | RequestError] = asyncio.get_running_loop().create_future()
 
-    def on_answer(answer: FeedAnswer | RequestError, _: Place) -> None:
+    def on_answer(answer: FeedAnswer | RequestError, _: ResultPosition) -> None:
         if not future.done():
             future.set_result(answer)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from ...materializer.fold.outcomes import NEXT_COMMAND, Tx, place_of
+from ...materializer.fold.outcomes import NEXT_COMMAND, Tx, position_of
 from ...materializer.worker import Cancellable, Scheduler
 from ..formats.table_view import Delivery
 from .dead_letters import ItemKey, item_key_of
@@ -159,7 +159,7 @@ def _action_index(change: FilteredChange) -> int:
 def _end_of(delivery: Delivery) -> int | None:
     """Return an upper bound of the transaction's sequence numbers, if one command made all of it."""
     change = delivery.change
-    offset, index = place_of(change.sequence_number)
+    offset, index = position_of(change.sequence_number)
     tx = change.tx
     assert tx is not None, "the change is of a transaction"
     if tx.id not in (f"{offset}.{index}", f"{delivery.partition}:{offset}.{index}"):

@@ -120,7 +120,7 @@ class ChangeStore:
             return True
         over_ms = now_ms - retention_ms if retention_ms else 0
         return state.log_time < over_ms or all(
-            window.is_over(over_ms) for windows in state.streams.values() for window in windows
+            window.is_over(over_ms) for windows in state.periods.values() for window in windows
         )
 
     def segments(self, table: int, after: int = 0) -> Segments:

@@ -83,7 +83,7 @@ class ChangeWriter:
     def serve(self, writing: Work, reading: Work) -> None:
         """Have files written and read beside those who are served."""
         self._writing, self._reading, self._is_serving = writing, reading, True
-        if self._state.streams:
+        if self._state.periods:
             self.come_again(self._next_offset)
 
     def close(self, next_offset: int) -> None:
@@ -225,7 +225,7 @@ class ChangeWriter:
         over = [
             table
             for table in self.channels
-            if all(each.is_over(self.horizon) for each in self._state.streams.get(table, ()))
+            if all(each.is_over(self.horizon) for each in self._state.periods.get(table, ()))
         ]
         return [self.channels.pop(table).segments for table in over]
 
@@ -238,7 +238,7 @@ class ChangeWriter:
     def _is_wanted(self) -> bool:
         """Whether there is a window of which changes are still to be served."""
         return any(
-            not each.is_over(self.horizon) for windows in self._state.streams.values() for each in windows
+            not each.is_over(self.horizon) for windows in self._state.periods.values() for each in windows
         )
 
     @property

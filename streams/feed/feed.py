@@ -19,9 +19,9 @@ from ...materializer.feed_requests import (
     CountChanges,
     FeedAnswer,
     FeedRequest,
-    FindNumber,
+    FindSequenceNumber,
+    FoundSequenceNumber,
     ListShards,
-    Number,
     OnFed,
     ReadChanges,
     Shards,
@@ -121,7 +121,7 @@ class Feed:
         """Take the changes of the record that was folded last."""
         state = self._state
         self._next_offset = state.next_offset
-        windows = state.streams
+        windows = state.periods
         if not windows or self._next_offset <= self._storing.through:
             return
         table = -1
@@ -153,7 +153,7 @@ class Feed:
         window = _window_of(windows, number)
         is_last = all(each.begun < number and (each.ended is None or each.ended < number) for each in windows)
         if is_last:
-            if len(self._last_windows) > len(self._state.streams):
+            if len(self._last_windows) > len(self._state.periods):
                 self._last_windows.clear()  # of tables that are gone
             self._last_windows[change.table] = windows, window
         return window, is_last
@@ -177,7 +177,7 @@ class Feed:
         match request:
             case ReadChanges():
                 self._read(self._within(request), done)
-            case FindNumber():
+            case FindSequenceNumber():
                 self._find(request, channel, done)
             case CountChanges():
                 self._count(request, channel, done)
@@ -186,7 +186,7 @@ class Feed:
 
     def _within(self, request: ReadChanges) -> ReadChanges:
         """What is asked for of a stream that was disabled ends where it did: a later one is not looked through."""
-        windows = self._state.streams.get(request.table, ()) if request.stream is not None else ()
+        windows = self._state.periods.get(request.table, ()) if request.stream is not None else ()
         ended = [each.ended for each in windows if each.label == request.stream and each.ended is not None]
         if not ended:
             return request
@@ -238,10 +238,10 @@ class Feed:
 
         self._stored(channel, read, answer, done)
 
-    def _find(self, request: FindNumber, channel: TableChanges | None, done: OnFed) -> None:
+    def _find(self, request: FindSequenceNumber, channel: TableChanges | None, done: OnFed) -> None:
         def answer(number: int) -> None:
             trim_horizon = self._kept_after(request.table, request.stream)
-            self._tell(done, Number(max(number, trim_horizon), trim_horizon))
+            self._tell(done, FoundSequenceNumber(max(number, trim_horizon), trim_horizon))
 
         if channel is None or request.time_ms > self._state.log_time:
             answer(self._end)
@@ -275,7 +275,7 @@ class Feed:
     def _shards(self, request: ListShards) -> Shards:
         channel = self._channels.get(request.table)
         found = []
-        for window in self._state.streams.get(request.table, ()):
+        for window in self._state.periods.get(request.table, ()):
             if window.label == request.stream:
                 found = shards.shards(
                     () if channel is None else channel.beginnings,
@@ -316,11 +316,11 @@ class Feed:
 
     def _is_gone(self, table: int) -> bool:
         """Whether the table was deleted: one that never was here may be on its way."""
-        return table not in self._state.tables and table in self._state.streams
+        return table not in self._state.tables and table in self._state.periods
 
     def _kept_after(self, table: int, stream: int | None) -> int:
         """From where on a table's changes are here without a gap."""
-        windows = self._state.streams.get(table, ())
+        windows = self._state.periods.get(table, ())
         channel = self._channels.get(table)
         trimmed = self._storing.floor if channel is None else channel.gone_after
         horizon = self._storing.horizon

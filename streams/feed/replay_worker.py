@@ -20,11 +20,11 @@ from ...log.commands import Context, Genesis, Record
 from ...log.local.filesystem import Filesystem, SystemFilesystem
 from ...log.local.reader import LogReader
 from ...materializer.fold.fold_record import LateSkipError, Void
-from ...materializer.fold.outcomes import Change, Outcome, place_of
+from ...materializer.fold.outcomes import Change, Outcome, position_of
 from ...materializer.fold.state import PartitionState
 from ...materializer.os_process import hide
 from ...materializer.refold import Capture, FoldError, fold_record, more_void, refold
-from ...materializer.snapshots import Chained, Snapshots
+from ...materializer.snapshots import HashedLog, Snapshots
 from ..changes import changes
 from .change_codec import Owner
 from .segments import SEGMENT_BYTES, Batch, Blocks, Extent, Segments
@@ -96,8 +96,8 @@ def make(
 ) -> None:
     """Do it: write segments into `folder`, and tell now and then how far they go."""
     genesis = log.genesis(task.partition)
-    last = place_of(task.until)[0] - genesis.base
-    first = last if task.items else max(0, place_of(task.after)[0] - genesis.base)
+    last = position_of(task.until)[0] - genesis.base
+    first = last if task.items else max(0, position_of(task.after)[0] - genesis.base)
     _wait_for(log, task.partition, last)
     state = PartitionState()
     if snapshots is not None:
@@ -141,7 +141,7 @@ class _Writer:
         for change in changes(outcomes, (task.table,), state.partition, state.partitions):
             number = change.sequence_number
             if task.after < number <= task.until and number > self._segments.last:
-                held = [each for each in state.streams.get(task.table, ()) if each.holds(number)]
+                held = [each for each in state.periods.get(task.table, ()) if each.holds(number)]
                 window = max(held, key=lambda each: each.label, default=None)
                 change.stream = 0 if window is None else window.label
                 if not task.kept:
@@ -210,7 +210,7 @@ def _fold_through(writer: _Writer, log: Readable, last: int, capture: Capture | 
 def _fold_part(writer: _Writer, log: Readable, last: int) -> None:
     """Fold the record at offset `last` up to and including the command that is asked for."""
     record = next(log.read(writer.partition, last))
-    commands = record.entry.commands[: place_of(writer.until)[1] + 1]
+    commands = record.entry.commands[: position_of(writer.until)[1] + 1]
     fold_record(writer.state, replace(record, entry=replace(record.entry, commands=commands)))
 
 
@@ -227,8 +227,8 @@ def _wait_for(log: Readable, partition: int, offset: int) -> None:
         time.sleep(_LOOK_AGAIN_S)
 
 
-def _chained(log: Any) -> Chained:
-    chained: Chained = log
+def _chained(log: Any) -> HashedLog:
+    chained: HashedLog = log
     return chained
 
 

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ...log.commands import Position
 from ...materializer.fold.feed.capture import CapturePeriod
-from ...materializer.fold.outcomes import Change, place_of
+from ...materializer.fold.outcomes import Change, position_of
 from ...model.descriptions import stream_label
 from ...model.key_schema import KeySchema
 from ...model.tables import TableDefinition, table_arn
@@ -71,7 +71,7 @@ class Delivery(NamedTuple):
     @property
     def position(self) -> str:
         """The position of the command that made the change, or of the last entry that a snapshot knew."""
-        offset, index = place_of(self.sequence_number)
+        offset, index = position_of(self.sequence_number)
         place = Position(self.partition, offset, None if self.change.is_read else index)
         return place.text(self.table.partitions)
 

@@ -121,7 +121,7 @@ def _explain(
         else:
             rows = [
                 _of_table(table, decision),
-                *(_of_index(table, move, decision, limits) for move in decision.moves),
+                *(_of_index(table, move, decision, limits) for move in decision.index_updates),
             ]
     except RequestError as error:
         raise RequestFailedError(error.wire_name, error.status, error.body()) from error
@@ -191,10 +191,10 @@ def _of_table(table: Table, decision: Decision) -> Row:
 def _of_index(table: Table, move: IndexUpdate, decision: Decision, limits: Limits) -> Row:
     """An index's part: one write to put, change or remove an entry, two if its key moves; never doubled."""
     before = 0
-    if move.source is not None and decision.old is not None:
+    if move.old_key is not None and decision.old is not None:
         before = entry_of(move.index, load(decision.old[0]), decision.old, limits)[1]
-    after = 0 if move.stored is None else move.stored[1]
-    moved = None not in (move.source, move.target) and move.source != move.target
+    after = 0 if move.entry is None else move.entry[1]
+    moved = None not in (move.old_key, move.new_key) and move.old_key != move.new_key
     name = move.index.definition.name
     return _row(table, before, after, writes=2 if moved else 1, units=move.units, index=name)
 

@@ -47,9 +47,9 @@ class CapturePeriod:
         """Whether new changes belong to the period."""
         return self.ended is None
 
-    def holds(self, number: int) -> bool:
+    def holds(self, sequence_number: int) -> bool:
         """Whether the change with that sequence number belongs to the period."""
-        return self.begun < number and (self.ended is None or number < self.ended)
+        return self.begun < sequence_number and (self.ended is None or sequence_number < self.ended)
 
     def is_over(self, before_ms: int) -> bool:
         """Whether all changes of the period are older than that log time."""
@@ -78,35 +78,45 @@ class CapturePeriod:
         )
 
 
-Windows: TypeAlias = dict[int, list[CapturePeriod]]
+CapturePeriods: TypeAlias = dict[int, list[CapturePeriod]]
 """By table id, in the order in which they began; a table that never had one has no key here."""
 
 
-def follow(
-    windows: Windows, table_id: int, definition: TableDefinition | None, number: int, time_ms: int
+def update_periods(
+    periods: CapturePeriods,
+    table_id: int,
+    definition: TableDefinition | None,
+    sequence_number: int,
+    time_ms: int,
 ) -> None:
     """Open and close periods of a table for its new definition, at that sequence number; None if it is deleted."""
     wanted = {} if definition is None else _wanted(definition)
-    here = windows.get(table_id, [])
-    open_labels = {window.label for window in here if window.is_open}
+    present = periods.get(table_id, [])
+    open_labels = {period.label for period in present if period.is_open}
     if open_labels == wanted.keys():
         return
     kept = [
-        replace(window, ended=number, ended_ms=time_ms)
-        if window.is_open and window.label not in wanted
-        else window
-        for window in here
+        replace(period, ended=sequence_number, ended_ms=time_ms)
+        if period.is_open and period.label not in wanted
+        else period
+        for period in present
     ]
     if definition is not None:
         for label, (view, shard_ms) in wanted.items():
             if label not in open_labels:
                 kept.append(
                     CapturePeriod(
-                        table_id, label, definition.name, definition.key, view, shard_ms, begun=number
+                        table_id,
+                        label,
+                        definition.name,
+                        definition.key,
+                        view,
+                        shard_ms,
+                        begun=sequence_number,
                     )
                 )
-    windows[table_id] = kept
-    _forget_oldest(windows)
+    periods[table_id] = kept
+    _forget_oldest(periods)
 
 
 def _wanted(definition: TableDefinition) -> dict[int, tuple[str | None, int]]:
@@ -123,12 +133,12 @@ def _wanted(definition: TableDefinition) -> dict[int, tuple[str | None, int]]:
     return wanted
 
 
-def _forget_oldest(windows: Windows) -> None:
+def _forget_oldest(periods: CapturePeriods) -> None:
     """Keep the last ENDED_KEPT of the periods that have ended."""
-    ended = [window for each in windows.values() for window in each if window.ended is not None]
+    ended = [period for each in periods.values() for period in each if period.ended is not None]
     if len(ended) <= ENDED_KEPT:
         return
-    for window in sorted(ended, key=lambda one: (one.ended, one.table, one.label))[:-ENDED_KEPT]:
-        windows[window.table].remove(window)
-        if not windows[window.table]:
-            del windows[window.table]
+    for period in sorted(ended, key=lambda one: (one.ended, one.table, one.label))[:-ENDED_KEPT]:
+        periods[period.table].remove(period)
+        if not periods[period.table]:
+            del periods[period.table]

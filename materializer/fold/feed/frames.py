@@ -22,18 +22,18 @@ SUBSCRIPTION: Final = b"U"
 
 def frames(state: "PartitionState") -> Iterator[tuple[bytes, Any]]:
     """Yield kind and content, as JSON, of each frame."""
-    for table_id in sorted(state.streams):
-        for window in state.streams[table_id]:
-            yield WINDOW, window.to_json()
+    for table_id in sorted(state.periods):
+        for period in state.periods[table_id]:
+            yield WINDOW, period.to_json()
     for name in sorted(state.subscriptions):
         yield SUBSCRIPTION, state.subscriptions[name].to_json()
 
 
-def take_frame(state: "PartitionState", kind: bytes, payload: bytes) -> bool:
+def load_frame(state: "PartitionState", kind: bytes, payload: bytes) -> bool:
     """Load a frame; return False for a frame of another kind."""
     if kind == WINDOW:
-        window = CapturePeriod.from_json(orjson.loads(payload))
-        state.streams.setdefault(window.table, []).append(window)
+        period = CapturePeriod.from_json(orjson.loads(payload))
+        state.periods.setdefault(period.table, []).append(period)
         return True
     if kind == SUBSCRIPTION:
         subscription = Subscription.from_json(orjson.loads(payload))

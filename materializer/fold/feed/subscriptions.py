@@ -26,7 +26,7 @@ from ....model.slots import CATALOG
 from ....model.subscriptions import Status, Subscription, check, check_start
 from ....model.subscriptions.setting_types import invalid
 from .. import definitions
-from ..outcomes import Done, Outcome, Refused, Skipped, Subscribed
+from ..outcomes import Completed, Outcome, Refused, Skipped, Subscribed
 from ..state import FEED_LEVEL, PartitionState
 
 SUBSCRIPTIONS_MAX: Final = 1000
@@ -58,18 +58,18 @@ def define_subscription(state: PartitionState, command: DefineSubscription, sequ
         state.subscriptions[command.name] = subscription
     if command.operation in ("Create", "Remove"):
         _watch(state, subscription.table_ids, sequence_number)
-    return Subscribed(subscription, state.spreading.version if command.operation == "Create" else 0)
+    return Subscribed(subscription, state.rollout.version if command.operation == "Create" else 0)
 
 
 def checkpoint(state: PartitionState, command: Checkpoint) -> Outcome:
     """Fold a Checkpoint. It has no effect if it is of another epoch, or its subscription is removed."""
     subscription = state.subscription(command.subscription)
     if subscription is None or subscription.epoch != command.epoch:
-        return Done(progressed=False)
+        return Completed(progressed=False)
     state.subscriptions[subscription.name] = subscription.checkpointed(
         dict(command.checkpoints), command.version, command.handled, command.dead
     )
-    return Done(progressed=True)
+    return Completed(progressed=True)
 
 
 def _create(state: PartitionState, command: DefineSubscription, request: dict[str, Any]) -> Subscription:

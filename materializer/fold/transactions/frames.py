@@ -22,53 +22,53 @@ PREPARED: Final = b"P"  # one action of a prepared part
 
 def frames(transactions: Transactions) -> Iterator[tuple[bytes, Any]]:
     """Yield kind and content, as JSON, of each frame."""
-    if transactions.next_number:
-        yield NUMBER, transactions.next_number
-    for number, transaction in sorted(transactions.under_way.items()):
-        yield UNDER_WAY, _under_way(number, transaction)
+    if transactions.next_transaction_number:
+        yield NUMBER, transactions.next_transaction_number
+    for transaction_number, transaction in sorted(transactions.under_way.items()):
+        yield UNDER_WAY, _under_way(transaction_number, transaction)
         for partition, vote in sorted(transaction.votes.items()):
             yield VOTE, [partition, vote.holds, vote.verdicts.decode()]
-    for name, prepared in sorted(transactions.prepared.items()):
+    for transaction_id, prepared in sorted(transactions.prepared.items()):
         for nth, effect in zip(prepared.nths, prepared.effects, strict=True):
-            yield PREPARED, [*name, nth, *_effect(effect)]
+            yield PREPARED, [*transaction_id, nth, *_effect(effect)]
 
 
-def take_frame(transactions: Transactions, kind: bytes, payload: bytes) -> bool:
+def load_frame(transactions: Transactions, kind: bytes, payload: bytes) -> bool:
     """Load a frame; return False for a frame of another kind."""
     match kind:
         case b"N":
-            transactions.next_number = orjson.loads(payload)
+            transactions.next_transaction_number = orjson.loads(payload)
         case b"C":
-            _take_under_way(transactions, *orjson.loads(payload))
+            _load_under_way(transactions, *orjson.loads(payload))
         case b"V":
             partition, holds, verdicts = orjson.loads(payload)
-            number = next(reversed(transactions.under_way))
-            vote = Vote(number, holds, verdicts.encode())
-            transactions.under_way[number].votes[partition] = vote
+            transaction_number = next(reversed(transactions.under_way))
+            vote = Vote(transaction_number, holds, verdicts.encode())
+            transactions.under_way[transaction_number].votes[partition] = vote
         case b"P":
-            _take_prepared(transactions, *orjson.loads(payload))
+            _load_prepared(transactions, *orjson.loads(payload))
         case _:
             return False
     return True
 
 
-def _under_way(number: int, transaction: UnderWay) -> list[Any]:
+def _under_way(transaction_number: int, transaction: UnderWay) -> list[Any]:
     return [
-        number,
-        transaction.begun,
+        transaction_number,
+        transaction.started_ms,
         transaction.token,
         transaction.fingerprint.hex(),
         [[partition, list(nths)] for partition, nths in transaction.parts.items()],
         transaction.commit,
         transaction.awaited,
         transaction.answered,
-        sorted([partition, *place] for partition, place in transaction.places.items()),
-        *([] if transaction.place is None else [transaction.place]),
+        sorted([partition, *position] for partition, position in transaction.positions.items()),
+        *([] if transaction.position is None else [transaction.position]),
     ]
 
 
-def _take_under_way(transactions: Transactions, number: int, *fields: Any) -> None:
-    begun, token, fingerprint, parts, commit, awaited, answered, places, *place = fields
+def _load_under_way(transactions: Transactions, transaction_number: int, *fields: Any) -> None:
+    begun, token, fingerprint, parts, commit, awaited, answered, positions, *position = fields
     transaction = UnderWay(
         begun,
         token,
@@ -77,36 +77,38 @@ def _take_under_way(transactions: Transactions, number: int, *fields: Any) -> No
         commit=commit,
         awaited=awaited,
         answered=answered,
-        places={partition: (offset, index) for partition, offset, index in places},
-        place=tuple(place[0]) if place else None,
+        positions={partition: (offset, index) for partition, offset, index in positions},
+        position=tuple(position[0]) if position else None,
     )
-    transactions.go_on(number, transaction)
+    transactions.add(transaction_number, transaction)
 
 
 def _effect(effect: Effect) -> list[Any]:
-    place = [effect.table, effect.pk.hex(), effect.sk.hex(), effect.context.encoded.hex()]
+    key = [effect.table, effect.pk.hex(), effect.sk.hex(), effect.context.encoded.hex()]
     match effect:
         case Put():
-            return [*place, "put", effect.item.decode(), effect.size]
+            return [*key, "put", effect.item.decode(), effect.size]
         case Delete():
-            return [*place, "delete"]
+            return [*key, "delete"]
         case Check():
-            return [*place, "check"]
+            return [*key, "check"]
 
 
-def _take_prepared(transactions: Transactions, coordinator: int, number: int, nth: int, *fields: Any) -> None:
-    table, pk, sk, context, kind, *item = fields
-    place = table, bytes.fromhex(pk), bytes.fromhex(sk)
-    who = Context.of(bytes.fromhex(context))
+def _load_prepared(
+    transactions: Transactions, coordinator: int, transaction_number: int, nth: int, *fields: Any
+) -> None:
+    table, pk, sk, encoded_context, kind, *item = fields
+    key = table, bytes.fromhex(pk), bytes.fromhex(sk)
+    context = Context.of(bytes.fromhex(encoded_context))
     effect: Effect
     match kind:
         case "put":
-            effect = Put(*place, item[0].encode(), item[1], who)
+            effect = Put(*key, item[0].encode(), item[1], context)
         case "delete":
-            effect = Delete(*place, who)
+            effect = Delete(*key, context)
         case _:
-            effect = Check(*place, who)
-    name = coordinator, number
-    part = transactions.prepared.get(name)
+            effect = Check(*key, context)
+    transaction_id = coordinator, transaction_number
+    part = transactions.prepared.get(transaction_id)
     nths, effects = ([], []) if part is None else (part.nths, part.effects)
-    transactions.hold(name, Prepared([*nths, nth], [*effects, effect]))
+    transactions.hold(transaction_id, Prepared([*nths, nth], [*effects, effect]))

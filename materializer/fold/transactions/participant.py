@@ -11,14 +11,14 @@ from ....log.commands import Action, Check, Commit, Decide, Decided, Delete, Pos
 from ....model.limits import Limits
 from ....model.tables import key_error_of_index
 from ....model.values import load
-from ..index_entries import moves
+from ..index_entries import index_updates
 from ..outbox import send
 from ..outcomes import Applied, MessageFolded, Share, changes_item
 from ..state import FEED_LEVEL, PartitionState, Table
 from ..storage import Stored
 from ..writes import Decision, apply
-from .state import Effect, Name, Prepared
-from .verdicts import collection_sizes, judge, verdict, write
+from .state import Effect, Prepared, TransactionId
+from .verdicts import collection_sizes, judge, verdict, write_verdicts
 
 
 def prepare(state: PartitionState, sender: int, message: Prepare, sequence_number: int) -> MessageFolded:
@@ -42,47 +42,51 @@ def decide(
     return MessageFolded(applied=applied, share=share)
 
 
-def judge_part(state: PartitionState, name: Name, nths: Sequence[int], actions: Sequence[Action]) -> Vote:
+def judge_part(
+    state: PartitionState, transaction_id: TransactionId, nths: Sequence[int], actions: Sequence[Action]
+) -> Vote:
     """Judge these actions of a transaction; if none is refused, hold their keys."""
     judged = [judge(state, action) for action in actions]
     decisions = [one for one in judged if isinstance(one, Decision)]
     if len(decisions) < len(judged):
         verdicts = [verdict(one) for one in judged]
-        return Vote(name[1], False, write(verdicts, state.limits))
+        return Vote(transaction_id[1], False, write_verdicts(verdicts, state.limits))
     sizes = collection_sizes(state, actions, decisions)
     verdicts = [verdict(one, size) for one, size in zip(decisions, sizes, strict=True)]
     if state.level >= FEED_LEVEL:
         for one, decision in zip(verdicts, decisions, strict=True):
             one.changes = changes_item(decision.old, decision.new)
     effects = [_effect(action, decision) for action, decision in zip(actions, decisions, strict=True)]
-    state.transactions.hold(name, Prepared(nths, effects))
-    return Vote(name[1], True, write(verdicts, state.limits))
+    state.transactions.hold(transaction_id, Prepared(nths, effects))
+    return Vote(transaction_id[1], True, write_verdicts(verdicts, state.limits))
 
 
-def conclude(state: PartitionState, name: Name, commit: bool, sequence_number: int) -> list[Applied]:
+def conclude(
+    state: PartitionState, transaction_id: TransactionId, commit: bool, sequence_number: int
+) -> list[Applied]:
     """Release the keys, and apply the effects on a commit."""
-    prepared = state.transactions.release(name)
+    prepared = state.transactions.release(transaction_id)
     if prepared is None or not commit:
         return []
     applied = []
     for nth, effect in zip(prepared.nths, prepared.effects, strict=True):
         table = state.tables.get(effect.table)
         if table is not None:
-            decision = _as_it_is_now(table, effect, state.limits)
+            decision = _current_decision(table, effect, state.limits)
             applied.append(apply(state, table, effect, decision, sequence_number + nth, twice=True))
     return applied
 
 
 def _effect(action: Action, decision: Decision) -> Effect:
-    place = (action.table, action.pk, action.sk)
+    key = (action.table, action.pk, action.sk)
     if isinstance(action, Check):
-        return Check(*place, action.context)
+        return Check(*key, action.context)
     if decision.new is None:
-        return Delete(*place, action.context)
-    return Put(*place, *decision.new, action.context)
+        return Delete(*key, action.context)
+    return Put(*key, *decision.new, action.context)
 
 
-def _as_it_is_now(table: Table, effect: Effect, limits: Limits) -> Decision:
+def _current_decision(table: Table, effect: Effect, limits: Limits) -> Decision:
     """Return the decision that applies an effect to the table and its indexes as they are now. It cannot be refused."""
     old = table.items.get(effect.pk, effect.sk)
     if isinstance(effect, Check):
@@ -91,7 +95,7 @@ def _as_it_is_now(table: Table, effect: Effect, limits: Limits) -> Decision:
     if not table.indexes:
         return Decision(old, new, [])
     item = None if new is None else load(new[0])
-    changes = moves(
+    changes = index_updates(
         table,
         effect.pk,
         effect.sk,
@@ -99,7 +103,7 @@ def _as_it_is_now(table: Table, effect: Effect, limits: Limits) -> Decision:
         None if item is None or new is None else (item, new),
         limits,
     )
-    for move in changes:
-        if item is not None and key_error_of_index(move.index.definition, item, limits) is not None:
-            move.target = move.stored = None
+    for update in changes:
+        if item is not None and key_error_of_index(update.index.definition, item, limits) is not None:
+            update.new_key = update.entry = None
     return Decision(old, new, changes)

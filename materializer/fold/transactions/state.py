@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ....log.commands import Action, Check, Delete, Put, Vote
+from ..storage import EncodedKey
 
-Key: TypeAlias = tuple[int, bytes, bytes]  # table id, partition key, sort key
-Name: TypeAlias = tuple[int, int]  # coordinator of a transaction, and its number there
+TransactionId: TypeAlias = tuple[int, int]  # coordinator of a transaction, and its number there
 
 # The effect of an action: the future item, its removal, or a check, which only keeps others from writing.
 Effect: TypeAlias = Put | Delete | Check
@@ -26,7 +26,7 @@ class UnderWay:
     """A transaction at its coordinator.
 
     Attributes:
-        begun: Log time of its start.
+        started_ms: Log time of its start.
         parts: By participant, the indexes of its actions in the transaction.
         votes: The votes received, by participant.
         commit: The decision; None before it.
@@ -36,16 +36,16 @@ class UnderWay:
         position: Offset, with the log's base, and index of the Transact; None if it began below level 3.
     """
 
-    begun: int
+    started_ms: int
     token: str | None
     fingerprint: bytes
     parts: dict[int, Sequence[int]]
     votes: dict[int, Vote] = field(default_factory=dict)
     commit: bool | None = None
     awaited: list[int] = field(default_factory=list)
-    places: dict[int, tuple[int, int]] = field(default_factory=dict)
+    positions: dict[int, tuple[int, int]] = field(default_factory=dict)
     answered: bool = False
-    place: tuple[int, int] | None = None
+    position: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -63,11 +63,11 @@ class Prepared:
 class Transactions:
     """The transactions under way, and the keys that they hold. `tokens` are those of the transactions under way."""
 
-    next_number: int = 0
+    next_transaction_number: int = 0
     under_way: dict[int, UnderWay] = field(default_factory=dict)
     tokens: dict[str, int] = field(default_factory=dict)
-    prepared: dict[Name, Prepared] = field(default_factory=dict)
-    held: dict[Key, Name] = field(default_factory=dict)
+    prepared: dict[TransactionId, Prepared] = field(default_factory=dict)
+    held: dict[EncodedKey, TransactionId] = field(default_factory=dict)
 
     @property
     def idle(self) -> bool:
@@ -76,43 +76,43 @@ class Transactions:
 
     def undecided(self) -> Iterator[tuple[int, int]]:
         """Yield number and start, in log time, of the undecided transactions, oldest first."""
-        for number, transaction in self.under_way.items():
+        for transaction_number, transaction in self.under_way.items():
             if transaction.commit is None:
-                yield number, transaction.begun
+                yield transaction_number, transaction.started_ms
 
     def begin(self, transaction: UnderWay) -> int:
         """Assign a transaction its number and add it."""
-        number = self.next_number
-        self.next_number += 1
-        self.go_on(number, transaction)
-        return number
+        transaction_number = self.next_transaction_number
+        self.next_transaction_number += 1
+        self.add(transaction_number, transaction)
+        return transaction_number
 
-    def go_on(self, number: int, transaction: UnderWay) -> None:
+    def add(self, transaction_number: int, transaction: UnderWay) -> None:
         """Add a transaction that has its number."""
-        self.under_way[number] = transaction
+        self.under_way[transaction_number] = transaction
         if transaction.token is not None and not transaction.answered:
-            self.tokens[transaction.token] = number
+            self.tokens[transaction.token] = transaction_number
 
     def free_token(self, transaction: UnderWay) -> None:
         """Release the token of a transaction that is answered."""
         if transaction.token is not None:
             del self.tokens[transaction.token]
 
-    def hold(self, name: Name, prepared: Prepared) -> None:
+    def hold(self, transaction_id: TransactionId, prepared: Prepared) -> None:
         """Add a prepared part and hold its keys."""
-        self.prepared[name] = prepared
+        self.prepared[transaction_id] = prepared
         for effect in prepared.effects:
-            self.held[key_of(effect)] = name
+            self.held[key_of(effect)] = transaction_id
 
-    def release(self, name: Name) -> Prepared | None:
+    def release(self, transaction_id: TransactionId) -> Prepared | None:
         """Remove a part and release its keys; return None if it is unknown."""
-        prepared = self.prepared.pop(name, None)
+        prepared = self.prepared.pop(transaction_id, None)
         if prepared is not None:
             for effect in prepared.effects:
                 del self.held[key_of(effect)]
         return prepared
 
 
-def key_of(action: Action) -> Key:
+def key_of(action: Action) -> EncodedKey:
     """Return the key of an action."""
     return action.table, action.pk, action.sk

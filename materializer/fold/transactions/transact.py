@@ -23,8 +23,8 @@ def transact(state: PartitionState, command: Transact, sequence_number: int) -> 
         before = _before(state, command, command.token)
         if before is not None:
             return before
-    places = {(action.table, action.pk, action.sk) for action in command.actions}
-    assert len(places) == len(command.actions), "a transaction names an item twice"
+    keys = {(action.table, action.pk, action.sk) for action in command.actions}
+    assert len(keys) == len(command.actions), "a transaction names an item twice"
     parts = _parts(state, command)
     if parts is not None:
         return coordinator.begin(state, command, parts, sequence_number)
@@ -50,13 +50,17 @@ def _before(state: PartitionState, command: Transact, token: str) -> Outcome | N
     With the same payload the request has been done already: nothing is applied again, and the cost is that of a
     transactional read.
     """
-    number = state.transactions.tokens.get(token)
-    used = state.tokens.get(token) if number is None else state.transactions.under_way[number]
+    transaction_number = state.transactions.tokens.get(token)
+    used = (
+        state.tokens.get(token)
+        if transaction_number is None
+        else state.transactions.under_way[transaction_number]
+    )
     if used is None:
         return None
     if used.fingerprint != command.fingerprint:
         return Refused(IdempotentParameterMismatchError())
-    if number is not None:
+    if transaction_number is not None:
         return Refused(TransactionInProgressError(_IN_PROGRESS))
     return Transacted([_replayed(state, action) for action in command.actions], replayed=True)
 
@@ -70,4 +74,4 @@ def _replayed(state: PartitionState, action: Action) -> Applied:
     table = state.tables.get(action.table)
     stored = None if table is None else table.items.get(action.pk, action.sk)
     size = stored[1] if stored is not None else action.size if isinstance(action, Put) else 0
-    return Applied(action, stored, stored, 0, 0, looked=transaction_read_half_units(size) >> 1)
+    return Applied(action, stored, stored, 0, 0, replayed_units=transaction_read_half_units(size) >> 1)

@@ -66,7 +66,7 @@ def verdict(judged: Decision | Refused, collection_size: int | None = None) -> V
     return Verdict(units, Reason(HOLDS), collection_size)
 
 
-def unheard() -> Verdict:
+def missing_vote() -> Verdict:
     """Return the verdict on an action whose participant has not voted."""
     error = TransactionConflictError()
     return Verdict(Units(0), Reason(CONFLICT, error.message))
@@ -103,7 +103,7 @@ def collection_sizes(
     return sizes
 
 
-def write(verdicts: Iterable[Verdict], limits: Limits) -> bytes:
+def write_verdicts(verdicts: Iterable[Verdict], limits: Limits) -> bytes:
     """Return verdicts as canonical JSON.
 
     The items of failed conditions are included up to the size limit of a transaction. They are optional, and the
@@ -129,7 +129,7 @@ def write(verdicts: Iterable[Verdict], limits: Limits) -> bytes:
     return orjson.dumps(written, option=orjson.OPT_SORT_KEYS)
 
 
-def read(verdicts: bytes) -> list[Verdict]:
+def read_verdicts(verdicts: bytes) -> list[Verdict]:
     """Return the verdicts that `write` serialized."""
     return [_read(one) for one in orjson.loads(verdicts)]
 
@@ -143,10 +143,10 @@ def _read(written: dict[str, Any]) -> Verdict:
 def _growth(decision: Decision) -> int:
     """Return the growth of the item collection by a decision: of the item, and of its entries in local indexes."""
     growth = (decision.new[1] if decision.new else 0) - (decision.old[1] if decision.old else 0)
-    for move in decision.moves:
-        if move.index.definition.kind == "LSI":
-            before = None if move.source is None else move.index.store.get(*move.source)
-            growth += (move.stored[1] if move.stored else 0) - (before[1] if before else 0)
+    for update in decision.index_updates:
+        if update.index.definition.kind == "LSI":
+            before = None if update.old_key is None else update.index.store.get(*update.old_key)
+            growth += (update.entry[1] if update.entry else 0) - (before[1] if before else 0)
     return growth
 
 

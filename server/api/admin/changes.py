@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from ....materializer.feed_requests import Changes, FedPartition, FeedAnswer, ReadChanges
-from ....materializer.partition import Place
+from ....materializer.partition import ResultPosition
 from ....model.errors import RequestError, TrimmedDataAccessError, ValidationError
 from ....model.subscriptions import check
 from ....model.tables import TableDefinition
@@ -118,7 +118,7 @@ class _Reader:
             page, positions = await self._page(feeds, page.next)
         return _answer(page, positions)
 
-    async def _page(self, feeds: list[TableFeed], after: After) -> tuple[MergedPage, list[Place]]:
+    async def _page(self, feeds: list[TableFeed], after: After) -> tuple[MergedPage, list[ResultPosition]]:
         """Read a page of changes that match."""
         requests = [ReadChanges(feed.table.id, after[feed.partition_id], limit=self._limit) for feed in feeds]
         try:
@@ -156,7 +156,7 @@ class _Reader:
         """Wait until a feed has a change, or its long poll ends."""
         first: asyncio.Future[None] = self._loop.create_future()
 
-        def wake(_: FeedAnswer | RequestError, __: Place) -> None:
+        def wake(_: FeedAnswer | RequestError, __: ResultPosition) -> None:
             if not first.done():
                 first.set_result(None)
 
@@ -166,7 +166,7 @@ class _Reader:
         await first
 
 
-def _answer(page: MergedPage, positions: list[Place]) -> Answer:
+def _answer(page: MergedPage, positions: list[ResultPosition]) -> Answer:
     tail = {
         "Next": {str(partition_id): str(after) for partition_id, after in page.next.items()},
         "IsEnd": page.is_end,

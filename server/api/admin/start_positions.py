@@ -9,7 +9,7 @@
 from typing import Any, Final, TypeAlias
 
 from ....log.commands import Cut, Position
-from ....materializer.feed_requests import FedPartition, FindNumber, Number
+from ....materializer.feed_requests import FedPartition, FindSequenceNumber, FoundSequenceNumber
 from ....materializer.fold.outcomes import sequence_number
 from ....model.errors import TrimmedDataAccessError, ValidationError
 from ...database import Database
@@ -122,14 +122,16 @@ async def resolve(database: Database, tables: list[int], start: Start) -> After:
     try:
         answers, _ = await read_feeds(
             database.loop,
-            [(partitions[partition_id], FindNumber(table, time_ms)) for partition_id, table in asked],
+            [(partitions[partition_id], FindSequenceNumber(table, time_ms)) for partition_id, table in asked],
         )
     except RefusedAtError as refused:
         raise refused.error from None
     return _lowest(database, start, asked, answers)
 
 
-def _lowest(database: Database, start: Start, asked: list[tuple[int, int]], answers: list[Number]) -> After:
+def _lowest(
+    database: Database, start: Start, asked: list[tuple[int, int]], answers: list[FoundSequenceNumber]
+) -> After:
     after: After = {}
     for (partition_id, table), answer in zip(asked, answers, strict=True):
         found = answer.after if start["At"] in ("NOW", "TIME") else answer.trim_horizon

@@ -9,7 +9,7 @@ import orjson
 
 from ....log.commands import Position
 from ....log.local import disk_of
-from ....materializer.snapshots import newest
+from ....materializer.snapshots import newest_positions
 from ....model.errors import RequestError, ServiceUnavailableError
 from ...auth.rights import NODE, Right
 from ...clock import refused_ms
@@ -47,7 +47,7 @@ async def status(node: Node, _: dict[str, Any], _caller: Caller) -> Answer:
     count = node.partitions.count
     genesis, path = node.log.genesis(0), node.settings.path
     position = joined(Position(partition_id, each["position"]) for partition_id, each in known.items())
-    snapshots = [] if path is None else newest(path, disk_of(node.log), count)
+    snapshots = [] if path is None else newest_positions(path, disk_of(node.log), count)
     answer = {
         "Position": position.text(count),
         "LogTime": max(each["log_time"] for each in known.values()),

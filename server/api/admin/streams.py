@@ -6,7 +6,7 @@
 
 from typing import Any, Final
 
-from ....materializer.feed_requests import FindNumber, ListShards
+from ....materializer.feed_requests import FindSequenceNumber, ListShards
 from ....materializer.fold.feed.capture import WATCHED, CapturePeriod
 from ....materializer.fold.state import PartitionState
 from ....model.descriptions import stream_label
@@ -27,7 +27,7 @@ async def streams(database: Database, body: dict[str, Any], _: Caller) -> dict[s
     """Describe the streams in the catalog; of one table, also the changes that each partition keeps."""
     name = body.get("TableName")
     if name is None:
-        periods = [period for each in database.state.streams.values() for period in each]
+        periods = [period for each in database.state.periods.values() for period in each]
         return {"Streams": [_described(database.state, period) for period in periods]}
     if not isinstance(name, str):
         raise ValidationError("TableName must be the name of a table")
@@ -42,11 +42,11 @@ def _periods(database: Database, name: str) -> list[CapturePeriod]:
     """Return the capture periods of the table with the name, or of the last table that had it."""
     table = database.state.table_named(name)
     if table is not None:
-        return list(database.state.streams.get(table.definition.id, ()))
-    ids = [table_id for table_id, periods in database.state.streams.items() if periods[0].name == name]
+        return list(database.state.periods.get(table.definition.id, ()))
+    ids = [table_id for table_id, periods in database.state.periods.items() if periods[0].name == name]
     if not ids:
         raise ResourceNotFoundError(f"Requested resource not found: Table: {name} not found")
-    return database.state.streams[max(ids)]
+    return database.state.periods[max(ids)]
 
 
 def _described(state: PartitionState, period: CapturePeriod) -> dict[str, Any]:
@@ -74,7 +74,7 @@ async def _partitions(database: Database, periods: list[CapturePeriod]) -> list[
         return []
     partitions = database.partitions_of_feed()
     newest = max(periods, key=lambda period: period.label)
-    find = FindNumber(newest.table, _END_OF_TIME, None)
+    find = FindSequenceNumber(newest.table, _END_OF_TIME, None)
     listing = ListShards(newest.table, newest.label)
     try:
         answers, _ = await read_feeds(

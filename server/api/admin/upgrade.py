@@ -7,7 +7,7 @@ from typing import Any
 from ....log.commands import Level
 from ....materializer.fold import LEVEL
 from ....materializer.fold.outcomes import Failed, Outcome
-from ....materializer.partition import Partition, Place
+from ....materializer.partition import Partition, ResultPosition
 from ...auth.rights import Right
 from ...node import Node
 from ...routing.fan_in import FanIn
@@ -32,7 +32,9 @@ async def upgrade(node: Node, _: dict[str, Any], caller: Caller) -> dict[str, An
 
 
 def _append(
-    partitions: list[Partition], level: Level, callback: Callable[[tuple[list[Outcome], list[Place]]], None]
+    partitions: list[Partition],
+    level: Level,
+    callback: Callable[[tuple[list[Outcome], list[ResultPosition]]], None],
 ) -> None:
     fan_in = FanIn(len(partitions), lambda *results: callback(results))
     for index, partition in enumerate(partitions):

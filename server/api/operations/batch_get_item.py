@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 
 from ....expressions import Plan
-from ....materializer.fold.reads import looks_bytes
+from ....materializer.fold.reads import expression_work
 from ....materializer.fold.storage import Stored
-from ....materializer.partition import Key, Place
+from ....materializer.partition import EncodedKey, ResultPosition
 from ....model.capacity import read_half_units
 from ....model.errors import RequestError, ValidationError
 from ....model.limits import Limits
@@ -74,7 +74,7 @@ def _plan(request: dict[str, Any], limits: Limits) -> Plan | None:
 
 
 def _read(
-    database: Database, body: dict[str, Any], reply: Reply, tables: list[_Table], keys: list[Key]
+    database: Database, body: dict[str, Any], reply: Reply, tables: list[_Table], keys: list[EncodedKey]
 ) -> None:
     consistent = reply.after is not None or any(table.consistent for table in tables)
     database.partition.get_all(
@@ -84,7 +84,7 @@ def _read(
 
 def _weight(stored: Stored, plan: Plan) -> int:
     """An item that has to be decoded counts with the bytes that this takes, and with the looks that it is given."""
-    return max(stored[1], len(stored[0])) + looks_bytes(plan)
+    return max(stored[1], len(stored[0])) + expression_work(plan)
 
 
 def _answer(
@@ -93,7 +93,7 @@ def _answer(
     tables: list[_Table],
     room: int,
     found: list[Stored | None] | RequestError,
-    position: Place,
+    position: ResultPosition,
 ) -> None:
     if isinstance(found, RequestError):
         reply.error(found, position)

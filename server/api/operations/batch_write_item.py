@@ -12,7 +12,7 @@ import orjson
 
 from ....log.commands import Context, Delete, Position, Put
 from ....materializer.fold.outcomes import Applied, Outcome
-from ....materializer.partition import Place
+from ....materializer.partition import ResultPosition
 from ....model.errors import (
     ProvisionedThroughputExceededError,
     RequestError,
@@ -116,7 +116,7 @@ def _command(write: _Write, context: Context, limits: Limits) -> Put | Delete:
     return Put(definition.id, pk, sk, dump(item), write.size, context, parsed=item)
 
 
-def _done(batch: _Batch, write: _Write, outcome: Outcome, place: Place) -> None:
+def _done(batch: _Batch, write: _Write, outcome: Outcome, place: ResultPosition) -> None:
     write.outcome = outcome
     batch.waiting -= 1
     assert isinstance(place, Position), "one item is in one partition"

@@ -5,7 +5,7 @@ from typing import Any
 
 from ....expressions import Plan
 from ....materializer.fold.storage import Stored
-from ....materializer.partition import Place
+from ....materializer.partition import ResultPosition
 from ....model.capacity import read_half_units
 from ....model.errors import RequestError
 from ....model.values import check_item, dump, load
@@ -40,7 +40,7 @@ def get_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
     database.partition.get(definition.id, pk, sk, consistent, done)
 
 
-def _answer_plain(reply: Reply, stored: Stored | RequestError | None, position: Place) -> None:
+def _answer_plain(reply: Reply, stored: Stored | RequestError | None, position: ResultPosition) -> None:
     if isinstance(stored, tuple):
         reply.ok(b'{"Item":%b}' % stored[0], position)
     elif stored is None:
@@ -54,7 +54,7 @@ def _answer(
     plan: Plan | None,
     reply: Reply,
     stored: Stored | RequestError | None,
-    position: Place,
+    position: ResultPosition,
 ) -> None:
     if isinstance(stored, RequestError):
         reply.error(stored, position)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from ....expressions import Plan
-from ....materializer.partition import Conflict, Found, Key, Place
+from ....materializer.partition import Conflict, EncodedKey, Found, ResultPosition
 from ....model.capacity import transaction_read_half_units
 from ....model.errors import (
     Reason,
@@ -69,9 +69,9 @@ def _plan(request: dict[str, Any], limits: Limits) -> Plan | None:
     return parameters.read(request, limits).plan
 
 
-def _keys(gets: list[_Get], limits: Limits) -> list[Key]:
+def _keys(gets: list[_Get], limits: Limits) -> list[EncodedKey]:
     """The keys to read. A key that does not fit its table is a reason to cancel, told at its place."""
-    keys: list[Key] = []
+    keys: list[EncodedKey] = []
     reasons = []
     for get in gets:
         try:
@@ -92,7 +92,7 @@ def _answer(
     gets: list[_Get],
     limits: Limits,
     found: list[Found] | RequestError,
-    position: Place,
+    position: ResultPosition,
 ) -> None:
     if isinstance(found, RequestError):
         reply.error(found, position)

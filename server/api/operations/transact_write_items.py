@@ -15,7 +15,7 @@ import orjson
 from ....log.commands import Action, Check, Context, Delete, Expression, Put, Transact, Update
 from ....materializer.fold.outcomes import Outcome, Transacted, TransactionRefused
 from ....materializer.fold.storage import Stored
-from ....materializer.partition import Place
+from ....materializer.partition import ResultPosition
 from ....model.errors import Reason, RequestError, TransactionCanceledError, ValidationError
 from ....model.limits import Limits
 from ....model.tables import TableDefinition, empty_key_of_item_error, index_key_error
@@ -136,7 +136,7 @@ def _look_at_little(
         go_on()
         return
 
-    def found(items: list[Stored | None] | RequestError, place: Place) -> None:
+    def found(items: list[Stored | None] | RequestError, place: ResultPosition) -> None:
         if isinstance(items, RequestError):
             reply.error(items, place)
         elif sum(stored[1] for stored in items if stored is not None) > limits.transaction_bytes:
@@ -178,7 +178,7 @@ def _answer(
     definitions: list[TableDefinition],
     actions: list[Action],
     outcome: Outcome,
-    position: Place,
+    position: ResultPosition,
 ) -> None:
     if isinstance(outcome, Transacted):
         reply.ok(_transacted(body, definitions, actions, outcome), position)

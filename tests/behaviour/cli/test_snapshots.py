@@ -12,7 +12,7 @@ import pytest
 import foldb
 from foldb.cli.lib.client import Client
 from foldb.log.local.filesystem import SystemFilesystem
-from foldb.materializer.snapshot import judge, load_state, write_snapshot
+from foldb.materializer.snapshot import load_state, read_head, write_snapshot
 from tests.behaviour.cli.conftest import at, lines
 from tests.support.served import FOLDB, killed, served
 from tests.support.served import foldb as command
@@ -147,7 +147,7 @@ def test_a_snapshot_of_what_the_log_does_not_say_is_found(folder: Path) -> None:
         at(url)("snapshot", "make")
     disk, [path] = SystemFilesystem(), files(folder)
     file = disk.open(path)
-    snapshot = judge(file)
+    snapshot = read_head(file)
     state = load_state(snapshot)
     state.next_id += 1
     file.truncate(0)

@@ -10,7 +10,7 @@ import pytest
 from foldb.log.commands import Cut, Position
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.state import PartitionState, Table
-from foldb.materializer.partition import Place, ScanRequest
+from foldb.materializer.partition import ResultPosition, ScanRequest
 from foldb.model.errors import RequestError
 from foldb.server.cluster import listener
 from foldb.server.cluster.handshake import NONCE_BYTES, hello, proof, read_hello
@@ -40,10 +40,10 @@ class Passing:
         return call
 
 
-async def ask_all(database: Database, table: Table, partitions: Sequence[Any]) -> list[Place]:
+async def ask_all(database: Database, table: Table, partitions: Sequence[Any]) -> list[ResultPosition]:
     """Ask for all kinds of answers, and return their places."""
     router = Router(partitions, database.catalog, asyncio.get_running_loop())
-    places: list[Place] = []
+    places: list[ResultPosition] = []
 
     async def ask(method: str, *arguments: Any) -> None:
         result, place = await answered(lambda done: getattr(router, method)(*arguments, done))
@@ -74,7 +74,7 @@ def log_times(database: Database) -> dict[tuple[int, int], int]:
     return times
 
 
-def expected(times: dict[tuple[int, int], int], place: Place) -> int:
+def expected(times: dict[tuple[int, int], int], place: ResultPosition) -> int:
     positions = place.positions if isinstance(place, Cut) else (place,)
     return max(times[each.partition, each.offset] for each in positions)
 

@@ -12,13 +12,13 @@ from foldb.materializer.feed_requests import Changes, CountChanges, ReadChanges,
 from foldb.materializer.fold.outcomes import (
     Applied,
     Change,
+    Completed,
     CostOnly,
-    Defined,
-    Done,
     Failed,
     MessageFolded,
     Refused,
     Skipped,
+    TableDefined,
     Transacted,
     TransactionRefused,
     TransactionStarted,
@@ -159,7 +159,7 @@ def test_transactions_arrive_action_by_action(done: list[Any], replayed: bool) -
 
 @given(
     st.one_of(
-        st.builds(Done, st.booleans(), st.none() | changes),
+        st.builds(Completed, st.booleans(), st.none() | changes),
         st.builds(Skipped, texts),
         st.builds(TransactionStarted, ids),
         st.builds(MessageFolded, st.integers(-1, 2**40), time=st.integers(0, 2**40)),
@@ -187,7 +187,7 @@ def test_refusals_arrive_with_what_they_cost(error: RequestError, cost: list[int
 def test_a_table_definition_arrives_whole() -> None:
     definition = create(table_request("Cars", "pk:S", "sk:N"), table_id=7, uuid="u", time_ms=1, limits=MODERN)
 
-    outcome = Defined(definition)
+    outcome = TableDefined(definition)
 
     assert outcome == messages.decode_outcome(
         travelled(messages.encode_outcome(outcome)), DefineTable("", 0, b"", "", CONTEXT)
@@ -317,7 +317,7 @@ FIRST_RELEASE: list[tuple[Any, Any]] = [
     ),
     (messages.FEED_ANSWER.encode(Shards([Shard(0, 1, None, 5)], 6)), [2, [[0, "1", None, 5]], 6]),
     (
-        messages.encode_outcome(Done(progressed=True, change=CHANGE)),
+        messages.encode_outcome(Completed(progressed=True, change=CHANGE)),
         [5, True, [1, b"a", b"b", None, b"{}", str(10**26), 5, CONTEXT.encoded]],
     ),
     (messages.encode_outcome(MessageFolded(3, time=4)), [9, 3, 4]),

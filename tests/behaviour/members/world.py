@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from foldb.materializer.partition import Place
+from foldb.materializer.partition import ResultPosition
 from foldb.server.api.dispatch import dispatch
 from foldb.server.api.operations.streams import STREAMS
 from foldb.server.api.reply import Reply
@@ -122,7 +122,7 @@ class _Sink:
     def __init__(self) -> None:
         self.answers: list[Answer] = []
 
-    def answer(self, _reply: Reply, status: int, body: bytes, _position: Place | None) -> None:
+    def answer(self, _reply: Reply, status: int, body: bytes, _position: ResultPosition | None) -> None:
         self.answers.append(Answer(status, orjson.loads(body or b"{}")))
 
 

@@ -19,7 +19,7 @@ from foldb.log.commands import (
     Update,
 )
 from foldb.materializer.fold import LEVEL, fold
-from foldb.materializer.fold.outcomes import Defined, Outcome
+from foldb.materializer.fold.outcomes import Outcome, TableDefined
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.limits import limits_named
 from foldb.model.subscriptions import check
@@ -56,7 +56,7 @@ class Ledger:
     def create(self, name: str, key: str = "pk:S", **settings: Any) -> Table:
         """Create a table whose key is written like "pk:S sk:N"."""
         outcome = self.fold(define("CreateTable", 0, table_request(name, key, **settings)))
-        assert isinstance(outcome, Defined), outcome
+        assert isinstance(outcome, TableDefined), outcome
         return self.state.tables[outcome.definition.id]
 
 

@@ -1,7 +1,7 @@
 """Which tables exist, and how a new index gets its entries."""
 
 from foldb.log.commands import Backfill, Settle
-from foldb.materializer.fold.outcomes import Defined, Done, Refused, Skipped
+from foldb.materializer.fold.outcomes import Completed, Refused, Skipped, TableDefined
 from foldb.model.errors import ResourceInUseError
 from tests.unit.materializer.ledger import CONTEXT, Ledger, define, index_request, put, table_request
 
@@ -20,7 +20,7 @@ def test_a_table_without_a_delay_answers_creating_and_is_active() -> None:
 
     outcome = ledger.fold(define("CreateTable", 0, table_request("Cars")))
 
-    assert isinstance(outcome, Defined)
+    assert isinstance(outcome, TableDefined)
     assert "CREATING" == outcome.definition.status
     cars = ledger.state.table_named("Cars")
     assert cars is not None
@@ -38,7 +38,7 @@ def test_a_table_with_a_delay_is_creating_until_it_is_settled() -> None:
     second = ledger.fold(Settle(cars.definition.id, CONTEXT))
 
     assert ("CREATING", "ACTIVE") == (before, cars.definition.status)
-    assert (Done(progressed=True), Done(progressed=False)) == (first, second)
+    assert (Completed(progressed=True), Completed(progressed=False)) == (first, second)
 
 
 def test_a_name_is_given_once_and_free_again_after_the_table_is_gone() -> None:
@@ -91,4 +91,4 @@ def test_a_new_index_is_filled_in_steps_and_takes_writes_meanwhile() -> None:
     entries = [(pk, stored) for _, pk, _, stored in index.store.scan()]
     assert 10 == len(entries)
     assert 5 == sum(pk == b"blue" for pk, _ in entries)
-    assert Done(progressed=False) == ledger.fold(step)
+    assert Completed(progressed=False) == ledger.fold(step)

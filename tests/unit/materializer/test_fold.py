@@ -5,7 +5,7 @@ import pytest
 from foldb.log.commands import Command, Context, Entry, Expire, Genesis, Level, Record
 from foldb.log.log import HASH
 from foldb.materializer.fold import LEVEL, fold
-from foldb.materializer.fold.outcomes import Applied, Done, Refused, Skipped, sequence_number
+from foldb.materializer.fold.outcomes import Applied, Completed, Refused, Skipped, sequence_number
 from foldb.materializer.fold.state import ORIGINS_KEPT, PartitionState
 from foldb.materializer.refold import fold_record
 from foldb.model.errors import ConditionalCheckFailedError, NewerVersionError, ValidationError
@@ -195,7 +195,7 @@ def test_the_first_genesis_wins() -> None:
 
     outcome = ledger.fold(Genesis(bytes([9] * 16), 0, 1, 500, LEVEL, "blake2b-64", "2012"))
 
-    assert Done(progressed=False) == outcome
+    assert Completed(progressed=False) == outcome
     assert ledger.state.genesis is not None
     assert ledger.state.genesis.log_id == bytes(16)
 
@@ -246,12 +246,12 @@ def test_an_expiry_is_judged_again_where_it_stands_in_the_log() -> None:
     expire = Expire(cars.definition.id, b"car", b"", soon, ttl)
     ledger.fold(put(cars, {**CAR, "exp": {"N": later}}))
 
-    assert Done(progressed=False) == ledger.fold(expire)
+    assert Completed(progressed=False) == ledger.fold(expire)
 
     ledger.fold(put(cars, {**CAR, "exp": {"N": soon}}))
     outcome = ledger.fold(expire)
 
-    assert isinstance(outcome, Done)
+    assert isinstance(outcome, Completed)
     assert outcome.change is not None
     assert "ttl" == outcome.change.context.source
     assert cars.items.count == 0
@@ -270,7 +270,7 @@ def test_an_expiry_before_its_hour_has_no_effect() -> None:
     at = str(START // 1000 + 60)
     ledger.fold(put(cars, {**CAR, "exp": {"N": at}}))
 
-    assert Done(progressed=False) == ledger.fold(Expire(cars.definition.id, b"car", b"", at, CONTEXT))
+    assert Completed(progressed=False) == ledger.fold(Expire(cars.definition.id, b"car", b"", at, CONTEXT))
 
 
 @pytest.mark.guarantee("G25")

@@ -68,7 +68,7 @@ def test_snapshots_and_histories_are_made_by_such_helpers(
     monkeypatch.setenv("DATABASE_URL", "hush")
     monkeypatch.setattr(subprocess, "Popen", start)
     maker = SnapshotScheduler(tmp_path, 1, folded=lambda: 1, scheduler=FakeLoop())
-    maker.look()
+    maker.poll()
     with pytest.raises(OSError, match="no process"):
         in_process(lambda deliver: deliver())(Task(0, 1, 0, 9), tmp_path, lambda _: None)
 

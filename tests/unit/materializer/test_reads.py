@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from foldb import expressions
-from foldb.materializer.fold.index_entries import entry_place
+from foldb.materializer.fold.index_entries import entry_key
 from foldb.materializer.fold.reads import get, query_page, scan_page, segment_bounds
 from foldb.materializer.fold.state import Table
 from foldb.materializer.fold.storage import HASHES
@@ -59,7 +59,7 @@ def place(table: Table, index: str | None, key: Item) -> tuple[bytes, bytes]:
     assert sk is not None
     if index is None:
         return pk, sk
-    found = entry_place(table.indexes[index], key, pk, sk)
+    found = entry_key(table.indexes[index], key, pk, sk)
     assert found is not None
     return found
 

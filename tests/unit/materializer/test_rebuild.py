@@ -28,7 +28,7 @@ def library() -> tuple[Ledger, Table]:
 def agrees(work: Rebuild, table: Table, index: str | None = None, portion: int = 1000) -> bool:
     """Compare the rebuilt table with the live one to the end, and return whether they are the same."""
     comparison = Comparison(index)
-    while comparison.go_on(table, work.state.tables[table.definition.id], portion):
+    while comparison.advance(table, work.state.tables[table.definition.id], portion):
         pass
     return comparison.same
 

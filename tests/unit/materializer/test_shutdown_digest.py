@@ -66,7 +66,7 @@ def test_what_happened_before_a_crash_is_witnessed_by_the_next_stop(bench: Bench
 
 
 def test_a_large_state_leaves_none(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness_module, "WITNESSED_ITEMS", 0)
+    monkeypatch.setattr(witness_module, "DIGEST_ITEMS_MAX", 0)
     end = bench.log.end(0)
 
     assert close(bench)
@@ -74,7 +74,7 @@ def test_a_large_state_leaves_none(bench: Bench, monkeypatch: pytest.MonkeyPatch
 
 
 def test_large_items_leave_none(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness_module, "WITNESSED_BYTES", 4)
+    monkeypatch.setattr(witness_module, "DIGEST_BYTES_MAX", 4)
     end = bench.log.end(0)
 
     assert close(bench)

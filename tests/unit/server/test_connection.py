@@ -10,7 +10,7 @@ import pytest
 
 from foldb.log.commands import Command, Position
 from foldb.materializer.fold.outcomes import Failed, Outcome
-from foldb.materializer.partition import Place
+from foldb.materializer.partition import ResultPosition
 from foldb.model.errors import ThrottlingError
 from foldb.server.http import protocol
 from foldb.server.http.listener import AddressRefusedError, Listener, guarded
@@ -374,7 +374,7 @@ def test_batch_writes_that_are_turned_away_come_back(bench: Bench, monkeypatch: 
     submit = bench.node.partition.submit
     count = 0
 
-    def full_at_times(command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:
+    def full_at_times(command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
         nonlocal count
         count += 1
         if count % 2:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from foldb.log.commands import Position
-from foldb.materializer.partition import Place
+from foldb.materializer.partition import ResultPosition
 from foldb.server.api.dispatch import dispatch
 from foldb.server.api.reply import Reply
 from foldb.server.node import Node
@@ -72,7 +72,7 @@ class _Sink:
     def __init__(self) -> None:
         self.answers: list[tuple[int, Any]] = []
 
-    def answer(self, _reply: Reply, status: int, body: bytes, _position: Place | None) -> None:
+    def answer(self, _reply: Reply, status: int, body: bytes, _position: ResultPosition | None) -> None:
         self.answers.append((status, orjson.loads(body) if body else None))
 
 

@@ -13,7 +13,7 @@ import orjson
 
 from foldb.log.commands import Record
 from foldb.log.local import LocalLog
-from foldb.materializer.fold.index_entries import entry_of, entry_place
+from foldb.materializer.fold.index_entries import entry_key, entry_of
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.refold import refold
 from foldb.model.tables import key_error_of_index
@@ -132,7 +132,7 @@ def check_indexes(table: Table, state: PartitionState) -> None:
         entries = {}
         for _, pk, sk, stored in items:
             item = load(stored[0])
-            place = entry_place(index, item, pk, sk)
+            place = entry_key(index, item, pk, sk)
             if place is not None and key_error_of_index(index.definition, item, state.limits) is None:
                 entries[place] = entry_of(index, item, stored, state.limits)
         assert entries == {(pk, sk): stored for _, pk, sk, stored in index.store.scan(None)}

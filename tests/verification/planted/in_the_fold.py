@@ -17,8 +17,8 @@ BUGS = [
         "a repeated entry is folded again",
         """
 @ materializer/fold/state.py
--        if self.origins.get(origin, 0) != number:
-+        if self.origins.get(origin, 0) < number:
+-        if self.origins.get(origin, 0) != entry_number:
++        if self.origins.get(origin, 0) < entry_number:
 """,
         FOLDED,
     ),
@@ -26,8 +26,8 @@ BUGS = [
         "an entry after a gap is folded",
         """
 @ materializer/fold/state.py
--        if self.origins.get(origin, 0) != number:
-+        if self.origins.get(origin, 0) > number:
+-        if self.origins.get(origin, 0) != entry_number:
++        if self.origins.get(origin, 0) > entry_number:
 """,
         FOLDED,
     ),
@@ -65,8 +65,8 @@ BUGS = [
         "sequence numbers come from the clock",
         """
 @ materializer/fold/fold_record.py
--    number = sequence_number(base + record.offset, 0, 0)
-+    number = sequence_number(base + state.log_time, 0, 0)
+-    next_sequence_number = sequence_number(base + record.offset, 0, 0)
++    next_sequence_number = sequence_number(base + state.log_time, 0, 0)
 """,
         FOLDED,
     ),
@@ -158,10 +158,10 @@ BUGS = [
         """
 @ materializer/fold/writes.py
          if state.partitions == 1:
--            apply_moves(decision.moves)
-+            _late.append(decision.moves)
+-            apply_index_updates(decision.index_updates)
++            _late.append(decision.index_updates)
 +            if len(_late) > 1:
-+                apply_moves(_late.pop(0))
++                apply_index_updates(_late.pop(0))
 @ materializer/fold/writes.py
 +_late: list = []
 +
@@ -175,7 +175,7 @@ BUGS = [
         "an index that is being filled takes no writes meanwhile",
         """
 @ materializer/fold/index_entries.py
-         source = None if old is None else entry_place(index, old[0], pk, sk)
+         source = None if old is None else entry_key(index, old[0], pk, sk)
 +        if index.definition.backfilling:
 +            continue
 """,
@@ -185,8 +185,8 @@ BUGS = [
         "an index keeps the entry of an item that moved",
         """
 @ materializer/fold/index_entries.py
--        if move.source is not None and move.source != move.target:
-+        if move.source is not None and move.target is None:
+-        if update.old_key is not None and update.old_key != update.new_key:
++        if update.old_key is not None and update.new_key is None:
 """,
         FOLDED,
         "tests/unit/materializer/test_rebuild.py",
@@ -328,8 +328,8 @@ BUGS = [
         "a window begins one command too early",
         """
 @ materializer/fold/feed/capture.py
--                        table_id, label, definition.name, definition.key, view, shard_ms, begun=number
-+                    CapturePeriod(table_id, label, definition.name, definition.key, view, shard_ms, number - 10**4 - 1)
+-                        begun=sequence_number,
++                        begun=sequence_number - 10**4 - 1,
 """,
         WINDOWS,
     ),
@@ -337,8 +337,8 @@ BUGS = [
         "a window ends one command too late",
         """
 @ materializer/fold/feed/capture.py
--        replace(window, ended=number, ended_ms=time_ms)
-+        replace(window, ended=number + 2 * 10**4, ended_ms=time_ms)
+-        replace(period, ended=sequence_number, ended_ms=time_ms)
++        replace(period, ended=sequence_number + 2 * 10**4, ended_ms=time_ms)
 """,
         WINDOWS,
     ),
@@ -346,7 +346,7 @@ BUGS = [
         "a deleted table's window stays open",
         """
 @ materializer/fold/state.py
--            follow(self.streams, table_id, None, number, self.log_time)
+-            update_periods(self.periods, table_id, None, sequence_number, self.log_time)
 """,
         WINDOWS,
     ),
@@ -363,8 +363,8 @@ BUGS = [
         "windows are missing from a dump",
         """
 @ materializer/fold/feed/frames.py
--        for window in state.streams[table_id]:
--            yield WINDOW, window.to_json()
+-        for period in state.periods[table_id]:
+-            yield WINDOW, period.to_json()
 +        del table_id
 """,
         WINDOWS,

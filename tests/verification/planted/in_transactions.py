@@ -86,7 +86,7 @@ BUGS = [
         "a held key is released at the vote",
         """
 @ materializer/fold/transactions/participant.py
-     state.transactions.hold(name, Prepared(nths, effects))
+     state.transactions.hold(transaction_id, Prepared(nths, effects))
 +    state.transactions.held.clear()
 @ materializer/fold/transactions/state.py
 -                del self.held[key_of(effect)]
@@ -108,7 +108,7 @@ BUGS = [
         """
 @ materializer/fold/fold_record.py
 -    if (command.table, command.pk, command.sk) in state.transactions.held:
--        return Done(progressed=False)
+-        return Completed(progressed=False)
 """,
         STEPS,
     ),
@@ -134,8 +134,8 @@ BUGS = [
         "who has not voted is not told that it was given up",
         """
 @ materializer/fold/transactions/coordinator.py
--        if said is not None and not said.holds:
-+        if said is None or not said.holds:
+-        if received is not None and not received.holds:
++        if received is None or not received.holds:
 """,
         ANY_ORDER,
     ),
@@ -143,7 +143,7 @@ BUGS = [
         "what is under way is given up without waiting",
         """
 @ materializer/fold/transactions/coordinator.py
--    if state.log_time - transaction.begun < ABANDON_AFTER_MS:
+-    if state.log_time - transaction.started_ms < ABANDON_AFTER_MS:
 -        return MessageFolded()
 """,
         STEPS,
@@ -161,8 +161,8 @@ BUGS = [
         "a token is free while its transaction is under way",
         """
 @ materializer/fold/transactions/transact.py
--    number = state.transactions.tokens.get(token)
-+    number = None
+-    transaction_number = state.transactions.tokens.get(token)
++    transaction_number = None
 """,
         STEPS,
     ),
@@ -188,8 +188,8 @@ BUGS = [
         "an answer names the coordinator's place alone",
         """
 @ materializer/fold/transactions/coordinator.py
--    return Resolved(number, _outcome(transaction), tuple(places))
-+    return Resolved(number, _outcome(transaction))
+-    return Resolved(transaction_number, _outcome(transaction), tuple(positions))
++    return Resolved(transaction_number, _outcome(transaction))
 """,
         STEPS,
     ),
@@ -197,7 +197,7 @@ BUGS = [
         "a void decision leaves its keys held",
         """
 @ materializer/fold/fold_record.py
--        messages.take(state, command.sender, place, forgotten, sequence_number)
+-        messages.fold_message(state, command.sender, place, forgotten, sequence_number)
 +        pass
 """,
         STEPS,
@@ -224,7 +224,7 @@ BUGS = [
         "a commit enters into a new index what that cannot take",
         """
 @ materializer/fold/transactions/participant.py
--        if item is not None and key_error_of_index(move.index.definition, item, limits) is not None:
+-        if item is not None and key_error_of_index(update.index.definition, item, limits) is not None:
 +        if False:
 """,
         ANY_ORDER,
@@ -250,7 +250,7 @@ BUGS = [
         "a token in use is answered as if its transaction had been done",
         """
 @ materializer/fold/transactions/transact.py
--    if number is not None:
+-    if transaction_number is not None:
 -        return Refused(TransactionInProgressError(_IN_PROGRESS))
 """,
         "tests/behaviour/spec/test_consistency.py::test_a_token_in_use_is_answered_as_in_progress",

@@ -139,9 +139,9 @@ BUGS = [
         "nobody gives up a transaction that stays undecided",
         """
 @ materializer/owner/owner.py
--            self._relays.look()
--            self._abandons.look()
-+            self._relays.look()
+-            self._relays.send()
+-            self._abandons.schedule()
++            self._relays.send()
 """,
         OWNER,
     ),

@@ -38,9 +38,9 @@ BUGS = [
         "an index entry is written twice, the second time late",
         """
 @ materializer/fold/messages.py
-     if not receive(state, command):
-+        if type(command.message) is IndexEntry and command.number < state.received.get(command.sender, 0):
-+            take(state, command.sender, (0, 0), command.message, sequence_number)
+     if not count_message(state, command):
++        if type(command.message) is IndexEntry and command.message_number < state.received.get(command.sender, 0):
++            fold_message(state, command.sender, (0, 0), command.message, sequence_number)
 """,
         HISTORIES,
     ),
@@ -85,10 +85,10 @@ BUGS = [
         "origins are forgotten by time",
         """
 @ materializer/fold/state.py
--        if self.origins.get(origin, 0) != number:
+-        if self.origins.get(origin, 0) != entry_number:
 +        if self.log_time % 20 == 0:
 +            self.origins.clear()
-+        if self.origins.get(origin, 0) != number:
++        if self.origins.get(origin, 0) != entry_number:
 """,
         HISTORIES,
     ),

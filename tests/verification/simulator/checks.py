@@ -35,15 +35,15 @@ def check_at_rest(states: list[PartitionState]) -> None:
                 f"{number} has untold messages for {receiver}: {outbox.unacknowledged}"
             )
             heard = states[receiver].received.get(number, 0)
-            assert heard == outbox.next_number, (
-                f"{receiver} heard {heard} of {outbox.next_number} from {number}"
+            assert heard == outbox.next_message_number, (
+                f"{receiver} heard {heard} of {outbox.next_message_number} from {number}"
             )
         assert state.unacknowledged_bytes == 0, (
             f"{number} counts {state.unacknowledged_bytes} bytes of messages"
         )
         assert not state.deferred, f"{number} has messages about indexes that never came: {state.deferred}"
-        assert not state.spreading.pending, f"{number} has tables on their way: {state.spreading}"
-        assert not state.spreading.filled, f"{number} has indexes that are filled in part: {state.spreading}"
+        assert not state.rollout.pending, f"{number} has tables on their way: {state.rollout}"
+        assert not state.rollout.filled, f"{number} has indexes that are filled in part: {state.rollout}"
         assert state.transactions.idle, f"{number} has transactions under way: {state.transactions}"
 
 

@@ -54,7 +54,7 @@ def check_causes(states: list[PartitionState]) -> None:
     for receiver, there in enumerate(states):
         for sender, here in enumerate(states):
             outbox = here.outboxes.get(receiver)
-            told = 0 if outbox is None else outbox.next_number
+            told = 0 if outbox is None else outbox.next_message_number
             known = told - (0 if outbox is None else len(outbox.unacknowledged))
             heard = there.received.get(sender, 0)
             what = (
@@ -119,7 +119,7 @@ def _proposals(state: PartitionState) -> Iterator[Command]:
     for number, _ in state.transactions.undecided():
         yield Abandon(number, _OWNER)
     for table in state.tables.values():
-        pending = state.spreading.pending.get(table.definition.id)
+        pending = state.rollout.pending.get(table.definition.id)
         if table.definition.status != "ACTIVE" and (state.partitions == 1 or (pending and pending.delayed)):
             yield Settle(table.definition.id, _OWNER)
         for index in table.indexes.values():

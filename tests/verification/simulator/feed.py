@@ -14,7 +14,7 @@ import orjson
 from foldb.log.commands import Checkpoint, Command, Defined, DefineSubscription, Relay
 from foldb.materializer import feed_requests
 from foldb.materializer.fold.outcomes import Change, Outcome, Skipped, Subscribed, Tx, sequence_number
-from foldb.materializer.fold.outcomes import Defined as TableDefined
+from foldb.materializer.fold.outcomes import TableDefined as TableDefined
 from foldb.streams.changes import changes
 from tests.verification.simulator.cuts import Folded
 
@@ -24,7 +24,7 @@ def check_feed(partitions: list[Folded], captured: list[list[int]], table: int) 
     parts: dict[str, list[Tx]] = defaultdict(list)
     for number, (state, _, _) in enumerate(partitions):
         for change, labels in walked(partitions, number):
-            windows = state.windows_of(change.table)
+            windows = state.capture_periods(change.table)
             found = {window.label for window in windows if window.holds(change.sequence_number)}
             assert found == labels, f"{number} has {change} in {found}, not {labels}: {windows}"
             if change.tx is not None:
@@ -35,7 +35,7 @@ def check_feed(partitions: list[Folded], captured: list[list[int]], table: int) 
     for ends in captured:
         for number, (state, _, _) in list(enumerate(partitions))[1:]:
             end = sequence_number(ends[number], 0, 0)
-            assert any(window.begun < end for window in state.windows_of(table) if not window.label), (
+            assert any(window.begun < end for window in state.capture_periods(table) if not window.label), (
                 f"{number} did not capture at {ends[number]} when somebody was told so"
             )
     catalog = partitions[0]

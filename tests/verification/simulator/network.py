@@ -14,7 +14,7 @@ from foldb.log.commands import Command, Position
 from foldb.materializer.fold.outcomes import Failed, Outcome
 from foldb.materializer.fold.read_requests import Page, QueryRequest, ScanRequest
 from foldb.materializer.fold.storage import Stored
-from foldb.materializer.partition import Found, Key, Place
+from foldb.materializer.partition import EncodedKey, Found, ResultPosition
 from foldb.model.errors import InternalServerError, RequestError
 from tests.verification.simulator.log import Weather
 from tests.verification.simulator.timeline import Process, Timeline
@@ -94,7 +94,7 @@ class Remote:
         self._network, self._process, self._number, self._find = network, process, number, find
         self._nowhere = Position(number, -1)
 
-    def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:
+    def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
         """Have a command appended and folded."""
         self._ask("submit", (command, size), done, (Failed(InternalServerError()), self._nowhere))
 
@@ -104,38 +104,40 @@ class Remote:
         pk: bytes,
         sk: bytes,
         consistent: bool,
-        done: Callable[[Stored | RequestError | None, Place], None],
+        done: Callable[[Stored | RequestError | None, ResultPosition], None],
     ) -> None:
         """Read an item."""
         self._read("get", (table, pk, sk, consistent), done)
 
     def get_all(
         self,
-        keys: Sequence[Key],
+        keys: Sequence[EncodedKey],
         consistent: bool,
-        done: Callable[[list[Stored | None] | RequestError, Place], None],
+        done: Callable[[list[Stored | None] | RequestError, ResultPosition], None],
     ) -> None:
         """Read items."""
         self._read("get_all", (keys, consistent), done)
 
     def get_isolated(
         self,
-        keys: Sequence[Key],
+        keys: Sequence[EncodedKey],
         since: Position | None,
-        done: Callable[[list[Found] | RequestError, Place], None],
+        done: Callable[[list[Found] | RequestError, ResultPosition], None],
     ) -> None:
         """Read items for TransactGetItems."""
         self._read("get_isolated", (keys, since), done)
 
-    def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Place], None]) -> None:
+    def query(
+        self, request: QueryRequest, done: Callable[[Page | RequestError, ResultPosition], None]
+    ) -> None:
         """Read a page of one item collection."""
         self._read("query", (request,), done)
 
-    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, Place], None]) -> None:
+    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, ResultPosition], None]) -> None:
         """Read a page in hash order."""
         self._read("scan", (request,), done)
 
-    def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:
+    def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
         """Wait for a position."""
         self._ask("reach", (position,), done, (InternalServerError(),))
 

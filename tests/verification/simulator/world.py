@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from foldb.materializer.fold.dump import dump
-from foldb.materializer.fold.outcomes import Defined, Outcome
-from foldb.materializer.partition import Place
+from foldb.materializer.fold.outcomes import Outcome, TableDefined
+from foldb.materializer.partition import ResultPosition
 from tests.verification.histories.history import History, Operation
 from tests.verification.histories.workload import Workload
 from tests.verification.simulator.checks import is_at_rest
@@ -63,8 +63,8 @@ class World:
     def prepare(self) -> None:
         """Create the table that all is about."""
 
-        def created(outcome: Outcome, _: Place) -> None:
-            assert isinstance(outcome, Defined), outcome
+        def created(outcome: Outcome, _: ResultPosition) -> None:
+            assert isinstance(outcome, TableDefined), outcome
             self.table = outcome.definition.id
 
         request = requests.define("CreateTable", 0, requests.new_table("T", requests.INDEX), "uuid")

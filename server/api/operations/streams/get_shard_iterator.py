@@ -4,8 +4,8 @@ from typing import Any
 
 import orjson
 
-from .....materializer.feed_requests import FindNumber, ListShards, Number, Shard, Shards
-from .....materializer.partition import Place
+from .....materializer.feed_requests import FindSequenceNumber, FoundSequenceNumber, ListShards, Shard, Shards
+from .....materializer.partition import ResultPosition
 from .....model.errors import ResourceNotFoundError, TrimmedDataAccessError, ValidationError
 from .....streams.feed.shards import read_shard_id, shard_id
 from ....auth.rights import Right
@@ -44,9 +44,9 @@ async def get_shard_iterator(database: Database, body: dict[str, Any], _caller: 
     if not horizon:
         is_timed = body["ShardIteratorType"] == "AT_TIMESTAMP"
         time_ms = round(max(body["Timestamp"], 0) * 1000) if is_timed else _END_OF_TIME_MS
-        find = FindNumber(period.table, time_ms, period.label)
+        find = FindSequenceNumber(period.table, time_ms, period.label)
         partition = database.partitions_of_feed()[partition_id]
-        found, position = await read_feed(database.loop, partition, find, Number)
+        found, position = await read_feed(database.loop, partition, find, FoundSequenceNumber)
         after = _after(body, shard, found, position)
     iterator = ShardIterator(arn_of(period), partition_id, nth, after, horizon)
     text = write(iterator, database.log.genesis(0).log_id, database.clock())
@@ -69,7 +69,7 @@ def _check(body: dict[str, Any], now_ms: int) -> None:
         raise ValidationError("Timestamp must not be in the future")
 
 
-def _after(body: dict[str, Any], shard: Shard, found: Number, position: Place) -> int:
+def _after(body: dict[str, Any], shard: Shard, found: FoundSequenceNumber, position: ResultPosition) -> int:
     """Return the sequence number that the iterator starts after.
 
     Raises:

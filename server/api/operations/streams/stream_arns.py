@@ -25,7 +25,7 @@ def arn_of(period: CapturePeriod) -> str:
 
 def streams(database: Database) -> Iterator[CapturePeriod]:
     """Yield all streams that can be read."""
-    for periods in database.state.streams.values():
+    for periods in database.state.periods.values():
         yield from _readable(database, periods)
 
 
@@ -39,7 +39,7 @@ def stream(database: Database, arn: str) -> CapturePeriod:
     name, label = read_arn(arn)
     state = database.state
     # Streams of the table that has the name now come first: a deleted table's streams take a search over all.
-    own = state.streams.get(state.names.get(name, 0), ())
+    own = state.periods.get(state.names.get(name, 0), ())
     for period in chain(_readable(database, own), streams(database)):
         if period.name == name and stream_label(period.label) == label:
             return period

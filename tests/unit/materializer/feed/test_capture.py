@@ -11,7 +11,7 @@ from foldb.materializer.fold.dump import digest, dump
 from foldb.materializer.fold.feed import capture as windows_module
 from foldb.materializer.fold.feed.capture import CapturePeriod
 from foldb.materializer.fold.load import load
-from foldb.materializer.fold.outcomes import Defined, sequence_number
+from foldb.materializer.fold.outcomes import TableDefined, sequence_number
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.tables import SHARD_MS
 from foldb.model.values import load as load_item
@@ -43,7 +43,7 @@ def captured(ledger: Ledger) -> list[tuple[str, list[int]]]:
     state = PartitionState()
     for record in ledger.records:
         for change in changes(fold(state, record)):
-            windows = ledger.state.windows_of(change.table)
+            windows = ledger.state.capture_periods(change.table)
             labels = [one.label for one in windows if one.holds(change.sequence_number)]
             if labels and change.new is not None:
                 found.append((load_item(change.new)["n"]["N"], labels))
@@ -61,7 +61,7 @@ def test_a_stream_captures_what_is_written_after_the_command_that_enables_it_to_
     )
 
     assert [("2", [START])] == captured(ledger)
-    [window] = ledger.state.windows_of(table.definition.id)
+    [window] = ledger.state.capture_periods(table.definition.id)
     offset = ledger.records[-1].offset
     assert (sequence_number(offset, 1, 0), sequence_number(offset, 3, 0)) == (window.begun, window.ended)
     assert ("T", "NEW_IMAGE", SHARD_MS, START) == (window.name, window.view, window.shard_ms, window.ended_ms)
@@ -71,13 +71,13 @@ def test_a_table_that_is_created_with_a_stream_is_captured_from_its_first_item_o
     ledger = Ledger()
     request = table_request("T", StreamSpecification=STREAM)
     created = ledger.fold(define("CreateTable", 0, {**request, "ShardAgeMs": 5000}))
-    assert isinstance(created, Defined)
+    assert isinstance(created, TableDefined)
     table = ledger.state.tables[created.definition.id]
 
     ledger.fold(write(table, 1))
 
     assert [("1", [START])] == captured(ledger)
-    assert [5000] == [window.shard_ms for window in ledger.state.windows_of(table.definition.id)]
+    assert [5000] == [window.shard_ms for window in ledger.state.capture_periods(table.definition.id)]
 
 
 def test_a_deleted_table_leaves_its_window_with_all_that_is_needed_to_read_it() -> None:
@@ -86,7 +86,7 @@ def test_a_deleted_table_leaves_its_window_with_all_that_is_needed_to_read_it() 
     ledger.now += 1000
     ledger.fold(drop(table))
 
-    [window] = ledger.state.windows_of(table.definition.id)
+    [window] = ledger.state.capture_periods(table.definition.id)
 
     assert not ledger.state.tables
     assert ("T", START + 1000, table.definition.key) == (window.name, window.ended_ms, window.key)
@@ -116,12 +116,12 @@ def test_a_subscription_captures_without_a_stream_and_beside_one() -> None:
 def test_another_setting_of_the_table_leaves_its_window_open() -> None:
     ledger = Ledger()
     table = ledger.create("T", StreamSpecification=STREAM)
-    before = list(ledger.state.windows_of(table.definition.id))
+    before = list(ledger.state.capture_periods(table.definition.id))
     ttl = {"TimeToLiveSpecification": {"Enabled": True, "AttributeName": "exp"}}
 
     ledger.fold(define("UpdateTimeToLive", table.definition.id, ttl))
 
-    assert before == ledger.state.windows_of(table.definition.id)
+    assert before == ledger.state.capture_periods(table.definition.id)
 
 
 def test_no_two_streams_of_one_name_have_one_label_even_while_time_stands_still() -> None:
@@ -133,7 +133,7 @@ def test_no_two_streams_of_one_name_have_one_label_even_while_time_stands_still(
     ledger.create("T", StreamSpecification=STREAM)
     ledger.create("U", StreamSpecification=STREAM)
 
-    labels = [window.label for each in ledger.state.streams.values() for window in each]
+    labels = [window.label for each in ledger.state.periods.values() for window in each]
 
     assert [START, START + 1, START + 2, START] == labels
 
@@ -148,7 +148,9 @@ def test_windows_that_ended_first_are_forgotten_first(monkeypatch: pytest.Monkey
         ledger.fold(stream(table, on=True))
 
     kept = {
-        table.definition.name: [window.is_open for window in ledger.state.windows_of(table.definition.id)]
+        table.definition.name: [
+            window.is_open for window in ledger.state.capture_periods(table.definition.id)
+        ]
         for table in tables
     }
 
@@ -160,7 +162,7 @@ def test_the_state_of_a_database_without_streams_has_nothing_of_them() -> None:
     table = ledger.create("T")
     ledger.fold(write(table, 1))
 
-    assert {} == ledger.state.streams
+    assert {} == ledger.state.periods
     assert not any(frame[:1] in b"WU" for frame in dump(ledger.state))
 
 
@@ -247,7 +249,7 @@ def test_windows_survive_a_dump_and_come_back_from_a_refold(seed: int) -> None:
 
 
 def _windows(state: PartitionState) -> dict[int, list[CapturePeriod]]:
-    return {table: state.streams[table] for table in sorted(state.streams)}
+    return {table: state.periods[table] for table in sorted(state.periods)}
 
 
 def _go_on_alike(model: Model, loaded: PartitionState) -> None:

@@ -4,7 +4,7 @@ from foldb.log.commands import Level
 from foldb.materializer.fold.dump import digest, dump
 from foldb.materializer.fold.feed.capture import CapturePeriod
 from foldb.materializer.fold.load import load
-from foldb.materializer.fold.outcomes import Done, sequence_number
+from foldb.materializer.fold.outcomes import Completed, sequence_number
 from foldb.model.tables import SHARD_MS
 from tests.unit.materializer.ledger import CONTEXT, START, Ledger, define, put, table_request
 
@@ -27,7 +27,7 @@ def test_a_stream_of_an_older_log_is_in_the_state_as_it_was() -> None:
 
     assert b'"stream":{"created_ms":1700000000000,"enabled":true,"view":"KEYS_ONLY"}' in frames
     assert b"watched" not in frames
-    assert {} == ledger.state.streams
+    assert {} == ledger.state.periods
 
 
 def test_what_a_level_does_not_know_it_does_not_look_at() -> None:
@@ -43,24 +43,24 @@ def test_streams_that_are_enabled_when_the_level_rises_are_captured_from_there_o
 
     raised = ledger.fold(Level(3, CONTEXT))
 
-    assert Done(progressed=True) == raised
+    assert Completed(progressed=True) == raised
     begun = sequence_number(ledger.records[-1].offset, 0, 0)
     key = ledger.state.tables[1].definition.key
-    assert {1: [CapturePeriod(1, START, "T", key, "KEYS_ONLY", SHARD_MS, begun)]} == ledger.state.streams
+    assert {1: [CapturePeriod(1, START, "T", key, "KEYS_ONLY", SHARD_MS, begun)]} == ledger.state.periods
     assert digest(ledger.state) == digest(load(dump(ledger.state)))
 
 
 def test_a_level_that_is_raised_again_changes_nothing() -> None:
     ledger = old()
     ledger.fold(Level(3, CONTEXT))
-    windows = dict(ledger.state.streams)
+    windows = dict(ledger.state.periods)
 
-    assert Done(progressed=False) == ledger.fold(Level(3, CONTEXT))
-    assert windows == ledger.state.streams
+    assert Completed(progressed=False) == ledger.fold(Level(3, CONTEXT))
+    assert windows == ledger.state.periods
 
 
 def test_a_stream_without_a_shard_age_has_the_usual_one() -> None:
     ledger = Ledger()
     table = ledger.create("T", StreamSpecification=STREAM)
 
-    assert [SHARD_MS] == [window.shard_ms for window in ledger.state.windows_of(table.definition.id)]
+    assert [SHARD_MS] == [window.shard_ms for window in ledger.state.capture_periods(table.definition.id)]

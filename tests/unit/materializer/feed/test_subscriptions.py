@@ -9,7 +9,7 @@ from foldb.log.commands import Checkpoint
 from foldb.materializer.fold.dump import dump
 from foldb.materializer.fold.feed import subscriptions
 from foldb.materializer.fold.load import load
-from foldb.materializer.fold.outcomes import Done, Refused, Subscribed
+from foldb.materializer.fold.outcomes import Completed, Refused, Subscribed
 from foldb.model.errors import (
     LimitExceededError,
     RequestError,
@@ -47,7 +47,7 @@ def checkpoint(ledger: Ledger, subscription: Subscription, *marks: tuple[int, in
     """Fold a checkpoint of a subscription; whether it had an effect."""
     said = {"epoch": subscription.epoch, "version": "v", "handled": 0, "dead": 0, **fields}
     outcome = ledger.fold(Checkpoint(subscription.id, checkpoints=list(marks), **said))
-    assert isinstance(outcome, Done)
+    assert isinstance(outcome, Completed)
     return outcome.progressed
 
 

@@ -24,7 +24,7 @@ from foldb.materializer.fold import LEVEL, fold
 from foldb.materializer.fold.dump import dump
 from foldb.materializer.fold.fold_record import Void
 from foldb.materializer.fold.load import load
-from foldb.materializer.fold.outcomes import Defined, Outcome
+from foldb.materializer.fold.outcomes import Outcome, TableDefined
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.slots import data_partitions, partition_of_key
 from tests.unit.materializer.ledger import START, define, table_request
@@ -93,7 +93,7 @@ class Cluster:
 
     def define(self, command: DefineTable) -> Outcome:
         outcome = self.fold(0, command)
-        assert isinstance(outcome, Defined), outcome
+        assert isinstance(outcome, TableDefined), outcome
         return outcome
 
     # Messages

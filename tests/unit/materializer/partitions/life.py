@@ -174,10 +174,14 @@ class Life:
         for name, version in self.subscribed.items():
             for table_id in catalog.subscriptions[name].table_ids:
                 table = catalog.tables.get(table_id)
-                if table is None or table.definition.status == "DELETING" or not catalog.told_to_all(version):
+                if (
+                    table is None
+                    or table.definition.status == "DELETING"
+                    or not catalog.is_applied_everywhere(version)
+                ):
                     continue
                 for partition in self.cluster.data:
-                    windows = self.cluster.states[partition].windows_of(table_id)
+                    windows = self.cluster.states[partition].capture_periods(table_id)
                     assert any(window.is_open and window.label == 0 for window in windows)
 
     def feed(self) -> dict[tuple[int, bytes, bytes], bytes]:

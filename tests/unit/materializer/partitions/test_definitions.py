@@ -3,7 +3,7 @@
 import pytest
 
 from foldb.log.commands import Settle
-from foldb.materializer.fold.outcomes import Applied, Defined, Done, Refused, Skipped
+from foldb.materializer.fold.outcomes import Applied, Completed, Refused, Skipped, TableDefined
 from foldb.materializer.fold.state import PartitionState
 from foldb.model.errors import ResourceInUseError
 from tests.unit.materializer.ledger import CONTEXT, define, index_request, put, table_request
@@ -31,7 +31,7 @@ def test_a_table_is_active_when_the_last_partition_has_applied_it() -> None:
 
     outcome = cluster.define(define("CreateTable", 0, table_request("Cars")))
 
-    assert isinstance(outcome, Defined)
+    assert isinstance(outcome, TableDefined)
     assert "CREATING" == outcome.definition.status
     seen = [statuses(cluster)]
     for partition in (2, 1, 3):
@@ -56,14 +56,14 @@ def test_a_delay_is_over_when_it_is_settled_and_all_have_applied(settle_first: b
         step()
 
     assert ["ACTIVE"] * 4 == statuses(cluster)
-    assert Done(progressed=False) == cluster.fold(0, Settle(1, CONTEXT))
+    assert Completed(progressed=False) == cluster.fold(0, Settle(1, CONTEXT))
 
 
 def test_without_a_delay_nothing_but_the_partitions_settles_a_table() -> None:
     cluster = Cluster()
     cluster.define(define("CreateTable", 0, table_request("Cars")))
 
-    assert Done(progressed=False) == cluster.fold(0, Settle(1, CONTEXT))
+    assert Completed(progressed=False) == cluster.fold(0, Settle(1, CONTEXT))
     assert "CREATING" == statuses(cluster)[0]
 
 

@@ -55,7 +55,7 @@ def test_every_partition_captures_what_it_writes_while_its_own_log_says_so(seed:
     for partition in life.cluster.data:
         state = life.cluster.states[partition]
         for change, labels in walked(life, partition):
-            windows = state.windows_of(change.table)
+            windows = state.capture_periods(change.table)
             assert labels == {window.label for window in windows if window.holds(change.sequence_number)}
 
 
@@ -66,7 +66,7 @@ def test_windows_that_end_nowhere_are_those_that_the_tables_ask_for_everywhere(s
     windows = [
         sorted((each.table, each.label, each.view, each.shard_ms, each.is_open) for each in of_one)
         for of_one in (
-            [one for each in state.streams.values() for one in each] for state in life.cluster.states
+            [one for each in state.periods.values() for one in each] for state in life.cluster.states
         )
     ]
 

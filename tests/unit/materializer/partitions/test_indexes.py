@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from foldb.log.commands import Backfill, IndexEntry, Relay
-from foldb.materializer.fold.outcomes import Applied, Done
+from foldb.materializer.fold.outcomes import Applied, Completed
 from foldb.materializer.fold.state import Table
 from foldb.model.tables import IndexDefinition
 from tests.unit.materializer.ledger import CONTEXT, define, delete, index_request, put, update
@@ -42,7 +42,7 @@ def fill(cluster: Cluster, partition: int, count: int = 100) -> None:
     index = index_at(cluster, partition)
     assert index is not None
     step = Backfill(1, index.id, count, CONTEXT)
-    while cluster.fold(partition, step) == Done(progressed=True):
+    while cluster.fold(partition, step) == Completed(progressed=True):
         pass
 
 
@@ -121,7 +121,7 @@ def test_one_whole_part_does_not_make_an_index_active() -> None:
                 for relay in list(cluster.states[sender].outboxes[receiver].unacknowledged):
                     cluster.deliver(relay, receiver)
     index = index_at(cluster)
-    whole = dict(cluster.catalog.spreading.filled)
+    whole = dict(cluster.catalog.rollout.filled)
     cluster.settle()
 
     assert index is not None
@@ -156,7 +156,7 @@ def test_a_backfill_goes_on_where_it_stood_and_ends_once() -> None:
     step = Backfill(1, index.id, 3, CONTEXT)
 
     steps = 0
-    while cluster.fold(1, step) == Done(progressed=True):
+    while cluster.fold(1, step) == Completed(progressed=True):
         steps += 1
         cluster.reload(1)
 
@@ -173,7 +173,7 @@ def test_the_catalog_has_nothing_to_backfill() -> None:
     index = index_at(cluster)
     assert index is not None
 
-    assert Done(progressed=False) == cluster.fold(0, Backfill(1, index.id, 5, CONTEXT))
+    assert Completed(progressed=False) == cluster.fold(0, Backfill(1, index.id, 5, CONTEXT))
 
 
 def test_what_an_index_cannot_take_is_passed_over() -> None:
@@ -265,5 +265,5 @@ def test_a_table_may_be_deleted_while_its_index_is_filled() -> None:
     cluster.rest()
 
     assert [{}] * 4 == [state.tables for state in cluster.states]
-    assert {} == cluster.catalog.spreading.filled
-    assert {} == cluster.catalog.spreading.pending
+    assert {} == cluster.catalog.rollout.filled
+    assert {} == cluster.catalog.rollout.pending

@@ -8,7 +8,7 @@ from foldb.materializer.fold.dump import digest, dump
 from foldb.materializer.fold.fold_record import LateSkipError, Void, voids
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.outbox import size_of
-from foldb.materializer.fold.outcomes import Done, MessageFolded, Skipped
+from foldb.materializer.fold.outcomes import Completed, MessageFolded, Skipped
 from foldb.materializer.fold.state import PartitionState
 from tests.unit.materializer.ledger import CONTEXT, START, Ledger, delete, index_request, put
 from tests.unit.materializer.partitions.cluster import Cluster
@@ -54,7 +54,7 @@ def test_a_message_waits_until_it_is_acknowledged() -> None:
     assert relays == list(state.outboxes[receiver].unacknowledged)
     outcomes = [cluster.acknowledge(sender, receiver) for _ in range(2)]
 
-    assert [Done(progressed=True), Done(progressed=False)] == outcomes
+    assert [Completed(progressed=True), Completed(progressed=False)] == outcomes
     assert relays[2:] == list(state.outboxes[receiver].unacknowledged)
     assert before - size_of(relays[0].message) - size_of(relays[1].message) == state.unacknowledged_bytes
 
@@ -64,8 +64,10 @@ def test_an_old_acknowledgement_takes_nothing_back_and_one_from_nobody_does_noth
     late = RelayAck(receiver, relays[1].message_number, START)
     cluster.fold(sender, late)
 
-    assert Done(progressed=False) == cluster.fold(sender, RelayAck(receiver, relays[0].message_number, START))
-    assert Done(progressed=False) == cluster.fold(sender, RelayAck(77, 5, START))
+    assert Completed(progressed=False) == cluster.fold(
+        sender, RelayAck(receiver, relays[0].message_number, START)
+    )
+    assert Completed(progressed=False) == cluster.fold(sender, RelayAck(77, 5, START))
     assert relays[2:] == list(cluster.states[sender].outboxes[receiver].unacknowledged)
 
 
@@ -140,7 +142,7 @@ def test_a_dump_holds_what_is_under_way(partition: int) -> None:
 
 
 def test_a_barrier_does_nothing() -> None:
-    assert Done(progressed=False) == Cluster().fold(1, Barrier())
+    assert Completed(progressed=False) == Cluster().fold(1, Barrier())
 
 
 # What an operator declares void
@@ -200,15 +202,15 @@ def test_a_state_between_the_two_knows_what_it_left_out() -> None:
     again = load(dump(state))
     record = ledger.record(*decisions)
 
-    assert [Done(progressed=False)] == fold(again, record)
+    assert [Completed(progressed=False)] == fold(again, record)
     assert digest(state) != digest(ledger.state)
 
 
 def test_nothing_that_is_yet_to_come_can_be_void() -> None:
     ledger = Ledger()
 
-    assert Done(progressed=False) == ledger.fold(Skip(1, None, CONTEXT))
-    assert Done(progressed=False) == ledger.fold(Skip(99, 0, CONTEXT))
+    assert Completed(progressed=False) == ledger.fold(Skip(1, None, CONTEXT))
+    assert Completed(progressed=False) == ledger.fold(Skip(99, 0, CONTEXT))
     assert [] == voids(ledger.records)
 
 

@@ -29,13 +29,13 @@ def assert_at_rest(cluster: Cluster) -> None:
     for sender, receiver in cluster.pairs():
         outbox = cluster.states[sender].outboxes[receiver]
         assert not outbox.unacknowledged
-        assert outbox.next_number == cluster.states[receiver].received[sender]
+        assert outbox.next_message_number == cluster.states[receiver].received[sender]
     for state in cluster.states:
         assert 0 == state.unacknowledged_bytes
         assert [] == state.deferred
         assert state.transactions.idle
-        assert {} == state.spreading.pending
-        assert {} == state.spreading.filled
+        assert {} == state.rollout.pending
+        assert {} == state.rollout.filled
         assert cluster.catalog.names == state.names
         for table_id, table in cluster.catalog.tables.items():
             assert table.definition == state.tables[table_id].definition

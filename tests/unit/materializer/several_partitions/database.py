@@ -10,7 +10,7 @@ from foldb.materializer.fold.outcomes import Failed, Outcome
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.long_reads import LongReads
 from foldb.materializer.owner import Owner
-from foldb.materializer.partition import Place
+from foldb.materializer.partition import ResultPosition
 from foldb.materializer.worker import Worker
 from foldb.model.errors import ServiceUnavailableError
 from foldb.model.slots import partition_of_key
@@ -18,13 +18,13 @@ from foldb.model.values import Item
 from tests.unit.materializer.fake_loop import FakeLoop
 from tests.unit.materializer.ledger import CONTEXT, define, table_request
 
-Answers = list[tuple[Outcome, Place]]
+Answers = list[tuple[Outcome, ResultPosition]]
 
 
 class Nowhere:
     """A partition that cannot be reached."""
 
-    def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:
+    def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
         done(Failed(ServiceUnavailableError()), None)  # type: ignore[arg-type]
 
 

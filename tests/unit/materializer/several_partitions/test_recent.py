@@ -4,7 +4,7 @@ from foldb.log.commands import Check, Delete, Put
 from foldb.materializer.fold.outcomes import (
     Applied,
     Change,
-    Done,
+    Completed,
     MessageFolded,
     Outcome,
     Refused,
@@ -35,13 +35,13 @@ def test_whatever_writes_an_item_is_a_change() -> None:
     assert changed_by(Applied(Delete(*KEY, CONTEXT), (b"{}", 2), None, 0, 0))
     assert changed_by(Transacted([put(b"other"), put()]))
     assert changed_by(MessageFolded(0, [put()]))
-    assert changed_by(Done(progressed=True, change=expired))
+    assert changed_by(Completed(progressed=True, change=expired))
 
 
 def test_what_writes_nothing_is_none() -> None:
     assert not changed_by(Refused(ConditionalCheckFailedError()))
     assert not changed_by(MessageFolded(0, [Applied(Check(*KEY, CONTEXT), None, None, 0, 0)]))
-    assert not changed_by(put(b"other"), MessageFolded(0), Done(progressed=False))
+    assert not changed_by(put(b"other"), MessageFolded(0), Completed(progressed=False))
 
 
 def test_what_was_before_is_not_known() -> None:

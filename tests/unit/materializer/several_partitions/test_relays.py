@@ -7,15 +7,15 @@ import pytest
 
 from foldb.log.commands import Command, DefinitionApplied, Genesis, IndexEntry, Message, Relay, RelayAck
 from foldb.materializer.fold.outbox import acknowledge, send
-from foldb.materializer.fold.outcomes import Done, Failed, MessageFolded, Outcome, sequence_number
+from foldb.materializer.fold.outcomes import Completed, Failed, MessageFolded, Outcome, sequence_number
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.owner import relays as relays_module
-from foldb.materializer.owner.relays import AGAIN_SECONDS, AGAIN_SECONDS_MAX, WINDOW_MESSAGES, Relays
-from foldb.materializer.partition import Place
+from foldb.materializer.owner.relays import RETRY_SECONDS, RETRY_SECONDS_MAX, WINDOW_MESSAGES, Relays
+from foldb.materializer.partition import ResultPosition
 from foldb.model.errors import InternalServerError
 from tests.unit.materializer.fake_loop import FakeLoop
 
-Answer = Callable[[Outcome, Place], None]
+Answer = Callable[[Outcome, ResultPosition], None]
 NOWHERE: Any = None
 
 
@@ -78,13 +78,13 @@ class Sender:
         self.state.log_time = self.loop.clock()
         for _ in range(count):
             send(self.state, 2, message or DefinitionApplied(1, 1), sequence_number(7, 0, 0))
-        self.relays.look()
+        self.relays.send()
 
     def fold_acks(self) -> None:
         acks, self.acks = self.acks, []
         for ack, done in acks:
             acknowledge(self.state, ack.receiver, ack.through_message)
-            done(Done(progressed=True), NOWHERE)
+            done(Completed(progressed=True), NOWHERE)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_gap_sends_again_what_is_behind_it(sender: Sender) -> None:
     sender.receiver.take()
     assert [] == sender.receiver.numbers
 
-    sender.loop.advance(AGAIN_SECONDS)
+    sender.loop.advance(RETRY_SECONDS)
 
     assert [1, 2, 3] == sender.receiver.numbers
 
@@ -146,7 +146,7 @@ def test_a_message_of_unknown_fate_is_sent_again(sender: Sender, folded: bool) -
     sender.send(3)
     sender.receiver.lose(folded=folded)
 
-    sender.loop.advance(AGAIN_SECONDS)
+    sender.loop.advance(RETRY_SECONDS)
     sender.receiver.take()
     sender.loop.advance(1)
     sender.receiver.take()
@@ -164,17 +164,17 @@ def test_who_cannot_be_reached_is_asked_less_and_less_often(sender: Sender) -> N
         sender.receiver.lose()
         before = sender.loop.clock()
         while not sender.receiver.relays:
-            sender.loop.advance(AGAIN_SECONDS / 5)
+            sender.loop.advance(RETRY_SECONDS / 5)
         pauses.append((sender.loop.clock() - before) / 1000)
 
     assert sorted(pauses) == pauses
-    assert pauses[0] == pytest.approx(AGAIN_SECONDS)
-    assert pauses[-1] == pytest.approx(AGAIN_SECONDS_MAX, abs=0.1)
+    assert pauses[0] == pytest.approx(RETRY_SECONDS)
+    assert pauses[-1] == pytest.approx(RETRY_SECONDS_MAX, abs=0.1)
 
     sender.receiver.take()
     sender.send(1)
     sender.receiver.lose()
-    sender.loop.advance(AGAIN_SECONDS)
+    sender.loop.advance(RETRY_SECONDS)
     assert [1] == sender.receiver.numbers, "who answers is asked at once again"
 
 
@@ -182,7 +182,7 @@ def test_answers_to_what_was_sent_before_a_doubt_begin_no_other(sender: Sender) 
     sender.send(5)
     sender.receiver.lose(5)
 
-    sender.loop.advance(AGAIN_SECONDS)
+    sender.loop.advance(RETRY_SECONDS)
 
     assert [0, 1, 2, 3, 4] == sender.receiver.numbers
 
@@ -194,7 +194,7 @@ def test_a_new_owner_learns_from_the_receiver_how_far_it_is(sender: Sender) -> N
     sender.acks.clear()  # its acknowledgement was lost with it
 
     sender.relays = sender.make()
-    sender.relays.look()
+    sender.relays.send()
     assert [0, 1, 2, 3, 4] == sender.receiver.numbers
     sender.receiver.take(1)
 
@@ -227,7 +227,7 @@ def test_an_acknowledgement_that_failed_is_made_again(sender: Sender) -> None:
     sender.acks.clear()
     done(Failed(InternalServerError()), NOWHERE)
 
-    sender.loop.advance(AGAIN_SECONDS_MAX)
+    sender.loop.advance(RETRY_SECONDS_MAX)
     sender.fold_acks()
 
     assert not sender.state.unacknowledged_bytes
@@ -265,7 +265,7 @@ def test_a_clock_that_went_back_holds_nothing_back_for_longer_than_the_lag() -> 
     sender.state.log_time = sender.loop.clock() + 3_600_000
     for count in (1, 2):
         send(sender.state, 2, entry, sequence_number(7 + count, 0, 0))
-        sender.relays.look()
+        sender.relays.send()
 
         sender.loop.advance(0.49)
         assert count - 1 == len(sender.receiver.numbers)

@@ -13,7 +13,7 @@ from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.fold_record import Void
 from foldb.materializer.fold.outcomes import Applied, Failed, Outcome
 from foldb.materializer.fold.state import ORIGINS_KEPT, PartitionState, Table
-from foldb.materializer.partition import Place
+from foldb.materializer.partition import ResultPosition
 from foldb.materializer.refold import FoldError
 from foldb.materializer.replicated import ReplicatedWorker
 from foldb.model.errors import (
@@ -29,7 +29,7 @@ from tests.unit.materializer.fake_loop import FakeLoop
 from tests.unit.materializer.ledger import CONTEXT, define, put, table_request
 
 SILENCE = 10.0
-Answers = list[tuple[Outcome, Place]]
+Answers = list[tuple[Outcome, ResultPosition]]
 
 
 class Node:

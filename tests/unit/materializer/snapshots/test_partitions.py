@@ -14,7 +14,7 @@ from foldb.log.local.filesystem import SystemFilesystem
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold_log
-from foldb.materializer.snapshots import Snapshots, newest, of_each
+from foldb.materializer.snapshots import Snapshots, newest_positions, snapshots_of_each
 from tests.support.served import killed, served
 from tests.support.tables import table_request
 
@@ -50,7 +50,7 @@ def put(client: Any, start: int, stop: int) -> None:
 
 
 def make(folder: Path) -> None:
-    for snapshots in of_each(folder, SystemFilesystem(), len(NUMBERS)):
+    for snapshots in snapshots_of_each(folder, SystemFilesystem(), len(NUMBERS)):
         snapshots.make(LocalLog.open_reader(folder))
 
 
@@ -81,7 +81,9 @@ def test_each_partition_starts_from_its_own_snapshot_and_its_own_tail(folder: Pa
 def test_what_a_partition_has_not_told_others_yet_is_in_its_snapshot(folder: Path) -> None:
     """The tail is taken away from what is counted: these messages were sent before the snapshot."""
     log = LocalLog.open_reader(folder)
-    states = [each.load_newest(log).state for each in of_each(folder, SystemFilesystem(), len(NUMBERS))]
+    states = [
+        each.load_newest(log).state for each in snapshots_of_each(folder, SystemFilesystem(), len(NUMBERS))
+    ]
 
     assert sum(len(outbox.unacknowledged) for state in states for outbox in state.outboxes.values()) > 0
 
@@ -113,5 +115,7 @@ def test_the_snapshot_of_one_partition_is_not_taken_for_anothers(
 
 
 def test_the_newest_of_each_is_told(folder: Path) -> None:
-    assert [*NUMBERS] == [position.partition for position in newest(folder, SystemFilesystem(), len(NUMBERS))]
-    assert [] == newest(folder, SystemFilesystem(), 1)
+    assert [*NUMBERS] == [
+        position.partition for position in newest_positions(folder, SystemFilesystem(), len(NUMBERS))
+    ]
+    assert [] == newest_positions(folder, SystemFilesystem(), 1)

@@ -17,7 +17,7 @@ from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold
 from foldb.materializer.snapshot_scheduler import SnapshotScheduler, make_command
 from foldb.materializer.snapshots import FOLDER as SNAPSHOTS
-from foldb.materializer.snapshots import Made, Snapshots
+from foldb.materializer.snapshots import MadeSnapshot, Snapshots
 from foldb.model.errors import LogLockedError
 from tests.unit.log.fake_disk import FakeDisk, PowerCut
 from tests.unit.log.local_logs import FOLDER, append, open_log
@@ -46,7 +46,7 @@ def disk_of(seed: int = 1, length: int = 20) -> FakeDisk:
     return disk
 
 
-def make(disk: FakeDisk, keep: int = 2) -> Made:
+def make(disk: FakeDisk, keep: int = 2) -> MadeSnapshot:
     return Snapshots(FOLDER, disk).make(LogReader(FOLDER, disk), keep=keep)
 
 
@@ -363,7 +363,7 @@ def backup(disk: FakeDisk) -> FakeDisk:
     return copy
 
 
-def bring(made: Made, source: FakeDisk, target: FakeDisk) -> None:
+def bring(made: MadeSnapshot, source: FakeDisk, target: FakeDisk) -> None:
     """Put a snapshot beside another log."""
     path = Snapshots(FOLDER, source).path(made.head.offset)
     target.make_folder(KEPT_IN)
@@ -450,7 +450,7 @@ class Making:
             scheduler=self.loop,
             command=[sys.executable, "-c", line],
         )
-        self.maker.look()
+        self.maker.poll()
 
     @property
     def process(self) -> subprocess.Popen[bytes] | None:
@@ -518,7 +518,7 @@ def test_a_maker_that_cannot_be_started_is_told(tmp_path: Path, caplog: pytest.L
         tmp_path, 1, folded=lambda: 1, scheduler=FakeLoop(), command=[str(tmp_path / "missing")]
     )
 
-    maker.look()
+    maker.poll()
 
     [told] = caplog.messages
     assert told.startswith("no snapshot was made: [Errno 2] No such file or directory")

@@ -20,10 +20,10 @@ from foldb.materializer.fold.dump import digest, dump
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.outcomes import (
     Applied,
-    Defined,
-    Done,
+    Completed,
     MessageFolded,
     Outcome,
+    TableDefined,
     Transacted,
     TransactionStarted,
 )
@@ -80,7 +80,7 @@ class Partitions:
     def create(self, name: str, **settings: Any) -> Table:
         """Create a table, known everywhere; the catalog's."""
         outcome = self.fold(CATALOG, define("CreateTable", 0, table_request(name, **settings)))
-        assert isinstance(outcome, Defined)
+        assert isinstance(outcome, TableDefined)
         self.deliver_all()
         return self.states[CATALOG].tables[outcome.definition.id]
 
@@ -122,7 +122,7 @@ class Partitions:
         number = self.states[CATALOG].tables[table].indexes[index].definition.id
         for partition in range(1, self.count):
             outcome = self.fold(partition, Backfill(table, number, 1000, CONTEXT))
-            assert outcome == Done(progressed=True)
+            assert outcome == Completed(progressed=True)
         self.deliver_all()
 
     def items(self, table: int, index: str | None = None) -> list[Item]:

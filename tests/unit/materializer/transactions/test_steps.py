@@ -18,11 +18,11 @@ from foldb.log.commands import (
 )
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.dump import digest
-from foldb.materializer.fold.messages import take
+from foldb.materializer.fold.messages import fold_message
 from foldb.materializer.fold.outcomes import (
     NEXT_COMMAND,
     Applied,
-    Done,
+    Completed,
     MessageFolded,
     Outcome,
     Refused,
@@ -150,10 +150,10 @@ def test_an_item_that_is_held_does_not_expire() -> None:
     expire = Expire(table, pair.a["pk"]["S"].encode(), b"", "1", CONTEXT)
 
     pair.begin(pair.both(when="attribute_exists(nothing)"))
-    assert Done(progressed=False) == pair.partitions.fold(at, expire)
+    assert Completed(progressed=False) == pair.partitions.fold(at, expire)
     pair.partitions.deliver_all()
     expired = pair.partitions.fold(at, expire)
-    assert isinstance(expired, Done)
+    assert isinstance(expired, Completed)
     assert expired.progressed
 
 
@@ -321,10 +321,10 @@ def test_what_is_said_of_an_unknown_transaction_changes_nothing() -> None:
     before = digest(state)
     number = sequence_number(0, 0, 0)
     for message in (Vote(7, True, b"[]"), Decided(7)):
-        assert is_nothing(take(state, pair.first, HERE, message, number))
+        assert is_nothing(fold_message(state, pair.first, HERE, message, number))
     assert before == digest(state)
 
-    assert is_nothing(take(state, pair.first, HERE, Decide(7, True), number))
+    assert is_nothing(fold_message(state, pair.first, HERE, Decide(7, True), number))
     assert [Decided(7)] == [relay.message for relay in state.outboxes[pair.first].unacknowledged]
 
 
@@ -338,7 +338,7 @@ def test_a_vote_shows_no_more_of_the_items_in_the_way_than_a_transaction_may_be_
             pair.partitions.fold(pair.second, put(pair.table, {"pk": {"S": name}, "x": {"S": large}}))
             checks.append(Check(pair.table.definition.id, pk, b"", CONTEXT, absent, show_refused=True))
     state = pair.partitions.states[pair.second]
-    take(state, pair.first, HERE, Prepare(0, range(len(checks)), checks), sequence_number(0, 0, 0))
+    fold_message(state, pair.first, HERE, Prepare(0, range(len(checks)), checks), sequence_number(0, 0, 0))
 
     vote = state.outboxes[pair.first].unacknowledged[-1].message
     assert isinstance(vote, Vote)

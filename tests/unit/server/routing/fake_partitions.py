@@ -5,10 +5,18 @@ from typing import Any
 
 from foldb.log.commands import Command, Position
 from foldb.materializer.fold import reads
-from foldb.materializer.fold.outcomes import Done, Outcome
+from foldb.materializer.fold.outcomes import Completed, Outcome
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.fold.storage import Store
-from foldb.materializer.partition import Conflict, Found, Key, Page, Place, QueryRequest, ScanRequest
+from foldb.materializer.partition import (
+    Conflict,
+    EncodedKey,
+    Found,
+    Page,
+    QueryRequest,
+    ResultPosition,
+    ScanRequest,
+)
 from foldb.model.errors import RequestError
 from foldb.model.slots import partition_of_key
 
@@ -30,30 +38,32 @@ class FakePartition:
         self.submitted: list[Command] = []
         self.outcomes: list[Outcome] = []
         self.since: list[Position | None] = []
-        self.conflicts: dict[int, set[Key]] = {}
-        self.reached: list[Place] = []
+        self.conflicts: dict[int, set[EncodedKey]] = {}
+        self.reached: list[ResultPosition] = []
         self.error: RequestError | None = None
 
     @property
     def position(self) -> Position:
         return Position(self.number, self.offset)
 
-    def submit(self, command: Command, size: int, done: Callable[[Outcome, Place], None]) -> None:
+    def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
         self.submitted.append(command)
-        done(self.outcomes.pop(0) if self.outcomes else Done(progressed=True), self.position)
+        done(self.outcomes.pop(0) if self.outcomes else Completed(progressed=True), self.position)
 
     def get(
-        self, table: int, pk: bytes, sk: bytes, consistent: bool, done: Callable[[Any, Place], None]
+        self, table: int, pk: bytes, sk: bytes, consistent: bool, done: Callable[[Any, ResultPosition], None]
     ) -> None:
         self.asked.append("get")
         done(self.error or self.tables[table].items.get(pk, sk), self.position)
 
-    def get_all(self, keys: Sequence[Key], consistent: bool, done: Callable[[Any, Place], None]) -> None:
+    def get_all(
+        self, keys: Sequence[EncodedKey], consistent: bool, done: Callable[[Any, ResultPosition], None]
+    ) -> None:
         self.asked.append("get_all")
         done(self.error or [self.tables[table].items.get(pk, sk) for table, pk, sk in keys], self.position)
 
     def get_isolated(
-        self, keys: Sequence[Key], since: Position | None, done: Callable[[Any, Place], None]
+        self, keys: Sequence[EncodedKey], since: Position | None, done: Callable[[Any, ResultPosition], None]
     ) -> None:
         held = self.conflicts.get(len(self.since), set())
         self.since.append(since)
@@ -62,15 +72,17 @@ class FakePartition:
         ]
         done(self.error or found, self.position)
 
-    def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Place], None]) -> None:
+    def query(
+        self, request: QueryRequest, done: Callable[[Page | RequestError, ResultPosition], None]
+    ) -> None:
         self.asked.append("query")
         done(self.error or reads.query_page(self.tables[request.table], request), self.position)
 
-    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, Place], None]) -> None:
+    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, ResultPosition], None]) -> None:
         self.asked.append("scan")
         done(self.error or reads.scan_page(self.tables[request.table], request), self.position)
 
-    def reach(self, position: Place, done: Callable[[RequestError | None], None]) -> None:
+    def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
         self.reached.append(position)
         done(self.error)
 

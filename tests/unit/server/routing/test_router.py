@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from foldb.log.commands import Cut, Position, Transact
-from foldb.materializer.fold.outcomes import Defined, Done, Failed, Outcome, Skipped, Subscribed
-from foldb.materializer.partition import Conflict, Key, Partition, Place, QueryRequest
+from foldb.materializer.fold.outcomes import Completed, Failed, Outcome, Skipped, Subscribed, TableDefined
+from foldb.materializer.partition import Conflict, EncodedKey, Partition, QueryRequest, ResultPosition
 from foldb.model.errors import InternalServerError, RequestError, ResourceNotFoundError
 from foldb.model.slots import data_partitions, partition_of_key
 from foldb.model.subscriptions import Subscription
@@ -42,7 +42,7 @@ class Database:
         self.reached: list[Partition] = [*self.fakes]
         self.router = Router(self.reached, self.ledger.state, self.loop)
 
-    def key(self, name: str) -> Key:
+    def key(self, name: str) -> EncodedKey:
         return self.id, name.encode(), b""
 
     def home(self, name: str) -> FakePartition:
@@ -202,7 +202,7 @@ def test_a_table_command_without_delay_is_answered_when_the_catalog_has_it_settl
     table = database.table
     active = table.definition
     table.definition = dataclasses.replace(active, status="CREATING")
-    database.fakes[0].outcomes = [Defined(table.definition)]
+    database.fakes[0].outcomes = [TableDefined(table.definition)]
     database.router.submit(define("CreateTable", 0, table_request("Things")), 100, answer)
     database.loop.advance(0.5)
     assert [] == answer.results
@@ -215,11 +215,11 @@ def test_a_table_command_without_delay_is_answered_when_the_catalog_has_it_settl
 def test_a_table_command_is_answered_at_last_though_a_partition_is_out_of_reach(database: Database) -> None:
     answer = Answer()
     database.table.definition = dataclasses.replace(database.table.definition, status="CREATING")
-    database.fakes[0].outcomes = [Defined(database.table.definition)]
+    database.fakes[0].outcomes = [TableDefined(database.table.definition)]
     database.router.submit(define("CreateTable", 0, table_request("Things")), 100, answer)
     database.loop.advance(60)
 
-    assert isinstance(answer.value, Defined)
+    assert isinstance(answer.value, TableDefined)
 
 
 def subscribed(database: Database, answer: Answer) -> dict[int, int]:
@@ -229,8 +229,8 @@ def subscribed(database: Database, answer: Answer) -> dict[int, int]:
     subscription = Subscription(7, "S", "", (), {}, 0, 0)
     database.fakes[0].outcomes = [Subscribed(subscription, version=3)]
     database.router.submit(subscribe("S", "Things"), 100, answer)
-    state.spreading.applied = dict.fromkeys(data_partitions(state.partitions), 2)
-    return state.spreading.applied
+    state.rollout.applied = dict.fromkeys(data_partitions(state.partitions), 2)
+    return state.rollout.applied
 
 
 def test_a_subscription_is_answered_when_every_partition_captures_for_it(database: Database) -> None:
@@ -263,7 +263,7 @@ def test_a_write_that_comes_before_its_table_is_sent_again(database: Database) -
     database.loop.advance(1)
 
     assert [command] * 4 == database.home("item 3").submitted
-    assert isinstance(answer.value, Done)
+    assert isinstance(answer.value, Completed)
 
 
 def test_so_is_a_transaction(database: Database) -> None:
@@ -304,7 +304,7 @@ def test_the_catalog_is_brought_up_to_its_log_before_it_says_that_a_table_is_gon
     )
     database.loop.advance(1)
 
-    assert [Done(progressed=True)] == answer
+    assert [Completed(progressed=True)] == answer
 
 
 # Positions
@@ -369,5 +369,7 @@ def test_the_status_of_all_says_which_partition_has_none(database: Database) -> 
         ([Cut((Position(2, 7), Position(5, 1))), Position(5, 2)], Cut((Position(2, 7), Position(5, 2)))),
     ],
 )
-def test_places_are_joined_to_the_latest_of_each_partition(places: list[Place], whole: Place) -> None:
+def test_places_are_joined_to_the_latest_of_each_partition(
+    places: list[ResultPosition], whole: ResultPosition
+) -> None:
     assert whole == joined(places)

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from foldb.materializer.fold.index_entries import entry_place
+from foldb.materializer.fold.index_entries import entry_key
 from foldb.materializer.fold.reads import scan_page
 from foldb.materializer.fold.state import Table
 from foldb.materializer.partition import Page, ScanRequest
@@ -63,7 +63,7 @@ def place(table: Table, index: str | None, last: bytes) -> tuple[bytes, bytes]:
     assert sk is not None
     if index is None:
         return pk, sk
-    found = entry_place(table.indexes[index], key, pk, sk)
+    found = entry_key(table.indexes[index], key, pk, sk)
     assert found is not None
     return found
 

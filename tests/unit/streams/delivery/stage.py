@@ -13,7 +13,14 @@ from typing import Any
 import orjson
 
 from foldb.log.commands import Context, Position
-from foldb.materializer.feed_requests import Changes, FeedRequest, FindNumber, Number, OnFed, ReadChanges
+from foldb.materializer.feed_requests import (
+    Changes,
+    FeedRequest,
+    FindSequenceNumber,
+    FoundSequenceNumber,
+    OnFed,
+    ReadChanges,
+)
 from foldb.materializer.fold.outcomes import Change, Tx, sequence_number
 from foldb.model.errors import ServiceUnavailableError
 from foldb.model.key_schema import KeyAttribute, KeySchema
@@ -110,12 +117,12 @@ class FakePartition:
         """As a partition's."""
         if self.is_away:
             done(ServiceUnavailableError(), Position(self.number, -1))
-        elif isinstance(request, FindNumber):
+        elif isinstance(request, FindSequenceNumber):
             kept = self._kept_after(request.table)
             before = [
                 each.sequence_number for each in self.changes[request.table] if each.time < request.time_ms
             ]
-            done(Number(max([kept, *before]), kept), Position(self.number, self.offset))
+            done(FoundSequenceNumber(max([kept, *before]), kept), Position(self.number, self.offset))
         else:
             assert isinstance(request, ReadChanges)
             self._read(request, done)

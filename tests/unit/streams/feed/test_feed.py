@@ -6,7 +6,13 @@ from dataclasses import fields
 
 import pytest
 
-from foldb.materializer.feed_requests import Changes, CountChanges, FindNumber, ListShards, ReadChanges
+from foldb.materializer.feed_requests import (
+    Changes,
+    CountChanges,
+    FindSequenceNumber,
+    ListShards,
+    ReadChanges,
+)
 from foldb.materializer.fold.feed.capture import CapturePeriod
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold_log
@@ -85,7 +91,7 @@ def test_a_stream_that_was_disabled_is_read_no_further_than_it_goes(bench: Bench
     bench.define(table, STREAM)
     for n in range(5):
         bench.put(table, f"{n}")
-    [ended, _] = bench.worker.state.streams[table]
+    [ended, _] = bench.worker.state.periods[table]
 
     page = bench.read(table, stream=label)
 
@@ -283,7 +289,7 @@ def test_a_number_is_found_by_time(bench: Bench) -> None:
     a, b, c = bench.read(table).changes
 
     def after(time_ms: int) -> int:
-        number: int = bench.answer(FindNumber(table, time_ms)).after
+        number: int = bench.answer(FindSequenceNumber(table, time_ms)).after
         return number
 
     assert after(a.time) < a.sequence_number

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from foldb.materializer.feed_requests import CountChanges, FindNumber, ReadChanges
+from foldb.materializer.feed_requests import CountChanges, FindSequenceNumber, ReadChanges
 from foldb.model.errors import InternalServerError, LogError
 from foldb.streams.feed import change_writer, repairs
 from foldb.streams.feed.change_codec import Head
@@ -357,7 +357,7 @@ def test_numbers_are_found_and_changes_counted_in_segments_too(life: Life) -> No
 
     for place in (0, 1, 40, 77, 119):
         change = found[place]
-        before = life.ask(FindNumber(table, change.time)).after
+        before = life.ask(FindSequenceNumber(table, change.time)).after
         count = life.ask(CountChanges(table, change.sequence_number))
         assert (before == found[place - 1].sequence_number) if place else before < change.sequence_number
         assert len(found) - place - 1 == count.changes

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from foldb.materializer.feed_requests import FindNumber, ReadChanges
+from foldb.materializer.feed_requests import FindSequenceNumber, ReadChanges
 from foldb.model.errors import InternalServerError
 from foldb.streams.feed import change_writer, segments
 from tests.unit.streams.feed.life import CHANGES, Life
@@ -23,7 +23,7 @@ def is_marked(life: Life) -> bool:
     return "mark" in life.disk.names(CHANGES)
 
 
-def ask(life: Life, request: ReadChanges | FindNumber) -> Any:
+def ask(life: Life, request: ReadChanges | FindSequenceNumber) -> Any:
     """What a request is answered with, also if that is an error."""
     answers: list[Any] = []
     life.partition.feed(request, lambda answer, _: answers.append(answer))
@@ -121,7 +121,7 @@ def test_a_reader_of_a_lost_block_gets_its_changes(how: str, life: Life) -> None
 def test_a_number_is_found_in_a_block_that_was_lost(how: str, life: Life) -> None:
     table = life.table
     segment = life.feed._channels[table].segments._segments[1]
-    request = FindNumber(table, segment.heads[0].time + 1)
+    request = FindSequenceNumber(table, segment.heads[0].time + 1)
     before = life.ask(request)
     life.kill()
     _lose(life, how)

@@ -10,9 +10,9 @@ from foldb.materializer.feed_requests import (
     Changes,
     Count,
     CountChanges,
-    FindNumber,
+    FindSequenceNumber,
+    FoundSequenceNumber,
     ListShards,
-    Number,
     ReadChanges,
     Shard,
     Shards,
@@ -25,13 +25,13 @@ ids = st.integers(0, 2**40)
 numbers = st.integers(0, 10**30)
 requests = (
     st.builds(ReadChanges, ids, numbers, st.none() | numbers, st.none() | ids, st.integers(1, 1000), ids, ids)
-    | st.builds(FindNumber, ids, ids, st.none() | ids)
+    | st.builds(FindSequenceNumber, ids, ids, st.none() | ids)
     | st.builds(ListShards, ids, ids)
     | st.builds(CountChanges, ids, numbers, st.none() | numbers)
 )
 answers = (
     st.builds(Changes, st.lists(changes, max_size=3), numbers, numbers, st.booleans(), ids)
-    | st.builds(Number, numbers, numbers)
+    | st.builds(FoundSequenceNumber, numbers, numbers)
     | st.builds(Shards, st.lists(st.builds(Shard, ids, numbers, st.none() | numbers, ids), max_size=3), ids)
     | st.builds(Count, ids, st.none() | ids, numbers)
 )

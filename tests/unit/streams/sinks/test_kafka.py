@@ -14,7 +14,7 @@ import pytest
 from kafka import KafkaAdminClient
 
 from foldb.log.kafka import client
-from foldb.materializer.fold.outcomes import Tx, place_of
+from foldb.materializer.fold.outcomes import Tx, position_of
 from foldb.model.errors import ValidationError
 from foldb.streams.formats import avro, kinesis, plain
 from foldb.streams.formats.table_view import Delivery, event_id
@@ -131,7 +131,7 @@ def test_a_message_that_is_larger_than_any_may_be_is_named(kafka: str) -> None:
     verdict = deliver(kafka, {"Topic": "large"}, large)
 
     assert isinstance(verdict, PartialFailure)
-    assert (2, 0) == place_of(verdict.sequence_number)
+    assert (2, 0) == position_of(verdict.sequence_number)
     assert 1 == len(messages(kafka, f"{PREFIX}.large"))
 
 

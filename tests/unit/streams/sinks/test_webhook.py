@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldb.materializer.fold.outcomes import place_of
+from foldb.materializer.fold.outcomes import position_of
 from foldb.model.errors import ValidationError
 from foldb.streams.formats.plain import plain
 from foldb.streams.formats.table_view import event_id
@@ -238,7 +238,7 @@ def test_a_failure_in_the_middle_names_its_change_and_nothing_is_sent_after_it()
 
         assert isinstance(verdict, PartialFailure)
         assert ((2, 0), 0, 2.0) == (
-            place_of(verdict.sequence_number),
+            position_of(verdict.sequence_number),
             verdict.partition,
             verdict.retry_after_s,
         )
@@ -258,7 +258,7 @@ def test_of_a_request_with_several_changes_nobody_knows_which_failed() -> None:
         there.answers = [status(200), status(200), status(503)]
         verdict = await call(there, 3, Mode="batch", MaximumBodyBytes=1)
         assert isinstance(verdict, PartialFailure)
-        assert (3, 0) == place_of(verdict.sequence_number)
+        assert (3, 0) == position_of(verdict.sequence_number)
 
     run(scenario)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from foldb.materializer.fold.outcomes import Outcome
 from foldb.materializer.fold.storage import Stored
-from foldb.materializer.partition import Conflict, Found, Place
+from foldb.materializer.partition import Conflict, Found, ResultPosition
 from foldb.model.errors import RequestError
 from tests.verification.histories.history import History, Operation, Step
 from tests.verification.histories.model import Refused
@@ -105,7 +105,7 @@ class Request:
             keys = [(table, requests.pk_of(step.key), b"") for step in steps]
             node.router.get_isolated(keys, None, reply)
 
-    def _heard(self, answer: Any, place: Place | None) -> None:
+    def _heard(self, answer: Any, place: ResultPosition | None) -> None:
         try:
             told = self._told_of_reads(answer, place) if self._reads else self._told(answer)
         except UnclearError:
@@ -122,7 +122,7 @@ class Request:
         return requests.told(self._steps, answer)
 
     def _told_of_reads(
-        self, answer: Stored | list[Found] | RequestError | None, place: Place | None
+        self, answer: Stored | list[Found] | RequestError | None, place: ResultPosition | None
     ) -> tuple[Any, ...]:
         if place is None or isinstance(answer, RequestError):
             raise UnclearError

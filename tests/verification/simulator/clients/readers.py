@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from foldb.materializer.fold.outcomes import Applied, Outcome
 from foldb.materializer.fold.read_requests import Page, QueryRequest
-from foldb.materializer.partition import Place
+from foldb.materializer.partition import ResultPosition
 from foldb.model.errors import RequestError
 from foldb.model.values import load
 from tests.verification.simulator.clients import requests
@@ -49,7 +49,7 @@ class IndexReader:
         self.left -= 1
         self._world.clients.call_later(self._world.think * self._world.dice.random(), self.start)
 
-    def _written(self, outcome: Outcome | None, place: Place | None = None) -> None:
+    def _written(self, outcome: Outcome | None, place: ResultPosition | None = None) -> None:
         if isinstance(outcome, Applied):
             assert place is not None
             self._send(lambda node, reply: node.router.reach(place, reply), self._reached)
@@ -65,7 +65,7 @@ class IndexReader:
         query = QueryRequest(self._world.table, requests.INDEX, group, b"", None, fresh=True)
         self._send(lambda node, reply: node.router.query(query, reply), self._read)
 
-    def _read(self, page: Page | RequestError | None, place: Place | None = None) -> None:
+    def _read(self, page: Page | RequestError | None, place: ResultPosition | None = None) -> None:
         if isinstance(page, Page):
             shown = {item["pk"]["S"]: item for item in map(load, page.items)}
             assert len(shown) == len(page.items), f"an index shows an item twice: {page.items}"

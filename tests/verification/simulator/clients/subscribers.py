@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from foldb.log.commands import Checkpoint, Command
 from foldb.materializer.fold.outcomes import Outcome, Subscribed
-from foldb.materializer.partition import Place
+from foldb.materializer.partition import ResultPosition
 from tests.verification.simulator.clients import requests
 from tests.verification.simulator.network import Asking
 
@@ -62,7 +62,7 @@ class Subscriber:
     def _send(self, command: Command) -> None:
         world, node = self._world, self._world.any_node()
 
-        def heard(outcome: Outcome | None, _: Place | None) -> None:
+        def heard(outcome: Outcome | None, _: ResultPosition | None) -> None:
             if isinstance(outcome, Subscribed):
                 self._ids.append(outcome.subscription.id)
                 if outcome.version:

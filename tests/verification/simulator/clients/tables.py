@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from foldb.log.commands import Command
-from foldb.materializer.fold.outcomes import Defined, Outcome
-from foldb.materializer.partition import Place
+from foldb.materializer.fold.outcomes import Outcome, TableDefined
+from foldb.materializer.partition import ResultPosition
 from tests.verification.simulator.clients import requests
 from tests.verification.simulator.network import Asking
 
@@ -82,8 +82,8 @@ class TableClient:
         self._later(self._next)
 
     def _ask(self, command: Command, tries: int = _TRIES) -> None:
-        def heard(outcome: Outcome | None, _: Place | None) -> None:
-            if isinstance(outcome, Defined):
+        def heard(outcome: Outcome | None, _: ResultPosition | None) -> None:
+            if isinstance(outcome, TableDefined):
                 self._table = outcome.definition.id
                 self._later(self._next)
             elif tries:
