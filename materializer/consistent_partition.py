@@ -157,19 +157,19 @@ class ConsistentPartition(LocalPartition):
         def refuse(error: RequestError) -> None:
             done(error, self.position)
 
-        def fold_is_there(error: RequestError | None) -> None:
+        def fold_is_current(error: RequestError | None) -> None:
             if error is not None:
                 refuse(error)
-            elif consistent and self._held and (names := holders()):
-                self._wait(lambda: names.isdisjoint(self._state.transactions.prepared), serve, refuse)
+            elif consistent and self._held and (transactions := holders()):
+                self._wait(lambda: transactions.isdisjoint(self._state.transactions.prepared), serve, refuse)
             else:
                 serve()
 
         index = self._read_index
         if index is None or (not consistent and not fresh and index.is_fresh(self._stale_ms)):
-            fold_is_there(None)
+            fold_is_current(None)
         else:
-            index.wait(fold_is_there)
+            index.wait(fold_is_current)
 
     @property
     def _held(self) -> dict[EncodedKey, TransactionId]:
@@ -210,11 +210,11 @@ class ConsistentPartition(LocalPartition):
             go_on()
             return
 
-        def give_up() -> None:
+        def expire() -> None:
             self._waits.remove(wait)
             refuse(InternalServerError())
 
-        wait = _Wait(is_over, go_on, self._scheduler.call_later(self._deadline, give_up))
+        wait = _Wait(is_over, go_on, self._scheduler.call_later(self._deadline, expire))
         self._waits.append(wait)
 
     def _folded(self, outcomes: list[Outcome]) -> None:

@@ -66,7 +66,7 @@ class SnapshotScheduler:
                     logger.warning("no snapshot was made: its process exited with code %d", code)
         elif self._folded() >= self._due:
             self._due = self._folded() + self._every
-            self._begin()
+            self._start_process()
         self._timer = self._scheduler.call_later(_EVERY_SECONDS, self.poll)
 
     def make_soon(self) -> None:
@@ -81,7 +81,7 @@ class SnapshotScheduler:
             self._process.kill()
             self._process.wait()
 
-    def _begin(self) -> None:
+    def _start_process(self) -> None:
         if not self._is_in_place():
             logger.warning(
                 "no snapshot was made: the database's folder was renamed. Stop and start with its new name."
@@ -99,7 +99,7 @@ class SnapshotScheduler:
         except OSError as error:
             logger.warning("no snapshot was made: %s", error)
             return
-        _give_way(self._process.pid)
+        _lower_priority(self._process.pid)
 
 
 def make_command(folder: Path) -> list[str]:
@@ -111,7 +111,7 @@ def make_command(folder: Path) -> list[str]:
     return [sys.executable, "-P", "-m", "foldb", *arguments]
 
 
-def _give_way(process: int) -> None:
+def _lower_priority(process: int) -> None:
     """Give the server precedence: in processor time, and in staying alive when memory runs out."""
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, process, _NICENESS)

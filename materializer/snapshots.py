@@ -119,7 +119,7 @@ class Snapshots:
                 continue
             try:
                 with self._opened(offset) as file, no_collections():
-                    snapshot = self._of(log, offset, read_head(file))
+                    snapshot = self._verified(log, offset, read_head(file))
                     state = load_state(snapshot)
                     newest_ms = state.log_time if newest_ms is None else newest_ms
                     if not suits(state, newest_ms):
@@ -169,7 +169,7 @@ class Snapshots:
             with self._opened(offset) as file:
                 size = file.size()
                 snapshot = read_head(file)
-                for _ in read_dump(self._of(log, offset, snapshot)):
+                for _ in read_dump(self._verified(log, offset, snapshot)):
                     pass
         except (UnusableError, OSError) as error:
             fault = str(error)
@@ -263,7 +263,7 @@ class Snapshots:
         finally:
             file.close()
 
-    def _of(self, log: HashedLog, offset: int, snapshot: OpenSnapshot) -> OpenSnapshot:
+    def _verified(self, log: HashedLog, offset: int, snapshot: OpenSnapshot) -> OpenSnapshot:
         """Return the snapshot, if it is of this log and the log's history has not changed since."""
         head = snapshot.head
         if head.log_id != log.log_id:
@@ -282,13 +282,13 @@ class Snapshots:
 
 def snapshots_of_each(folder: Path, disk: Filesystem, partitions: int) -> list[Snapshots]:
     """Return the snapshots of each partition of a log."""
-    return [Snapshots(folder, disk, number, partitions) for number in range(partitions)]
+    return [Snapshots(folder, disk, partition_id, partitions) for partition_id in range(partitions)]
 
 
 def newest_positions(folder: Path, disk: Filesystem, partitions: int) -> list[Position]:
     """Return the position of each partition's newest snapshot, from its file name, if it has one."""
     return [
-        Position(number, offset)
-        for number, each in enumerate(snapshots_of_each(folder, disk, partitions))
+        Position(partition_id, offset)
+        for partition_id, each in enumerate(snapshots_of_each(folder, disk, partitions))
         for offset in each.offsets()[:1]
     ]

@@ -88,7 +88,7 @@ class Scheduler(Protocol):
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Cancellable: ...
 
 
-class _Waiting(NamedTuple):
+class _Queued(NamedTuple):
     command: Command
     size: int
     done: OnOutcome
@@ -155,22 +155,22 @@ class Worker:
         self._scheduler = scheduler
         self._partition = partition
         self._position = Position(partition, -1)
-        self._bound = waiting_bytes
+        self._queue_limit = waiting_bytes
         self._dispose = dispose
         self._on_fatal = on_fatal
-        self._waiting: deque[_Waiting] = deque()
-        self._waiting_bytes = 0
-        self._under_way: list[_Waiting] = []
+        self._queue: deque[_Queued] = deque()
+        self._queued_bytes = 0
+        self._in_flight: list[_Queued] = []
         # Transactions over partitions, by number, and the callbacks that wait for their outcome.
-        self._begun: dict[int, OnOutcome] = {}
-        self._awake = False  # an entry is in flight, or `_take` is scheduled
-        self._next_number = 0
+        self._started: dict[int, OnOutcome] = {}
+        self._is_scheduled = False  # an entry is in flight, or `_append_queued` is scheduled
+        self._next_entry_number = 0
         self._commands = 0
         self._refolded = 0
         self._failure: RequestError | None = None
         self._on_drained: Callable[[], None] | None = None
-        self._witnessing = False  # the stop is to append a digest
-        self._is_witnessed = True  # the log ends with a digest, or has no other commands yet
+        self._leaves_digest = False  # the stop is to append a digest
+        self._has_digest = True  # the log ends with a digest, or has no other commands yet
 
     @property
     def position(self) -> Position:
@@ -199,26 +199,30 @@ class Worker:
             done(Failed(self._failure), self.position)
             return
         # A command larger than the limit is accepted into an empty queue, or it never would be.
-        if self._waiting_bytes and self._waiting_bytes + size > self._bound and type(command) in _REFUSABLE:
+        if (
+            self._queued_bytes
+            and self._queued_bytes + size > self._queue_limit
+            and type(command) in _REFUSABLE
+        ):
             done(Failed(ThrottlingError(_THROTTLED)), self.position)
             return
         if self.state.unacknowledged_bytes > UNACKNOWLEDGED_BYTES and type(command) in _REFUSABLE:
             done(Failed(ThrottlingError(_THROTTLED)), self.position)
             return
-        self._waiting.append(_Waiting(command, size, done))
-        self._waiting_bytes += size
-        self._wake()
+        self._queue.append(_Queued(command, size, done))
+        self._queued_bytes += size
+        self._schedule()
 
-    def close(self, done: Callable[[], None], *, witness: bool = False) -> None:
+    def close(self, done: Callable[[], None], *, leave_digest: bool = False) -> None:
         """Refuse new commands; call `done` after every accepted command was answered.
 
-        With `witness`, append the state's digest after that, unless the log ends with it (shutdown_digest.py).
+        With `leave_digest`, append the state's digest after that, unless the log ends with it (shutdown_digest.py).
         """
         if self._failure is None:
             self._failure = ServiceUnavailableError()
-            self._witnessing = witness
+            self._leaves_digest = leave_digest
         self._on_drained = done
-        if not self._awake:
+        if not self._is_scheduled:
             self._drained()
 
     def statistics(self) -> Statistics:
@@ -227,9 +231,9 @@ class Worker:
         return Statistics(
             position=self.position,
             log_time=self.state.log_time,
-            waiting=len(self._waiting) + len(self._under_way) + len(self._begun),
-            waiting_bytes=self._waiting_bytes,
-            entries=self._next_number,
+            waiting=len(self._queue) + len(self._in_flight) + len(self._started),
+            waiting_bytes=self._queued_bytes,
+            entries=self._next_entry_number,
             commands=self._commands,
             refolded=self._refolded,
             tables=len(tables),
@@ -238,23 +242,23 @@ class Worker:
             stopped=self._failure is not None,
         )
 
-    def _wake(self) -> None:
+    def _schedule(self) -> None:
         # In the next turn of the loop: commands that clients send on receiving their answers join the entry.
-        if not self._awake:
-            self._awake = True
-            self._scheduler.call_soon(self._take)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._scheduler.call_soon(self._append_queued)
 
-    def _take(self) -> None:
+    def _append_queued(self) -> None:
         """Make an entry of queued commands, and append it."""
-        waiting, taken, size = self._waiting, self._under_way, 0
+        queue, in_flight, size = self._queue, self._in_flight, 0
         work = 0
-        while waiting:
-            size += waiting[0].size
-            work += steps(waiting[0].command)
-            if taken and (size > ENTRY_BYTES or work > ENTRY_STEPS):
+        while queue:
+            size += queue[0].size
+            work += steps(queue[0].command)
+            if in_flight and (size > ENTRY_BYTES or work > ENTRY_STEPS):
                 break
-            taken.append(waiting.popleft())
-        self._append(Entry(self._origin, self._next_number, [one.command for one in taken]))
+            in_flight.append(queue.popleft())
+        self._append(Entry(self._origin, self._next_entry_number, [one.command for one in in_flight]))
 
     def _append(self, entry: Entry) -> None:
         try:
@@ -263,21 +267,21 @@ class Worker:
             # A command that cannot be encoded is a bug. It is not in the log; the other commands of its entry can be
             # repeated.
             self._scheduler.call_soon(_raise, error)
-            self._answer_failed(self._settle(), InternalServerError())
-            self._go_on()
+            self._answer_failed(self._take_in_flight(), InternalServerError())
+            self._continue()
 
     def _appended(self, entry: Entry, result: Appended | LogError) -> None:
         if isinstance(result, LogError):
             self._refused(result)
         elif self._fold(Record(self._partition, result.offset, result.time_ms, entry), own=True):
-            self._go_on()
+            self._continue()
 
     def _refused(self, error: LogError) -> None:
         """Answer for the entry in flight, which was not appended, or whose fate is unknown."""
         if isinstance(error, LogFullError):
             # It is known not to be in the log, so the next entry takes its entry number.
-            self._answer_failed(self._settle(), ServiceUnavailableError(_FULL))
-            self._go_on()
+            self._answer_failed(self._take_in_flight(), ServiceUnavailableError(_FULL))
+            self._continue()
         else:
             self._stop(error)
 
@@ -290,50 +294,50 @@ class Worker:
             with adding_items() if _fills_an_index(record.entry) else nullcontext():
                 outcomes = fold_record(self.state, record, dispose=self._dispose)
         except (FoldbError, LateSkipError) as error:
-            self._raised(error)
+            self._fold_failed(error)
             return False
         try:
-            self._tell(record, outcomes, own=own)
+            self._publish(record, outcomes, own=own)
         except Exception as error:
             # A bug: some callbacks have run and others have not. To continue would leave the others waiting forever.
             self._stop(error)
             return False
         return True
 
-    def _tell(self, record: Record, outcomes: list[Outcome], *, own: bool) -> None:
+    def _publish(self, record: Record, outcomes: list[Outcome], *, own: bool) -> None:
         if self.on_outcomes is not None:
             self.on_outcomes(outcomes)
         if self.on_record is not None:
             self.on_record(record)
         self._note(record.entry)
         if own:
-            self._next_number = record.entry.entry_number + 1
+            self._next_entry_number = record.entry.entry_number + 1
             self._commands += len(outcomes)
             self._answer(record.offset, outcomes)
         else:
             self._refolded += len(outcomes)
-        if self._begun:
+        if self._started:
             self._resolve(record.offset, outcomes)
         if self.capture is not None:
             self.capture.folded(outcomes)
         if self.on_folded is not None:
             self.on_folded(record.entry)
 
-    def _raised(self, error: FoldbError | LateSkipError) -> None:
+    def _fold_failed(self, error: FoldbError | LateSkipError) -> None:
         self._stop(error)
 
-    def _go_on(self) -> None:
-        self._awake = False
-        if self._waiting:
-            self._wake()
+    def _continue(self) -> None:
+        self._is_scheduled = False
+        if self._queue:
+            self._schedule()
         else:
             self._drained()
 
     def _answer(self, offset: int, outcomes: list[Outcome]) -> None:
         time_ms = self.state.log_time
-        for index, (one, outcome) in enumerate(zip(self._settle(), outcomes, strict=True)):
+        for index, (one, outcome) in enumerate(zip(self._take_in_flight(), outcomes, strict=True)):
             if type(outcome) is TransactionStarted:
-                self._begun[outcome.transaction_number] = one.done
+                self._started[outcome.transaction_number] = one.done
             else:
                 self._reply(one.done, outcome, Position(self._partition, offset, index, time_ms))
 
@@ -344,17 +348,17 @@ class Worker:
         log time is that of the whole cut.
         """
         time_ms = self.state.log_time
-        for index, taken in enumerate(outcomes):
-            if type(taken) is MessageFolded:
-                for number, outcome, places in taken.resolved:
-                    done = self._begun.pop(number, None)
+        for index, folded in enumerate(outcomes):
+            if type(folded) is MessageFolded:
+                for transaction_number, outcome, positions in folded.resolved:
+                    done = self._started.pop(transaction_number, None)
                     if done is not None:
                         own = Position(self._partition, offset, index, time_ms)
-                        cut = Cut(tuple(sorted((own, *places))), time_ms)
-                        self._reply(done, outcome, cut if places else own)
+                        cut = Cut(tuple(sorted((own, *positions))), time_ms)
+                        self._reply(done, outcome, cut if positions else own)
 
-    def _answer_failed(self, senders: list[_Waiting], error: RequestError) -> None:
-        for one in senders:
+    def _answer_failed(self, queued: list[_Queued], error: RequestError) -> None:
+        for one in queued:
             self._reply(one.done, Failed(error), self.position)
 
     def _reply(self, done: OnOutcome, outcome: Outcome, position: Position | Cut) -> None:
@@ -364,36 +368,36 @@ class Worker:
             # An exception in one client's callback must not keep the others from their answers. The loop reports it.
             self._scheduler.call_soon(_raise, error)
 
-    def _settle(self) -> list[_Waiting]:
+    def _take_in_flight(self) -> list[_Queued]:
         """Return the commands in flight, and remove them from the queue's size."""
-        settled, self._under_way = self._under_way, []
-        self._waiting_bytes -= sum(one.size for one in settled)
+        settled, self._in_flight = self._in_flight, []
+        self._queued_bytes -= sum(one.size for one in settled)
         return settled
 
     def _stop(self, error: BaseException) -> None:
         """Stop: the contents of the log or of the state are unknown."""
         self._failure = ServiceUnavailableError()
-        self._witnessing = self._awake = False
-        self._answer_failed(self._settle(), InternalServerError())
-        waiting, self._waiting, self._waiting_bytes = list(self._waiting), deque(), 0
+        self._leaves_digest = self._is_scheduled = False
+        self._answer_failed(self._take_in_flight(), InternalServerError())
+        waiting, self._queue, self._queued_bytes = list(self._queue), deque(), 0
         self._answer_failed(waiting, self._failure)
         self._on_fatal(error)
         self._drained()
 
-    def _leave_begun(self) -> None:
+    def _fail_transactions(self) -> None:
         """Fail the callbacks of transactions under way; the transactions end all the same."""
-        begun, self._begun = self._begun, {}
+        begun, self._started = self._started, {}
         for done in begun.values():
             self._reply(done, Failed(InternalServerError()), self.position)
 
     def _drained(self) -> None:
         if self._failure is not None:
-            self._leave_begun()
+            self._fail_transactions()
         if self._on_drained is None:
             return
-        if self._witnessing:
-            self._witnessing = False
-            if not self._is_witnessed and leaves_digest(self.state):
+        if self._leaves_digest:
+            self._leaves_digest = False
+            if not self._has_digest and leaves_digest(self.state):
                 DigestTask(self.state, self._scheduler, self._leave_digest)
                 return
         on_drained, self._on_drained = self._on_drained, None
@@ -402,11 +406,11 @@ class Worker:
     def _leave_digest(self, digest: str) -> None:
         if self._on_drained is None:
             return  # the log has failed since
-        self._waiting.append(_Waiting(Digest(self.state.next_offset - 1, digest), 0, lambda *_: None))
-        self._wake()
+        self._queue.append(_Queued(Digest(self.state.next_offset - 1, digest), 0, lambda *_: None))
+        self._schedule()
 
     def _note(self, entry: Entry) -> None:
-        self._is_witnessed = all(type(command) in _STILL for command in entry.commands)
+        self._has_digest = all(type(command) in _STILL for command in entry.commands)
 
 
 def _fills_an_index(entry: Entry) -> bool:

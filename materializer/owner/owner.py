@@ -20,8 +20,8 @@ from ..worker import Cancellable, Scheduler, Worker
 from .relays import Relays
 from .timers import Proposer, Timers
 
-_ABANDON_BYTES: Final = 64
-_ABANDON_AGAIN_SECONDS: Final = 1.0
+_PROPOSAL_BYTES: Final = 64
+_RETRY_SECONDS: Final = 1.0
 _OWNER: Final = Context(request_id="")
 
 
@@ -64,21 +64,21 @@ class Owner:
         self._relays = Relays(
             worker, worker.state, partitions, clock=clock, scheduler=scheduler, lag_ms=lag_ms
         )
-        self._abandons = TransactionAborts(worker, worker.state, clock=clock, scheduler=scheduler)
+        self._aborts = TransactionAborts(worker, worker.state, clock=clock, scheduler=scheduler)
 
     def start(self) -> None:
         """Begin with the current state."""
         self._worker.on_folded = self.folded
         self._timers.start()
         self._relays.send()
-        self._abandons.schedule()
+        self._aborts.schedule()
 
     def folded(self, entry: Entry) -> None:
         """Schedule the work that the entry has caused."""
         self._timers.folded(entry)
         if self._state.partitions > 1:
             self._relays.send()
-            self._abandons.schedule()
+            self._aborts.schedule()
 
     def close(self) -> None:
         """Stop; proposals in flight complete by themselves."""
@@ -86,7 +86,7 @@ class Owner:
             self._worker.on_folded = None
         self._timers.close()
         self._relays.close()
-        self._abandons.close()
+        self._aborts.close()
 
 
 class TransactionAborts:
@@ -108,7 +108,7 @@ class TransactionAborts:
             return
         oldest = next(self._state.transactions.undecided(), None)
         if oldest is not None:
-            self._later(self._left(oldest[1]))
+            self._later(self._seconds_left(oldest[1]))
 
     def close(self) -> None:
         """Stop."""
@@ -119,18 +119,18 @@ class TransactionAborts:
     def _later(self, seconds: float) -> None:
         self._timer = self._scheduler.call_later(seconds, self._propose)
 
-    def _left(self, begun: int) -> float:
+    def _seconds_left(self, started_ms: int) -> float:
         """Return the seconds until a transaction can be aborted."""
-        return max(0, begun + ABANDON_AFTER_MS - self._clock()) / 1000
+        return max(0, started_ms + ABANDON_AFTER_MS - self._clock()) / 1000
 
     def _propose(self) -> None:
         self._timer = None
         undecided = list(self._state.transactions.undecided())
-        for number, begun in undecided:
-            if self._left(begun) == 0:
-                self._partition.submit(Abandon(number, _OWNER), _ABANDON_BYTES, _ignore)
+        for transaction_number, started_ms in undecided:
+            if self._seconds_left(started_ms) == 0:
+                self._partition.submit(Abandon(transaction_number, _OWNER), _PROPOSAL_BYTES, _ignore)
         if undecided and not self._closed:
-            self._later(max(_ABANDON_AGAIN_SECONDS, self._left(undecided[0][1])))
+            self._later(max(_RETRY_SECONDS, self._seconds_left(undecided[0][1])))
 
 
 def _ignore(*_: object) -> None:

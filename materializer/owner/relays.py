@@ -59,10 +59,10 @@ class Relays:
         lag_ms: int = 0,
     ) -> None:
         self._state = state
-        self._make_line = partial(
+        self._make_queue = partial(
             ReceiverQueue, own, partitions, clock=clock, scheduler=scheduler, lag_ms=lag_ms
         )
-        self._lines: dict[int, ReceiverQueue] = {}
+        self._queues: dict[int, ReceiverQueue] = {}
 
     def send(self) -> None:
         """Send the new messages."""
@@ -70,15 +70,15 @@ class Relays:
             return
         for receiver, outbox in self._state.outboxes.items():
             if outbox.unacknowledged:
-                line = self._lines.get(receiver)
-                if line is None:
-                    line = self._lines[receiver] = self._make_line(receiver, outbox)
-                line.send()
+                queue = self._queues.get(receiver)
+                if queue is None:
+                    queue = self._queues[receiver] = self._make_queue(receiver, outbox)
+                queue.send()
 
     def close(self) -> None:
         """Stop."""
-        for line in self._lines.values():
-            line.close()
+        for queue in self._queues.values():
+            queue.close()
 
 
 class ReceiverQueue:
@@ -105,15 +105,15 @@ class ReceiverQueue:
         self._clock = clock
         self._scheduler = scheduler
         self._lag_ms = lag_ms
-        self._through = -1
+        self._acknowledged_through = -1
         self._time = 0
         self._next = 0  # number of the next message to send
-        self._on_its_way: deque[tuple[int, int]] = deque()  # number and size
+        self._in_flight: deque[tuple[int, int]] = deque()  # number and size
         self._bytes = 0
         self._attempt = 0  # messages sent before the last doubt belong to an earlier attempt
         self._pause = RETRY_SECONDS
         self._timer: Cancellable | None = None  # while it is set nothing is sent
-        self._lag: Cancellable | None = None
+        self._lag_timer: Cancellable | None = None
         self._due = -1  # messages up to this number are no longer delayed
         self._acknowledging = False
         self._closed = False
@@ -127,7 +127,7 @@ class ReceiverQueue:
         attempt = self._attempt
         for relay, size in self._ready():
             self._next = relay.message_number + 1
-            self._on_its_way.append((relay.message_number, size))
+            self._in_flight.append((relay.message_number, size))
             self._bytes += size
             self._partitions[self._receiver].submit(
                 relay, size, partial(self._answered, attempt, relay.message_number)
@@ -138,7 +138,7 @@ class ReceiverQueue:
     def close(self) -> None:
         """Stop."""
         self._closed = True
-        for timer in (self._timer, self._lag):
+        for timer in (self._timer, self._lag_timer):
             if timer is not None:
                 timer.cancel()
 
@@ -148,18 +148,18 @@ class ReceiverQueue:
         if not waiting:
             return []
         self._next = max(self._next, waiting[0].message_number)
-        room, size = WINDOW_MESSAGES - len(self._on_its_way), self._bytes
+        room, size = WINDOW_MESSAGES - len(self._in_flight), self._bytes
         start = self._next - waiting[0].message_number
         ready: list[tuple[Relay, int]] = []
         for relay in islice(waiting, start, start + max(0, room)):
-            if size >= WINDOW_BYTES or self._is_early(relay):
+            if size >= WINDOW_BYTES or self._is_delayed(relay):
                 break
             relay_size = size_of(relay.message) + _RELAY_BYTES
             size += relay_size
             ready.append((relay, relay_size))
         return ready
 
-    def _is_early(self, relay: Relay) -> bool:
+    def _is_delayed(self, relay: Relay) -> bool:
         """Whether a message is still delayed; it never delays messages of other kinds."""
         if (
             not self._lag_ms
@@ -172,45 +172,45 @@ class ReceiverQueue:
             not isinstance(each.message, _OF_INDEXES) for each in self._outbox.unacknowledged
         ):
             return False
-        if self._lag is None:
+        if self._lag_timer is None:
             # After a clock has gone back, no message waits longer than the lag: all present messages are due then.
             due = relay.message_number if early_ms <= self._lag_ms else self._outbox.next_message_number - 1
             seconds = min(early_ms, self._lag_ms) / 1000
-            self._lag = self._scheduler.call_later(seconds, self._lag_is_over, due)
+            self._lag_timer = self._scheduler.call_later(seconds, self._lag_is_over, due)
         return True
 
     def _lag_is_over(self, due: int) -> None:
-        self._lag = None
+        self._lag_timer = None
         self._due = due
         self.send()
 
-    def _answered(self, attempt: int, number: int, outcome: Outcome, _: ResultPosition) -> None:
+    def _answered(self, attempt: int, message_number: int, outcome: Outcome, _: ResultPosition) -> None:
         if self._closed:
             return
         if isinstance(outcome, MessageFolded):
-            self._learn(outcome.through_message, outcome.time)
-            if outcome.through_message >= number:
+            self._record_progress(outcome.through_message, outcome.time)
+            if outcome.through_message >= message_number:
                 self._pause = RETRY_SECONDS
                 self.send()
                 return
         if attempt == self._attempt:
-            self._doubt()
+            self._retry_later()
 
-    def _learn(self, through: int, time: int) -> None:
+    def _record_progress(self, through_message: int, time: int) -> None:
         """Record that the receiver has folded all messages up to number `through`, and its log time."""
-        self._through = max(self._through, through)
+        self._acknowledged_through = max(self._acknowledged_through, through_message)
         self._time = max(self._time, time)
-        self._next = max(self._next, self._through + 1)
-        while self._on_its_way and self._on_its_way[0][0] <= self._through:
-            self._bytes -= self._on_its_way.popleft()[1]
+        self._next = max(self._next, self._acknowledged_through + 1)
+        while self._in_flight and self._in_flight[0][0] <= self._acknowledged_through:
+            self._bytes -= self._in_flight.popleft()[1]
         self._acknowledge()
 
-    def _doubt(self) -> None:
+    def _retry_later(self) -> None:
         """Forget the messages in flight, and send them again after a pause."""
         self._attempt += 1
-        self._on_its_way.clear()
+        self._in_flight.clear()
         self._bytes = 0
-        self._next = self._through + 1
+        self._next = self._acknowledged_through + 1
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._scheduler.call_later(self._pause, self._resume)
@@ -223,10 +223,10 @@ class ReceiverQueue:
     def _acknowledge(self) -> None:
         """Append the acknowledgement to the own log, one command at a time."""
         waiting = self._outbox.unacknowledged
-        if self._acknowledging or not waiting or waiting[0].message_number > self._through:
+        if self._acknowledging or not waiting or waiting[0].message_number > self._acknowledged_through:
             return
         self._acknowledging = True
-        command = RelayAck(self._receiver, self._through, self._time)
+        command = RelayAck(self._receiver, self._acknowledged_through, self._time)
         self._own.submit(command, _ACK_BYTES, self._acknowledged)
 
     def _acknowledged(self, outcome: Outcome, _: ResultPosition) -> None:

@@ -106,7 +106,7 @@ class Timers:
         self._state = state
         self._scheduler = scheduler
         self._table_delay = table_delay
-        self._settling: dict[int, Cancellable] = {}
+        self._settle_timers: dict[int, Cancellable] = {}
         self._filling: dict[int, int] = {}  # index id -> table id, with a proposal in flight
         self._retry: Cancellable | None = None
         self._closed = False
@@ -140,12 +140,12 @@ class Timers:
         if self._state.level < LEVEL and self._raises_level and not self._is_raising:
             self._is_raising = True
             self._partition.submit(
-                Level(LEVEL, _OWNER), _PROPOSAL_BYTES, lambda outcome, _: self._raised(outcome)
+                Level(LEVEL, _OWNER), _PROPOSAL_BYTES, lambda outcome, _: self._level_raised(outcome)
             )
         for table in self._state.tables.values():
             definition = table.definition
-            if self._is_unsettled(definition) and definition.id not in self._settling:
-                self._settling[definition.id] = self._scheduler.call_later(
+            if self._is_unsettled(definition) and definition.id not in self._settle_timers:
+                self._settle_timers[definition.id] = self._scheduler.call_later(
                     self._table_delay, self._settle, definition.id
                 )
             for index in table.indexes.values():
@@ -163,12 +163,12 @@ class Timers:
         """Stop."""
         self._closed = True
         self._sweep.close()
-        for handle in self._settling.values():
+        for handle in self._settle_timers.values():
             handle.cancel()
         if self._retry is not None:
             self._retry.cancel()
 
-    def _raised(self, outcome: Outcome) -> None:
+    def _level_raised(self, outcome: Outcome) -> None:
         self._is_raising = False
         self._go_on(outcome)
 
@@ -180,7 +180,7 @@ class Timers:
         )
 
     def _settled(self, table_id: int, outcome: Outcome) -> None:
-        self._settling.pop(table_id, None)
+        self._settle_timers.pop(table_id, None)
         self._go_on(outcome)
 
     def _fill(self, table: Table, index: Index) -> None:
@@ -189,9 +189,9 @@ class Timers:
             return
         table_id, index_id = table.definition.id, index.definition.id
         self._filling[index_id] = table_id
-        met, more = portion(table.items.scan(index.cursor), BACKFILL_ITEMS)
+        entries, more = portion(table.items.scan(index.cursor), BACKFILL_ITEMS)
         self._partition.submit(
-            Backfill(table_id, index_id, len(met) if more else BACKFILL_ITEMS, _OWNER),
+            Backfill(table_id, index_id, len(entries) if more else BACKFILL_ITEMS, _OWNER),
             _PROPOSAL_BYTES,
             lambda outcome, _: self._filled(index_id, outcome),
         )
@@ -202,15 +202,15 @@ class Timers:
 
     def _go_on(self, outcome: Outcome) -> None:
         if isinstance(outcome, Failed):
-            self._look_later()
+            self._retry_later()
         elif isinstance(outcome, Completed) and outcome.progressed:
             self.schedule()
 
-    def _look_later(self) -> None:
+    def _retry_later(self) -> None:
         if self._retry is None and not self._closed:
-            self._retry = self._scheduler.call_later(_RETRY_SECONDS, self._look_again)
+            self._retry = self._scheduler.call_later(_RETRY_SECONDS, self._retry_now)
 
-    def _look_again(self) -> None:
+    def _retry_now(self) -> None:
         self._retry = None
         self.schedule()
 
@@ -239,8 +239,8 @@ class Expired:
     def at(self, item: bytes) -> str | None:
         """Return the time to live of an item that is due, as its text; None if it is not due."""
         # A map inside the item may have an attribute of the same name: a match is verified on the decoded item.
-        for shown in self._shown(item):
-            if due(shown.decode(), self._now):
+        for text in self._shown(item):
+            if due(text.decode(), self._now):
                 at: str | None = load(item).get(self._attribute, {}).get("N")
                 return at if at is not None and due(at, self._now) else None
         return None
@@ -332,13 +332,13 @@ class Sweep:
         attribute = table.definition.ttl_attribute
         assert attribute is not None
         expired = Expired(attribute, self._clock() // 1000)
-        met, more = portion(table.items.scan(self._cursor), SWEEP_ITEMS)
+        entries, more = portion(table.items.scan(self._cursor), SWEEP_ITEMS)
         if more:
-            self._cursor = met[-1][:3]
+            self._cursor = entries[-1][:3]
         else:
             self._next_table()
         proposals = []
-        for _, pk, sk, stored in met:
+        for _, pk, sk, stored in entries:
             at = expired.at(stored[0])
             if at is not None:
                 proposals.append(Expire(table.definition.id, pk, sk, at, _SWEEPER))

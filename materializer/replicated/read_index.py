@@ -59,15 +59,15 @@ class ReadIndex:
         self._scheduler = scheduler
         self._deadline = deadline
         self._strict = strict
-        self._coming: list[OnCurrent] = []
-        self._asking: _Round | None = None
+        self._queued: list[OnCurrent] = []
+        self._round: _Round | None = None
         self._fresh_at = -1
 
     def wait(self, callback: OnCurrent) -> None:
         """Call `callback` when the fold includes all writes acknowledged so far, or with an error."""
-        self._coming.append(callback)
-        if self._asking is None:
-            self._ask()
+        self._queued.append(callback)
+        if self._round is None:
+            self._start_round()
 
     def is_fresh(self, within_ms: int) -> bool:
         """Whether the state was current at some moment within the last `within_ms`.
@@ -75,13 +75,13 @@ class ReadIndex:
         Ask again in time, so that a partition with readers stays fresh.
         """
         age = self._clock() - self._fresh_at
-        if age > within_ms // 2 and self._asking is None:
+        if age > within_ms // 2 and self._round is None:
             self.wait(_ignore)
         return self._fresh_at >= 0 and age <= within_ms
 
-    def _ask(self) -> None:
-        waiting, self._coming = self._coming, []
-        this = self._asking = _Round(self._clock(), waiting)
+    def _start_round(self) -> None:
+        waiting, self._queued = self._queued, []
+        this = self._round = _Round(self._clock(), waiting)
         this.timer = self._scheduler.call_later(self._deadline, self._end, this, ServiceUnavailableError())
         if self._strict:
             self._worker.submit(
@@ -102,10 +102,10 @@ class ReadIndex:
             self._worker.when_folded(end, lambda: self._end(this, None))
 
     def _next_round(self, this: _Round) -> None:
-        if self._asking is this:
-            self._asking = None
-            if self._coming:
-                self._ask()
+        if self._round is this:
+            self._round = None
+            if self._queued:
+                self._start_round()
 
     def _end(self, this: _Round, error: RequestError | None) -> None:
         assert this.timer is not None

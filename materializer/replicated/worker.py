@@ -87,11 +87,11 @@ class ReplicatedWorker(Worker):
         self._shared = log
         self._new_origin = new_origin
         self._silence = silence
-        self._entry: Entry | None = None  # the entry in flight
-        self._place: Appended | None = None  # the offset of a copy of it, if it is known
-        self._unheard: deque[Appended] = deque()
-        self._unheard_bytes = 0
-        self._watch: Cancellable | None = None
+        self._entry_in_flight: Entry | None = None  # the entry in flight
+        self._copy: Appended | None = None  # the offset of a copy of it, if it is known
+        self._unconfirmed: deque[Appended] = deque()
+        self._unconfirmed_bytes = 0
+        self._silence_timer: Cancellable | None = None
         self._stop_following: Stop | None = None
         self._waiters: list[_Waiter] = []
 
@@ -104,7 +104,7 @@ class ReplicatedWorker(Worker):
             return
         if self._stop_following is None:
             self._stop_following = _nothing  # the log may deliver records before `follow` returns
-            stop = self._shared.follow(self._partition, self.state.next_offset, self._hear_all, self._stop)
+            stop = self._shared.follow(self._partition, self.state.next_offset, self._receive_all, self._stop)
             self._stop_following = stop
         self.ask_end(lambda end: self._wait_for(end, done))
 
@@ -126,78 +126,80 @@ class ReplicatedWorker(Worker):
             self._scheduler.call_later(_RETRY_SECONDS, self.catch_up, done)
 
     def _append(self, entry: Entry) -> None:
-        self._entry, self._place = entry, None
-        if self._watch is None:
-            self._watch = self._scheduler.call_later(self._silence, self._fell_silent)
+        self._entry_in_flight, self._copy = entry, None
+        if self._silence_timer is None:
+            self._silence_timer = self._scheduler.call_later(self._silence, self._answer_after_silence)
         super()._append(entry)
         if (
-            self._entry is entry and not self._under_way
+            self._entry_in_flight is entry and not self._in_flight
         ):  # it could not be encoded, and its clients are answered
-            self._entry = None
-            self._stop_watching()
+            self._entry_in_flight = None
+            self._cancel_silence_timer()
 
     def _appended(self, entry: Entry, result: Appended | LogError) -> None:
-        if entry is not self._entry:
+        if entry is not self._entry_in_flight:
             return  # it was received in the meantime
         if isinstance(result, LogError):
-            self._entry = None
-            self._stop_watching()
+            self._entry_in_flight = None
+            self._cancel_silence_timer()
             self._refused(result)
         elif result.offset == self.state.next_offset and self._may_be_ahead():
-            self._unheard.append(result)
-            self._unheard_bytes += len(result.body)
+            self._unconfirmed.append(result)
+            self._unconfirmed_bytes += len(result.body)
             self._fold_own(Record(self._partition, result.offset, result.time_ms, entry))
         elif 0 <= result.offset < self.state.next_offset:
             self._stop(
                 self._corruption(result.offset, "the log acknowledged an entry where another was folded")
             )
         else:
-            self._place = result
+            self._copy = result
 
     def _may_be_ahead(self) -> bool:
-        return len(self._unheard) < UNCONFIRMED_ENTRIES and self._unheard_bytes < UNCONFIRMED_BYTES
+        return len(self._unconfirmed) < UNCONFIRMED_ENTRIES and self._unconfirmed_bytes < UNCONFIRMED_BYTES
 
-    def _hear_all(self, records: Sequence[RawRecord]) -> None:
-        for heard in records:
+    def _receive_all(self, records: Sequence[RawRecord]) -> None:
+        for received in records:
             if self._stop_following is None:
                 return
-            self._hear(heard)
+            self._receive(received)
 
-    def _hear(self, heard: RawRecord) -> None:
-        if heard.offset == self.state.next_offset:
-            self._take_in(heard)
-        elif heard.offset > self.state.next_offset:
-            self._stop(self._corruption(heard.offset, "the records before it were not received"))
-        elif self._unheard:
-            self._compare(heard)
+    def _receive(self, received: RawRecord) -> None:
+        if received.offset == self.state.next_offset:
+            self._fold_received(received)
+        elif received.offset > self.state.next_offset:
+            self._stop(self._corruption(received.offset, "the records before it were not received"))
+        elif self._unconfirmed:
+            self._compare(received)
 
-    def _compare(self, heard: RawRecord) -> None:
+    def _compare(self, received: RawRecord) -> None:
         """Compare a received record with the one that was folded on acknowledgement."""
-        folded = self._unheard[0]
-        if heard.offset < folded.offset:
+        folded = self._unconfirmed[0]
+        if received.offset < folded.offset:
             return  # a record that was received before
-        self._unheard.popleft()
-        self._unheard_bytes -= len(folded.body)
-        if (heard.offset, heard.time, heard.body) != (folded.offset, folded.time_ms, folded.body):
+        self._unconfirmed.popleft()
+        self._unconfirmed_bytes -= len(folded.body)
+        if (received.offset, received.time, received.body) != (folded.offset, folded.time_ms, folded.body):
             self._stop(self._corruption(folded.offset, "the log holds another entry than it acknowledged"))
 
-    def _take_in(self, heard: RawRecord) -> None:
+    def _fold_received(self, received: RawRecord) -> None:
         """Fold a received record: of another process, or the entry in flight."""
-        entry, place = self._entry, self._place
-        if entry is not None and place is not None and place.offset == heard.offset:
+        entry, copy = self._entry_in_flight, self._copy
+        if entry is not None and copy is not None and copy.offset == received.offset:
             # The entry in flight: these bytes need not be decoded.
-            if (heard.time, heard.body) != (place.time_ms, place.body):
-                self._stop(self._corruption(heard.offset, "the log holds another entry than it acknowledged"))
+            if (received.time, received.body) != (copy.time_ms, copy.body):
+                self._stop(
+                    self._corruption(received.offset, "the log holds another entry than it acknowledged")
+                )
             else:
-                self._fold_own(Record(self._partition, heard.offset, heard.time, entry))
+                self._fold_own(Record(self._partition, received.offset, received.time, entry))
             return
         try:
-            record = heard.record()
+            record = received.record()
         except FoldbError as error:
             self._stop(error)
             return
         except ValueError as error:
-            self._stop(self._corruption(heard.offset, str(error)))
+            self._stop(self._corruption(received.offset, str(error)))
             return
         if (
             entry is not None
@@ -206,29 +208,29 @@ class ReplicatedWorker(Worker):
         ):
             self._fold_own(record)
         elif self._fold(record, own=False):
-            self._wake_waiters()
+            self._call_waiters()
 
     def _fold_own(self, record: Record) -> None:
         """Fold the entry in flight."""
-        entry = self._entry
+        entry = self._entry_in_flight
         assert entry is not None
-        self._entry = self._place = None
+        self._entry_in_flight = self._copy = None
         stale = self.state.origins.get(entry.origin, 0) != entry.entry_number
         if not self._fold(record, own=not stale):
             return
-        self._wake_waiters()
+        self._call_waiters()
         if stale:
             # The log has dropped this origin, after a thousand others, so the entry had no effect: append it with a new
             # origin.
-            self._origin, self._next_number = self._new_origin(), 0
+            self._origin, self._next_entry_number = self._new_origin(), 0
             self._append(Entry(self._origin, 0, entry.commands))
         else:
-            self._stop_watching()
-            self._go_on()
+            self._cancel_silence_timer()
+            self._continue()
 
-    def _raised(self, error: FoldbError | LateSkipError) -> None:
+    def _fold_failed(self, error: FoldbError | LateSkipError) -> None:
         """Skip a record that a later Skip declares void. With an entry in flight, stop: a restart skips it."""
-        if self._under_way or not isinstance(error, FoldError | LateSkipError):
+        if self._in_flight or not isinstance(error, FoldError | LateSkipError):
             self._stop(error)
             return
         try:
@@ -236,11 +238,11 @@ class ReplicatedWorker(Worker):
         except (FoldbError, LateSkipError) as last:
             self._stop(last)
         else:
-            self._unheard.clear()
-            self._unheard_bytes = 0
-            self._wake_waiters()
+            self._unconfirmed.clear()
+            self._unconfirmed_bytes = 0
+            self._call_waiters()
 
-    def _wake_waiters(self) -> None:
+    def _call_waiters(self) -> None:
         if not self._waiters:
             return
         folded = self.state.next_offset
@@ -251,47 +253,47 @@ class ReplicatedWorker(Worker):
                 waiter.done
             )  # in a later turn: an exception of a waiter must not reach the fold
 
-    def _fell_silent(self) -> None:
+    def _answer_after_silence(self) -> None:
         """Answer all clients; the entry stays in flight, and keeps its place in the order."""
-        self._watch = None
-        waiting, self._waiting = self._waiting, deque()
-        self._waiting_bytes -= sum(one.size for one in waiting)
-        under_way, self._under_way = (
-            self._under_way,
-            [one._replace(done=_ignore) for one in self._under_way],
+        self._silence_timer = None
+        waiting, self._queue = self._queue, deque()
+        self._queued_bytes -= sum(one.size for one in waiting)
+        under_way, self._in_flight = (
+            self._in_flight,
+            [one._replace(done=_ignore) for one in self._in_flight],
         )
         self._answer_failed(under_way, InternalServerError())
         self._answer_failed(list(waiting), ServiceUnavailableError())
         if self._on_drained is not None:
-            self._entry = None
-            self._settle()
-            self._go_on()
+            self._entry_in_flight = None
+            self._take_in_flight()
+            self._continue()
         else:
-            self._watch = self._scheduler.call_later(self._silence, self._fell_silent)
+            self._silence_timer = self._scheduler.call_later(self._silence, self._answer_after_silence)
 
-    def _stop_watching(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+    def _cancel_silence_timer(self) -> None:
+        if self._silence_timer is not None:
+            self._silence_timer.cancel()
+            self._silence_timer = None
 
     def _stop(self, error: BaseException) -> None:
-        self._entry = None
-        self._stop_watching()
-        self._unfollow()
+        self._entry_in_flight = None
+        self._cancel_silence_timer()
+        self._stop_following_log()
         super()._stop(error)
 
     def _drained(self) -> None:
-        if self._on_drained is not None and not self._witnessing:
-            self._unfollow()
+        if self._on_drained is not None and not self._leaves_digest:
+            self._stop_following_log()
         super()._drained()
 
-    def _unfollow(self) -> None:
+    def _stop_following_log(self) -> None:
         if self._stop_following is not None:
             stop, self._stop_following = self._stop_following, None
             stop()
 
-    def _corruption(self, offset: int, what: str) -> CorruptionError:
-        return CorruptionError(Position(self._partition, offset).text(self.state.partitions), what)
+    def _corruption(self, offset: int, reason: str) -> CorruptionError:
+        return CorruptionError(Position(self._partition, offset).text(self.state.partitions), reason)
 
 
 def _nothing() -> None:

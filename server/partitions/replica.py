@@ -105,7 +105,7 @@ class Replica:
         self.stand_by()
         self.feed.let_go()
         drained = asyncio.Event()
-        self.worker.close(drained.set, witness=witness)
+        self.worker.close(drained.set, leave_digest=witness)
         await drained.wait()
         self.feed.close()
 

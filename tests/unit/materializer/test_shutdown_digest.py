@@ -16,7 +16,7 @@ from tests.unit.materializer.test_worker import Bench, order
 def close(bench: Bench) -> bool:
     """Close the bench's worker as an owner does, and tell whether it has closed."""
     closed: list[bool] = []
-    bench.worker.close(lambda: closed.append(True), witness=True)
+    bench.worker.close(lambda: closed.append(True), leave_digest=True)
     bench.run()
     return closed == [True]
 
@@ -83,7 +83,7 @@ def test_large_items_leave_none(bench: Bench, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_full_disk_does_not_keep_an_owner_from_stopping(bench: Bench) -> None:
     closed: list[bool] = []
-    bench.worker.close(lambda: closed.append(True), witness=True)
+    bench.worker.close(lambda: closed.append(True), leave_digest=True)
     bench.loop.settle()
     bench.log.fail()
 

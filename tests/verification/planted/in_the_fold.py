@@ -36,7 +36,7 @@ BUGS = [
         """
 @ materializer/worker.py
 +            self._next_number = entry.number + 1
-             self._answer_failed(self._settle(), ServiceUnavailableError(_FULL))
+             self._answer_failed(self._take_in_flight(), ServiceUnavailableError(_FULL))
 """,
         WORKED,
     ),
@@ -282,8 +282,8 @@ BUGS = [
         "what waits has no bound",
         """
 @ materializer/worker.py
--        if self._waiting_bytes and self._waiting_bytes + size > self._bound and type(command) in _REFUSABLE:
-+        if False:
+-            self._queued_bytes
++            False
 """,
         WORKED,
     ),
@@ -291,7 +291,7 @@ BUGS = [
         "what was answered still counts as waiting",
         """
 @ materializer/worker.py
--        self._waiting_bytes -= sum(one.size for one in settled)
+-        self._queued_bytes -= sum(one.size for one in settled)
 """,
         WORKED,
     ),
@@ -299,8 +299,8 @@ BUGS = [
         "a worker goes on after an append of unknown fate",
         """
 @ materializer/worker.py
-+            self._answer_failed(self._settle(), InternalServerError())
-+            self._go_on()
++            self._answer_failed(self._take_in_flight(), InternalServerError())
++            self._continue()
 -            self._stop(error)
 
      def _fold(self, record: Record, *, own: bool) -> bool:
@@ -484,7 +484,7 @@ BUGS = [
         "a stop does not wait for what was taken",
         """
 @ materializer/worker.py
--        if not self._awake:
+-        if not self._is_scheduled:
 -            self._drained()
 +        self._drained()
 """,

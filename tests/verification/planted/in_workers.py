@@ -22,7 +22,7 @@ BUGS = [
         "what is heard is not compared with what was folded on acknowledgement",
         """
 @ materializer/replicated/worker.py
--        if (heard.offset, heard.time, heard.body) != (folded.offset, folded.time_ms, folded.body):
+-        if (received.offset, received.time, received.body) != (folded.offset, folded.time_ms, folded.body):
 +        if False:
 """,
         SHARED,
@@ -31,10 +31,10 @@ BUGS = [
         "a gap in what is heard is passed over",
         """
 @ materializer/replicated/worker.py
-         elif heard.offset > self.state.next_offset:
--            self._stop(self._corruption(heard.offset, "the records before it were not received"))
-+            self.state.next_offset = heard.offset
-+            self._take_in(heard)
+         elif received.offset > self.state.next_offset:
+-            self._stop(self._corruption(received.offset, "the records before it were not received"))
++            self.state.next_offset = received.offset
++            self._fold_received(received)
 """,
         SHARED,
     ),
@@ -62,7 +62,7 @@ BUGS = [
         "whoever waits for a silent log waits for ever",
         """
 @ materializer/replicated/worker.py
--            self._watch = self._scheduler.call_later(self._silence, self._fell_silent)
+-            self._silence_timer = self._scheduler.call_later(self._silence, self._answer_after_silence)
 -        super()._append(entry)
 +            pass
 +        super()._append(entry)
@@ -93,7 +93,7 @@ BUGS = [
         "after a doubt messages go on from the newest",
         """
 @ materializer/owner/relays.py
--        self._next = self._through + 1
+-        self._next = self._acknowledged_through + 1
 -        if self._timer is not None:
 +        if self._timer is not None:
 """,
@@ -112,7 +112,7 @@ BUGS = [
         "what is on its way has no bound",
         """
 @ materializer/owner/relays.py
--        room, size = WINDOW_MESSAGES - len(self._on_its_way), self._bytes
+-        room, size = WINDOW_MESSAGES - len(self._in_flight), self._bytes
 +        room, size = len(waiting), self._bytes
 """,
         RELAYS,
@@ -140,7 +140,7 @@ BUGS = [
         """
 @ materializer/owner/owner.py
 -            self._relays.send()
--            self._abandons.schedule()
+-            self._aborts.schedule()
 +            self._relays.send()
 """,
         OWNER,
@@ -150,10 +150,10 @@ BUGS = [
         """
 @ materializer/owner/owner.py
 -        if undecided and not self._closed:
--            self._later(max(_ABANDON_AGAIN_SECONDS, self._left(undecided[0][1])))
+-            self._later(max(_RETRY_SECONDS, self._seconds_left(undecided[0][1])))
 +        if not self._closed:
 +            self._partition.submit(Abandon(0, _OWNER), _ABANDON_BYTES, _ignore)
-+            self._later(_ABANDON_AGAIN_SECONDS)
++            self._later(_RETRY_SECONDS)
 """,
         OWNER,
     ),
@@ -180,13 +180,13 @@ BUGS = [
         "a read shares a question that was asked before it arrived",
         """
 @ materializer/replicated/read_index.py
--        self._coming.append(callback)
--        if self._asking is None:
-+        if self._asking is not None:
-+            self._asking.waiting.append(callback)
+-        self._queued.append(callback)
+-        if self._round is None:
++        if self._round is not None:
++            self._round.waiting.append(callback)
 +        else:
-+            self._coming.append(callback)
-+        if self._asking is None:
++            self._queued.append(callback)
++        if self._round is None:
 """,
         WAITING,
     ),
@@ -194,8 +194,8 @@ BUGS = [
         "a consistent read looks past the keys that are held",
         """
 @ materializer/consistent_partition.py
--            elif consistent and self._held and (names := holders()):
-+            elif False and (names := holders()):
+-            elif consistent and self._held and (transactions := holders()):
++            elif False and (transactions := holders()):
 """,
         WAITING,
     ),

@@ -48,7 +48,7 @@ BUGS = [
         "a condition is judged before the append",
         """
 @ materializer/worker.py
--        self._waiting.append(_Waiting(command, size, done))
+-        self._queue.append(_Queued(command, size, done))
 +        table = self.state.tables.get(getattr(command, "table", 0))
 +        if type(command) is Put and command.expression is not None and table is not None:
 +            from dataclasses import replace
@@ -58,7 +58,7 @@ BUGS = [
 +
 +            if not isinstance(decide(table, command, self.state.limits, self.state.level), Refused):
 +                command = replace(command, expression=None)
-+        self._waiting.append(_Waiting(command, size, done))
++        self._queue.append(_Queued(command, size, done))
 """,
         HISTORIES,
     ),
@@ -66,7 +66,7 @@ BUGS = [
         "a write is acknowledged before it is folded",
         """
 @ materializer/replicated/worker.py
-         if entry is not self._entry:
+         if entry is not self._entry_in_flight:
              return  # it was received in the meantime
 +        if isinstance(result, Appended):
 +            from ..fold.outcomes import Applied
