@@ -45,12 +45,12 @@ def test_a_served_folder_says_where_until_it_is_served_no_more(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"path": "http://127.0.0.1:8000"}, "http://127.0.0.1:8000 is an address: name the folder"),
-        ({"triggers": "nowhere"}, "triggers: nowhere is no folder"),
-        ({"webhooks": ("localhost",)}, "webhooks: 'localhost' is no address or network"),
+        ({"path": "http://127.0.0.1:8000"}, "http://127.0.0.1:8000 is a URL: pass the folder"),
+        ({"triggers": "nowhere"}, "triggers: nowhere is not a folder"),
+        ({"webhooks": ("localhost",)}, "webhooks: 'localhost' is not an address or network"),
         (
-            {"destinations": "localhost:9092"},
-            "destinations: 'localhost:9092' is not an address like kafka://",
+            {"kafka_sink": "localhost:9092"},
+            "kafka_sink: 'localhost:9092' is not an address like kafka://",
         ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

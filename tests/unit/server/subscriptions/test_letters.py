@@ -103,7 +103,7 @@ IMAGES = {"old": None, "new": {"pk": {"S": "a"}, "n": {"N": "1"}}}
 @pytest.mark.parametrize(
     ("member", "value", "says"),
     [
-        ("Number", 1, "by the Key and the Number"),
+        ("Number", 1, "takes the Key and the Number"),
         ("Before", {"new": None}, "Before must have the images old and new"),
         ("After", {"old": None, "new": 1}, "After must have the images old and new"),
         ("After", {"old": None, "new": {"pk": {"N": "x"}}}, "cannot be converted to a numeric value"),
