@@ -73,7 +73,7 @@ def trigger(
     if not tables or not all(isinstance(table, str) for table in tables):
         raise TypeError('a trigger names its table: @trigger("orders")')
     if name is not None and not isinstance(name, str):
-        raise TypeError(f"name: {name!r} is no text")
+        raise TypeError(f"name: {name!r} is not a text")
     declared: dict[str, Any] = {"TableNames": list(tables)}
     for keyword, written in settings.items():
         setting = _BY_KEYWORD.get(keyword)
@@ -116,78 +116,81 @@ def _document(decorator: Callable[..., object], declared: Sequence[Setting]) -> 
 
 
 def read_declarations(module: str) -> list[dict[str, Any]]:
-    """The settings of the triggers that a module declares; it is imported for that.
+    """Import a module and return the settings of the triggers that it declares.
 
     Raises:
-        TypeError: The module has no name for a function.
+        TypeError: The module has no name for a decorated function.
     """
-    found = import_module(module)
-    read = []
-    for function, name, memory, given in vars(found).get(_DECLARED, ()):
-        place = _place_in(found, function)
-        if place is None:
+    imported = import_module(module)
+    declarations = []
+    for function, name, memory, settings in vars(imported).get(_DECLARED, ()):
+        path = _path_of(imported, function)
+        if path is None:
             raise TypeError(
                 f"{module.replace('.', '/')}.py has no name for the function of its trigger"
-                f"{'' if name is None else ' ' + name}, by which it could be called: give it one there, as in"
-                f" `receipts = trigger({', '.join(map(repr, given['TableNames']))})(...)`"
+                f"{'' if name is None else ' ' + name}: assign the function to a name, as in"
+                f" `receipts = trigger({', '.join(map(repr, settings['TableNames']))})(...)`"
             )
-        sink: dict[str, Any] = {"Kind": "python", "Function": f"{module}:{place}"}
+        sink: dict[str, Any] = {"Kind": "python", "Function": f"{module}:{path}"}
         if memory is not None:
             sink["MemorySize"] = memory
-        read.append({"Name": name or place.rpartition(".")[2], "Sink": sink, **given})
-    return read
+        declarations.append({"Name": name or path.rpartition(".")[2], "Sink": sink, **settings})
+    return declarations
 
 
 def _importing() -> dict[str, Any]:
-    """The names of the module that is being imported: whose lines lead here, however many functions are in between."""
+    """Return the globals of the module that is being imported: of the innermost frame that runs a module's body."""
     frame = sys._getframe(1)
     while frame.f_code.co_name != "<module>" and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_globals
 
 
-def _place_in(module: ModuleType, function: Any) -> str | None:
-    """What a module calls a function: by the name it was made with, if that leads to it, or else by any."""
-    made_as = getattr(function, "__qualname__", "")
-    own = _at(module, made_as)
-    if own is function:
-        return str(made_as)
-    for name, value in vars(module).items():
-        if value is function:
+def _path_of(module: ModuleType, function: Any) -> str | None:
+    """Return the dotted name of a function in a module: its qualified name if that resolves to it, else any name."""
+    qualified_name = getattr(function, "__qualname__", "")
+    value = _resolve(module, qualified_name)
+    if value is function:
+        return str(qualified_name)
+    for name, other in vars(module).items():
+        if other is function:
             return name
-    # What stands above the decorator has put something of its own in its place, and that is what is to be called;
-    # but not what the function itself stands in front of.
-    is_ours = own is not None and function.__module__ == module.__name__
-    return (
-        str(made_as) if is_ours and inspect.unwrap(function, stop=lambda at: at is own) is not own else None
+    # A decorator above @trigger has replaced the function: the replacement is called. A function that wraps the value
+    # itself was not replaced by it.
+    is_replaced = (
+        value is not None
+        and function.__module__ == module.__name__
+        and inspect.unwrap(function, stop=lambda each: each is value) is not value
     )
+    return str(qualified_name) if is_replaced else None
 
 
-def _at(found: Any, path: str) -> Any:
-    """What stands at a path of names as it stands there; None where nothing does."""
+def _resolve(module: ModuleType, path: str) -> Any:
+    """Return the value at a dotted name, without calling descriptors; None if there is none."""
+    value: Any = module
     for name in path.split("."):
-        found = inspect.getattr_static(found, name, None)
-    return found
+        value = inspect.getattr_static(value, name, None)
+    return value
 
 
-# --- conditions with values and names written straight into them
+# --- conditions that contain values and names
 
 _TOKEN = re.compile(
     r"""
       (?P<string>'(?:[^']|'')*'|"(?:[^"]|"")*")
     | (?P<image>\b(?:OLD|NEW)\b)
     | (?P<member>\.\s*[A-Za-z_][A-Za-z0-9_\-]*)
-    | (?P<index>\[\s*\d+\s*\])                 # of a list: no value
+    | (?P<index>\[\s*\d+\s*\])                 # an index of a list is not a value
     | (?P<word>[:\#]?[A-Za-z_][A-Za-z0-9_]*)
     | (?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?!\w)
     """,
     re.VERBOSE,
 )
-_WORDS: Final = {"true": True, "false": False, "null": None}
+_LITERALS: Final = {"true": True, "false": False, "null": None}
 
 
 def condition(text: str, names: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """A Filter, with the values and names that stand in `text` lifted out into placeholders.
+    """Return a Filter in which placeholders replace the values and names of `text`.
 
     >>> condition("NEW.state = 'PAID'", {}, {})["Expression"]
     'NEW.#_1 = :_1'
@@ -211,8 +214,8 @@ def condition(text: str, names: Mapping[str, str], values: Mapping[str, Any]) ->
                 placeholder = f"#_{len(all_names) + 1}"
                 all_names[placeholder] = token[1:].strip()
                 return f".{placeholder}"
-            case "word" if token.lower() in _WORDS:
-                return value(_WORDS[token.lower()])
+            case "word" if token.lower() in _LITERALS:
+                return value(_LITERALS[token.lower()])
         return token
 
     lifted: dict[str, Any] = {"Expression": _TOKEN.sub(lift, text)}
@@ -224,7 +227,11 @@ def condition(text: str, names: Mapping[str, str], values: Mapping[str, Any]) ->
 
 
 def typed(value: Any) -> dict[str, Any]:
-    """DynamoDB's form of a value of Python's."""
+    """Return a Python value in DynamoDB JSON.
+
+    Raises:
+        TypeError: DynamoDB has no type for the value.
+    """
     match value:
         case None:
             return {"NULL": True}
@@ -245,7 +252,7 @@ def typed(value: Any) -> dict[str, Any]:
             return {"L": [typed(element) for element in value]}
         case Mapping():
             return {"M": {name: typed(element) for name, element in value.items()}}
-    raise TypeError(f"{value!r} is no value of DynamoDB's; a number is an int or a Decimal")
+    raise TypeError(f"{value!r} has no DynamoDB type; a number is an int or a Decimal")
 
 
 # --- settings as users write them

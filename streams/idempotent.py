@@ -1,4 +1,4 @@
-"""A trigger that writes to foldb itself, and whose every change counts once however often it delivers it.
+"""Exactly-once writes of a trigger to foldb: a repeated delivery of a change has no further effect.
 
     @trigger("orders")
     def total(change: Change) -> None:
@@ -10,15 +10,15 @@
                 ExpressionAttributeValues={":n": change.new["price"]},
             )
 
-All writes of the block go into one TransactWriteItems, with a mark: the number of the change, kept for its item in the
-table `<subscription>.once`. Where the mark is there already the transaction has happened, so it is not done again, and
-that is no error. What is done beside the transaction (a mail, a file) is done each time.
+All writes of the block form one TransactWriteItems, with a marker: the sequence number of the change, stored for its
+item in the table `<subscription>.once`. If the marker exists, the transaction was committed before: it is not repeated,
+and no error is raised. Effects outside the transaction (a mail, a file) happen at every delivery.
 
-That holds after a crash, for retries, letters and a reset. A replay is a subscription of its own and so has its own
-marks: what it delivers counts anew, once. It is for making anew what was emptied before; onto what is there it adds.
+This holds after crashes and for retries, dead letters and a reset. A replay is another subscription, with markers of
+its own: it applies every change once more. Empty the target before a replay, or it is applied on top.
 
-A block costs twice what its writes cost, holds 99 of them, and keeps one small item for each item of the source. A call
-has one for each of its changes: another would find the mark of the first.
+A block costs twice as much as its writes, holds at most 99 of them, and stores one small item per item of the source. A
+call may have one block per change: a second one would find the marker of the first.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,19 +30,19 @@ from typing import Any, Final
 
 from .workers.change import Change, PlainItem
 
-WRITES_MOST: Final = 99
+MAX_WRITES: Final = 99
 _KEY: Final = "key"
-_DIGITS: Final = Context(prec=38)  # as many as a number in DynamoDB has
+_DIGITS: Final = Context(prec=38)  # the precision of DynamoDB numbers
 
 
 class Writes:
-    """The writes of one block, in boto3's words and with Python's values: the parameters of TransactWriteItems."""
+    """The writes of one block: parameters of TransactWriteItems as boto3's resource takes them."""
 
     def __init__(self) -> None:
         self.actions: list[dict[str, Any]] = []
 
     def put(self, **parameters: Any) -> None:
-        """Put an item: TableName, Item, and a condition if you like."""
+        """Put an item: TableName, Item, optionally ConditionExpression."""
         self._add("Put", parameters)
 
     def update(self, **parameters: Any) -> None:
@@ -54,26 +54,26 @@ class Writes:
         self._add("Delete", parameters)
 
     def check(self, **parameters: Any) -> None:
-        """Have a condition hold for an item: TableName, Key, ConditionExpression."""
+        """Require a condition on an item: TableName, Key, ConditionExpression."""
         self._add("ConditionCheck", parameters)
 
     def _add(self, kind: str, parameters: Mapping[str, Any]) -> None:
-        if len(self.actions) == WRITES_MOST:
-            raise ValueError(f"one change can make {WRITES_MOST} writes: a transaction holds no more")
+        if len(self.actions) == MAX_WRITES:
+            raise ValueError(f"one change can make {MAX_WRITES} writes: a transaction holds no more")
         self.actions.append({kind: dict(parameters)})
 
 
 @contextmanager
 def once(change: Change, *, resource: Any = None) -> Iterator[Writes]:
-    """Do the block's writes, all of them and once for this change; a block that raises writes nothing.
+    """Commit the block's writes atomically and once for this change. A block that raises writes nothing.
 
     Args:
-        change: What the trigger was called with.
-        resource: boto3's resource for DynamoDB; one for the server that called the trigger if left out.
+        change: The change that the trigger received.
+        resource: A boto3 resource for DynamoDB. Default: one for the server that called the trigger.
 
     Raises:
-        ValueError: There was such a block for this change: all its writes go into one.
-        botocore.exceptions.ClientError: The transaction was cancelled for another reason than that it is done.
+        ValueError: The change has had a block before.
+        botocore.exceptions.ClientError: The transaction was cancelled, and not because of its marker.
     """
     if change._is_counted:
         raise ValueError("a change has one block of `once`: put all its writes into that")
@@ -81,20 +81,20 @@ def once(change: Change, *, resource: Any = None) -> Iterator[Writes]:
     yield writes
     if writes.actions:
         _write((resource or _resource()).meta.client, change, writes.actions)
-        object.__setattr__(change, "_is_counted", True)  # for all others it is frozen
+        object.__setattr__(change, "_is_counted", True)  # a Change is frozen otherwise
 
 
-def mark_table(subscription: str) -> str:
-    """The table that keeps how far each item's changes have been counted."""
+def marker_table(subscription: str) -> str:
+    """Return the table of the subscription's markers."""
     return f"{subscription}.once"
 
 
 def _write(client: Any, change: Change, actions: list[dict[str, Any]]) -> None:
-    table = mark_table(change.subscription)
-    mark = {
+    table = marker_table(change.subscription)
+    marker = {
         "Put": {
             "TableName": table,
-            "Item": {_KEY: _place(change), "number": change.sequence_number},
+            "Item": {_KEY: _marker_key(change), "number": change.sequence_number},
             "ConditionExpression": "attribute_not_exists(#n) OR #n < :n",
             "ExpressionAttributeNames": {"#n": "number"},
             "ExpressionAttributeValues": {":n": change.sequence_number},
@@ -102,32 +102,32 @@ def _write(client: Any, change: Change, actions: list[dict[str, Any]]) -> None:
     }
     try:
         try:
-            client.transact_write_items(TransactItems=[mark, *actions])
+            client.transact_write_items(TransactItems=[marker, *actions])
         except client.exceptions.ResourceNotFoundException:
-            if _is_there(client, table):
-                raise  # it is one of the block's own
-            _make(client, table)
-            client.transact_write_items(TransactItems=[mark, *actions])
+            if _exists(client, table):
+                raise  # the missing table is one of the block's
+            _create(client, table)
+            client.transact_write_items(TransactItems=[marker, *actions])
     except client.exceptions.TransactionCanceledException as error:
         reasons = error.response.get("CancellationReasons", [])
         if not reasons or reasons[0].get("Code") != "ConditionalCheckFailed":
             raise
 
 
-def _place(change: Change) -> str:
-    """Names the item that changed, in its partition: numbers are one order there, and nowhere else.
+def _marker_key(change: Change) -> str:
+    """Return the marker's key: the changed item and its partition, in which sequence numbers are ordered.
 
-    A table that is made anew under its name may have the same key in another partition. A database of one has none to
-    name.
+    A table that is deleted and created again may have the same key in another partition. A database of one partition
+    omits the partition.
     """
-    named = (change.table, sorted(_texts(change.keys).items()))
-    partition, among_others, _ = change.position.partition(":")
-    told = repr((*named, partition) if among_others else named)
-    return blake2b(told.encode(), digest_size=16).hexdigest()
+    item = (change.table, sorted(_texts(change.keys).items()))
+    partition, is_one_of_several, _ = change.position.partition(":")
+    identity = repr((*item, partition) if is_one_of_several else item)
+    return blake2b(identity.encode(), digest_size=16).hexdigest()
 
 
 def _texts(keys: PlainItem) -> dict[str, str]:
-    """Keys as text: 1 and 1.0 are one number, and a text is none."""
+    """Return keys as text, in which 1 and 1.0 are equal and a number differs from a text."""
     return {
         name: repr(value) if isinstance(value, str | bytes) else f"{value.normalize(_DIGITS):f}"
         for name, value in keys.items()
@@ -141,7 +141,7 @@ def _resource() -> Any:
     return boto3.resource("dynamodb")
 
 
-def _is_there(client: Any, table: str) -> bool:
+def _exists(client: Any, table: str) -> bool:
     try:
         client.describe_table(TableName=table)
     except client.exceptions.ResourceNotFoundException:
@@ -149,7 +149,7 @@ def _is_there(client: Any, table: str) -> bool:
     return True
 
 
-def _make(client: Any, table: str) -> None:
+def _create(client: Any, table: str) -> None:
     with suppress(client.exceptions.ResourceInUseException):  # another lane was faster
         client.create_table(
             TableName=table,

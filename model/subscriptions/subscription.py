@@ -1,8 +1,8 @@
-"""A named reader of the changes of some tables, and how far it is.
+"""A named consumer of the changes of some tables, with its progress.
 
-A value, as a table's definition is: a command about it makes a new one out of the old, and the fold keeps the latest.
-Its *marks* say of each partition up to which sequence number all is handled; they only rise, within one *epoch*. To
-begin anew elsewhere is to begin another epoch, in which what is still said of the old one counts for nothing.
+A subscription is a value, like a table's definition: each command derives a new one, and the fold keeps the latest. Its
+*checkpoints* map each partition to the sequence number up to which every change is handled; within an *epoch* they only
+rise. A reset starts a new epoch, and checkpoints of an old epoch have no effect.
 """
 
 from collections.abc import Mapping
@@ -13,25 +13,26 @@ Status: TypeAlias = Literal["ACTIVE", "PAUSED", "STOPPED"]
 Checkpoints: TypeAlias = dict[int, int]
 
 
-# The dump's name of a field, where it differs: the digest of a state depends on it.
+# Names in the state's dump that differ from the field: they must stay, as the digest covers them.
 _STORED: Final = {"checkpoints": "marks"}
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What is known of a subscription.
+    """The state of a subscription.
 
     Attributes:
-        tables: Name and id of each of its tables, as they were when it was made. A deleted table stays in it, and one
-            that is made anew under its name is another.
-        settings: All of them, as `check` returns them.
-        status: STOPPED is what came to its end by itself: `reason` says why.
-        epoch: How many times it has begun anew.
-        checkpoints: Of each partition the number up to which all is handled.
-        version: A hash of the code that handled what was handled last.
-        handled: How many changes were handled, repeated ones included.
-        dead: How many were given up.
-        created_ms: Log time, as `changed_ms`: that of the last command about it, checkpoints aside.
+        tables: Name and id of each table at the time of creation. A deleted table remains in it; a new table of the
+            same name is not in it.
+        settings: All settings, as `check` returns them.
+        status: STOPPED means that the subscription ended by itself, for `reason`.
+        epoch: The number of resets.
+        checkpoints: For each partition, the sequence number up to which every change is handled.
+        version: A hash of the code that handled the last change.
+        handled: The number of handled changes, duplicates included.
+        dead: The number of dead letters.
+        created_ms: Log time of the creation.
+        changed_ms: Log time of the last command, checkpoints excluded.
     """
 
     id: int
@@ -51,22 +52,24 @@ class Subscription:
 
     @property
     def table_ids(self) -> list[int]:
-        """The ids of its tables."""
+        """The ids of the tables."""
         return [table_id for _, table_id in self.tables]
 
     def home(self, partitions: int) -> int:
-        """The partition whose owner runs it, of so many.
+        """Return the partition whose owner runs the subscription, of a number of partitions.
 
         >>> Subscription(7, "s", "", (), {}, 0, 0).home(partitions=1)
         0
         """
         return 0 if partitions == 1 else 1 + self.id % (partitions - 1)
 
-    def checkpointed(self, marks: Mapping[int, int], version: str, handled: int, dead: int) -> "Subscription":
-        """The subscription when so much more is handled. A mark that would go back stays."""
+    def checkpointed(
+        self, checkpoints: Mapping[int, int], version: str, handled: int, dead: int
+    ) -> "Subscription":
+        """Return the subscription after further changes are handled. A lower checkpoint has no effect."""
         risen = {
-            partition: max(number, self.checkpoints.get(partition, number))
-            for partition, number in marks.items()
+            partition: max(sequence_number, self.checkpoints.get(partition, sequence_number))
+            for partition, sequence_number in checkpoints.items()
         }
         return replace(
             self,
@@ -77,18 +80,23 @@ class Subscription:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Write every field, canonically, for the state dump."""
+        """Return every field in canonical form, for the state's dump."""
         return {
             **{_STORED.get(each.name, each.name): getattr(self, each.name) for each in fields(self)},
             "tables": [list(table) for table in self.tables],
-            # A sequence number has more digits than JSON's readers take for a number.
-            "marks": [[partition, str(number)] for partition, number in sorted(self.checkpoints.items())],
+            # JSON readers keep fewer digits than a sequence number has.
+            "marks": [
+                [partition, str(sequence_number)]
+                for partition, sequence_number in sorted(self.checkpoints.items())
+            ],
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Subscription":
-        """Read what `to_json` wrote."""
+        """Return the subscription that `to_json` wrote."""
         values = {name: value for name, value in data.items() if name != "marks"}
         values["tables"] = tuple((name, table_id) for name, table_id in data["tables"])
-        values["checkpoints"] = {partition: int(number) for partition, number in data["marks"]}
+        values["checkpoints"] = {
+            partition: int(sequence_number) for partition, sequence_number in data["marks"]
+        }
         return cls(**values)

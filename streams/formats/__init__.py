@@ -1,1 +1,1 @@
-"""What a change looks like to others: one module a format, each a pure function from a Delivery to bytes."""
+"""The formats of a change: one module per format, each a pure function from a Delivery to bytes."""

@@ -1,9 +1,9 @@
-"""A change in Avro, for readers that want types: the plain format's members, in single-object encoding.
+"""A change in Avro: the members of the plain format with types, in single-object encoding.
 
     message ::= C3 01 fingerprint body
 
-A reader finds the schema by its fingerprint, CRC-64-AVRO of its canonical form. Items are bytes of DynamoDB JSON. The
-schema is in every topic ever written: a change of it is another schema, and this one stays.
+A reader finds the schema by its fingerprint, the CRC-64-AVRO of its canonical form. Items are bytes of DynamoDB JSON.
+Existing topics hold messages of this schema: a changed schema is a further schema, and this one must stay.
 """
 
 from functools import cache
@@ -51,7 +51,7 @@ SCHEMA: Final[dict[str, Any]] = {
 
 
 def message(delivery: Delivery) -> bytes:
-    """The change with the mark of its schema."""
+    """Return the change with the fingerprint of its schema."""
     change, table = delivery.change, delivery.table
     request_id, _, principal, source, depth = change.context.fields()
     return b"".join(

@@ -1,11 +1,12 @@
 """A change as a CloudEvent 1.0, in the three modes of its HTTP binding.
 
-    structured   one event, attributes and data in one JSON object
-    batch        several of them in a JSON array
-    binary       the data alone is the body, the attributes are headers
+    structured   one event: attributes and data in one JSON object
+    batch        a JSON array of events
+    binary       the body is the data, the headers are the attributes
 
-The data is the plain format. `id` is the change's event id and the same whenever it is told, so a receiver knows what
-comes twice; `sequence` (an extension that CloudEvents documents) is its number, of one length, rising for each item.
+The data is the plain format. `id` is the change's event id, equal in all deliveries, so a receiver can drop duplicates.
+`sequence` (an extension that CloudEvents documents) is the sequence number: all have one length, and those of an item
+rise.
 """
 
 from collections.abc import Iterable
@@ -23,12 +24,12 @@ STRUCTURED: Final = "application/cloudevents+json; charset=utf-8"
 BATCH: Final = "application/cloudevents-batch+json; charset=utf-8"
 DATA: Final = "application/json"
 
-# What a header may hold as it is, but for the letters and digits: printable, and neither space, quotation mark nor %.
+# Besides letters and digits, the characters that a header holds unescaped: printable, without space, " and %.
 _PRINTABLE: Final = "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
 
 def attributes(delivery: Delivery) -> dict[str, str]:
-    """What the event says about itself, its data's type left out."""
+    """Return the event's attributes without the type of its data."""
     change, table = delivery.change, delivery.table
     return {
         "specversion": "1.0",
@@ -42,17 +43,17 @@ def attributes(delivery: Delivery) -> dict[str, str]:
 
 
 def structured(delivery: Delivery, *, replay: bool = False) -> bytes:
-    """The event as one JSON object."""
-    about = orjson.dumps({**attributes(delivery), "datacontenttype": DATA})
-    return b'%b,"data":%b}' % (about[:-1], plain(delivery, replay=replay))
+    """Return the event as one JSON object."""
+    head = orjson.dumps({**attributes(delivery), "datacontenttype": DATA})
+    return b'%b,"data":%b}' % (head[:-1], plain(delivery, replay=replay))
 
 
 def batch(changes: Iterable[Delivery], *, replay: bool = False) -> bytes:
-    """Several events as a JSON array."""
+    """Return events as a JSON array."""
     return b"[%b]" % b",".join(structured(delivery, replay=replay) for delivery in changes)
 
 
 def headers(delivery: Delivery) -> dict[str, str]:
-    """The headers of binary mode; the body is the plain format."""
-    about = {f"ce-{name}": quote(text, safe=_PRINTABLE) for name, text in attributes(delivery).items()}
-    return {**about, "content-type": DATA}
+    """Return the headers of binary mode, whose body is the plain format."""
+    named = {f"ce-{name}": quote(text, safe=_PRINTABLE) for name, text in attributes(delivery).items()}
+    return {**named, "content-type": DATA}

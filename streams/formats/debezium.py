@@ -1,9 +1,9 @@
 """A change in Debezium's envelope, without its schema.
 
     {"before": item | null, "after": item | null, "source": {...}, "op": "c" | "u" | "d" | "r",
-     "ts_ms": when it was told, "transaction": {"id": ..., "total_order": from 1} | null}
+     "ts_ms": time of the delivery, "transaction": {"id": ..., "total_order": from 1} | null}
 
-Items are DynamoDB JSON: a plain number of JSON would not survive most readers, and a set has no other spelling.
+Items are DynamoDB JSON: most readers would round plain JSON numbers, and JSON has no sets.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ _OP: Final[dict[Operation, bytes]] = {"INSERT": b"c", "MODIFY": b"u", "REMOVE": 
 
 
 def envelope(delivery: Delivery, now_ms: int) -> bytes:
-    """The value of the message."""
+    """Return the envelope of a change."""
     change = delivery.change
     tx = change.tx
     transaction = b"null" if tx is None else b'{"id":"%b","total_order":%d}' % (tx.id.encode(), tx.n + 1)

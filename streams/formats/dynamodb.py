@@ -1,6 +1,6 @@
-"""A record as DynamoDB Streams gives it: what GetRecords answers, and the middle of Lambda's events and Kinesis's JSON.
+"""A record of DynamoDB Streams: a member of GetRecords' answer, and the core of Lambda's events and Kinesis's JSON.
 
-The images are the bytes that the item is kept as, put in as they are. What the view type leaves out is not looked at.
+The images are copies of the stored bytes. Images that the view type excludes are not read.
 """
 
 from typing import Final
@@ -13,17 +13,17 @@ NEW: Final = frozenset(("NEW_IMAGE", "NEW_AND_OLD_IMAGES"))
 OLD: Final = frozenset(("OLD_IMAGE", "NEW_AND_OLD_IMAGES"))
 BOTH: Final = "NEW_AND_OLD_IMAGES"
 
-# Streams spell these names so in the API, and Lambda with small letters.
+# The API capitalises these names, Lambda does not.
 _BY_TTL: Final = b',"userIdentity":{"PrincipalId":"dynamodb.amazonaws.com","Type":"Service"}'
 
 
 def record(delivery: Delivery) -> bytes:
-    """One member of GetRecords' Records."""
+    """Return a member of GetRecords' Records."""
     return b"{%b%b}" % (head(delivery), _BY_TTL if is_expiry(delivery) else b"")
 
 
 def head(delivery: Delivery) -> bytes:
-    """The members of a record that are the same in the API and in Lambda's events."""
+    """Return the members of a record that are equal in the API and in Lambda's events."""
     change, table = delivery.change, delivery.table
     view = table.view or BOTH
     return (
@@ -41,7 +41,7 @@ def head(delivery: Delivery) -> bytes:
 
 
 def images(delivery: Delivery, view: str) -> bytes:
-    """Keys, NewImage, OldImage and SizeBytes, as far as `view` shows them and they are there."""
+    """Return Keys, SizeBytes and the existing images that `view` includes."""
     change, table = delivery.change, delivery.table
     keys = table.key.write(change.pk, change.sk)
     parts = b'"Keys":%b' % keys
@@ -56,12 +56,12 @@ def images(delivery: Delivery, view: str) -> bytes:
 
 
 def event_name(delivery: Delivery) -> bytes:
-    """What happened, in AWS's words: an item that a snapshot holds is an INSERT to whoever hears of it."""
+    """Return AWS's name of the operation; an item of a snapshot is an INSERT."""
     name = operation(delivery.change)
     return b"INSERT" if name == "READ" else name.encode()
 
 
 def is_expiry(delivery: Delivery) -> bool:
-    """Whether the item was deleted because its time had come."""
+    """Return whether TTL deleted the item."""
     change = delivery.change
     return change.new is None and change.context.source == "ttl"

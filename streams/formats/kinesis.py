@@ -1,7 +1,7 @@
-"""A change as DynamoDB puts it into a Kinesis data stream, in JSON.
+"""A change in the JSON that DynamoDB writes to a Kinesis data stream.
 
-Both images are always told. The time is in milliseconds, or in microseconds where that was asked for; then the record
-says so. There is no sequence number: who must recognise a record that comes twice goes by its eventID.
+Records always have both images. The time is in milliseconds, or in microseconds if the destination asks for them; the
+record then names its precision. Records have no sequence number; duplicates have the same eventID.
 """
 
 from typing import Final, Literal, TypeAlias
@@ -18,8 +18,8 @@ _MICROSECOND: Final = b',"ApproximateCreationDateTimePrecision":"MICROSECOND"'
 
 
 def record(delivery: Delivery, precision: Precision = "MILLISECOND") -> bytes:
-    """The data of one record of the stream."""
-    is_fine = precision == "MICROSECOND"
+    """Return the data of one record of the stream."""
+    is_microsecond = precision == "MICROSECOND"
     change = delivery.change
     return (
         b'{"awsRegion":"%b","eventID":"%b","eventName":"%b","userIdentity":%b,"recordFormat":"application/json",'
@@ -30,7 +30,7 @@ def record(delivery: Delivery, precision: Precision = "MILLISECOND") -> bytes:
         event_name(delivery),
         _BY_TTL if is_expiry(delivery) else b"null",
         delivery.table.name.encode(),
-        change.time * 1000 if is_fine else change.time,
+        change.time * 1000 if is_microsecond else change.time,
         images(delivery, BOTH),
-        _MICROSECOND if is_fine else b"",
+        _MICROSECOND if is_microsecond else b"",
     )

@@ -1,9 +1,9 @@
-"""The event that AWS Lambda hands to a function that reads a table's stream: nothing more, nothing less.
+"""The event that AWS Lambda passes to a function that reads a table's stream.
 
     {"Records": [{"eventID": ..., "dynamodb": {...}, "eventSourceARN": ...}, ...]}
 
-A handler written for Lambda therefore runs as it is. In a tumbling window the event also has the window, the state that
-the function returned last, and whether the window ends with it.
+An unchanged Lambda handler can read it. In a tumbling window the event also has the window, the last state that the
+function returned, and whether the call is the window's last.
 """
 
 from collections.abc import Iterable
@@ -19,12 +19,12 @@ _BY_TTL: Final = b',"userIdentity":{"type":"Service","principalId":"dynamodb.ama
 
 
 def event(changes: Iterable[Delivery]) -> bytes:
-    """The event for these changes."""
+    """Return the event of changes."""
     return b'{"Records":[%b]}' % b",".join(map(record, changes))
 
 
 def record(delivery: Delivery) -> bytes:
-    """One of the event's Records."""
+    """Return one of the event's Records."""
     expiry = _BY_TTL if is_expiry(delivery) else b""
     return b'{%b,"eventSourceARN":"%b"%b}' % (head(delivery), delivery.table.stream_arn.encode(), expiry)
 
@@ -39,8 +39,8 @@ def windowed(
     shard_id: str,
     stream_arn: str,
 ) -> bytes:
-    """The event for these changes of a tumbling window; its last call has none."""
-    about = {
+    """Return the event of changes of a tumbling window; the final call of a window has no changes."""
+    members = {
         "window": {"start": _second(start_ms), "end": _second(end_ms)},
         "state": state,
         "shardId": shard_id,
@@ -48,9 +48,9 @@ def windowed(
         "isFinalInvokeForWindow": is_final,
         "isWindowTerminatedEarly": False,
     }
-    return b'{"Records":[%b],%b' % (b",".join(map(record, changes)), orjson.dumps(about)[1:])
+    return b'{"Records":[%b],%b' % (b",".join(map(record, changes)), orjson.dumps(members)[1:])
 
 
 def _second(time_ms: int) -> str:
-    """A window's edge, which falls on a whole second: 2023-11-14T22:13:20Z."""
+    """Return a window's edge, which is a whole second: 2023-11-14T22:13:20Z."""
     return stream_label(time_ms).partition(".")[0] + "Z"

@@ -1,4 +1,4 @@
-"""Changes as JSON Lines, a change a line: in foldb's own words, or in those of Kinesis."""
+"""Changes as JSON Lines, one change per line: in the plain format or in Kinesis's JSON."""
 
 from collections.abc import Iterator, Sequence
 from uuid import UUID
@@ -12,34 +12,34 @@ from .table_view import Delivery, event_id, operation
 
 
 class PlainLines:
-    """The plain format. A change is known by its number, and one that was found in a snapshot by its key too."""
+    """The plain format. The id of a change is its sequence number; for an item of a snapshot, with its key."""
 
     suffix = "jsonl"
 
     def encode(self, changes: Sequence[Delivery]) -> bytes:
-        """A whole file."""
+        """Return the content of a file."""
         return b"".join(b"%b\n" % plain(delivery) for delivery in changes)
 
     def ids(self, data: bytes) -> Iterator[str]:
-        """What the changes of a file are known by."""
+        """Yield the ids of the changes in a file."""
         for line in data.splitlines():
             change = orjson.loads(line)
             yield plain_id(change["number"], change["op"], dump(change["keys"]))
 
     def id(self, delivery: Delivery) -> str:
-        """The same, before it is in a file."""
+        """Return the id of a change."""
         change = delivery.change
         keys = delivery.table.key.write(change.pk, change.sk)
         return plain_id(str(delivery.sequence_number), operation(change), keys)
 
 
-def plain_id(number: str, op: str, keys: bytes) -> str:
-    """What a change of the plain format is known by in its partition."""
-    return number + keys.decode() if op == "READ" else number
+def plain_id(sequence_number: str, op: str, keys: bytes) -> str:
+    """Return the id of a change in the plain format, unique in its partition."""
+    return sequence_number + keys.decode() if op == "READ" else sequence_number
 
 
 class KinesisLines:
-    """The JSON that DynamoDB puts into a Kinesis data stream. A change is known by its event id."""
+    """Kinesis's JSON. The id of a change is its event id."""
 
     suffix = "jsonl"
 
@@ -47,14 +47,14 @@ class KinesisLines:
         self._precision = precision
 
     def encode(self, changes: Sequence[Delivery]) -> bytes:
-        """A whole file."""
+        """Return the content of a file."""
         return b"".join(b"%b\n" % kinesis.record(delivery, self._precision) for delivery in changes)
 
     def ids(self, data: bytes) -> Iterator[str]:
-        """What the changes of a file are known by."""
+        """Yield the ids of the changes in a file."""
         for line in data.splitlines():
             yield orjson.loads(line)["eventID"]
 
     def id(self, delivery: Delivery) -> str:
-        """The same, before it is in a file."""
+        """Return the id of a change."""
         return str(UUID(event_id(delivery)))

@@ -1,6 +1,6 @@
 """Changes as a Parquet file: the plain format's members as columns, items as DynamoDB JSON.
 
-It needs pyarrow, which is large: `pip install "foldb[parquet]"`. It is loaded when the first file is written.
+It needs pyarrow, which is large: `pip install "foldb[parquet]"`. The first write of a file imports it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,17 +14,17 @@ from .table_view import Delivery, operation
 
 
 def is_installed() -> bool:
-    """Whether Parquet can be written here."""
+    """Return whether pyarrow is installed."""
     return find_spec("pyarrow") is not None
 
 
 class Parquet:
-    """See the module. A change is known as in JSON Lines."""
+    """Parquet files. The id of a change is the same as in JSON Lines."""
 
     suffix = "parquet"
 
     def encode(self, changes: Sequence[Delivery]) -> bytes:
-        """A whole file."""
+        """Return the content of a file."""
         import pyarrow
         import pyarrow.parquet
 
@@ -34,7 +34,7 @@ class Parquet:
         return file.getvalue()
 
     def ids(self, data: bytes) -> Iterator[str]:
-        """What the changes of a file are known by."""
+        """Yield the ids of the changes in a file."""
         import pyarrow.parquet
 
         table = pyarrow.parquet.read_table(BytesIO(data), columns=["number", "op", "keys"])
@@ -42,7 +42,7 @@ class Parquet:
             yield plain_id(row["number"], row["op"], row["keys"].encode())
 
     def id(self, delivery: Delivery) -> str:
-        """The same, before it is in a file."""
+        """Return the id of a change."""
         return PlainLines().id(delivery)
 
 

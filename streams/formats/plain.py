@@ -1,12 +1,12 @@
-"""A change in foldb's own words, as one line of JSON: what the command line prints and commands read.
+"""A change in foldb's own format, one line of JSON: `foldb stream` prints it, and commands read it.
 
     {"table": "Orders", "op": "MODIFY", "keys": {...}, "old": {...}, "new": {...},
      "number": "100000000000001048200030000", "position": "2:10482.3", "time": "2026-11-20T12:00:00.123Z",
      "tx": {"id": "2:10482.3", "n": 0, "of": 2}, "principal": "alice", "requestId": "...", "source": "api",
      "depth": 0, "replay": false}
 
-Items are DynamoDB JSON, `old` or `new` is null where there was or is none. `number` is text, because few parsers of
-JSON keep so many digits.
+Items are DynamoDB JSON. `old` or `new` is null if the item did not or does not exist. `number`, the sequence number, is
+text because few JSON parsers keep 27 digits.
 """
 
 import orjson
@@ -16,7 +16,7 @@ from .table_view import Delivery, operation
 
 
 def plain(delivery: Delivery, *, replay: bool = False) -> bytes:
-    """The change as one line, without its end; `replay` where it was delivered before and somebody wants it again."""
+    """Return the change as one line without a line end. `replay` marks a change that a user requested again."""
     change, table = delivery.change, delivery.table
     request_id, _, principal, source, depth = change.context.fields()
     tx = change.tx

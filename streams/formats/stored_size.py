@@ -1,12 +1,12 @@
-r"""How large an item is, from the bytes that it is kept as.
+r"""The size of an item, from its stored bytes.
 
-`item_size(load(data))`, for less: nearly every item has only strings and numbers, and nothing that JSON escapes. Where
-there is no backslash every quotation mark is one of the JSON's own, and an attribute of a string or a number has six,
+The result equals `item_size(load(data))` and costs less: nearly every item has only strings and numbers, and nothing
+that JSON escapes. Without a backslash every quotation mark belongs to JSON, and a string or number attribute has six,
 
     "name":{"S":"text"}
 
-besides 12 bytes that are not its name or text, with the comma. Any other value has marks without that pattern, so if
-there are six for each time that it is met there is no other value.
+and 12 bytes, with the comma, besides its name and text. Every other value has quotation marks without that pattern. So
+if the number of marks is six times the number of matches, the item has no other value.
 """
 
 import re
@@ -21,7 +21,7 @@ _numbers: Final = re.compile(rb'":{"N":"([^"]*)').findall
 
 
 def stored_size(data: bytes) -> int:
-    """The bytes that DynamoDB counts for an item that is kept as `data`."""
+    """Return the bytes that DynamoDB counts for an item with these stored bytes."""
     found = _numbers(data)
     scalars = data.count(b'":{"S":"') + len(found)
     if data.count(b'"') != 6 * scalars or b"\\" in data:
@@ -31,5 +31,5 @@ def stored_size(data: bytes) -> int:
 
 @lru_cache(8192)
 def _saved(number: bytes) -> int:
-    """How many bytes less than its text a number counts; the same few numbers are in most items."""
+    """Return by how many bytes a number's text exceeds its size. Most items repeat a few numbers, hence the cache."""
     return len(number) - numbers.size(number.decode())

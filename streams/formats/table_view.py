@@ -1,4 +1,4 @@
-"""A change on its way to somebody, with all that any format says of it besides the change itself."""
+"""A change to be delivered, with the facts about its table that the formats need."""
 
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -16,16 +16,16 @@ Operation: TypeAlias = Literal["INSERT", "MODIFY", "REMOVE", "READ"]
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """What a format says of the table that a change is of.
+    """The facts about a change's table.
 
     Attributes:
-        id: The table's number, which no other table ever has.
-        name: Its name when the change was made.
-        key: Its key attributes and their types; a change's key is read off its bytes with it.
-        view: The stream's view type; None where no stream is enabled, and both images are told.
-        stream_arn: The ARN of the stream; without a stream, of what it would be with the label of the table's making.
-        log_id: Which log.
-        partitions: How many partitions the log has; it decides how a position is written.
+        id: The table's id, which is never reused.
+        name: The table's name at the time of the change.
+        key: The key schema, which decodes the bytes of a change's key.
+        view: The stream's view type; None without a stream, which shows both images.
+        stream_arn: The ARN of the stream; without a stream, the ARN with the time of the table's creation as its label.
+        log_id: The id of the log.
+        partitions: The number of partitions of the log, on which the text of a position depends.
     """
 
     id: int
@@ -38,24 +38,24 @@ class TableView:
 
 
 def view_of(table: TableDefinition, log_id: bytes, partitions: int) -> TableView:
-    """What formats say of a table as it is defined now."""
+    """Return the view of a table by its current definition."""
     stream = table.stream
     label = stream_label(table.created_ms if stream is None else stream.created_ms)
     view = stream.view if stream is not None and stream.enabled else None
     return TableView(table.id, table.name, table.key, view, f"{table.arn}/stream/{label}", log_id, partitions)
 
 
-def view_in(window: CapturePeriod, log_id: bytes, partitions: int, made_ms: int = 0) -> TableView:
-    """What formats say of a table as it was in a window; `made_ms` is when it was made, for one that only watches."""
-    arn = f"{table_arn(window.name)}/stream/{stream_label(window.label or made_ms)}"
-    return TableView(window.table, window.name, window.key, window.view, arn, log_id, partitions)
+def view_in(period: CapturePeriod, log_id: bytes, partitions: int, created_ms: int = 0) -> TableView:
+    """Return the view of a table in a capture period; a period without a stream needs the table's `created_ms`."""
+    arn = f"{table_arn(period.name)}/stream/{stream_label(period.label or created_ms)}"
+    return TableView(period.table, period.name, period.key, period.view, arn, log_id, partitions)
 
 
 class Delivery(NamedTuple):
-    """A change on its way, and where it was made.
+    """A change to be delivered, and its partition.
 
-    `snapshot` is the number after which the items were as they are told, where the change is an item of a snapshot: its
-    own number only counts those items.
+    `snapshot` is the sequence number of the snapshot if the change is an item of one; the change's own sequence number
+    then only counts those items.
     """
 
     change: Change
@@ -65,31 +65,31 @@ class Delivery(NamedTuple):
 
     @property
     def sequence_number(self) -> int:
-        """The sequence number that tells where the change stands; all items of a snapshot have the snapshot's."""
+        """The sequence number of the change; that of the snapshot for an item of one."""
         return self.snapshot or self.change.sequence_number
 
     @property
     def position(self) -> str:
-        """The position of the command that made the change, or of the last entry that a snapshot knew."""
+        """The position of the command that made the change, or of the last entry in the snapshot."""
         offset, index = position_of(self.sequence_number)
-        place = Position(self.partition, offset, None if self.change.is_read else index)
-        return place.text(self.table.partitions)
+        position = Position(self.partition, offset, None if self.change.is_read else index)
+        return position.text(self.table.partitions)
 
 
 def operation(change: Change) -> Operation:
-    """What happened to the item; READ where it was only found, as part of a snapshot."""
+    """Return the operation on the item; READ for an item of a snapshot."""
     if change.old is None:
         return "READ" if change.is_read else "INSERT"
     return "REMOVE" if change.new is None else "MODIFY"
 
 
 def event_id(delivery: Delivery) -> str:
-    """Names this change and no other of any log, in 32 hexadecimal digits; the same whenever it is told.
+    """Return 32 hexadecimal digits that are unique to the change among all logs, and equal in all deliveries.
 
-    All items that a snapshot holds have the snapshot's number, so there the key counts too.
+    All items of a snapshot share its sequence number, so their keys are part of the digest.
     """
     change = delivery.change
-    place = b"%b%d.%d" % (delivery.table.log_id, delivery.partition, delivery.sequence_number)
+    identity = b"%b%d.%d" % (delivery.table.log_id, delivery.partition, delivery.sequence_number)
     if change.is_read:
-        place += b".%d.%d.%b%b" % (change.table, len(change.pk), change.pk, change.sk)
-    return blake2b(place, digest_size=16).hexdigest()
+        identity += b".%d.%d.%b%b" % (change.table, len(change.pk), change.pk, change.sk)
+    return blake2b(identity, digest_size=16).hexdigest()

@@ -1,12 +1,12 @@
-"""Folders of files, one folder a day, in which each change stands once, however often it is written.
+"""Folders of files, one folder per day, that hold each change once, however often it is delivered.
 
-    <root>/table=Orders/date=2026-11-20/0-<first number>-<last number>-<which>.jsonl
+    <root>/table=Orders/date=2026-11-20/0-<first number>-<last number>-<hash>.jsonl
 
-A file is a batch's part of one table, day and partition: complete under its name or not there at all. Its name follows
-from what is in it, so a batch that is written again after a crash becomes the same file. A batch that was cut elsewhere
-does not: so what another file of the same day has already, found by the numbers in its name, is left out. (Items of a
-snapshot have one number; in a name they are counted.) Names that begin with a dot are files that were not finished;
-readers of such folders pass over them.
+A file holds the changes of one batch, table, day and partition. It is complete or does not exist. Its name is a
+function of its content, so a batch that is repeated after a crash becomes the same file. A batch with other bounds
+becomes another file, without the changes that files of the same day already hold; the sequence numbers in their names
+tell which files to read. (Items of a snapshot share one sequence number; their names hold the count of the item
+instead.) A name with a leading dot is an unfinished file, which readers of such folders skip.
 """
 
 import re
@@ -21,30 +21,30 @@ from ...model.descriptions import stream_label
 from ..formats.table_view import Delivery
 
 _NAME: Final = re.compile(r"(\d+)-(\d+)-(\d+)-[0-9a-f]{8}\.\w+")
-_FOLDERS: Final = 64
-_FILES: Final = 256
+_CACHED_FOLDERS: Final = 64
+_CACHED_FILES: Final = 256
 
 
 class FileFormat(Protocol):
-    """How changes stand in a file."""
+    """The format of a file's content."""
 
     suffix: str
 
     def encode(self, changes: Sequence[Delivery]) -> bytes:
-        """A whole file."""
+        """Return the content of a file."""
         ...
 
     def ids(self, data: bytes) -> Iterable[str]:
-        """What the changes of a file are known by."""
+        """Return the ids of the changes in a file."""
         ...
 
     def id(self, delivery: Delivery) -> str:
-        """The same, before it is in a file."""
+        """Return the id of a change."""
         ...
 
 
 class _Range(NamedTuple):
-    """The file called `name` has changes of one partition from one number to another."""
+    """The partition and the range of sequence numbers of the file `name`."""
 
     name: str
     partition: int
@@ -53,10 +53,10 @@ class _Range(NamedTuple):
 
 
 class DatedFolders:
-    """Writes into the folders below `root`. One thread at a time may.
+    """Writes into the folders below `root`, from one thread at a time.
 
     Args:
-        writer: Whose unfinished files these are; of two writers to one folder each needs a name.
+        writer: The name of unfinished files, unique among the writers to the folders.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class DatedFolders:
         self._ids: OrderedDict[Path, frozenset[str]] = OrderedDict()
 
     def write(self, changes: Sequence[Delivery]) -> None:
-        """Return when each of them would be found after a power cut."""
+        """Return when the changes are durable."""
         parts: dict[tuple[Path, int], list[Delivery]] = defaultdict(list)
         for delivery in changes:
             parts[self._folder(delivery), delivery.partition].append(delivery)
@@ -81,7 +81,7 @@ class DatedFolders:
             except BaseException:
                 self._ranges.pop(
                     folder, None
-                )  # what is there now is not known: the next delivery looks again
+                )  # the write may have succeeded: the next one lists the folder again
                 raise
 
     def _folder(self, delivery: Delivery) -> Path:
@@ -90,28 +90,31 @@ class DatedFolders:
 
     def _write(self, folder: Path, partition: int, changes: list[Delivery]) -> None:
         ranges = self._ranges_of(folder)
-        numbers = [each.change.sequence_number for each in changes]
-        there = set(self._there(folder, ranges, partition, min(numbers), max(numbers)))
-        new = [each for each in changes if self._format.id(each) not in there]
+        sequence_numbers = [each.change.sequence_number for each in changes]
+        written = set(
+            self._written_ids(folder, ranges, partition, min(sequence_numbers), max(sequence_numbers))
+        )
+        new = [each for each in changes if self._format.id(each) not in written]
         if not new:
             return
         ids = [self._format.id(each) for each in new]
-        numbers = [each.change.sequence_number for each in new]
-        which = blake2b("\n".join(ids).encode(), digest_size=4).hexdigest()
-        name = f"{partition}-{min(numbers)}-{max(numbers)}-{which}.{self._format.suffix}"
-        self._place(folder, name, self._format.encode(new))
-        ranges.append(_Range(name, partition, min(numbers), max(numbers)))
-        self._remember(folder / name, frozenset(ids))
+        sequence_numbers = [each.change.sequence_number for each in new]
+        first, last = min(sequence_numbers), max(sequence_numbers)
+        digest = blake2b("\n".join(ids).encode(), digest_size=4).hexdigest()
+        name = f"{partition}-{first}-{last}-{digest}.{self._format.suffix}"
+        self._create(folder, name, self._format.encode(new))
+        ranges.append(_Range(name, partition, first, last))
+        self._cache_ids(folder / name, frozenset(ids))
 
-    def _there(
+    def _written_ids(
         self, folder: Path, ranges: list[_Range], partition: int, first: int, last: int
     ) -> Iterator[str]:
-        """What the files have that could have some of these numbers."""
+        """Yield the ids in files whose range overlaps the range of sequence numbers."""
         for each in ranges:
             if each.partition == partition and each.first <= last and first <= each.last:
                 yield from self._ids_of(folder / each.name)
 
-    def _place(self, folder: Path, name: str, data: bytes) -> None:
+    def _create(self, folder: Path, name: str, data: bytes) -> None:
         disk, unfinished = self._disk, folder / self._unfinished
         file = disk.open(unfinished, create=True)
         try:
@@ -123,22 +126,22 @@ class DatedFolders:
         disk.sync_folder(folder)
 
     def _ranges_of(self, folder: Path) -> list[_Range]:
-        """The files of a folder, which is made if it is not there."""
+        """Return the files of a folder, which is created if it does not exist."""
         found = self._ranges.get(folder)
         if found is None:
             self._disk.make_folder(folder)
-            # What is found there and therefore passed over must be there after a power cut too.
+            # Changes in existing files are skipped, so these files must be durable.
             self._disk.sync_folder(folder)
             names = self._disk.names(folder)
             if self._unfinished in names:
-                # Not written over: a power cut may have left it as another name of a file that is finished.
+                # Removed, not overwritten: after a power failure it may be a second name of a finished file.
                 self._disk.remove(folder / self._unfinished)
             matches = map(_NAME.fullmatch, names)
             found = [
                 _Range(match[0], int(match[1]), int(match[2]), int(match[3])) for match in matches if match
             ]
             self._ranges[folder] = found
-            if len(self._ranges) > _FOLDERS:
+            if len(self._ranges) > _CACHED_FOLDERS:
                 self._ranges.popitem(last=False)
         self._ranges.move_to_end(folder)
         return found
@@ -147,11 +150,11 @@ class DatedFolders:
         found = self._ids.get(path)
         if found is None:
             found = frozenset(self._format.ids(read_all(self._disk, path)))
-        self._remember(path, found)
+        self._cache_ids(path, found)
         return found
 
-    def _remember(self, path: Path, ids: frozenset[str]) -> None:
+    def _cache_ids(self, path: Path, ids: frozenset[str]) -> None:
         self._ids[path] = ids
         self._ids.move_to_end(path)
-        if len(self._ids) > _FILES:
+        if len(self._ids) > _CACHED_FILES:
             self._ids.popitem(last=False)

@@ -9,7 +9,7 @@ EnableKinesisStreamingDestination creates a subscription with this sink. Several
 """
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ...model.errors import ValidationError
 from ...model.subscriptions.setting_types import OneOf, Text
@@ -22,9 +22,6 @@ from .file import FolderSink, data_folder
 from .kafka import PARTITIONS
 from .kind import SinkKind, SinkSetting
 from .sink import Sink, SinkContext
-
-if TYPE_CHECKING:  # Kafka's client takes an eighth of a second to load, and a folder needs none
-    from .topics import Message
 
 PRECISIONS: Final[tuple[kinesis.Precision, ...]] = ("MILLISECOND", "MICROSECOND")
 FORMATS: Final = ("json", "avro")
@@ -56,11 +53,12 @@ def make(settings: dict[str, Any], context: SinkContext) -> Sink:
         root = data_folder(context) / "kinesis" / name
         folders = DatedFolders(context.disk, root, KinesisLines(precision), context.instance, by_table=False)
         return FolderSink(settings, context, folders)
+    # Kafka's client takes an eighth of a second to load, and a folder does not need it.
     from .topics import Message, TopicSink, headers, key
 
     is_avro = KIND.value(settings, "Format") == "avro"
 
-    def message(prefix: str, delivery: Delivery, *, replay: bool) -> "Message":
+    def message(prefix: str, delivery: Delivery, *, replay: bool) -> Message:
         value = avro.message(delivery) if is_avro else kinesis.record(delivery, precision)
         topic = f"{prefix}.kinesis.{name}"
         return Message(topic, key(delivery), value, headers(delivery, replay=replay), delivery.change.time)

@@ -29,7 +29,7 @@ from ...model.subscriptions.settings import BYTES_MAX
 from ..formats import cloudevents
 from ..formats.plain import plain
 from ..formats.table_view import Delivery, event_id
-from .http.exchange import Answer, CallError, Exchange, Resolve
+from .http.exchange import CallError, Exchange, Resolve, Response
 from .http.targets import (
     Network,
     Target,
@@ -141,12 +141,12 @@ class Webhook(ConfiguredSink):
         }
         try:
             async with asyncio.timeout(self._timeout_s):
-                answer = await exchange.post(headers, request.body)
+                response = await exchange.post(headers, request.body)
         except TimeoutError:
             return Failure(f"{self._settings.target.authority} did not answer within {self._timeout_s:g} s")
         except CallError as error:
             return Failure(str(error))
-        return _result(answer, now_ms, self._settings.target)
+        return _result(response, now_ms, self._settings.target)
 
 
 class _Request(NamedTuple):
@@ -241,18 +241,19 @@ def signature(id_: str, now_s: int, body: bytes, secrets: Sequence[bytes]) -> di
     return pairs
 
 
-def _result(answer: Answer, now_ms: int, target: Target) -> Success | Failure | Unsubscribed:
-    if 200 <= answer.status < 300:
+def _result(response: Response, now_ms: int, target: Target) -> Success | Failure | Unsubscribed:
+    if 200 <= response.status < 300:
         return Success()
-    if answer.status == 410:
+    if response.status == 410:
         return Unsubscribed("the webhook answered 410, which ends the subscription")
-    quoted = _without_path(answer.body.decode(errors="replace"), target)[:_QUOTED_MAX].strip()
-    error = f"the webhook answered {answer.status}"
-    if 300 <= answer.status < 400:
-        error += f" and points to {site_of(answer.headers.get('location', '?'))[:_QUOTED_MAX]!r}, which is not followed"
+    quoted = _without_path(response.body.decode(errors="replace"), target)[:_QUOTED_MAX].strip()
+    error = f"the webhook answered {response.status}"
+    if 300 <= response.status < 400:
+        location = site_of(response.headers.get("location", "?"))[:_QUOTED_MAX]
+        error += f" and points to {location!r}, which is not followed"
     elif quoted:
         error += f": {quoted}"
-    return Failure(error, retry_after_s=retry_after(answer.headers.get("retry-after"), now_ms))
+    return Failure(error, retry_after_s=retry_after(response.headers.get("retry-after"), now_ms))
 
 
 def _without_path(text: str, target: Target) -> str:

@@ -1,9 +1,8 @@
-"""One connection of a webhook, and the requests that go over it one after the other.
+"""One HTTP connection of a webhook, with sequential requests.
 
-The standard library's client reads for as long as a server drips, others resolve a name where they please and follow
-where they are sent. This one connects to an address that was looked at (`targets.py`), follows nothing, and reads a
-bounded answer; whoever calls bounds the time of all of it with one deadline. httptools, which parses requests in the
-server, parses the answers.
+The standard library's client has no overall timeout, and other clients resolve names themselves and follow redirects.
+This one connects to a checked address (`targets.py`), follows no redirect, and reads a bounded response; the caller
+sets one deadline for all. httptools, which also parses the server's requests, parses the responses.
 """
 
 import asyncio
@@ -18,25 +17,26 @@ import httptools
 from .targets import Network, Target, may_be_called, not_public
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""From a host and a port to addresses, as texts."""
+"""Returns the addresses of a host and a port, as texts."""
 
-MAX_ANSWER: Final = 64 * 1024
-"""Head and body together. Of a body nobody reads more than a line."""
-_READ: Final = 16 * 1024
-_FINAL: Final = 200
+MAX_RESPONSE: Final = 64 * 1024
+"""Bytes of head and body together. Callers quote the first line of a body only."""
+_READ_BYTES: Final = 16 * 1024
+_FINAL_STATUS: Final = 200
+"""Lower status codes are informational; a final response follows them."""
 
 
 class CallError(Exception):
-    """The request may or may not have arrived; there is no answer to it."""
+    """A request without a response; the server may have received it."""
 
 
 class _SilenceError(CallError):
-    """The connection ended before a byte of the answer came."""
+    """The connection ended before the first byte of the response."""
 
 
 @dataclass(slots=True)
-class Answer:
-    """What a server said; of its body no more than the beginning."""
+class Response:
+    """A server's response, with the beginning of its body."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Answer:
 
 
 class Exchange:
-    """Requests to one target."""
+    """Sends requests to one target."""
 
     def __init__(
         self, target: Target, allowed: Sequence[Network], resolve: Resolve, tls: ssl.SSLContext | None
@@ -56,14 +56,14 @@ class Exchange:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
-    async def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Send one request and read its answer; connected where it is not.
+    async def post(self, headers: Mapping[str, str], body: bytes) -> Response:
+        """Send one request and return its response; connect first if necessary.
 
-        A server may close a connection that it has said would stay, just when the next request comes. That one is sent
-        once more, on a new connection.
+        A server may close a persistent connection just when the next request arrives. The request is then sent once
+        more, on a new connection.
 
         Raises:
-            CallError: There is no whole answer, or nothing to connect to.
+            CallError: The connection fails, or ends before the response is complete.
         """
         try:
             if self._writer is not None:
@@ -74,12 +74,12 @@ class Exchange:
             await self._connect()
             return await self._post(headers, body)
         except BaseException:
-            # Whatever comes next on this connection answers something else.
+            # Later bytes on this connection would belong to another response.
             self.close()
             raise
 
     def close(self) -> None:
-        """Let the connection go, without a word."""
+        """Abort the connection."""
         if self._writer is not None:
             self._writer.transport.abort()
         self._reader = self._writer = None
@@ -93,17 +93,17 @@ class Exchange:
         permitted = [text for text in addresses if may_be_called(ip_address(text), self._allowed)]
         if not permitted:
             raise CallError(not_public(host, addresses))
-        assert self._tls or not self._target.is_tls, "started"
+        assert self._tls or not self._target.is_tls, "the sink is started"
         tls = {"ssl": self._tls, "server_hostname": host} if self._target.is_tls else {}
         for address in permitted:
             try:
                 self._reader, self._writer = await asyncio.open_connection(address, port, **tls)  # type: ignore[arg-type]
                 return
             except OSError as error:
-                trouble = error
-        raise CallError(f"cannot connect to {self._target.authority}: {trouble}") from None
+                failure = error
+        raise CallError(f"cannot connect to {self._target.authority}: {failure}") from None
 
-    async def _post(self, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def _post(self, headers: Mapping[str, str], body: bytes) -> Response:
         assert self._reader is not None
         assert self._writer is not None
         lines = "".join(f"{name}: {text}\r\n" for name, text in headers.items())
@@ -111,75 +111,79 @@ class Exchange:
             f"POST {self._target.path} HTTP/1.1\r\nhost: {self._target.authority}\r\n"
             f"content-length: {len(body)}\r\n{lines}\r\n"
         )
-        answer = _Answers()
+        parser = _ResponseParser()
         try:
             self._writer.write(head.encode("ascii") + body)
-            # A server may answer before it has read everything, and never read the rest.
-            while not answer.is_over:
-                data = await self._reader.read(_READ)
-                answer.feed(data)
+            # A server may respond before it has read the request, and never read the rest.
+            while not parser.is_complete:
+                data = await self._reader.read(_READ_BYTES)
+                parser.feed(data)
         except OSError as error:
-            kind = CallError if answer.size else _SilenceError
+            kind = CallError if parser.size else _SilenceError
             raise kind(f"the connection to {self._target.authority} broke: {error}") from None
         except httptools.HttpParserError as error:
             raise CallError(f"{self._target.authority} does not speak HTTP: {error}") from None
-        if not answer.stays:
+        if not parser.is_reusable:
             self.close()
-        return answer.final
+        return parser.response
 
 
-class _Answers:
-    """Parses what a server says until its final answer; informational ones before it are passed over.
+class _ResponseParser:
+    """Parses a response; informational responses before it are skipped.
 
     Attributes:
-        final: The answer, once `is_over`.
-        stays: Whether the connection can be used for another request.
-        size: How many bytes came.
+        response: The final response, once `is_complete`.
+        is_reusable: Whether the connection can carry another request.
+        size: The number of received bytes.
     """
 
     def __init__(self) -> None:
-        self.final = Answer()
-        self.is_over = False
-        self.stays = False
+        self.response = Response()
+        self.is_complete = False
+        self.is_reusable = False
         self.size = 0
-        self._answer = Answer()
+        self._current = Response()
         self._parser = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes) -> None:
-        """Take what has come; nothing is the end of the connection."""
+        """Parse received bytes; no bytes mean the end of the connection."""
         self.size += len(data)
         if data:
             self._parse(data)
-        if self.is_over or (data and self.size <= MAX_ANSWER):
+        if self.is_complete or (data and self.size <= MAX_RESPONSE):
             return
         if not self.size:
-            raise _SilenceError("the connection ended without an answer")
-        if self._answer.status < _FINAL:
-            raise CallError("the answer has no end" if data else "the connection ended without an answer")
-        self.final, self.is_over = self._answer, True  # what it says is known, and nobody needs the rest
+            raise _SilenceError("the connection ended without a response")
+        if self._current.status < _FINAL_STATUS:
+            raise CallError(
+                f"the response exceeds {MAX_RESPONSE:,} bytes"
+                if data
+                else "the connection ended without a response"
+            )
+        self.response, self.is_complete = self._current, True  # head known: the status suffices
 
     def _parse(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:
-            if not self.is_over:
+            if not self.is_complete:
                 raise
-            self.stays = False  # behind the answer somebody says what is none: nobody listens any more
+            self.is_reusable = False  # bytes after the response that are no response
 
     def on_message_begin(self) -> None:
-        self._answer = Answer()
-        self.stays = False  # if the final answer is there, somebody says more than was asked
+        self._current = Response()
+        self.is_reusable = False  # a response without a request
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        self._current.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        self._answer.status = self._parser.get_status_code()
+        self._current.status = self._parser.get_status_code()
 
     def on_body(self, data: bytes) -> None:
-        self._answer.body += data
+        self._current.body += data
 
     def on_message_complete(self) -> None:
-        if self._answer.status >= _FINAL and not self.is_over:
-            self.final, self.is_over = self._answer, True
-            self.stays = self._parser.should_keep_alive()
+        if self._current.status >= _FINAL_STATUS and not self.is_complete:
+            self.response, self.is_complete = self._current, True
+            self.is_reusable = self._parser.should_keep_alive()

@@ -1,11 +1,11 @@
-"""Which addresses a webhook may call.
+"""The addresses that a webhook may call.
 
-Whoever defines a webhook makes this process send requests, from inside a network that they may not be in themselves. So
-a URL is read strictly, its host is resolved once, and the connection goes to an address that was looked at:
+A user who defines a webhook makes this process send requests inside a network that the user may not reach. So URLs are
+parsed strictly, a host is resolved once, and the connection goes to the address that was checked:
 
-    URL ──► Target ──► resolved ──► only what is on the public internet, or was allowed by name ──► connect to that
+    URL ──► Target ──► resolve ──► keep addresses that are public or explicitly allowed ──► connect to one of them
 
-A name that resolves to something else a moment later changes nothing, and no spelling of an address gets past this.
+A later change of the name's resolution has no effect, and no spelling of an address passes unchecked.
 """
 
 import ipaddress
@@ -26,28 +26,28 @@ _PRINTABLE: Final = re.compile("[!-~]+")
 _NAME: Final = re.compile(
     r"(?=.{1,253}\.?$)[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*\.?"
 )
-# What C libraries take for an address of version 4: 2130706433, 0x7f.1, 0177.0.0.1, 127.1.
+# Forms that C libraries parse as an IPv4 address: 2130706433, 0x7f.1, 0177.0.0.1, 127.1.
 _NUMERIC_LABEL: Final = re.compile(r"0[xX][0-9A-Fa-f]*|[0-9]+")
 
-# The only part of IPv6 that is used on the public internet.
+# The only public part of IPv6.
 _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
-# Addresses of version 4 inside of version 6: mapped, translated, and tunnelled.
+# IPv4 addresses inside IPv6: mapped, translated, and tunnelled.
 _MAPPED: Final = IPv6Network("::ffff:0:0/96")
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 _TUNNELLED: Final = IPv6Network("2002::/16")
-# Public by their numbers, but what answers is inside of a provider's machines and holds their secrets; and a network
-# of which releases of Python differ in how much is public.
+# Global addresses that are private in fact: a cloud provider's host agent, which serves secrets; and a network that
+# releases of Python classify differently.
 _INSIDE: Final = (IPv4Network("168.63.129.16/32"), IPv4Network("192.0.0.0/24"))
 
 
 class Target(NamedTuple):
-    """What a URL says.
+    """The parsed URL of a webhook.
 
     Attributes:
         is_tls: Whether the scheme is https.
         host: A name, or an address without brackets.
-        port: Of the host.
-        authority: Host and port as the Host header has them.
+        port: The port, also if the URL has none.
+        authority: The value of the Host header.
         path: Path and query.
     """
 
@@ -59,10 +59,10 @@ class Target(NamedTuple):
 
 
 def target_of(url: str) -> Target:
-    """Read a URL.
+    """Parse a URL.
 
     Raises:
-        ValidationError: It is none that a webhook may have.
+        ValidationError: The URL is malformed, or a webhook may not have it.
     """
     if len(url) > MAX_URL or not _PRINTABLE.fullmatch(url) or "\\" in url:
         raise ValidationError("Sink.Url must be a URL of at most 2048 printable characters of ASCII")
@@ -102,7 +102,7 @@ def _is_address(text: str, kind: type[Address]) -> bool:
 
 
 def address_in(target: Target) -> Address | None:
-    """The address that the URL has in place of a name."""
+    """Return the address if the URL has one instead of a name."""
     try:
         return ipaddress.ip_address(target.host)
     except ValueError:
@@ -110,16 +110,16 @@ def address_in(target: Target) -> Address | None:
 
 
 def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
-    """The addresses and networks that may be called although they are not public.
+    """Return private addresses and networks that webhooks may call.
 
     Raises:
-        ValueError: A text is neither.
+        ValueError: A text is neither an address nor a network.
     """
     return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
 
 
 def may_be_called(address: Address, allowed: Sequence[Network]) -> bool:
-    """Whether a webhook may connect to `address`."""
+    """Return whether a webhook may connect to `address`."""
     if any(address.version == network.version and address in network for network in allowed):
         return True
     if isinstance(address, IPv4Address):
@@ -132,7 +132,7 @@ def may_be_called(address: Address, allowed: Sequence[Network]) -> bool:
 
 
 def not_public(host: str, addresses: Sequence[str]) -> str:
-    """What is told where none of a host's addresses may be called."""
+    """Return the error text for a host without an address that may be called."""
     return (
         f"{host} is at {', '.join(addresses) or 'no address'}, which is not on the public internet; "
         "`--webhooks ADDRESS` of `foldb serve`, or of `foldb trigger test`, allows it"
@@ -140,7 +140,7 @@ def not_public(host: str, addresses: Sequence[str]) -> str:
 
 
 def _inside(address: IPv6Address) -> IPv4Address | None:
-    """The address of version 4 that packets to this one go to."""
+    """Return the IPv4 address that receives packets to this address."""
     if address in _TUNNELLED:
         return address.sixtofour
     if address in _MAPPED or address in _TRANSLATED:

@@ -186,8 +186,8 @@ BUGS = [
         "two changes of several partitions have one event id",
         """
 @ streams/formats/table_view.py
--    place = b"%b%d.%d" % (delivery.table.log_id, delivery.partition, delivery.sequence_number)
-+    place = b"%b.%d" % (delivery.table.log_id, delivery.sequence_number)
+-    identity = b"%b%d.%d" % (delivery.table.log_id, delivery.partition, delivery.sequence_number)
++    identity = b"%b.%d" % (delivery.table.log_id, delivery.sequence_number)
 """,
         "tests/unit/streams/formats/test_dynamodb.py",
     ),
@@ -195,8 +195,8 @@ BUGS = [
         "a file holds what another has already",
         """
 @ streams/sinks/dated_folders.py
--        new = [each for each in changes if self._format.id(each) not in there]
-+        new = changes if there is not None else []
+-        new = [each for each in changes if self._format.id(each) not in written]
++        new = changes if written is not None else []
 """,
         "tests/unit/streams/sinks/test_dated.py",
     ),

@@ -400,8 +400,8 @@ BUGS = [
         "a mark goes back",
         """
 @ model/subscriptions/subscription.py
--            partition: max(number, self.checkpoints.get(partition, number))
-+            partition: number for partition, number in checkpoints.items()
+-            partition: max(sequence_number, self.checkpoints.get(partition, sequence_number))
++            partition: sequence_number for partition, sequence_number in checkpoints.items()
 """,
         SUBSCRIBED,
     ),

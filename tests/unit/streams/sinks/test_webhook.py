@@ -19,7 +19,7 @@ from foldb.model.errors import ValidationError
 from foldb.streams.formats.plain import plain
 from foldb.streams.formats.table_view import event_id
 from foldb.streams.sinks import webhook
-from foldb.streams.sinks.http.exchange import MAX_ANSWER, Resolve
+from foldb.streams.sinks.http.exchange import MAX_RESPONSE, Resolve
 from foldb.streams.sinks.sink import DeliveryResult, Failure, PartialFailure, Success, Unsubscribed
 from tests.behaviour.auth.certificates import make_certificates
 from tests.unit.streams.deliveries import delivery, numbered, order
@@ -321,10 +321,10 @@ def test_who_does_not_come_to_an_end_is_left_in_time(answer: Answer) -> None:
         (b"SSH-2.0-OpenSSH_9.6\r\n", "does not speak HTTP"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab", "does not speak HTTP"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n", "does not speak HTTP"),
-        (endless(b"HTTP/1.1 200 OK\r\n", b"x-more: %b\r\n" % (b"1" * 1000)), "has no end"),
-        (endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), "has no end"),
-        (then_close(b""), "without an answer"),
-        (then_close(b"HTTP/1.1 200 OK\r\nx"), "without an answer"),
+        (endless(b"HTTP/1.1 200 OK\r\n", b"x-more: %b\r\n" % (b"1" * 1000)), "the response exceeds"),
+        (endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), "the response exceeds"),
+        (then_close(b""), "without a response"),
+        (then_close(b"HTTP/1.1 200 OK\r\nx"), "without a response"),
         (hang_up, "the connection"),
     ],
     ids=[
@@ -365,7 +365,7 @@ def test_of_an_endless_body_no_more_is_read_than_an_answer_may_have() -> None:
         there.answers = [babble]
         assert Success() == await call(there)
         await there.ended.wait()
-        assert said >= MAX_ANSWER
+        assert said >= MAX_RESPONSE
 
     run(scenario)
 

@@ -259,8 +259,8 @@ def test_a_function_that_its_file_has_no_name_for_is_refused(folder: Folder, tex
 
     assert list(found.declared) == ["util.py"]
     assert found.problems["app.py"].error == (
-        "TypeError: app.py has no name for the function of its trigger x, by which it could be called:"
-        " give it one there, as in `receipts = trigger('orders')(...)`"
+        "TypeError: app.py has no name for the function of its trigger x: assign the function to a name,"
+        " as in `receipts = trigger('orders')(...)`"
     )
 
 

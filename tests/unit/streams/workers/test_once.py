@@ -9,7 +9,7 @@ import pytest
 
 import foldb
 from foldb import Change, once
-from foldb.streams.idempotent import WRITES_MOST, Writes, mark_table
+from foldb.streams.idempotent import MAX_WRITES, Writes, marker_table
 from tests.support.tables import table_request
 from tests.unit.streams.workers.working import Folder
 
@@ -100,7 +100,7 @@ def test_all_writes_of_a_block_happen_or_none(dynamodb_with_tables: Any) -> None
         one_is_never_asked_for()
 
     assert resource.Table("table-a").scan()["Count"] == 0
-    assert resource.Table(mark_table("orders")).scan()["Count"] == 0
+    assert resource.Table(marker_table("orders")).scan()["Count"] == 0
 
 
 def add_one(counted: Change, resource: Any) -> None:
@@ -150,7 +150,7 @@ def test_marks_of_a_database_with_one_partition_keep_their_names(dynamodb_with_t
     with once(change(5, position="5.0"), resource=resource) as writes:
         writes.put(TableName="table-a", Item={"id": "x"})
 
-    [mark] = resource.Table(mark_table("orders")).scan()["Items"]
+    [mark] = resource.Table(marker_table("orders")).scan()["Items"]
     assert mark == {"key": "7d0a8159b8c16c9117487adc2362856d", "number": 5}
 
 
@@ -220,12 +220,12 @@ def test_a_block_without_writes_costs_nothing(dynamodb_with_tables: Any) -> None
     with once(change(1), resource=dynamodb_with_tables.resource):
         pass
 
-    assert mark_table("orders") not in dynamodb_with_tables.client.list_tables()["TableNames"]
+    assert marker_table("orders") not in dynamodb_with_tables.client.list_tables()["TableNames"]
 
 
 def test_a_block_holds_what_a_transaction_does_besides_its_mark() -> None:
     writes = Writes()
-    for _ in range(WRITES_MOST):
+    for _ in range(MAX_WRITES):
         writes.put(TableName="table-a", Item={"id": "x"})
 
     with pytest.raises(ValueError, match="99 writes"):
