@@ -2,6 +2,9 @@
 
     views of all stores, at one position ──► a piece of the dump per turn ──► hash ──► callback(digest)
 
+An owner appends the digest to its log when it stops, unless the state is large. A later refold of the log, perhaps by
+another release, must produce the same digest; `foldb verify` reports the position at which it does not.
+
 The digest must be of the live state, or `foldb verify` would compare one refold with another. So no other process
 computes it, and views keep later writes out of it.
 """
@@ -10,12 +13,17 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, Final, Protocol
 
+from .disposer import stores_of
 from .fold.dump import StillDump
 from .fold.state import PartitionState
 from .snapshot import pieces
 
 # Bytes of the dump per turn: a thousand items of 200 bytes, about three milliseconds.
 PORTION_BYTES: Final = 256 * 1024
+
+# The largest state that a stop digests, which takes about half a second.
+DIGEST_ITEMS_MAX: Final = 100_000
+DIGEST_BYTES_MAX: Final = 128 * 1024 * 1024
 
 
 class Loop(Protocol):
@@ -48,3 +56,10 @@ class DigestTask:
         else:
             self._hash.update(piece)
             self._scheduler.call_soon(self._go_on)
+
+
+def leaves_digest(state: PartitionState) -> bool:
+    """Return whether a stop appends the state's digest: whether items and index entries are below the limits."""
+    stores = stores_of(state)
+    items, size = sum(store.count for store in stores), sum(store.size for store in stores)
+    return items <= DIGEST_ITEMS_MAX and size <= DIGEST_BYTES_MAX

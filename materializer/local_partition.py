@@ -15,8 +15,7 @@ from .fold.state import Table
 from .fold.storage import Stored
 from .long_reads import LongReads
 from .partition import EncodedKey, Found, Page, QueryRequest, ResultPosition, ScanRequest
-from .partition_status import status_of
-from .worker import OnOutcome, Worker
+from .worker import OnOutcome, Worker, status_of
 
 
 class LocalPartition:
@@ -121,7 +120,7 @@ class LocalPartition:
             done(ValidationError(f"The log ends before position {position.text()}"))
 
     def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
-        """Return the status (partition_status.py)."""
+        """Return the status (`status_of`)."""
         done(status_of(self._worker))
 
     def feed(self, request: FeedRequest, done: OnFed) -> None:

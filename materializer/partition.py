@@ -99,5 +99,5 @@ class Partition(Protocol):
         ...
 
     def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
-        """Return the status, as plain data (partition_status.py)."""
+        """Return the status, as plain data (`worker.status_of`)."""
         ...

@@ -2,7 +2,6 @@
 
 import gc
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import fields
 from typing import Protocol
 
 from ..log.commands import Entry, Position, Record
@@ -123,9 +122,7 @@ def _noted(records: Iterable[Record], note: Callable[[Entry], None]) -> Iterator
 
 
 def _begin_again(state: PartitionState, capture: Capture | None) -> None:
-    fresh = PartitionState()
-    for each in fields(PartitionState):
-        setattr(state, each.name, getattr(fresh, each.name))
+    state.reset()
     if capture is not None:
         capture.begin_again()
 

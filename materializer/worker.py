@@ -39,7 +39,7 @@ from ..model.errors import (
     ServiceUnavailableError,
     ThrottlingError,
 )
-from .digest_task import DigestTask
+from .digest_task import DigestTask, leaves_digest
 from .fold.fold_record import LateSkipError
 from .fold.outcomes import Failed, MessageFolded, Outcome, TransactionStarted
 from .fold.state import PartitionState
@@ -47,7 +47,6 @@ from .fold.storage import Store
 from .gc_tuning import adding_items
 from .portions import steps
 from .refold import Capture, fold_record, refold_log
-from .shutdown_digest import leaves_digest
 
 OnOutcome: TypeAlias = Callable[[Outcome, Position | Cut], None]
 
@@ -216,7 +215,7 @@ class Worker:
     def close(self, done: Callable[[], None], *, leave_digest: bool = False) -> None:
         """Refuse new commands; call `done` after every accepted command was answered.
 
-        With `leave_digest`, append the state's digest after that, unless the log ends with it (shutdown_digest.py).
+        With `leave_digest`, append the state's digest after that, unless the log ends with it (digest_task.py).
         """
         if self._failure is None:
             self._failure = ServiceUnavailableError()
@@ -411,6 +410,41 @@ class Worker:
 
     def _note(self, entry: Entry) -> None:
         self._has_digest = all(type(command) in _STILL for command in entry.commands)
+
+
+def status_of(worker: Worker) -> dict[str, Any]:
+    """Return the status of a partition, for `foldb status`, DescribeTable and other nodes: plain data, keys are text.
+
+    position             the offset of the last folded entry; `log_time` is its log time
+    waiting              the number of commands not folded yet; `waiting_bytes` their size
+    entries, commands    numbers appended and folded by this worker; `refolded` the number of other folded commands
+    counts               items and bytes, by the id of a table or index
+    unacknowledged       the number of messages not acknowledged, by partition id of the receiver
+    stopped              whether the worker has stopped
+    """
+    statistics, state = worker.statistics(), worker.state
+    stores = {table.definition.id: table.items for table in state.tables.values()}
+    stores |= {
+        index.definition.id: index.store
+        for table in state.tables.values()
+        for index in table.indexes.values()
+    }
+    return {
+        "position": statistics.position.offset,
+        "log_time": statistics.log_time,
+        "waiting": statistics.waiting,
+        "waiting_bytes": statistics.waiting_bytes,
+        "entries": statistics.entries,
+        "commands": statistics.commands,
+        "refolded": statistics.refolded,
+        "items": statistics.items,
+        "item_bytes": statistics.item_bytes,
+        "counts": {str(owner): [store.count, store.size] for owner, store in stores.items()},
+        "unacknowledged": {
+            str(receiver): len(outbox.unacknowledged) for receiver, outbox in state.outboxes.items()
+        },
+        "stopped": statistics.stopped,
+    }
 
 
 def _fills_an_index(entry: Entry) -> bool:

@@ -15,7 +15,7 @@ fold changes it.
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
@@ -187,6 +187,12 @@ class PartitionState:
         self.level = genesis.level
         self.limits = limits_named(genesis.limits)
         self._apply_genesis(genesis)
+
+    def reset(self) -> None:
+        """Become the empty state again, for all objects that refer to this one."""
+        empty = PartitionState()
+        for each in fields(self):
+            setattr(self, each.name, getattr(empty, each.name))
 
     def _apply_genesis(self, genesis: Genesis) -> None:
         self.partition, self.partitions = genesis.partition, genesis.partitions

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from ...materializer.feed_requests import Count
-from ...materializer.partition_status import status_of
+from ...materializer.worker import status_of
 from ...model.errors import RequestError
 from ...model.subscriptions.subscription import Status, Subscription
 from ..clock import refused_ms

@@ -15,6 +15,7 @@ from typing import cast
 from ...log.local import LocalLog, disk_of
 from ...log.log import Deliver, Log, SharedLog
 from ...materializer.consistent_partition import ConsistentPartition
+from ...materializer.digest_task import DIGEST_ITEMS_MAX
 from ...materializer.disposer import Disposer, stores_of
 from ...materializer.feed_requests import FedPartition
 from ...materializer.fold.state import PartitionState
@@ -23,7 +24,6 @@ from ...materializer.long_reads import LongReads
 from ...materializer.owner import Owner
 from ...materializer.partition import Partition
 from ...materializer.replicated import ReplicatedWorker
-from ...materializer.shutdown_digest import DIGEST_ITEMS_MAX
 from ...materializer.snapshots import Snapshots
 from ...materializer.worker import Worker
 from ...streams.feed import ChangeStore, Feed, Thread, folder_of

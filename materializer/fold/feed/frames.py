@@ -6,21 +6,19 @@ A state that never captured a change has none of them.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 
 from ....model.subscriptions import Subscription
+from ..state import PartitionState
 from .capture import CapturePeriod
-
-if TYPE_CHECKING:
-    from ..state import PartitionState
 
 WINDOW: Final = b"W"
 SUBSCRIPTION: Final = b"U"
 
 
-def frames(state: "PartitionState") -> Iterator[tuple[bytes, Any]]:
+def frames(state: PartitionState) -> Iterator[tuple[bytes, Any]]:
     """Yield kind and content, as JSON, of each frame."""
     for table_id in sorted(state.periods):
         for period in state.periods[table_id]:
@@ -29,7 +27,7 @@ def frames(state: "PartitionState") -> Iterator[tuple[bytes, Any]]:
         yield SUBSCRIPTION, state.subscriptions[name].to_json()
 
 
-def load_frame(state: "PartitionState", kind: bytes, payload: bytes) -> bool:
+def load_frame(state: PartitionState, kind: bytes, payload: bytes) -> bool:
     """Load a frame; return False for a frame of another kind."""
     if kind == WINDOW:
         period = CapturePeriod.from_json(orjson.loads(payload))

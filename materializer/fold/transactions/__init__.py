@@ -1,6 +1,6 @@
 """Transactions: all actions are applied, or none.
 
-    Transact ──► transact.py ──► all keys are in this partition: single.py, in one step
+    Transact ──► transact.py ──► all keys are in this partition: one step
                       │
                       └──► coordinator.py                     participant.py, one per partition
                              Prepare  ────────────────────────►  judge; hold the keys if no action is refused

@@ -10,8 +10,9 @@ from ....model.errors import IdempotentParameterMismatchError, TransactionInProg
 from ....model.slots import partition_of_key
 from ..outcomes import Applied, Outcome, Refused, Transacted
 from ..state import PartitionState, Token
+from ..writes import Decision, apply
 from . import coordinator
-from .single import transact_here
+from .verdicts import judge, refusal, verdict
 
 _IN_PROGRESS = "The transaction with the given request token is already in progress."
 
@@ -28,7 +29,7 @@ def transact(state: PartitionState, command: Transact, sequence_number: int) -> 
     parts = _parts(state, command)
     if parts is not None:
         return coordinator.begin(state, command, parts, sequence_number)
-    outcome = transact_here(state, command, sequence_number)
+    outcome = _transact_here(state, command, sequence_number)
     if command.token is not None and isinstance(outcome, Transacted):
         state.tokens[command.token] = Token(command.fingerprint, state.log_time)
     return outcome
@@ -75,3 +76,20 @@ def _replayed(state: PartitionState, action: Action) -> Applied:
     stored = None if table is None else table.items.get(action.pk, action.sk)
     size = stored[1] if stored is not None else action.size if isinstance(action, Put) else 0
     return Applied(action, stored, stored, 0, 0, replayed_units=transaction_read_half_units(size) >> 1)
+
+
+def _transact_here(state: PartitionState, command: Transact, sequence_number: int) -> Outcome:
+    """Decide all actions on the current items, and apply the decisions if none is refused.
+
+    A transaction names each key once, so an action's decision cannot depend on another's.
+    """
+    decisions = [judge(state, action) for action in command.actions]
+    if any(isinstance(decision, Refused) for decision in decisions):
+        return refusal(map(verdict, decisions))
+
+    applied = []
+    for nth, (action, decision) in enumerate(zip(command.actions, decisions, strict=True)):
+        assert isinstance(decision, Decision)
+        table = state.tables[action.table]
+        applied.append(apply(state, table, action, decision, sequence_number + nth, twice=True))
+    return Transacted(applied)

@@ -4,7 +4,7 @@ import pytest
 
 from foldb.log.commands import Command, Digest, Genesis
 from foldb.log.memory_log import MemoryLog
-from foldb.materializer import shutdown_digest as witness_module
+from foldb.materializer import digest_task
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold
@@ -66,7 +66,7 @@ def test_what_happened_before_a_crash_is_witnessed_by_the_next_stop(bench: Bench
 
 
 def test_a_large_state_leaves_none(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness_module, "DIGEST_ITEMS_MAX", 0)
+    monkeypatch.setattr(digest_task, "DIGEST_ITEMS_MAX", 0)
     end = bench.log.end(0)
 
     assert close(bench)
@@ -74,7 +74,7 @@ def test_a_large_state_leaves_none(bench: Bench, monkeypatch: pytest.MonkeyPatch
 
 
 def test_large_items_leave_none(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness_module, "DIGEST_BYTES_MAX", 4)
+    monkeypatch.setattr(digest_task, "DIGEST_BYTES_MAX", 4)
     end = bench.log.end(0)
 
     assert close(bench)

@@ -10,7 +10,7 @@ BUGS = [
     bug(
         "changes of a transaction share a number",
         """
-@ materializer/fold/transactions/single.py
+@ materializer/fold/transactions/transact.py
 -        applied.append(apply(state, table, action, decision, sequence_number + nth, twice=True))
 +        applied.append(apply(state, table, action, decision, sequence_number, twice=True))
 """,
@@ -19,7 +19,7 @@ BUGS = [
     bug(
         "a transaction is applied item by item",
         """
-@ materializer/fold/transactions/single.py
+@ materializer/fold/transactions/transact.py
      if any(isinstance(decision, Refused) for decision in decisions):
 +        for action, decision in zip(command.actions, decisions, strict=True):
 +            if isinstance(decision, Decision):
