@@ -158,14 +158,14 @@ class Node(Database):
     def _new_cluster(self) -> Cluster | None:
         if self.settings.log is None:
             return None
-        from .cluster.bootstrap import place_of
+        from .cluster.bootstrap import config_of
 
         try:
-            place = place_of(self.settings, self.log)
+            config = config_of(self.settings, self.log)
         except BaseException:
             self.log.close()
             raise
-        return Cluster(place, self.partitions, self.peers, self.loop, self.random_bytes)
+        return Cluster(config, self.partitions, self.peers, self.loop, self.random_bytes)
 
     def _new_router(self) -> Router | None:
         count = self.partitions.count

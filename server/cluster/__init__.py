@@ -1,12 +1,13 @@
-"""Several nodes on one log: who does what, and how they talk.
+"""Several nodes on one log: which node serves which partition, and how nodes call each other.
 
-    membership.py   a consumer group of the broker: who is there, and which node owns which partition
-    cluster.py      what this node does about it: fold, lead, stand by, forward
-    remote.py       the seam of a partition whose owner is another node
-    link.py         a connection to another node; listener.py the other end of it
+    membership.py   a consumer group of the broker, whose leader assigns partitions to nodes (assignment.py)
+    cluster.py      this node's part: it folds, leads, stands by and forwards, as the routing table says
+    remote.py       the interface of a partition that another node owns
+    link.py         a connection to another node; listener.py is its other end
+    wire.py         the protocol; messages.py and codec.py encode its arguments and results
 
-Ownership is a hint and never a lock. Whoever folds a partition may append to it and answer for it, because what an
-entry does is judged in the fold; so a node that is wrong about who owns what is slow, and not wrong about data.
+Ownership is a hint and never a lock. Every node that has folded a partition may append to it and answer for it, because
+the fold decides about the effect of an entry. So a node with an old routing table is slow, but its data are right.
 """
 
 from .cluster import Cluster

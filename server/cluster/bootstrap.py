@@ -1,7 +1,7 @@
-"""From a node's settings to its place in a cluster.
+"""From the settings of a node to its configuration in a cluster.
 
-The log and the group are the broker's; the address is by default any free port of this machine, where other machines
-cannot call; the secret is what the command line was given or, else, what stands in the key file.
+The log and the group are the broker's. The address is by default any free port of this machine that other machines
+cannot reach. The secret is that of the command line or, without one, that of the key file.
 """
 
 import ssl
@@ -17,16 +17,16 @@ from ..settings import Settings
 from .cluster import NodeConfig
 from .link import Address
 from .membership import Membership
-from .routes import Table
+from .routes import RoutingTable
 
 _ANY_PORT: Final = ("127.0.0.1", 0)
 
 
-def place_of(settings: Settings, log: Log) -> NodeConfig:
-    """Where a node stands among those that share its log.
+def config_of(settings: Settings, log: Log) -> NodeConfig:
+    """Return the configuration of a node among those that share its log.
 
     Raises:
-        KeyFileError, CertificateError: The files cannot be used.
+        KeyFileError, CertificateError: The key file or the certificates cannot be used.
     """
     assert isinstance(log, KafkaLog)
     genesis = log.genesis(0)
@@ -34,7 +34,7 @@ def place_of(settings: Settings, log: Log) -> NodeConfig:
     def join(
         address: Address,
         folded: Callable[[], tuple[list[int], list[int]]],
-        told: Callable[[Table], None],
+        on_table: Callable[[RoutingTable], None],
     ) -> Membership:
         return Membership(
             log.clients.consumer,
@@ -43,7 +43,7 @@ def place_of(settings: Settings, log: Log) -> NodeConfig:
             genesis.partitions,
             address,
             folded=folded,
-            told=told,
+            on_table=on_table,
             session_timeout_ms=settings.session_timeout_ms,
         )
 
@@ -58,10 +58,10 @@ def place_of(settings: Settings, log: Log) -> NodeConfig:
 
 
 def _tls(settings: Settings) -> tuple[ssl.SSLContext, ssl.SSLContext] | None:
-    """How nodes call and how they are called, where that is by TLS: both ends show a certificate of one authority.
+    """Return the TLS contexts of callers and of listeners. Both ends show a certificate of one authority.
 
     Raises:
-        CertificateError: The files cannot be used.
+        CertificateError: The certificates cannot be used, or --tls-cert is missing.
     """
     if settings.node_ca is None:
         return None
@@ -71,13 +71,13 @@ def _tls(settings: Settings) -> tuple[ssl.SSLContext, ssl.SSLContext] | None:
         )
     try:
         calling = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=settings.node_ca)
-        called = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=settings.node_ca)
-        called.verify_mode = ssl.CERT_REQUIRED
-        for context in (calling, called):
+        listening = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=settings.node_ca)
+        listening.verify_mode = ssl.CERT_REQUIRED
+        for context in (calling, listening):
             context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")
     except (OSError, ValueError) as error:
         raise CertificateError(f"nodes cannot call each other by TLS: {error}") from error
-    return calling, called
+    return calling, listening
 
 
 def _secret(settings: Settings) -> bytes | None:

@@ -1,12 +1,11 @@
-"""What a node of several does: it folds what the routing table gives it, and forwards the rest.
+"""A node among others: it folds the partitions that the routing table assigns to it, and forwards all other requests.
 
     table ──► owner of a partition      fold it, then lead: timers, messages to other partitions
-          ├─► its standby               fold it; serve it where the owner cannot be reached
+          ├─► its standby               fold it; serve it while the owner is unreachable
           └─► neither                   forward
 
 Every node folds the catalog. Ownership is a hint: a node that has folded a partition may serve it whatever the table
-says, so nothing has to be taken away from anybody, neither from one that was paused nor from one that does not know
-yet that it lost something.
+says. So no right has to be revoked from a node that was paused, or that has an old table.
 """
 
 import asyncio
@@ -19,36 +18,37 @@ from typing import Any, Final, Protocol
 
 from ...log.commands import Position
 from ...materializer.feed_requests import FedPartition
-from ...materializer.partition import Partition
 from ...model.errors import FoldbError
 from ...model.limits import Limits
 from ..partitions import Partitions
 from .handshake import LOOPBACK_SECRET, Identity
-from .link import Address, Answer, Fate, Link, Timeouts
-from .listener import PeerListener, Served
+from .hosting import HostedPartitions
+from .link import Address, Link, Timeouts
+from .listener import PeerListener, ServedNode
+from .peer_links import PeerLinks
 from .remote import PartitionRoute, RemotePartition
-from .routes import Route, Table, decode_table, encode_table
-from .wire import NODE, WireError
+from .routes import Route, RoutingTable, decode_table, encode_table
+from .wire import WireError
 
 logger = logging.getLogger(__name__)
 
 CATALOG: Final = 0
 
-# The loop should come by so often. After a longer gap (a process that was stopped) what was folded is old. A busy
-# machine may make gaps of a few seconds; in so few nobody has been given what this node had.
+# The event loop runs a tick this often. After a longer gap (a process that was stopped) the folded state is old. A busy
+# machine causes gaps of a few seconds, in which no other node can have been assigned this node's partitions.
 _TICK_S: Final = 0.25
 _GAP_S: Final = 5.0
 
 
 class ClusterRefusedError(FoldbError):
-    """Other machines could call, and nothing would keep strangers out.
+    """Other machines can reach the node's address, and there is no secret to keep strangers out.
 
-    Operator action: make a secret (`foldb key create`), or take a loopback address.
+    Operator action: create a secret (`foldb key create`), or use a loopback address.
     """
 
 
 class Group(Protocol):
-    """Who is there (membership.py)."""
+    """The membership in the group of nodes (membership.py)."""
 
     def start(self) -> None: ...
 
@@ -56,24 +56,25 @@ class Group(Protocol):
 
     def leave(self) -> None: ...
 
-    def close(self, patience_s: float) -> None: ...
+    def close(self, timeout_s: float) -> None: ...
 
 
-Join = Callable[[Address, Callable[[], tuple[list[int], list[int]]], Callable[[Table], None]], Group]
-"""Makes this node's place in the group, from its address, what it has folded, and who is told of tables."""
+Join = Callable[[Address, Callable[[], tuple[list[int], list[int]]], Callable[[RoutingTable], None]], Group]
+"""Returns the membership of a node, given its address, its folded partitions and a callback for routing tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """Where a node stands among the others.
+    """The configuration of a node in a cluster.
 
     Attributes:
-        address: Where others call it; port 0 takes a free one.
-        join: How it becomes a member.
-        secret: What all nodes know; None where only this machine can call.
-        log_id: Which log they share.
-        limits: Those of the log.
-        tls: Contexts for those who call and for those who are called.
+        address: Where other nodes call it; port 0 takes a free one.
+        join: Makes its membership.
+        secret: The secret of all nodes; None only on a loopback address.
+        log_id: The id of the shared log.
+        limits: The limits of the log.
+        tls: The TLS contexts of callers and of listeners.
+        timeouts: The timeouts of calls between nodes.
     """
 
     address: Address
@@ -82,246 +83,209 @@ class NodeConfig:
     log_id: bytes
     limits: Limits
     tls: tuple[SSLContext, SSLContext] | None = None
-    patience: Timeouts = field(default_factory=Timeouts)
+    timeouts: Timeouts = field(default_factory=Timeouts)
 
 
 class Cluster:
     """This node among the others.
 
     Attributes:
-        address: Where others call this node.
-        table: Who serves what, as the group said last.
+        address: Where other nodes call this one.
+        table: The last routing table of the group.
     """
 
     def __init__(
         self,
-        place: NodeConfig,
-        folds: Partitions,
-        routed: list[FedPartition],
+        config: NodeConfig,
+        partitions: Partitions,
+        peers: list[FedPartition],
         loop: asyncio.AbstractEventLoop,
         random_bytes: Callable[[int], bytes],
     ) -> None:
-        """Be nobody yet; `start` joins.
+        """Prepare to join; `start` joins.
 
         Args:
-            place: Where this node stands.
-            folds: The partitions of this process.
-            routed: By number, who is asked; entries are replaced as partitions move.
-            loop: Where everything happens.
-            random_bytes: Draws that many random bytes.
+            config: The configuration of this node.
+            partitions: The partitions of this process.
+            peers: All partitions by id, as requests reach them. Entries are replaced as partitions move.
+            loop: The event loop.
+            random_bytes: Returns the given number of random bytes.
 
         Raises:
-            ClusterRefusedError: The address is not of this machine alone, and there is no secret.
+            ClusterRefusedError: The address is no loopback address, and the configuration has no secret.
         """
-        self.address = place.address
-        self.table: Table | None = None
-        self._place = place
-        self._folds = folds
-        self._routed = routed
+        self.address = config.address
+        self.table: RoutingTable | None = None
+        self._config = config
+        self._peers = peers
         self._loop = loop
-        self._random_bytes = random_bytes
-        self._identity = Identity(_secret(place), place.log_id)
-        self._links: dict[Address, Link] = {}
-        self._warm: set[int] = set()
-        self._catching_up: dict[int, int] = {}  # which try it is: an answer to an older one means nothing
-        self._tries = 0
-        self._folded: tuple[list[int], list[int]] = ([], [])
-        self._remote = [
-            RemotePartition(number, self._way, loop, place.patience) for number in range(folds.count)
-        ]
-        self._listener = PeerListener(
-            Served(self._here, self._figures, self._positions, place.limits),
-            self._identity,
+        identity = Identity(_secret(config), config.log_id)
+        calling, listening = config.tls or (None, None)
+        self._hosting = HostedPartitions(
+            partitions,
+            on_warm=self._on_warm,
+            on_closed=self._on_closed,
+            in_background=self.in_background,
+        )
+        self._links = PeerLinks(
+            identity,
             loop,
             random_bytes=random_bytes,
-            tls=None if place.tls is None else place.tls[1],
+            timeouts=config.timeouts,
+            tls=calling,
+            on_change=self.update_routes,
+            in_background=self.in_background,
         )
+        self._listener = PeerListener(
+            ServedNode(self._hosting.partition, self._own_figures, self._hosting.positions, config.limits),
+            identity,
+            loop,
+            random_bytes=random_bytes,
+            tls=listening,
+        )
+        self._remote = [
+            RemotePartition(partition_id, self._route, loop, config.timeouts)
+            for partition_id in range(partitions.count)
+        ]
+        self._folded: tuple[list[int], list[int]] = (
+            [],
+            [],
+        )  # led and warm partitions, read by the group's thread
         self._group: Group | None = None
-        self._joined, self._knows_tables = asyncio.Event(), asyncio.Event()
-        self._leaving = False
-        self._going: set[int] = set()  # partitions that are let go of
+        self._has_table, self._has_catalog = asyncio.Event(), asyncio.Event()
+        self._is_leaving = False
         self._background: set[asyncio.Task[None]] = set()
-        self._ticked = 0.0
-        self._tick: asyncio.TimerHandle | None = None
-
-    # From start to stop
+        self._ticked_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Listen to other nodes, join, and return when this node knows who serves what, and which tables there are.
+        """Listen, join the group, and return when this node has a routing table and has folded the catalog.
 
         Raises:
-            OSError: It cannot listen there.
+            OSError: The address cannot be bound.
         """
-        self._routed[:] = self._remote
+        self._peers[:] = self._remote
         host, port = await self._listener.start(self.address)
         self.address = self.address[0] if port == self.address[1] else host, port
-        self._catch_up(CATALOG)
-        self._group = self._place.join(self.address, lambda: self._folded, self._told_on_thread)
+        self._hosting.catch_up(CATALOG)
+        self._group = self._config.join(self.address, lambda: self._folded, self._apply_from_thread)
         self._group.start()
-        self._ticked = self._loop.time()
-        self._look()
-        await self._joined.wait()
-        await self._knows_tables.wait()
+        self._ticked_at = self._loop.time()
+        self._tick()
+        await self._has_table.wait()
+        await self._has_catalog.wait()
 
     async def leave(self) -> None:
-        """Hand over: go on serving until the others know that this node is gone, and have taken what it had."""
+        """Leave the group, and serve until the other nodes have taken over this one's partitions."""
         assert self._group is not None
-        self._leaving = True
+        self._is_leaving = True
         self._group.leave()
-        until = self._loop.time() + self._place.patience.retry
-        while self._loop.time() < until and not await self._is_replaced():
-            await asyncio.sleep(self._place.patience.look)
-        while self._loop.time() < until and self._listener.busy:
-            await asyncio.sleep(self._place.patience.look)
+        timeouts = self._config.timeouts
+        deadline = self._loop.time() + timeouts.retry
+        while self._loop.time() < deadline and not await self._is_replaced():
+            await asyncio.sleep(timeouts.poll)
+        while self._loop.time() < deadline and self._listener.busy:
+            await asyncio.sleep(timeouts.poll)
 
     async def stop(self) -> None:
-        """End all connections."""
-        if self._tick is not None:
-            self._tick.cancel()
+        """Close all connections."""
+        if self._timer is not None:
+            self._timer.cancel()
         await self._listener.close()
-        for link in self._links.values():
-            await link.close()
+        await self._links.close()
         await asyncio.gather(*self._background, return_exceptions=True)
         if self._group is not None:
-            await asyncio.to_thread(self._group.close, self._place.patience.retry)
+            await asyncio.to_thread(self._group.close, self._config.timeouts.retry)
 
-    # Tables
+    # The routing table
 
-    def _told_on_thread(self, table: Table) -> None:
-        self._loop.call_soon_threadsafe(self.told, table)
+    def _apply_from_thread(self, table: RoutingTable) -> None:
+        self._loop.call_soon_threadsafe(self.apply, table)
 
-    def told(self, table: Table) -> None:
-        """The group has decided."""
+    def apply(self, table: RoutingTable) -> None:
+        """Use a new routing table."""
         logger.info("generation %d: %s", table.generation, table.routes)
         self.table = table
-        self._connect(table)
-        if not self._leaving:
+        self._links.connect(table, self.address)
+        if not self._is_leaving:
             self._host(table)
-        self.settle()
-        self._ask_for_more()  # it may have folded that while the group decided
-        self._joined.set()
+        self.update_routes()
+        self._request_assignment()  # the partition that moves here may have caught up by now
+        self._has_table.set()
 
-    def _connect(self, table: Table) -> None:
-        """Have a link to every other node; one to a node that is gone is kept until its answers have come."""
-        for address in table.nodes:
-            if address not in self._links and address != self.address:
-                self._links[address] = Link(
-                    address,
-                    self._identity,
-                    self._loop,
-                    random_bytes=self._random_bytes,
-                    patience=self._place.patience,
-                    on_change=self.settle,
-                    tls=None if self._place.tls is None else self._place.tls[0],
-                )
-        for address in self._links.keys() - set(table.nodes):
-            self._loop.call_later(self._place.patience.call, self._forget, address)
+    def _host(self, table: RoutingTable) -> None:
+        """Fold the partitions that the table assigns to this node, and the catalog, but no others."""
+        routes = [*enumerate(table.routes)]
+        assigned = {partition_id for partition_id, route in routes if self.address in route[:2]} | {CATALOG}
+        owned = {partition_id for partition_id, route in routes if route.owner == self.address}
+        for partition_id in self._hosting.assign(assigned, owned):
+            self._peers[partition_id] = self._remote[partition_id]
 
-    def _forget(self, address: Address) -> None:
-        if self.table is not None and address not in self.table.nodes and address in self._links:
-            self.in_background(self._links.pop(address).close())
+    def _on_warm(self, partition_id: int) -> None:
+        if partition_id == CATALOG:
+            self._has_catalog.set()
+        self.update_routes()
+        self._request_assignment()
 
-    def _host(self, table: Table) -> None:
-        """Fold what the table gives this node, and nothing else."""
-        given = {number for number, route in enumerate(table.routes) if self.address in route[:2]}
-        for number in self._folds.hosted.keys() - given - self._going - {CATALOG}:
-            self._warm.discard(number)
-            self._catching_up.pop(number, None)
-            self._routed[number] = self._remote[number]
-            self._going.add(number)
-            self.in_background(self._let_go(number))
-        for number in sorted(given - self._going):
-            if number not in self._folds.hosted:
-                self._folds.open(number)
-                self._catch_up(number)
-            elif table.routes[number].owner == self.address and not self._folds.hosted[number].leading:
-                self._catch_up(number)
-
-    async def _let_go(self, number: int) -> None:
-        """Answer what was taken, and fold it no more, unless the table gives it back meanwhile."""
-        await self._folds.close(number)
-        self._going.discard(number)
-        if self.table is not None and not self._leaving:
+    def _on_closed(self) -> None:
+        if self.table is not None and not self._is_leaving:
             self._host(self.table)
 
-    def _catch_up(self, number: int) -> None:
-        """Fold what the log has by now; until then others are asked, if they can be."""
-        self._tries += 1
-        this = self._catching_up[number] = self._tries
-        self._folds.hosted[number].catch_up(lambda: self._caught_up(number, this))
-
-    def _caught_up(self, number: int, which: int) -> None:
-        if self._catching_up.get(number) == which:
-            logger.info("partition %d is folded", number)
-            del self._catching_up[number]
-            self._warm.add(number)
-            if number == CATALOG:
-                self._knows_tables.set()
-            self.settle()
-            self._ask_for_more()
-
-    def _ask_for_more(self) -> None:
-        """Have the group decide again when all that is to move here has been folded."""
-        if self.table is None or self._group is None or self._leaving:
+    def _request_assignment(self) -> None:
+        """Make the group assign again if all partitions that move here have caught up."""
+        if self.table is None or self._group is None or self._is_leaving:
             return
-        moving = {number for number, route in enumerate(self.table.routes) if self._is_to_get(route)}
-        if moving and moving <= self._warm:
+        moving = {
+            partition_id for partition_id, route in enumerate(self.table.routes) if self._moves_here(route)
+        }
+        if moving and moving <= self._hosting.warm:
             self._group.join_again()
 
-    def _is_to_get(self, route: Route) -> bool:
+    def _moves_here(self, route: Route) -> bool:
         return route.moving and route.standby == self.address
 
-    # What follows from table, links and what is folded
+    # Routes: they follow from the table, the links and the warm partitions
 
-    def settle(self) -> None:
-        """Lead what this node acts for, stand by for the rest, and let requests go the shortest way."""
+    def update_routes(self) -> None:
+        """Lead the partitions that this node acts for, stand by for the others, and route requests to the leaders."""
         leading = []
-        for number, hosted in self._folds.hosted.items():
-            if number in self._going:
+        for partition_id, hosted in self._hosting.partitions.hosted.items():
+            if partition_id in self._hosting.closing:
                 continue
-            ready = number in self._warm and number not in self._catching_up
-            if ready and self._acts_for(number):
+            if self._hosting.is_ready(partition_id) and self._acts_for(partition_id):
                 hosted.lead()
-                leading.append(number)
-                self._routed[number] = hosted.partition
+                leading.append(partition_id)
+                self._peers[partition_id] = hosted.partition
             else:
                 hosted.stand_by()
-                self._routed[number] = self._remote[number]
+                self._peers[partition_id] = self._remote[partition_id]
         if leading != self._folded[0]:
             logger.info("leads %s", leading)
-        self._folded = leading, sorted(self._warm)
+        self._folded = leading, sorted(self._hosting.warm)
 
-    def _acts_for(self, number: int) -> bool:
-        """Whether this node is the owner, or has to stand in for it."""
+    def _acts_for(self, partition_id: int) -> bool:
+        """Return whether this node is the owner of a partition, or the standby of an unreachable owner."""
         if self.table is None:
             return False
-        route = self.table.routes[number]
-        return route.owner == self.address or (route.standby == self.address and self._is_down(route.owner))
+        route = self.table.routes[partition_id]
+        return route.owner == self.address or (
+            route.standby == self.address and self._links.is_down(route.owner)
+        )
 
-    def _is_down(self, address: Address | None) -> bool:
-        link = None if address is None else self._links.get(address)
-        return link is not None and link.is_down
+    def _route(self, partition_id: int, seen: Position | None) -> PartitionRoute:
+        """Return where a partition is served now.
 
-    def _here(self, number: int) -> Partition | None:
-        """The partition, if it is folded here; also when others think they own it."""
-        if number not in self._warm or number not in self._folds.hosted:
-            return None
-        return self._folds.hosted[number].partition
-
-    def _way(self, number: int, seen: Position | None) -> PartitionRoute:
-        """Who serves a partition now.
-
-        With `seen` a read may be answered from what is folded here, if that is as far as that position and as far as
-        the owner was half a second ago.
+        With `seen` this node's copy may serve a read, if it has folded that position and the owner's position of the
+        last heartbeat.
         """
-        here = self._here(number)
-        if self.table is None or number >= len(self.table.routes):
-            return here if number == CATALOG else None
-        owner, standby, _ = self.table.routes[number]
+        here = self._hosting.partition(partition_id)
+        if self.table is None or partition_id >= len(self.table.routes):
+            return here if partition_id == CATALOG else None
+        owner, standby, _ = self.table.routes[partition_id]
         if owner == self.address:
             return here
-        link = self._links[owner]
-        if here is not None and seen is not None and self._is_fresh(number, seen, link):
+        link = self._links.links[owner]
+        if here is not None and seen is not None and self._is_fresh(partition_id, seen, link):
             return here
         if link.is_up:
             return link
@@ -329,35 +293,28 @@ class Cluster:
             return None
         if standby == self.address:
             return here
-        other = self._links[standby]
+        other = self._links.links[standby]
         return other if other.is_up else None
 
-    def _is_fresh(self, number: int, seen: Position, link: Link) -> bool:
-        folded = self._folds.hosted[number].worker.position.offset
-        return link.is_up and folded >= seen.offset and folded + 1 >= link.positions.get(number, 0)
+    def _is_fresh(self, partition_id: int, seen: Position, link: Link) -> bool:
+        folded = self._hosting.offset(partition_id)
+        return link.is_up and folded >= seen.offset and folded + 1 >= link.positions.get(partition_id, 0)
 
-    # What others ask
+    # The state of nodes
 
-    def _positions(self) -> dict[int, int]:
-        return {number: hosted.worker.position.offset + 1 for number, hosted in self._folds.hosted.items()}
-
-    def _figures(self) -> Any:
-        leading = [number for number, hosted in self._folds.hosted.items() if hosted.leading]
+    def _own_figures(self) -> Any:
         table = None if self.table is None else [self.table.generation, encode_table(self.table.routes)]
-        return {"table": table, "leading": leading}
+        return {"table": table, "leading": self._hosting.leading()}
 
     async def _is_replaced(self) -> bool:
-        """Whether all other nodes have a table without this one; it is then this node's too."""
-        figures = [
-            found
-            for address, found in (await self.ask_nodes()).items()
-            if address != self.address and found is not None
-        ]
+        """Return whether all reachable nodes have a routing table without this one. It becomes this node's, too."""
         tables = []
-        for found in figures:
-            if found["table"] is None:
+        for figures in (await self._links.figures()).values():
+            if figures is None:
+                continue
+            if figures["table"] is None:
                 return False
-            generation, data = found["table"]
+            generation, data = figures["table"]
             try:
                 tables.append(decode_table(data, generation))
             except WireError:
@@ -365,58 +322,45 @@ class Cluster:
         if any(self.address in table.nodes for table in tables):
             return False
         if tables:
-            self.told(max(tables, key=lambda table: table.generation))
+            self.apply(max(tables, key=lambda table: table.generation))
         return True
 
     async def ask_nodes(self) -> dict[Address, Any]:
-        """What each node says of itself; None where one cannot be reached."""
-        asked = {address: self._ask_node(link) for address, link in self._links.items()}
-        figures = await asyncio.gather(*asked.values())
-        return {self.address: self._figures(), **dict(zip(asked, figures, strict=True))}
-
-    async def _ask_node(self, link: Link) -> Any:
-        told: asyncio.Future[Fate] = self._loop.create_future()
-        link.ask(NODE, 0, (), told.set_result)
-        fate = await told
-        return fate.result if isinstance(fate, Answer) else None
+        """Return the state of each node; None for an unreachable one."""
+        return {self.address: self._own_figures(), **await self._links.figures()}
 
     def positions_of(self, address: Address) -> dict[int, int]:
-        """The offset of the next entry of each partition that a node folds, as it said last."""
-        if address == self.address:
-            return self._positions()
-        link = self._links.get(address)
-        return {} if link is None or not link.is_up else link.positions
+        """Return by partition the offset of the next entry to fold, from a node's last heartbeat."""
+        return self._hosting.positions() if address == self.address else self._links.positions_of(address)
 
-    # The passing of time
+    # Time and tasks
 
-    def _look(self) -> None:
+    def _tick(self) -> None:
         now = self._loop.time()
-        if now - self._ticked > _GAP_S:
-            self._awoken(now - self._ticked)
-        self._ticked = now
-        self._tick = self._loop.call_later(_TICK_S, self._look)
+        if now - self._ticked_at > _GAP_S:
+            self._on_pause(now - self._ticked_at)
+        self._ticked_at = now
+        self._timer = self._loop.call_later(_TICK_S, self._tick)
 
-    def _awoken(self, seconds: float) -> None:
-        """This process did not run for a while: what it has folded is old, and others may own what it had."""
+    def _on_pause(self, seconds: float) -> None:
+        """Catch up after a pause of the process: its state is old, and other nodes may own its partitions."""
         logger.warning("this process did not run for %.1f s: it catches up with the log", seconds)
-        self._warm.clear()
-        for number in tuple(self._folds.hosted):
-            self._catch_up(number)
-        self.settle()
+        self._hosting.catch_up_all()
+        self.update_routes()
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have something done that nobody waits for, before this node ends."""
+        """Run a coroutine in a task that `stop` awaits."""
         task = self._loop.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
 
-def _secret(place: NodeConfig) -> bytes:
-    if place.secret is not None:
-        return place.secret
-    if not _is_loopback(place.address[0]):
+def _secret(config: NodeConfig) -> bytes:
+    if config.secret is not None:
+        return config.secret
+    if not _is_loopback(config.address[0]):
         raise ClusterRefusedError(
-            f"other machines could call this node at {place.address[0]}, and nothing would keep strangers out: "
+            f"other machines could call this node at {config.address[0]}, and nothing would keep strangers out: "
             "all nodes need the same secret"
         )
     logger.warning("nodes of this machine call each other without a secret: none was given")

@@ -1,7 +1,7 @@
-"""Frames over a socket, in both directions: what both ends of a connection between nodes have in common.
+"""Frames over a socket in both directions: the part that both ends of a connection between nodes share.
 
-What is sent in one turn of the loop leaves in one write. A frame longer than allowed closes the connection before
-it is read.
+All frames that are sent in one turn of the event loop leave in one write. A frame that is too long closes the
+connection before it is read.
 """
 
 import asyncio
@@ -17,85 +17,85 @@ logger = logging.getLogger(__name__)
 
 
 class Frames(asyncio.Protocol):
-    """One end of a connection; `received` and `lost` are for whoever inherits it."""
+    """One end of a connection. Subclasses implement `on_frame` and `on_close`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._transport: asyncio.Transport | None = None
-        self._arrived = bytearray()
-        self._leaving: list[bytes] = []
-        self._longest = HANDSHAKE_BYTES
+        self._received = bytearray()
+        self._unsent: list[bytes] = []
+        self._max_bytes = HANDSHAKE_BYTES
 
-    def received(self, value: Plain) -> None:
-        """A frame has come."""
+    def on_frame(self, value: Plain) -> None:
+        """Handle a received frame."""
         raise NotImplementedError
 
-    def lost(self, why: FoldbError | None) -> None:
-        """The connection is over; called once."""
+    def on_close(self, error: FoldbError | None) -> None:
+        """Handle the end of the connection. Called once."""
         raise NotImplementedError
 
     def trust(self) -> None:
-        """The other end is who it should be: it may send frames of any length."""
-        self._longest = FRAME_BYTES
+        """Accept frames of any length: the other end has authenticated itself."""
+        self._max_bytes = FRAME_BYTES
 
     def send(self, value: Plain) -> int:
-        """Send a frame with what else is sent in this turn; its length.
+        """Send a frame at the end of this turn, and return its length.
 
         Raises:
-            WireError: It is too long.
+            WireError: The frame is longer than FRAME_BYTES.
         """
         data = frame(value)
-        if not self._leaving:
+        if not self._unsent:
             self._loop.call_soon(self._flush)
-        self._leaving.append(data)
+        self._unsent.append(data)
         return len(data)
 
-    def abort(self, why: FoldbError | None = None) -> None:
-        """Close at once."""
+    def abort(self, error: FoldbError | None = None) -> None:
+        """Close the connection at once."""
         if self._transport is not None:
             transport, self._transport = self._transport, None
             transport.abort()
-            self.lost(why)
+            self.on_close(error)
 
     def finish(self) -> None:
-        """Close when what was sent has left."""
+        """Close the connection after all frames have left."""
         if self._transport is not None:
             self._flush()
             transport, self._transport = self._transport, None
             transport.close()
-            self.lost(None)
+            self.on_close(None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one, and does not say so
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's class does not declare it
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  whatever it was, it is over
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  every cause has the same effect
         if self._transport is not None:
             self._transport = None
-            self.lost(None)
+            self.on_close(None)
 
     def data_received(self, data: bytes) -> None:
-        arrived = self._arrived
-        arrived += data
-        at = 0
+        received = self._received
+        received += data
+        offset = 0
         try:
-            while len(arrived) - at >= LENGTH.size:
-                [length] = LENGTH.unpack_from(arrived, at)
-                if length > self._longest:
+            while len(received) - offset >= LENGTH.size:
+                [length] = LENGTH.unpack_from(received, offset)
+                if length > self._max_bytes:
                     raise WireError(f"a frame of {length} bytes")
-                end = at + LENGTH.size + length
-                if len(arrived) < end:
+                end = offset + LENGTH.size + length
+                if len(received) < end:
                     break
-                value = unpacked(bytes(arrived[at + LENGTH.size : end]))
-                at = end
-                self.received(value)
+                value = unpacked(bytes(received[offset + LENGTH.size : end]))
+                offset = end
+                self.on_frame(value)
                 if self._transport is None:
                     return
         except FoldbError as error:
             self.abort(error)
         finally:
-            del arrived[:at]
+            del received[:offset]
 
     def _flush(self) -> None:
-        if self._transport is not None and self._leaving:
-            self._transport.write(b"".join(self._leaving))
-        self._leaving.clear()
+        if self._transport is not None and self._unsent:
+            self._transport.write(b"".join(self._unsent))
+        self._unsent.clear()

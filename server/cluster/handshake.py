@@ -1,11 +1,11 @@
-"""Both ends of a connection between nodes prove that they know the cluster's secret, and have the same log.
+"""Mutual authentication: both ends of a connection prove that they know the cluster's secret and have the same log.
 
     caller ──► hello: version, log, nonce, revision
            ◄── version, log, nonce, HMAC(secret, "listener" + nonces + log)
     caller ──► HMAC(secret, "caller" + nonces + log)
 
-The secret itself never travels, what one end proves is of no use to prove the other, and nonces are drawn for each
-connection. This keeps strangers out; who can change what others send is kept out by TLS.
+The secret is never sent. The proof of one end cannot be used as the proof of the other, and each connection has new
+nonces. This keeps strangers out. It does not protect against a third party that can change frames: TLS does.
 """
 
 import hmac
@@ -18,10 +18,10 @@ from .wire import VERSION, WireError
 MAGIC: Final = "foldb"
 NONCE_BYTES: Final = 32
 HANDSHAKE_BYTES: Final = 512
-"""The longest frame that is taken from somebody who has proven nothing."""
+"""The longest frame that is accepted before authentication."""
 
 LOOPBACK_SECRET: Final = b"every process of this machine"
-"""Where no other machine can call, and nobody gave a secret."""
+"""The secret on loopback addresses if none is configured: other machines cannot call there."""
 
 
 class ProofError(FoldbError):
@@ -29,7 +29,7 @@ class ProofError(FoldbError):
 
 
 class Identity(NamedTuple):
-    """What a node shows and proves."""
+    """The secret that a node proves to know, and the log that it serves."""
 
     secret: bytes
     log_id: bytes
@@ -41,11 +41,11 @@ def hello(identity: Identity, nonce: bytes) -> Plain:
 
 
 def read_hello(plain: Plain, identity: Identity) -> tuple[bytes, list[Any]]:
-    """The other's nonce, and what follows it.
+    """Return the nonce of the other end's hello, and the members that follow it.
 
     Raises:
-        ProofError: It is of another kind, version or log.
-        WireError: It is no hello at all.
+        ProofError: The other end has another protocol version or another log.
+        WireError: The frame is no hello.
     """
     if not isinstance(plain, list) or len(plain) < 4:
         raise WireError("a connection that begins with something else than a hello")
@@ -60,18 +60,18 @@ def read_hello(plain: Plain, identity: Identity) -> tuple[bytes, list[Any]]:
 
 
 def proof(identity: Identity, role: str, caller_nonce: bytes, listener_nonce: bytes) -> bytes:
-    """What only somebody with the secret can say in this role on this connection."""
-    said = b"%b\0%b%b%b" % (role.encode(), caller_nonce, listener_nonce, identity.log_id)
-    return hmac.digest(identity.secret, said, "sha256")
+    """Return the proof of a role on one connection. It can only be computed with the secret."""
+    signed = b"%b\0%b%b%b" % (role.encode(), caller_nonce, listener_nonce, identity.log_id)
+    return hmac.digest(identity.secret, signed, "sha256")
 
 
 def check_proof(
     shown: object, identity: Identity, role: str, caller_nonce: bytes, listener_nonce: bytes
 ) -> None:
-    """Refuse whoever could not say that.
+    """Verify the proof of the other end.
 
     Raises:
-        ProofError: It does not know the secret.
+        ProofError: The proof is wrong: the other end does not know the secret.
     """
     expected = proof(identity, role, caller_nonce, listener_nonce)
     if not isinstance(shown, bytes) or not hmac.compare_digest(shown, expected):

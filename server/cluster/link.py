@@ -1,11 +1,11 @@
-"""A connection to another node, kept for as long as it is of use, over which many calls are under way at once.
+"""A connection to another node, which is reconnected whenever it is lost, and carries many calls at once.
 
-    ask ──► sent ──► answered
-       │        └──► lost: the connection ended first, so whether it was done is not known
-       └──► unsent: there is no connection, nothing was done
+    call ──► sent ──► answered
+       │        └──► lost: the connection ended first, so it is unknown whether the call was executed
+       └──► unsent: there is no connection, and the call was not executed
 
-The other end is asked for a sign of life twice a second. One that gives none (a process that was stopped, a machine
-that is gone) is taken for lost after some seconds, because its sockets say nothing.
+The caller sends a heartbeat twice a second, and the listener answers with its positions. A node that sends nothing for
+some seconds (a stopped process, a machine without power) is considered unreachable: its sockets do not report that.
 """
 
 import asyncio
@@ -30,71 +30,72 @@ Address: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long things may take, in seconds.
+    """The timeouts and intervals of calls between nodes, in seconds.
 
     Attributes:
-        connect: To connect and to prove who one is.
-        beat: Between two signs of life that are asked for.
-        silence: Without any, until the other end is taken for lost.
-        call: For one call; owners answer within their own, shorter deadlines.
-        again: At first between two tries to connect; at most `again_most`.
-        retry: How long a request waits for somebody to serve its partition.
-        look: How often it looks for one.
+        connect: To connect and to authenticate.
+        heartbeat: Between two heartbeats.
+        silence: Without a frame, until the other node is considered unreachable.
+        call: For one call. Owners answer within their own, shorter deadlines.
+        reconnect: The first pause between two attempts to connect. It doubles up to `max_reconnect`.
+        max_reconnect: The longest pause between two attempts to connect.
+        retry: How long a request waits for a node that serves its partition.
+        poll: How often it looks for one.
     """
 
     connect: float = 2.0
-    beat: float = 0.5
+    heartbeat: float = 0.5
     silence: float = 2.5
     call: float = 30.0
-    again: float = 0.05
-    again_most: float = 1.0
+    reconnect: float = 0.05
+    max_reconnect: float = 1.0
     retry: float = 10.0
-    look: float = 0.02
+    poll: float = 0.02
 
 
-class Answer(NamedTuple):
-    """The result of a call, and what it is true of."""
+class Answered(NamedTuple):
+    """The call was executed. `place` is the position that the result is true of."""
 
     result: Any
     place: ResultPosition | None
 
 
 class NotHere(NamedTuple):
-    """The node does not serve that partition; nothing was done."""
+    """The node does not serve the partition; the call was not executed."""
 
 
 class Unsent(NamedTuple):
-    """There is no connection, or too much is under way; nothing was done."""
+    """There is no connection, or with `full` too many calls are in flight; the call was not executed."""
 
     full: bool = False
 
 
 class Lost(NamedTuple):
-    """Whether it was done is not known."""
+    """It is unknown whether the call was executed."""
 
 
-Fate: TypeAlias = Answer | NotHere | Unsent | Lost
-Done: TypeAlias = Callable[[Fate], None]
+CallResult: TypeAlias = Answered | NotHere | Unsent | Lost
+OnResult: TypeAlias = Callable[[CallResult], None]
 
-# What may be under way on one link.
-UNDER_WAY_BYTES: Final = 64 * 1024 * 1024
+MAX_IN_FLIGHT_BYTES: Final = 64 * 1024 * 1024
+"""The size of the calls that one link has in flight at most, give or take one."""
 
 
 class _Call(NamedTuple):
     method: Method
     arguments: tuple[Any, ...]
-    done: Done
+    on_result: OnResult
     size: int
-    until: float
+    deadline: float
 
 
 class Link:
     """Calls to one node.
 
     Attributes:
-        is_up: Whether there is a connection, to a node that has proven itself and shows signs of life.
-        is_down: Whether there is none, though it was tried: not the same, at the beginning.
-        positions: What the node said last of the partitions that it folds: the offset of the next entry of each.
+        is_up: Whether there is a connection to an authenticated node that sends heartbeats.
+        is_down: Whether the last attempt to connect failed. Before the first attempt neither is true.
+        positions: By partition, the offset of the next entry to fold, from the node's last heartbeat.
     """
 
     def __init__(
@@ -104,56 +105,58 @@ class Link:
         loop: asyncio.AbstractEventLoop,
         *,
         random_bytes: Callable[[int], bytes],
-        patience: Timeouts,
+        timeouts: Timeouts,
         on_change: Callable[[], None] = lambda: None,
         tls: SSLContext | None = None,
     ) -> None:
+        """Begin to connect. `on_change` is called when the node becomes reachable or unreachable."""
         self.address = address
         self.is_up = self.is_down = False
         self.positions: dict[int, int] = {}
         self._identity = identity
         self._loop = loop
         self._random_bytes = random_bytes
-        self.patience = patience
+        self.timeouts = timeouts
         self._on_change = on_change
         self._tls = tls
         self._connection: _Connection | None = None
-        self._why = ""
-        self._keeping = loop.create_task(self._keep())
+        self._last_error = ""
+        self._task = loop.create_task(self._stay_connected())
 
-    def ask(self, method: Method, partition: int, arguments: tuple[Any, ...], done: Done) -> None:
-        """Make a call; `done` is called once, perhaps before this returns."""
+    def call(
+        self, method: Method, partition_id: int, arguments: tuple[Any, ...], on_result: OnResult
+    ) -> None:
+        """Call a method. `on_result` is called once, perhaps before this returns."""
         if self._connection is None or not self.is_up:
-            done(Unsent())
+            on_result(Unsent())
         else:
-            self._connection.ask(method, partition, arguments, done)
+            self._connection.call(method, partition_id, arguments, on_result)
 
     async def close(self) -> None:
-        """End the connection; what is under way is lost."""
-        self._keeping.cancel()
+        """Close the connection. The calls in flight are Lost."""
+        self._task.cancel()
         if self._connection is not None:
             self._connection.abort()
-        await asyncio.gather(self._keeping, return_exceptions=True)
+        await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _keep(self) -> None:
-        """Connect, and again whenever the connection is lost."""
-        pause = self.patience.again
+    async def _stay_connected(self) -> None:
+        pause = self.timeouts.reconnect
         while True:
             connection = _Connection(self, self._loop, self._identity, self._random_bytes(NONCE_BYTES))
             try:
-                async with asyncio.timeout(self.patience.connect):
+                async with asyncio.timeout(self.timeouts.connect):
                     await self._loop.create_connection(lambda: connection, *self.address, ssl=self._tls)  # noqa: B023
-                    await connection.proven
+                    await connection.authenticated
             except (OSError, TimeoutError, FoldbError) as error:
                 connection.abort()
-                self._tell(error)
+                self._log(error)
                 self._changed(None)
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, self.patience.again_most)
+                pause = min(2 * pause, self.timeouts.max_reconnect)
                 continue
-            pause, self._why = self.patience.again, ""
+            pause, self._last_error = self.timeouts.reconnect, ""
             self._changed(connection)
-            await connection.over
+            await connection.closed
             self._changed(None)
 
     def _changed(self, connection: "_Connection | None") -> None:
@@ -161,11 +164,11 @@ class Link:
         self.is_up, self.is_down = connection is not None, connection is None
         self._on_change()
 
-    def _tell(self, error: Exception) -> None:
-        """Say what is wrong with a node, once; that it cannot be reached is said by `foldb cluster status`."""
-        if isinstance(error, FoldbError) and str(error) != self._why:
-            self._why = str(error)
-            logger.warning("node %s:%d is not called: %s", *self.address, error)
+    def _log(self, error: Exception) -> None:
+        """Log a failed authentication, once. `foldb cluster status` shows which nodes are unreachable."""
+        if isinstance(error, FoldbError) and str(error) != self._last_error:
+            self._last_error = str(error)
+            logger.warning("cannot call node %s:%d: %s; retrying", *self.address, error)
 
 
 class _Connection(Frames):
@@ -173,96 +176,98 @@ class _Connection(Frames):
 
     def __init__(self, link: Link, loop: asyncio.AbstractEventLoop, identity: Identity, nonce: bytes) -> None:
         super().__init__(loop)
-        self.proven: asyncio.Future[None] = loop.create_future()
-        self.over: asyncio.Future[None] = loop.create_future()
+        self.authenticated: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
         self._link = link
         self._identity = identity
         self._nonce = nonce
         self._calls: dict[int, _Call] = {}
-        self._number = 0
-        self._under_way = 0
-        self._heard = loop.time()
-        self._beat: asyncio.TimerHandle | None = None
+        self._last_call_id = 0
+        self._in_flight_bytes = 0
+        self._received_at = loop.time()
+        self._heartbeat: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.send([*hello(self._identity, self._nonce), REVISION])
 
-    def received(self, value: Plain) -> None:
-        self._heard = self._loop.time()
-        if not self.proven.done():
-            self._prove(value)
+    def on_frame(self, value: Plain) -> None:
+        self._received_at = self._loop.time()
+        if not self.authenticated.done():
+            self._authenticate(value)
         elif value[0] == 0:
             self._link.positions = dict(value[1])
         else:
-            self._answered(*value)
+            self._on_answer(*value)
 
-    def _prove(self, value: Plain) -> None:
+    def _authenticate(self, value: Plain) -> None:
         nonce, more = read_hello(value, self._identity)
         check_proof(more and more[0], self._identity, "listener", self._nonce, nonce)
         self.trust()
         self.send([proof(self._identity, "caller", self._nonce, nonce)])
-        self.proven.set_result(None)
-        self._look()
+        self.authenticated.set_result(None)
+        self._beat()
 
-    def ask(self, method: Method, partition: int, arguments: tuple[Any, ...], done: Done) -> None:
-        """Send a call."""
-        if self._under_way > UNDER_WAY_BYTES:
-            done(Unsent(full=True))
-            return
-        self._number += 1
-        size = self.send([self._number, method.code, partition, method.arguments(*arguments)])
-        self._under_way += size
-        until = self._loop.time() + self._link.patience.call
-        self._calls[self._number] = _Call(method, arguments, done, size, until)
-
-    def _answered(
-        self, number: int, fate: int, result: Plain, place: Plain, time_ms: int | None = None
+    def call(
+        self, method: Method, partition_id: int, arguments: tuple[Any, ...], on_result: OnResult
     ) -> None:
-        call = self._calls.pop(number, None)
+        """Send a call."""
+        if self._in_flight_bytes > MAX_IN_FLIGHT_BYTES:
+            on_result(Unsent(full=True))
+            return
+        self._last_call_id += 1
+        size = self.send([self._last_call_id, method.code, partition_id, method.arguments(*arguments)])
+        self._in_flight_bytes += size
+        deadline = self._loop.time() + self._link.timeouts.call
+        self._calls[self._last_call_id] = _Call(method, arguments, on_result, size, deadline)
+
+    def _on_answer(
+        self, call_id: int, status: int, result: Plain, place: Plain, time_ms: int | None = None
+    ) -> None:
+        call = self._calls.pop(call_id, None)
         if call is None:
-            return  # it had been given up
-        self._under_way -= call.size
-        if fate == NOT_HERE:
-            call.done(NotHere())
-        elif fate != ANSWERED:
-            call.done(Lost())
+            return  # its deadline has passed
+        self._in_flight_bytes -= call.size
+        if status == NOT_HERE:
+            call.on_result(NotHere())
+        elif status != ANSWERED:
+            call.on_result(Lost())
         else:
             try:
                 value = reading(call.method.read_result, result, call.arguments)
-                where = None if place is None else reading(decode_place, place, time_ms)
+                decoded = None if place is None else reading(decode_place, place, time_ms)
             except WireError:
-                call.done(Lost())
+                call.on_result(Lost())
                 raise
-            call.done(Answer(value, where))
+            call.on_result(Answered(value, decoded))
 
-    def _look(self) -> None:
-        """Ask for a sign of life; give up what has waited too long, all of it if there was none."""
-        now, patience = self._loop.time(), self._link.patience
-        if now - self._heard > patience.silence:
+    def _beat(self) -> None:
+        """Send a heartbeat, and end the calls whose deadline has passed, or all if the other node is silent."""
+        now, timeouts = self._loop.time(), self._link.timeouts
+        if now - self._received_at > timeouts.silence:
             self.abort()
             return
         while self._calls:
-            number = next(iter(self._calls))
-            if self._calls[number].until > now:
+            call_id = next(iter(self._calls))
+            if self._calls[call_id].deadline > now:
                 break
-            call = self._calls.pop(number)
-            self._under_way -= call.size
-            call.done(Lost())
+            call = self._calls.pop(call_id)
+            self._in_flight_bytes -= call.size
+            call.on_result(Lost())
         self.send([0])
-        self._beat = self._loop.call_later(patience.beat, self._look)
+        self._heartbeat = self._loop.call_later(timeouts.heartbeat, self._beat)
 
-    def lost(self, why: FoldbError | None) -> None:
-        if self._beat is not None:
-            self._beat.cancel()
-        if not self.proven.done():
-            self.proven.set_exception(why or ProofError("the other node ended the connection"))
-            self.proven.exception()  # it may be that nobody waits for it any more
-        elif why is not None:
-            logger.warning("node %s:%d: %s", *self._link.address, why)
+    def on_close(self, error: FoldbError | None) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()
+        if not self.authenticated.done():
+            self.authenticated.set_exception(error or ProofError("the other node ended the connection"))
+            self.authenticated.exception()  # retrieve it: the task that awaits it may be cancelled
+        elif error is not None:
+            logger.warning("closed the connection to node %s:%d: %s", *self._link.address, error)
         calls, self._calls = self._calls, {}
-        if not self.over.done():
-            self.over.set_result(None)
+        if not self.closed.done():
+            self.closed.set_result(None)
         self._link.is_up = False
         for call in calls.values():
-            call.done(Lost())
+            call.on_result(Lost())

@@ -1,7 +1,7 @@
-"""Where other nodes call: their calls are made of the partitions that this node folds, and answered.
+"""The listener for other nodes: it executes their calls on the partitions that this node folds.
 
-Who does not prove within some seconds that it knows the cluster's secret is cut off, and before that it is read no
-more than a few hundred bytes from. A node that does not read its answers is not read from either.
+A caller that does not authenticate itself within some seconds is disconnected, and may send at most a few hundred bytes
+before. The listener stops reading from a caller that does not read its answers.
 """
 
 import asyncio
@@ -14,30 +14,30 @@ from typing import Any, Final, NamedTuple
 from ...materializer.partition import Partition, ResultPosition
 from ...model.errors import FoldbError
 from ...model.limits import Limits
-from . import messages
 from .codec import Plain
 from .frames import Frames
 from .handshake import NONCE_BYTES, Identity, check_proof, hello, proof, read_hello
 from .link import Address
+from .messages import encode_place
 from .wire import ANSWERED, FAILED, FEED, METHODS, NODE, NOT_HERE, WireError, reading
 
 logger = logging.getLogger(__name__)
 
-_PROOF_S: Final = 5.0
-_STRANGERS: Final = 64  # connections that have proven nothing yet
+_AUTHENTICATION_S: Final = 5.0
+_MAX_UNAUTHENTICATED: Final = 64  # connections
 
 
-class Served(NamedTuple):
-    """What callers are given.
+class ServedNode(NamedTuple):
+    """The node that a listener serves.
 
     Attributes:
-        here: The partition of that number, if this node can serve it now.
-        figures: How the node is, for those who ask about the cluster.
-        positions: The offset of the next entry of each partition that this node folds.
-        limits: Those of the log.
+        partition: Returns the partition of that id if this node can serve it now.
+        figures: Returns the state of the node, for `foldb cluster status`.
+        positions: Returns the offset of the next entry of each partition that this node folds.
+        limits: The limits of the log.
     """
 
-    here: Callable[[int], Partition | None]
+    partition: Callable[[int], Partition | None]
     figures: Callable[[], Plain]
     positions: Callable[[], dict[int, int]]
     limits: Limits
@@ -47,12 +47,12 @@ class PeerListener:
     """Listens for other nodes.
 
     Attributes:
-        busy: How many calls have not been answered yet, but for those that may wait for a change.
+        busy: The number of unanswered calls, without reads of a feed, which may wait for changes.
     """
 
     def __init__(
         self,
-        served: Served,
+        served: ServedNode,
         identity: Identity,
         loop: asyncio.AbstractEventLoop,
         *,
@@ -63,17 +63,17 @@ class PeerListener:
         self.identity = identity
         self.random_bytes = random_bytes
         self.busy = 0
-        self.strangers = 0
+        self.unauthenticated = 0
         self.callers: set[_Caller] = set()
         self._loop = loop
         self._tls = tls
         self._server: asyncio.Server | None = None
 
     async def start(self, address: Address) -> Address:
-        """Listen; the address that it got, where port 0 took a free one.
+        """Listen, and return the address, in which a free port replaces port 0.
 
         Raises:
-            OSError: It cannot listen there.
+            OSError: The address cannot be bound.
         """
         self._server = await self._loop.create_server(
             lambda: _Caller(self, self._loop), *address, ssl=self._tls
@@ -82,7 +82,7 @@ class PeerListener:
         return host, port
 
     async def close(self) -> None:
-        """Take no more calls and end all connections."""
+        """Accept no more calls and close all connections."""
         if self._server is not None:
             self._server.close()
         for caller in tuple(self.callers):
@@ -98,29 +98,29 @@ class _Caller(Frames):
         super().__init__(loop)
         self._listener = listener
         self._nonces: tuple[bytes, bytes] | None = None
-        self._is_proven = False
+        self._is_authenticated = False
         self._reads_time = False  # a caller of an earlier release reads no log time in answers
-        self._late: asyncio.TimerHandle | None = None
+        self._timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         listener = self._listener
         listener.callers.add(self)
-        listener.strangers += 1
-        if listener.strangers > _STRANGERS:
+        listener.unauthenticated += 1
+        if listener.unauthenticated > _MAX_UNAUTHENTICATED:
             self.abort()
         else:
-            self._late = self._loop.call_later(_PROOF_S, self.abort)
+            self._timeout = self._loop.call_later(_AUTHENTICATION_S, self.abort)
 
-    def received(self, value: Plain) -> None:
-        if not self._is_proven:
-            self._prove(value)
+    def on_frame(self, value: Plain) -> None:
+        if not self._is_authenticated:
+            self._authenticate(value)
         elif value == [0]:
             self.send([0, list(self._listener.served.positions().items())])
         else:
-            self._called(value)
+            self._on_call(value)
 
-    def _prove(self, value: Plain) -> None:
+    def _authenticate(self, value: Plain) -> None:
         listener = self._listener
         identity = listener.identity
         if self._nonces is None:
@@ -131,44 +131,44 @@ class _Caller(Frames):
             self.send([*hello(identity, ours), proof(identity, "listener", theirs, ours)])
         else:
             check_proof(isinstance(value, list) and value and value[0], identity, "caller", *self._nonces)
-            self._is_proven = True
-            listener.strangers -= 1
-            if self._late is not None:
-                self._late.cancel()
+            self._is_authenticated = True
+            listener.unauthenticated -= 1
+            if self._timeout is not None:
+                self._timeout.cancel()
             self.trust()
 
-    def _called(self, value: Plain) -> None:
-        number, method, partition, arguments = reading(_envelope, value)
+    def _on_call(self, value: Plain) -> None:
+        call_id, method, partition_id, arguments = reading(_envelope, value)
         served = self._listener.served
         if method is NODE:
-            self.send([number, ANSWERED, served.figures(), None])
+            self.send([call_id, ANSWERED, served.figures(), None])
             return
-        target = served.here(partition)
+        target = served.partition(partition_id)
         if target is None:
-            self.send([number, NOT_HERE, None, None])
+            self.send([call_id, NOT_HERE, None, None])
             return
         try:
-            asked = reading(method.read_arguments, arguments, served.limits)
+            decoded = reading(method.read_arguments, arguments, served.limits)
         except WireError as error:
-            logger.warning("a call for partition %d cannot be read: %s", partition, error)
-            self.send([number, FAILED, None, None])
+            logger.warning("cannot read a call for partition %d: %s; it fails", partition_id, error)
+            self.send([call_id, FAILED, None, None])
             return
         if method is not FEED:
             self._listener.busy += 1
-        getattr(target, method.name)(*asked, partial(self._answer, number, method))
+        getattr(target, method.name)(*decoded, partial(self._answer, call_id, method))
 
-    def _answer(self, number: int, method: Any, result: Any, place: ResultPosition | None = None) -> None:
+    def _answer(self, call_id: int, method: Any, result: Any, place: ResultPosition | None = None) -> None:
         if method is not FEED:
             self._listener.busy -= 1
         if self._transport is None:
             return
         try:
-            where = None if place is None else messages.encode_place(place)
-            answer = [number, ANSWERED, method.result(result), where]
+            encoded = None if place is None else encode_place(place)
+            answer = [call_id, ANSWERED, method.result(result), encoded]
             self.send([*answer, place.time_ms] if self._reads_time and place is not None else answer)
         except WireError as error:
-            logger.error("an answer cannot be sent: %s", error)
-            self.send([number, FAILED, None, None])
+            logger.error("cannot send an answer: %s; the call fails", error)
+            self.send([call_id, FAILED, None, None])
 
     def pause_writing(self) -> None:
         if self._transport is not None:
@@ -178,17 +178,17 @@ class _Caller(Frames):
         if self._transport is not None:
             self._transport.resume_reading()
 
-    def lost(self, why: FoldbError | None) -> None:
+    def on_close(self, error: FoldbError | None) -> None:
         listener = self._listener
         listener.callers.discard(self)
-        if not self._is_proven:
-            listener.strangers -= 1
-        if self._late is not None:
-            self._late.cancel()
-        if why is not None:
-            logger.warning("a connection from another node was ended: %s", why)
+        if not self._is_authenticated:
+            listener.unauthenticated -= 1
+        if self._timeout is not None:
+            self._timeout.cancel()
+        if error is not None:
+            logger.warning("closed the connection of another node: %s", error)
 
 
 def _envelope(value: Plain) -> tuple[int, Any, int, Plain]:
-    number, method, partition, arguments = value
-    return int(number), METHODS[method], int(partition), arguments
+    call_id, method, partition_id, arguments = value
+    return int(call_id), METHODS[method], int(partition_id), arguments

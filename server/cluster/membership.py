@@ -1,10 +1,10 @@
-"""Who is there: a consumer group of the broker, joined by a thread of its own.
+"""The membership in a consumer group of the broker, kept by a thread of its own.
 
-    this node ──► its address and what it has folded ──► the group ──► its leader assigns ──► the routing table
+    this node ──► its address and its folded partitions ──► the group ──► its leader assigns ──► the routing table
 
-The broker notices who is gone, chooses a leader among the members and hands its decision to all. The group is given
-no partition to consume: what a node is to do stands in the data that goes with the assignment, so the consumer never
-fetches. A node that is out of the group, or cannot reach it, goes on by the table that it had last.
+The broker detects failed members, elects a leader among the others and sends its decision to all. The group has no
+partition of the topic to consume: the routing table is in the user data of the assignment, and the consumer never
+fetches. A node that is out of the group, or cannot reach the broker, continues with its last table.
 """
 
 import logging
@@ -22,67 +22,69 @@ from kafka.errors import KafkaError
 from ...model.errors import LogError
 from .assignment import assign
 from .link import Address
-from .routes import Member, Table, decode_member, decode_table, encode_member, encode_table
+from .routes import Member, RoutingTable, decode_member, decode_table, encode_member, encode_table
 from .wire import WireError
 
 logger = logging.getLogger(__name__)
 
 _FORMAT: Final = 0  # of Kafka's own consumer protocol
 _POLL_MS: Final = 200
-_PAUSE_S: Final = 0.2
+_RETRY_S: Final = 0.2
 
 
 class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # untyped
-    """What this node tells the group, what it decides as its leader, and what it is told."""
+    """Describes this node to the group, assigns partitions if it is the leader, and receives the routing table."""
 
     name = "foldb"
     version = _FORMAT
 
-    def __init__(self, partitions: int, tell: Callable[[], bytes], told: Callable[[Table], None]) -> None:
+    def __init__(
+        self, partitions: int, describe: Callable[[], bytes], on_table: Callable[[RoutingTable], None]
+    ) -> None:
         self._partitions = partitions
-        self._tell = tell
-        self._told = told
+        self._describe = describe
+        self._on_table = on_table
 
     def metadata(self, topics: Any) -> ConsumerProtocolSubscription:
-        """What this node says of itself, asked for whenever it joins."""
-        return ConsumerProtocolSubscription(_FORMAT, list(topics), self._tell())
+        """Return this node's description. The client calls it at every join."""
+        return ConsumerProtocolSubscription(_FORMAT, list(topics), self._describe())
 
     def assign(self, cluster: Any, members: Any) -> dict[str, ConsumerProtocolAssignment]:  # noqa: ARG002
-        """Decide for all. The topic's metadata are not looked at: at a start they may not be there yet."""
-        told = encode_table(assign(_read(members), self._partitions))
-        return {member.member_id: ConsumerProtocolAssignment(_FORMAT, [], told) for member in members}
+        """Assign for all members. The topic's metadata are not used: at a start they may be missing."""
+        table = encode_table(assign(_decoded(members), self._partitions))
+        return {member.member_id: ConsumerProtocolAssignment(_FORMAT, [], table) for member in members}
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
-        """The group's decision."""
+        """Receive the leader's decision."""
         try:
-            self._told(decode_table(bytes(assignment.user_data), generation))
+            self._on_table(decode_table(bytes(assignment.user_data), generation))
         except WireError as error:
-            logger.error("the group's decision cannot be read: %s", error)
+            logger.error("cannot read the routing table of the group: %s; the last one stays in use", error)
 
 
-def _read(members: Any) -> list[Member]:
-    """Those whose word can be read; who says something else cannot be given anything to do."""
-    read = []
+def _decoded(members: Any) -> list[Member]:
+    """Return the members of this release. Others are assigned nothing."""
+    decoded = []
     for member in members:
         try:
-            read.append(decode_member(member.member_id, bytes(member.metadata.user_data)))
+            decoded.append(decode_member(member.member_id, bytes(member.metadata.user_data)))
         except WireError as error:
-            logger.error("a member of the group cannot be understood: %s", error)
-    return read
+            logger.error("cannot read a member of the group: %s; it is assigned nothing", error)
+    return decoded
 
 
 class Membership:
-    """This node's place in the group.
+    """This node's membership in the group.
 
     Args:
-        consumer: Makes a consumer of the brokers with these settings besides those of the connection.
-        topic: The log's.
+        consumer: Makes a consumer of the brokers with these settings and those of the connection.
+        topic: The topic of the log.
         group: The name of the group.
-        partitions: How many the log has.
+        partitions: The number of partitions of the log.
         address: Where other nodes call this one.
-        folded: The partitions that this node acts for, and those that it has folded. Called on the thread.
-        told: Given each new table, on the thread.
-        session_timeout_ms: How long a node may be silent before others take over what it has.
+        folded: Returns the partitions that this node acts for, and those that it has folded. Called on the thread.
+        on_table: Receives each new routing table, on the thread.
+        session_timeout_ms: The silence after which other nodes take over this one's partitions.
     """
 
     def __init__(
@@ -94,12 +96,12 @@ class Membership:
         address: Address,
         *,
         folded: Callable[[], tuple[list[int], list[int]]],
-        told: Callable[[Table], None],
+        on_table: Callable[[RoutingTable], None],
         session_timeout_ms: int,
     ) -> None:
         self._consumer = consumer
         self._topic = topic
-        assignor = Assignor(partitions, lambda: encode_member(address, *folded()), told)
+        assignor = Assignor(partitions, lambda: encode_member(address, *folded()), on_table)
         self._options: dict[str, Any] = {
             "group_id": group,
             "partition_assignment_strategy": [assignor],
@@ -112,30 +114,30 @@ class Membership:
         self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
 
     def start(self) -> None:
-        """Join."""
+        """Join the group."""
         self._thread.start()
 
     def join_again(self) -> None:
-        """Have the group decide again: what this node has folded has changed."""
+        """Make the group assign again, because the partitions that this node has folded changed."""
         self._rejoin.set()
 
     def leave(self) -> None:
-        """Tell the group that this node goes. Returns before it is done; `close` waits for that."""
+        """Begin to leave the group. `close` waits for the end of that."""
         self._stopped.set()
 
-    def close(self, patience_s: float) -> None:
-        """Leave, and wait until that is done or has taken too long."""
+    def close(self, timeout_s: float) -> None:
+        """Leave the group, and wait for that at most `timeout_s`."""
         self._stopped.set()
-        self._thread.join(patience_s)
+        self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        """Stay in the group, and join it again after whatever the broker says of it."""
+        """Stay in the group, and join it again after every error of the broker."""
         while not self._stopped.is_set():
             try:
                 consumer = self._consumer(**self._options)
             except (KafkaError, LogError) as error:
-                logger.warning("the group cannot be reached: %s", error)
-                self._stopped.wait(_PAUSE_S)
+                logger.warning("cannot reach the broker of the group: %s; retrying", error)
+                self._stopped.wait(_RETRY_S)
                 continue
             try:
                 consumer.subscribe([self._topic])
@@ -145,8 +147,8 @@ class Membership:
                         consumer._coordinator.request_rejoin()
                     consumer.poll(timeout_ms=_POLL_MS)
             except Exception as error:
-                logger.warning("the group was lost, and is joined again: %s", error)
-                self._stopped.wait(_PAUSE_S)
+                logger.warning("lost the membership in the group: %s; joining again", error)
+                self._stopped.wait(_RETRY_S)
             finally:
                 self._close(consumer)
 
@@ -154,4 +156,4 @@ class Membership:
         try:
             consumer.close(autocommit=False, timeout_ms=2000)
         except Exception as error:
-            logger.warning("the group was left without a word: %s", error)
+            logger.warning("left the consumer group without notice: %s; its session expires", error)

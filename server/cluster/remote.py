@@ -1,9 +1,9 @@
-"""The seam of a partition that another node serves: calls go to whoever serves it now.
+"""The interface of a partition that another node serves: calls go to the node that serves it now.
 
-    its owner ──► if that cannot be reached, its standby ──► if neither can, wait, and look again
+    its owner ──► if that is unreachable, its standby ──► if that is unreachable too, wait and look up the route again
 
-A call that is known not to have been made is made again until somebody takes it. One whose fate is unknown is made
-again if it only reads; a write is answered with an InternalServerError, which means just that, and which SDKs retry.
+A call that was not executed is repeated until a node accepts it. A call whose result is unknown is repeated if it only
+reads. A write fails with an InternalServerError, which DynamoDB defines as "unknown result", and which SDKs retry.
 """
 
 import asyncio
@@ -26,46 +26,48 @@ from ...materializer.partition import (
     ScanRequest,
 )
 from ...model.errors import InternalServerError, RequestError, ServiceUnavailableError, ThrottlingError
-from .link import Answer, Fate, Link, Lost, Timeouts, Unsent
+from .link import Answered, CallResult, Link, Lost, Timeouts, Unsent
 from .wire import FEED, GET, GET_ALL, GET_ISOLATED, QUERY, REACH, SCAN, STATUS, SUBMIT, Method
 
 PartitionRoute: TypeAlias = Partition | Link | None
-"""Who serves a partition: this process, another node, or nobody at the moment."""
+"""Where a partition is served: in this process, on another node, or nowhere at the moment."""
 
 
-class _Asked(NamedTuple):
+class _Call(NamedTuple):
     method: Method
     arguments: tuple[Any, ...]
-    done: Callable[..., None]
-    until: float
+    callback: Callable[..., None]
+    deadline: float
+    may_be_local: bool
 
 
 class RemotePartition:
     """A `Partition` on another node.
 
     Args:
-        number: Which.
-        way: Who serves it now. Given a position, a read may be answered by this process too, if it has folded that.
-        loop: Where everything happens.
-        patience: How long requests wait.
+        partition_id: The id of the partition.
+        route: Returns where the partition is served now. Given a position, it may return the copy of this process, if
+            that has folded the position.
+        loop: The event loop of the callbacks.
+        timeouts: How long requests wait.
     """
 
     def __init__(
         self,
-        number: int,
-        way: Callable[[int, Position | None], PartitionRoute],
+        partition_id: int,
+        route: Callable[[int, Position | None], PartitionRoute],
         loop: asyncio.AbstractEventLoop,
-        patience: Timeouts,
+        timeouts: Timeouts,
     ) -> None:
-        self._number = number
-        self._way = way
+        self._partition_id = partition_id
+        self._route = route
         self._loop = loop
-        self._patience = patience
-        self._seen = Position(number, -1)
+        self._timeouts = timeouts
+        self._seen = Position(partition_id, -1)
 
     def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
-        """Have a command appended and folded by the owner."""
-        self._ask(SUBMIT, (command, size), done)
+        """Submit a command to the owner."""
+        self._call(SUBMIT, (command, size), done)
 
     def get(
         self,
@@ -76,7 +78,7 @@ class RemotePartition:
         done: Callable[[Stored | RequestError | None, ResultPosition], None],
     ) -> None:
         """Read an item."""
-        self._ask(GET, (table, pk, sk, consistent), done, local=not consistent)
+        self._call(GET, (table, pk, sk, consistent), done, may_be_local=not consistent)
 
     def get_all(
         self,
@@ -85,7 +87,7 @@ class RemotePartition:
         done: Callable[[list[Stored | None] | RequestError, ResultPosition], None],
     ) -> None:
         """Read items at one position of the log."""
-        self._ask(GET_ALL, (keys, consistent), done, local=not consistent)
+        self._call(GET_ALL, (keys, consistent), done, may_be_local=not consistent)
 
     def get_isolated(
         self,
@@ -94,73 +96,79 @@ class RemotePartition:
         done: Callable[[list[Found] | RequestError, ResultPosition], None],
     ) -> None:
         """Read items for TransactGetItems."""
-        self._ask(GET_ISOLATED, (keys, since), done)
+        self._call(GET_ISOLATED, (keys, since), done)
 
     def query(
         self, request: QueryRequest, done: Callable[[Page | RequestError, ResultPosition], None]
     ) -> None:
         """Read a page of one item collection."""
-        self._ask(QUERY, (request,), done, local=not request.consistent)
+        self._call(QUERY, (request,), done, may_be_local=not request.consistent)
 
     def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, ResultPosition], None]) -> None:
         """Read a page in hash order."""
-        self._ask(SCAN, (request,), done, local=not request.consistent)
+        self._call(SCAN, (request,), done, may_be_local=not request.consistent)
 
     def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
-        """Wait until a position is folded, and what was sent up to there has arrived."""
-        self._ask(REACH, (position,), done)
+        """Wait until a position is folded and the messages sent up to there are acknowledged."""
+        self._call(REACH, (position,), done)
 
     def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
-        """How the partition is, where it is served."""
-        self._ask(STATUS, (), done)
+        """Return the status of the partition where it is served."""
+        self._call(STATUS, (), done)
 
     def feed(self, request: FeedRequest, done: OnFed) -> None:
-        """Read the feed where the partition is served; whoever serves it next has the same."""
-        self._ask(FEED, (request,), done)
+        """Read the feed where the partition is served. Every node that serves it has the same feed."""
+        self._call(FEED, (request,), done)
 
-    def _ask(
-        self, method: Method, arguments: tuple[Any, ...], done: Callable[..., None], *, local: bool = False
+    def _call(
+        self,
+        method: Method,
+        arguments: tuple[Any, ...],
+        callback: Callable[..., None],
+        *,
+        may_be_local: bool = False,
     ) -> None:
-        self._try(_Asked(method, arguments, done, self._loop.time() + self._patience.retry), local)
+        deadline = self._loop.time() + self._timeouts.retry
+        self._try(_Call(method, arguments, callback, deadline, may_be_local))
 
-    def _try(self, asked: _Asked, local: bool) -> None:
-        way = self._way(self._number, self._seen if local else None)
-        if isinstance(way, Link):
-            way.ask(asked.method, self._number, asked.arguments, partial(self._answered, asked, local))
-        elif way is None:
-            self._later(asked, local)
+    def _try(self, call: _Call) -> None:
+        route = self._route(self._partition_id, self._seen if call.may_be_local else None)
+        if isinstance(route, Link):
+            route.call(call.method, self._partition_id, call.arguments, partial(self._on_result, call))
+        elif route is None:
+            self._retry_later(call)
         else:
-            getattr(way, asked.method.name)(*asked.arguments, partial(self._answer, asked))
+            getattr(route, call.method.name)(*call.arguments, partial(self._answer, call))
 
-    def _answered(self, asked: _Asked, local: bool, fate: Fate) -> None:
-        match fate:
-            case Answer(result, place):
-                self._answer(asked, result, place)
-            case Lost() if not asked.method.is_repeatable:
-                self._refuse(asked, InternalServerError())
+    def _on_result(self, call: _Call, call_result: CallResult) -> None:
+        match call_result:
+            case Answered(result, place):
+                self._answer(call, result, place)
+            case Lost() if not call.method.is_repeatable:
+                self._refuse(call, InternalServerError())
             case Unsent(full=True):
-                self._refuse(asked, ThrottlingError("Rate of requests exceeds the allowed throughput."))
+                self._refuse(call, ThrottlingError("Rate of requests exceeds the allowed throughput."))
             case _:
-                self._later(asked, local)
+                self._retry_later(call)
 
-    def _later(self, asked: _Asked, local: bool) -> None:
-        if self._loop.time() < asked.until:
-            self._loop.call_later(self._patience.look, self._try, asked, local)
+    def _retry_later(self, call: _Call) -> None:
+        if self._loop.time() < call.deadline:
+            self._loop.call_later(self._timeouts.poll, self._try, call)
         else:
-            self._refuse(asked, ServiceUnavailableError())
+            self._refuse(call, ServiceUnavailableError())
 
-    def _answer(self, asked: _Asked, result: Any, place: ResultPosition | None = None) -> None:
+    def _answer(self, call: _Call, result: Any, place: ResultPosition | None = None) -> None:
         if place is None:
-            asked.done(result)
+            call.callback(result)
             return
         if isinstance(place, Position) and place.offset > self._seen.offset:
             self._seen = replace(place, index=None)
-        asked.done(result, place)
+        call.callback(result, place)
 
-    def _refuse(self, asked: _Asked, error: RequestError) -> None:
-        if asked.method is SUBMIT:
-            asked.done(Failed(error), self._seen)
-        elif asked.method.is_placed:
-            asked.done(error, self._seen)
+    def _refuse(self, call: _Call, error: RequestError) -> None:
+        if call.method is SUBMIT:
+            call.callback(Failed(error), self._seen)
+        elif call.method.is_placed:
+            call.callback(error, self._seen)
         else:
-            asked.done(error)
+            call.callback(error)

@@ -1,9 +1,10 @@
-"""Who serves what: the table that the group's leader makes, and every node is given.
+"""The routing table, which the leader of the group makes and all nodes receive.
 
-    Table ──► for each partition: its owner, its standby, and whether it is to move to the standby
+    RoutingTable ──► for each partition: its owner, its standby, and whether it moves to the standby
 
-Addresses stand once in it, and partitions name them by their place. It travels in the broker's own assignment, so no
-node can have a table that the group has not agreed on; it may have an old one, and then is slow, but not wrong.
+It is part of the broker's own assignment, so every table was agreed on by the group. A node may have an old table: its
+calls are slower then, but its data are right. When encoded, each address is in the table once, and routes refer to it
+by index.
 """
 
 from collections.abc import Sequence
@@ -19,12 +20,12 @@ _FORMAT: Final = 1
 
 
 class Route(NamedTuple):
-    """Who has a partition.
+    """The nodes of a partition.
 
     Attributes:
-        owner: The node that acts for it.
-        standby: Another that folds it, and serves it where the owner cannot be reached.
-        moving: Whether the standby is to become its owner once it has folded all.
+        owner: The node that acts for it: it runs timers and sends messages to other partitions.
+        standby: Another node that folds it, and serves it while the owner is unreachable.
+        moving: Whether the standby becomes the owner as soon as it has folded the partition.
     """
 
     owner: Address
@@ -33,28 +34,28 @@ class Route(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """The routes of all partitions. `generation` counts assignments, and begins anew when all nodes were gone."""
+class RoutingTable:
+    """The routes of all partitions. `generation` counts assignments, and restarts after all nodes were gone."""
 
     generation: int
     routes: tuple[Route, ...]
 
     @property
     def nodes(self) -> tuple[Address, ...]:
-        """Every node that has something to do."""
+        """All nodes that have a partition."""
         named = (node for route in self.routes for node in (route.owner, route.standby) if node is not None)
         return tuple(dict.fromkeys(named))
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What a node says of itself when it joins.
+    """A member of the group, as it describes itself when it joins.
 
     Attributes:
         name: The group's name for it.
         address: Where other nodes call it.
         owned: The partitions that it acts for.
-        warm: Those that it has folded, `owned` among them.
+        warm: The partitions that it has folded, `owned` among them.
     """
 
     name: str
@@ -64,49 +65,49 @@ class Member:
 
 
 def encode_table(routes: Sequence[Route]) -> bytes:
-    """The table as it travels."""
-    nodes = Table(0, tuple(routes)).nodes
-    place = {node: number for number, node in enumerate(nodes)}
-    plain = [
-        [place[route.owner], None if route.standby is None else place[route.standby], route.moving]
+    """Return the encoding of a routing table."""
+    nodes = RoutingTable(0, tuple(routes)).nodes
+    indexes = {node: index for index, node in enumerate(nodes)}
+    rows = [
+        [indexes[route.owner], None if route.standby is None else indexes[route.standby], route.moving]
         for route in routes
     ]
-    data: bytes = msgpack.packb([_FORMAT, [list(node) for node in nodes], plain])
+    data: bytes = msgpack.packb([_FORMAT, [list(node) for node in nodes], rows])
     return data
 
 
-def decode_table(data: bytes, generation: int) -> Table:
-    """The table that travelled.
+def decode_table(data: bytes, generation: int) -> RoutingTable:
+    """Return the routing table.
 
     Raises:
-        WireError: It is none of this release.
+        WireError: The data have the format of another release.
     """
     return reading(_read_table, data, generation)  # type: ignore[no-any-return]
 
 
-def _read_table(data: bytes, generation: int) -> Table:
-    form, addresses, plain, *_ = msgpack.unpackb(data)
+def _read_table(data: bytes, generation: int) -> RoutingTable:
+    form, addresses, rows, *_ = msgpack.unpackb(data)
     if form != _FORMAT:
         raise WireError("the routing table was made by another release")
     nodes: list[Address] = [(host, port) for host, port in addresses]
     routes = tuple(
         Route(nodes[owner], None if standby is None else nodes[standby], bool(moving))
-        for owner, standby, moving in plain
+        for owner, standby, moving in rows
     )
-    return Table(generation, routes)
+    return RoutingTable(generation, routes)
 
 
 def encode_member(address: Address, owned: Sequence[int], warm: Sequence[int]) -> bytes:
-    """What a node says of itself, as it travels."""
+    """Return the encoding of a node's description of itself."""
     data: bytes = msgpack.packb([_FORMAT, list(address), sorted(owned), sorted(warm)])
     return data
 
 
 def decode_member(name: str, data: bytes) -> Member:
-    """What a node said of itself.
+    """Return the member of that name.
 
     Raises:
-        WireError: It is none of this release.
+        WireError: The data have the format of another release.
     """
     return reading(_read_member, name, data)  # type: ignore[no-any-return]
 

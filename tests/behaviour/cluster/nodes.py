@@ -11,7 +11,7 @@ from foldb.model.limits import MODERN
 from foldb.server.cluster.assignment import assign
 from foldb.server.cluster.cluster import Cluster, NodeConfig
 from foldb.server.cluster.link import Address
-from foldb.server.cluster.routes import Member, Table
+from foldb.server.cluster.routes import Member, RoutingTable
 from tests.behaviour.cluster.peers import LOG_ID, QUICK, SECRET, Told
 
 FoldedSoFar = Callable[[], tuple[list[int], list[int]]]
@@ -64,11 +64,11 @@ class Group:
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
-        self._members: dict[str, tuple[Address, FoldedSoFar, Callable[[Table], None]]] = {}
+        self._members: dict[str, tuple[Address, FoldedSoFar, Callable[[RoutingTable], None]]] = {}
         self.generation = 0
         self._joined = 0
 
-    def join(self, address: Address, folded: FoldedSoFar, told: Callable[[Table], None]) -> Any:
+    def join(self, address: Address, folded: FoldedSoFar, told: Callable[[RoutingTable], None]) -> Any:
         self._joined += 1
         name = f"{self._joined:03}"
         return SimpleNamespace(
@@ -96,7 +96,7 @@ class Group:
             for name, (address, folded, _) in self._members.items()
         ]
         if members:
-            table = Table(self.generation, tuple(assign(members, self._partitions)))
+            table = RoutingTable(self.generation, tuple(assign(members, self._partitions)))
             for _, _, told in self._members.values():
                 told(table)
 
@@ -108,7 +108,7 @@ class Node:
         folds: Any = Folds(partitions, name)
         self.folds: Folds = folds
         self.routed: list[Any] = [None] * partitions
-        place = NodeConfig(address, group.join, SECRET, LOG_ID, MODERN, patience=QUICK)
+        place = NodeConfig(address, group.join, SECRET, LOG_ID, MODERN, timeouts=QUICK)
         self.cluster = Cluster(place, folds, self.routed, asyncio.get_running_loop(), os.urandom)
 
     @property
@@ -125,7 +125,7 @@ class Node:
     async def die(self) -> None:
         """Be gone without a word."""
         await self.cluster._listener.close()
-        for link in self.cluster._links.values():
+        for link in self.cluster._links.links.values():
             await link.close()
-        assert self.cluster._tick is not None
-        self.cluster._tick.cancel()
+        assert self.cluster._timer is not None
+        self.cluster._timer.cancel()

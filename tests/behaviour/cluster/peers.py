@@ -14,14 +14,21 @@ from foldb.model.limits import MODERN
 from foldb.server.app import new_loop
 from foldb.server.cluster.handshake import Identity
 from foldb.server.cluster.link import Address, Link, Timeouts
-from foldb.server.cluster.listener import PeerListener, Served
+from foldb.server.cluster.listener import PeerListener, ServedNode
 
 LOG_ID = b"log of the tests"
 SECRET = b"a secret of the cluster"
 IDENTITY = Identity(SECRET, LOG_ID)
 AT = Position(3, 10)
 QUICK = Timeouts(
-    connect=1.0, beat=0.02, silence=0.2, call=0.5, again=0.01, again_most=0.05, retry=1.0, look=0.005
+    connect=1.0,
+    heartbeat=0.02,
+    silence=0.2,
+    call=0.5,
+    reconnect=0.01,
+    max_reconnect=0.05,
+    retry=1.0,
+    poll=0.005,
 )
 
 
@@ -69,7 +76,7 @@ class Peers:
     ) -> Address:
         """Serve one partition, or none."""
         here: dict[int, Partition] = {number: partitions[0]} if partitions else {}
-        served = Served(here.get, lambda: {"here": sorted(here)}, lambda: dict.fromkeys(here, 11), MODERN)
+        served = ServedNode(here.get, lambda: {"here": sorted(here)}, lambda: dict.fromkeys(here, 11), MODERN)
         listener = PeerListener(
             served, identity, asyncio.get_running_loop(), random_bytes=os.urandom, tls=tls
         )
@@ -80,12 +87,12 @@ class Peers:
         self,
         address: Address,
         identity: Identity = IDENTITY,
-        patience: Timeouts = QUICK,
+        timeouts: Timeouts = QUICK,
         tls: SSLContext | None = None,
     ) -> Link:
         """Call somebody."""
         loop = asyncio.get_running_loop()
-        link = Link(address, identity, loop, random_bytes=os.urandom, patience=patience, tls=tls)
+        link = Link(address, identity, loop, random_bytes=os.urandom, timeouts=timeouts, tls=tls)
         self.links.append(link)
         return link
 

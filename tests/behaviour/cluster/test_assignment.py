@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from foldb.server.cluster.assignment import assign
-from foldb.server.cluster.routes import Member, Route, Table, decode_table, encode_table
+from foldb.server.cluster.routes import Member, Route, RoutingTable, decode_table, encode_table
 
 
 def node(number: int, owned: Iterable[int] = (), warm: Iterable[int] = ()) -> Member:
@@ -128,7 +128,7 @@ def test_a_table_arrives_as_it_was_made(seed: int) -> None:
     members = [node(n, warm={dice.randrange(40)}) for n in range(dice.randrange(1, 6))]
     routes = assign(members, 40)
 
-    assert Table(7, tuple(routes)) == decode_table(encode_table(routes), 7)
+    assert RoutingTable(7, tuple(routes)) == decode_table(encode_table(routes), 7)
 
 
 def test_the_largest_table_is_small_enough_to_travel_with_the_group() -> None:

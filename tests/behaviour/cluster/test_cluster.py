@@ -27,7 +27,9 @@ async def cluster(*names: str) -> AsyncIterator[tuple[Group, list[Node]]]:
             await nodes[-1].cluster.start()
         share = PARTITIONS // len(names)
         await until(lambda: all(len(node.leading) >= share for node in nodes))
-        await until(lambda: all(all(link.is_up for link in node.cluster._links.values()) for node in nodes))
+        await until(
+            lambda: all(all(link.is_up for link in node.cluster._links.links.values()) for node in nodes)
+        )
         yield group, nodes
     finally:
         for node in nodes:
@@ -69,7 +71,7 @@ def test_reads_that_need_not_be_consistent_are_answered_at_home_by_a_standby() -
     async def scenario() -> None:
         async with cluster("one", "two") as (_, [one, two]):
             number = two.leading[-1]
-            link = one.cluster._links[two.cluster.address]
+            link = one.cluster._links.links[two.cluster.address]
             await until(lambda: link.positions.get(number) == 11)
 
             assert (b"one", number) == await one.ask(number, consistent=False)
@@ -186,7 +188,7 @@ def test_what_was_folded_while_the_group_decided_is_told_at_once() -> None:
             routes = list(table.routes)
             routes[number] = routes[number]._replace(moving=True)
             before = group.generation
-            two.cluster.told(replace(table, routes=tuple(routes)))
+            two.cluster.apply(replace(table, routes=tuple(routes)))
 
             assert group.generation == before + 1
 
@@ -207,7 +209,7 @@ def test_a_node_that_the_group_forgot_serves_on_by_its_old_table_and_joins_again
             assert (b"one", number) == await one.ask(number)
 
             two.cluster._group.start()
-            two.cluster._awoken(60.0)
+            two.cluster._on_pause(60.0)
             await until(
                 lambda: len(two.leading) >= PARTITIONS // 2 and not set(two.leading) & set(one.leading)
             )
@@ -221,7 +223,7 @@ def test_after_a_pause_nothing_is_served_that_is_not_caught_up() -> None:
             number = two.leading[-1]
             for hosted in two.folds.hosted.values():
                 hosted.slow = True
-            two.cluster._awoken(60.0)
+            two.cluster._on_pause(60.0)
 
             asked = asyncio.create_task(two.ask(number))
             for _ in range(20):  # turns of the loop, in which it would be answered
@@ -253,8 +255,8 @@ def test_a_partition_that_comes_back_while_it_is_let_go_of_is_opened_again() -> 
                 for route in table.routes
             ]
             before = one.folds.hosted[number]
-            one.cluster.told(replace(table, routes=tuple(without)))
-            one.cluster.told(table)
+            one.cluster.apply(replace(table, routes=tuple(without)))
+            one.cluster.apply(table)
             await until(lambda: one.folds.hosted.get(number, before) is not before)
 
             assert (b"one", number) == await one.ask(number)

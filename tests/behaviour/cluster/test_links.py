@@ -12,7 +12,7 @@ from foldb.log.commands import Position
 from foldb.model.errors import CertificateError
 from foldb.server.cluster.bootstrap import _tls
 from foldb.server.cluster.handshake import NONCE_BYTES, Identity, hello, proof
-from foldb.server.cluster.link import Answer, Lost, NotHere, Unsent
+from foldb.server.cluster.link import Answered, Lost, NotHere, Unsent
 from foldb.server.cluster.wire import GET, NODE, REACH, STATUS, frame
 from foldb.server.settings import Settings
 from tests.behaviour.auth.certificates import Files, make_certificates
@@ -28,7 +28,7 @@ def test_a_call_is_answered_with_the_result_and_its_position() -> None:
             link = all_.link(await all_.listen(told))
             await until(lambda: link.is_up)
 
-            assert (Answer((b"{}", 2), AT),) == await answered(lambda done: link.ask(GET, 3, KEY, done))
+            assert (Answered((b"{}", 2), AT),) == await answered(lambda done: link.call(GET, 3, KEY, done))
             assert [("get", *KEY)] == told.asked
             await until(lambda: link.positions == {3: 11})
 
@@ -42,14 +42,16 @@ def test_calls_without_a_position_are_answered_too() -> None:
             link = all_.link(await all_.listen(told))
             await until(lambda: link.is_up)
 
-            assert (Answer(None, None),) == await answered(
-                lambda done: link.ask(REACH, 3, (Position(3, 5),), done)
+            assert (Answered(None, None),) == await answered(
+                lambda done: link.call(REACH, 3, (Position(3, 5),), done)
             )
             told.answer = {"items": {7: 1}}
-            assert (Answer({"items": {7: 1}}, None),) == await answered(
-                lambda done: link.ask(STATUS, 3, (), done)
+            assert (Answered({"items": {7: 1}}, None),) == await answered(
+                lambda done: link.call(STATUS, 3, (), done)
             )
-            assert (Answer({"here": [3]}, None),) == await answered(lambda done: link.ask(NODE, 0, (), done))
+            assert (Answered({"here": [3]}, None),) == await answered(
+                lambda done: link.call(NODE, 0, (), done)
+            )
 
     run(scenario)
 
@@ -63,13 +65,13 @@ def test_many_calls_are_under_way_and_answered_in_any_order() -> None:
             await until(lambda: link.is_up)
             fates: dict[int, object] = {}
             for number in range(300):
-                link.ask(GET, 3, (number, b"", b"", False), lambda fate, n=number: fates.update({n: fate}))  # type: ignore[misc]
+                link.call(GET, 3, (number, b"", b"", False), lambda fate, n=number: fates.update({n: fate}))  # type: ignore[misc]
             await until(lambda: len(told.waiting) == 300)
             for number, done in reversed(list(enumerate(told.waiting))):
                 done((b"%d" % number, number), AT)
             await until(lambda: len(fates) == 300)
 
-            assert {n: Answer((b"%d" % n, n), AT) for n in range(300)} == fates
+            assert {n: Answered((b"%d" % n, n), AT) for n in range(300)} == fates
 
     run(scenario)
 
@@ -80,7 +82,7 @@ def test_a_partition_that_is_not_here_is_said_to_be() -> None:
             link = all_.link(await all_.listen())
             await until(lambda: link.is_up)
 
-            assert (NotHere(),) == await answered(lambda done: link.ask(GET, 3, KEY, done))
+            assert (NotHere(),) == await answered(lambda done: link.call(GET, 3, KEY, done))
 
     run(scenario)
 
@@ -105,7 +107,7 @@ def test_who_is_of_no_cluster_or_another_is_neither_answered_nor_asked(
             await until(lambda: stranger.is_down and false_friend.is_down)
             await until(lambda: said in caplog.text)
 
-            assert (Unsent(),) == await answered(lambda done: stranger.ask(GET, 3, KEY, done))
+            assert (Unsent(),) == await answered(lambda done: stranger.call(GET, 3, KEY, done))
             assert [] == told.asked
 
     with caplog.at_level(logging.WARNING):
@@ -131,7 +133,7 @@ def test_with_tls_only_who_has_a_certificate_of_the_same_authority_is_talked_to(
             stranger, plain = all_.link(address, tls=strange), all_.link(address)
             await until(lambda: link.is_up and stranger.is_down and plain.is_down)
 
-            assert (Answer((b"{}", 2), AT),) == await answered(lambda done: link.ask(GET, 3, KEY, done))
+            assert (Answered((b"{}", 2), AT),) == await answered(lambda done: link.call(GET, 3, KEY, done))
             assert [] == [link for link in (stranger, plain) if link.is_up]
 
     run(scenario)
@@ -200,7 +202,7 @@ def test_a_crowd_of_strangers_is_not_listened_to() -> None:
             assert b"" == await reader.read(100)
             for _, one in (*crowd, (reader, writer)):
                 one.close()
-            await until(lambda: all_.listeners[0].strangers == 0)
+            await until(lambda: all_.listeners[0].unauthenticated == 0)
 
     run(scenario)
 
@@ -213,15 +215,15 @@ def test_calls_under_way_are_lost_with_their_connection_and_the_link_comes_back(
             address = await all_.listen(told)
             link = all_.link(address)
             await until(lambda: link.is_up)
-            lost = asyncio.create_task(answered(lambda done: link.ask(GET, 3, KEY, done)))
+            lost = asyncio.create_task(answered(lambda done: link.call(GET, 3, KEY, done)))
             await until(lambda: told.waiting)
             await all_.listeners[0].close()
 
             assert (Lost(),) == await lost
-            assert (Unsent(),) == await answered(lambda done: link.ask(GET, 3, KEY, done))
+            assert (Unsent(),) == await answered(lambda done: link.call(GET, 3, KEY, done))
             await all_.listen(Told((b"back", 4)), address=address)
             await until(lambda: link.is_up)
-            assert (Answer((b"back", 4), AT),) == await answered(lambda done: link.ask(GET, 3, KEY, done))
+            assert (Answered((b"back", 4), AT),) == await answered(lambda done: link.call(GET, 3, KEY, done))
 
     run(scenario)
 
@@ -235,7 +237,7 @@ def test_one_that_shows_no_sign_of_life_is_taken_for_lost() -> None:
             told.holds = True
             link = all_.link(await all_.listen(told))
             await until(lambda: link.is_up)
-            lost = asyncio.create_task(answered(lambda done: link.ask(GET, 3, KEY, done)))
+            lost = asyncio.create_task(answered(lambda done: link.call(GET, 3, KEY, done)))
             await until(lambda: told.waiting)
             for caller in all_.listeners[0].callers:
                 assert caller._transport is not None
@@ -255,7 +257,7 @@ def test_a_call_that_nobody_answers_is_given_up() -> None:
             link = all_.link(await all_.listen(told))
             await until(lambda: link.is_up)
 
-            assert (Lost(),) == await answered(lambda done: link.ask(GET, 3, KEY, done))
+            assert (Lost(),) == await answered(lambda done: link.call(GET, 3, KEY, done))
             told.waiting[0]((b"late", 4), AT)
             assert link.is_up
 

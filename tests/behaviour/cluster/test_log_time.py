@@ -136,7 +136,7 @@ def test_an_answer_of_the_release_before_has_no_log_time(monkeypatch: pytest.Mon
             at = replace(AT, time_ms=5)
             link = all_.link(await all_.listen(Told((b"{}", 2), at)))
             await until(lambda: link.is_up)
-            [answer] = await answered(lambda done: link.ask(GET, 3, (7, b"car", b"", True), done))
+            [answer] = await answered(lambda done: link.call(GET, 3, (7, b"car", b"", True), done))
 
             assert (AT, None) == (answer.place, answer.place.time_ms)
 

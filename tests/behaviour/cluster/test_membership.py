@@ -13,7 +13,7 @@ from foldb.log.kafka import topic
 from foldb.log.kafka.client import Clients
 from foldb.log.kafka.settings import Address, Security
 from foldb.server.cluster.membership import Membership
-from foldb.server.cluster.routes import Table
+from foldb.server.cluster.routes import RoutingTable
 from tests.support.subscribed import until
 
 PARTITIONS = 8
@@ -25,7 +25,7 @@ class Node:
     def __init__(self, clients: Clients, number: int) -> None:
         self.address = ("127.0.0.1", 7000 + number)
         self.folded: tuple[list[int], list[int]] = ([], [])
-        self.tables: list[Table] = []
+        self.tables: list[RoutingTable] = []
         self._told = threading.Condition()
         self.membership = Membership(
             clients.consumer,
@@ -34,24 +34,24 @@ class Node:
             PARTITIONS,
             self.address,
             folded=lambda: self.folded,
-            told=self._tell,
+            on_table=self._tell,
             session_timeout_ms=6000,
         )
         self.membership.start()
 
-    def _tell(self, table: Table) -> None:
+    def _tell(self, table: RoutingTable) -> None:
         with self._told:
             self.tables.append(table)
             self.fold(table)
             self._told.notify_all()
 
-    def fold(self, table: Table) -> None:
+    def fold(self, table: RoutingTable) -> None:
         """Have everything folded that it was given."""
         owned = [n for n, route in enumerate(table.routes) if route.owner == self.address]
         warm = [n for n, route in enumerate(table.routes) if self.address in route[:2]]
         self.folded = owned, warm
 
-    def wait_for(self, holds: Callable[[Table], Any], seconds: float = 20) -> Table:
+    def wait_for(self, holds: Callable[[RoutingTable], Any], seconds: float = 20) -> RoutingTable:
         with self._told:
             assert self._told.wait_for(lambda: self.tables and holds(self.tables[-1]), seconds), self.tables[
                 -1:
@@ -79,7 +79,7 @@ def members(kafka: str) -> Iterator[Callable[[int], Node]]:
             node.membership.close(10)
 
 
-def shares(table: Table) -> dict[int, int]:
+def shares(table: RoutingTable) -> dict[int, int]:
     owners = [route.owner[1] - 7000 for route in table.routes]
     return {number: owners.count(number) for number in sorted(set(owners))}
 
@@ -107,7 +107,7 @@ def test_without_a_broker_a_node_goes_on_by_what_it_had(caplog: pytest.LogCaptur
     def none(**_: Any) -> Any:
         raise Clients(Address.of("kafka://127.0.0.1:1/x"), Security()).unreachable(OSError())
 
-    told: list[Table] = []
+    told: list[RoutingTable] = []
     member = Membership(
         none,
         "x.log",
@@ -115,7 +115,7 @@ def test_without_a_broker_a_node_goes_on_by_what_it_had(caplog: pytest.LogCaptur
         1,
         ("127.0.0.1", 1),
         folded=lambda: ([], []),
-        told=told.append,
+        on_table=told.append,
         session_timeout_ms=6000,
     )
     with caplog.at_level(logging.WARNING):

@@ -144,7 +144,7 @@ def test_a_write_whose_node_is_lost_is_not_made_twice_but_a_read_is() -> None:
 
 
 def test_what_is_under_way_to_one_node_is_bounded(monkeypatch: Any) -> None:
-    monkeypatch.setattr(links, "UNDER_WAY_BYTES", 200)
+    monkeypatch.setattr(links, "MAX_IN_FLIGHT_BYTES", 200)
 
     async def scenario() -> None:
         async with peers() as all_:

@@ -212,7 +212,7 @@ def test_what_nobody_thought_of_is_told_once_and_the_folder_is_looked_at_again(
 
     real = Declarations.changed
     serving.create()
-    monkeypatch.setattr(TriggerReconciler, "_pause_between", lambda _: asyncio.sleep(0.01))
+    monkeypatch.setattr(TriggerReconciler, "_wait", lambda _: asyncio.sleep(0.01))
     with caplog.at_level(logging.WARNING):
         monkeypatch.setattr(Declarations, "changed", changed)
         folder.write("app.py", saying("new"))

@@ -12,7 +12,7 @@ BUGS = [
         "a write whose fate is not known is made again at another node",
         """
 @ server/cluster/remote.py
--            case Lost() if not asked.method.is_repeatable:
+-            case Lost() if not call.method.is_repeatable:
 +            case Lost() if False:
 """,
         REMOTE,
@@ -21,25 +21,25 @@ BUGS = [
         "a node is given partitions that it has not folded",
         """
 @ server/cluster/assignment.py
--        want if owner is None or number in want.warm else owner
-+        want
+-        target if owner is None or partition_id in target.warm else owner
++        target
 """,
         ASSIGNMENT,
     ),
     bug(
         "a node serves what it has not caught up with",
         """
-@ server/cluster/cluster.py
--        if number not in self._warm or number not in self._folds.hosted:
-+        if number not in self._folds.hosted:
+@ server/cluster/hosting.py
+-        if partition_id not in self.warm or partition_id not in self.partitions.hosted:
++        if partition_id not in self.partitions.hosted:
 """,
         CLUSTER,
     ),
     bug(
         "a process that was stopped takes what it has folded for new",
         """
-@ server/cluster/cluster.py
--        self._warm.clear()
+@ server/cluster/hosting.py
+-        self.warm.clear()
 +        pass
 """,
         CLUSTER,
@@ -48,7 +48,7 @@ BUGS = [
         "a read at home shows less than was seen before",
         """
 @ server/cluster/cluster.py
--        return link.is_up and folded >= seen.offset and folded + 1 >= link.positions.get(number, 0)
+-        return link.is_up and folded >= seen.offset and folded + 1 >= link.positions.get(partition_id, 0)
 +        return link.is_up
 """,
         CLUSTER,
@@ -66,8 +66,8 @@ BUGS = [
         "what one end proves proves the other too",
         """
 @ server/cluster/handshake.py
--    said = b"%b\\0%b%b%b" % (role.encode(), caller_nonce, listener_nonce, identity.log_id)
-+    said = b"%b%b%b" % (caller_nonce, listener_nonce, identity.log_id)
+-    signed = b"%b\\0%b%b%b" % (role.encode(), caller_nonce, listener_nonce, identity.log_id)
++    signed = b"%b%b%b" % (caller_nonce, listener_nonce, identity.log_id)
 """,
         LINKS,
     ),
@@ -75,8 +75,8 @@ BUGS = [
         "a node that gives no sign of life is waited for",
         """
 @ server/cluster/link.py
--        if now - self._heard > patience.silence:
-+        if now - self._heard > 1000 * patience.silence:
+-        if now - self._received_at > timeouts.silence:
++        if now - self._received_at > 1000 * timeouts.silence:
 """,
         LINKS,
     ),
@@ -84,8 +84,8 @@ BUGS = [
         "a stranger may send frames of any length",
         """
 @ server/cluster/frames.py
--        self._longest = HANDSHAKE_BYTES
-+        self._longest = FRAME_BYTES * HANDSHAKE_BYTES
+-        self._max_bytes = HANDSHAKE_BYTES
++        self._max_bytes = FRAME_BYTES * HANDSHAKE_BYTES
 """,
         LINKS,
     ),
@@ -93,8 +93,8 @@ BUGS = [
         "a standby answers consistent reads",
         """
 @ server/cluster/remote.py
--        self._ask(GET, (table, pk, sk, consistent), done, local=not consistent)
-+        self._ask(GET, (table, pk, sk, consistent), done, local=True)
+-        self._call(GET, (table, pk, sk, consistent), done, may_be_local=not consistent)
++        self._call(GET, (table, pk, sk, consistent), done, may_be_local=True)
 @ materializer/consistent_partition.py
 -        if index is None or (not consistent and not fresh and index.is_fresh(self._stale_ms)):
 +        if index is None or (not fresh and index.is_fresh(self._stale_ms)):
@@ -105,8 +105,8 @@ BUGS = [
         "a standby answers no read",
         """
 @ server/cluster/remote.py
--        self._ask(GET, (table, pk, sk, consistent), done, local=not consistent)
-+        self._ask(GET, (table, pk, sk, consistent), done)
+-        self._call(GET, (table, pk, sk, consistent), done, may_be_local=not consistent)
++        self._call(GET, (table, pk, sk, consistent), done)
 """,
         STALE,
     ),

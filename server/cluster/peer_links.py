@@ -1,0 +1,88 @@
+"""The links of a node to all others."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from ssl import SSLContext
+from typing import Any
+
+from .handshake import Identity
+from .link import Address, Answered, CallResult, Link, Timeouts
+from .routes import RoutingTable
+from .wire import NODE
+
+
+class PeerLinks:
+    """Keeps a link to every other node of the routing table.
+
+    Attributes:
+        links: The links by address. A link to a node that left stays until the calls in flight have ended.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        random_bytes: Callable[[int], bytes],
+        timeouts: Timeouts,
+        tls: SSLContext | None,
+        on_change: Callable[[], None],
+        in_background: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        """`on_change` is called when a node becomes reachable or unreachable."""
+        self.links: dict[Address, Link] = {}
+        self._identity = identity
+        self._loop = loop
+        self._random_bytes = random_bytes
+        self._timeouts = timeouts
+        self._tls = tls
+        self._on_change = on_change
+        self._in_background = in_background
+        self._nodes: frozenset[Address] = frozenset()
+
+    def connect(self, table: RoutingTable, own: Address) -> None:
+        """Connect to the nodes of a routing table, and close the links to all others later."""
+        self._nodes = frozenset(table.nodes)
+        for address in table.nodes:
+            if address not in self.links and address != own:
+                self.links[address] = Link(
+                    address,
+                    self._identity,
+                    self._loop,
+                    random_bytes=self._random_bytes,
+                    timeouts=self._timeouts,
+                    on_change=self._on_change,
+                    tls=self._tls,
+                )
+        for address in self.links.keys() - self._nodes:
+            self._loop.call_later(self._timeouts.call, self._disconnect, address)
+
+    def _disconnect(self, address: Address) -> None:
+        if address not in self._nodes and address in self.links:
+            self._in_background(self.links.pop(address).close())
+
+    def is_down(self, address: Address) -> bool:
+        """Return whether the last attempt to connect to a node failed."""
+        link = self.links.get(address)
+        return link is not None and link.is_down
+
+    def positions_of(self, address: Address) -> dict[int, int]:
+        """Return by partition the offset of the next entry to fold, from a node's last heartbeat."""
+        link = self.links.get(address)
+        return {} if link is None or not link.is_up else link.positions
+
+    async def figures(self) -> dict[Address, Any]:
+        """Return the state of each node; None for an unreachable one."""
+        calls = {address: self._figures_of(link) for address, link in self.links.items()}
+        return dict(zip(calls, await asyncio.gather(*calls.values()), strict=True))
+
+    async def _figures_of(self, link: Link) -> Any:
+        future: asyncio.Future[CallResult] = self._loop.create_future()
+        link.call(NODE, 0, (), future.set_result)
+        call_result = await future
+        return call_result.result if isinstance(call_result, Answered) else None
+
+    async def close(self) -> None:
+        """Close all links."""
+        for link in self.links.values():
+            await link.close()
