@@ -6,7 +6,8 @@
                                                             key_range(key condition, schema, values)
 
 Five parameters hold expressions, in three languages: conditions (also filters and key conditions), updates and
-projections. Each language is a parser that makes a `tree`; the evaluating modules make closures of it. All is pure.
+projections. Each language has a parser that returns a `tree`; the evaluating modules compile it to closures. All
+modules are pure.
 """
 
 from .conditions import Condition

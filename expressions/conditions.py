@@ -1,7 +1,7 @@
-"""Whether an item meets a condition.
+"""Evaluate conditions and filters.
 
-A missing attribute and one of another type make a comparison false, never an error; only <> holds then,
-even between two missing attributes.
+A comparison with a missing attribute, or with an attribute of another type, is false and never an error. Only <> is
+true then, even between two missing attributes.
 """
 
 from collections.abc import Callable
@@ -16,24 +16,24 @@ from .parse_condition import NO_CHECKS, ValueChecks, bounds_problem, type_name_p
 from .tree import Among, And, Between, Call, Comparison, ConditionNode, Not, Operand, Or, Path, Reference
 
 Test: TypeAlias = Callable[[Item, Bound], bool]
-# Of two values that are there; what it finds out about them it may leave in the request's values.
+# A relation of two present values. The third argument is the request's values, possibly a ComparisonCache.
 Relation: TypeAlias = Callable[[Value, Value, Any], bool]
 Order: TypeAlias = Callable[[Value, Value, Any], int | None]
 
 _NO_ITEM: Final[Item] = {}
 
-# Where so many values are looked at, what is found out about large ones is remembered: see `recall`.
+# Conditions that read at least this many values use a ComparisonCache.
 _MANY: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition or a filter, ready for any item.
+    """A compiled condition or filter.
 
     Attributes:
-        attributes: The top-level attributes it names, in order.
-        nested: Those of them that a path goes into.
-        looks: How often it looks at a value, at most: what it costs where values are small.
+        attributes: The top-level attributes that it names, in order.
+        nested: The attributes with nested paths.
+        value_reads: The maximum number of values that a test reads, which is its cost for small values.
     """
 
     parameter: str
@@ -41,31 +41,31 @@ class Condition:
     attributes: tuple[str, ...] = ()
     nested: tuple[str, ...] = ()
     value_checks: ValueChecks = NO_CHECKS
-    looks: int = field(init=False, compare=False, repr=False)
+    value_reads: int = field(init=False, compare=False, repr=False)
     _test: Test = field(init=False, compare=False, repr=False)
-    _recalls: bool = field(init=False, compare=False, repr=False)
+    _caches: bool = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        looks = _looks(self.tree)
-        object.__setattr__(self, "looks", looks)
-        object.__setattr__(self, "_recalls", looks >= _MANY)
-        object.__setattr__(self, "_test", _test(self.tree, _RECALLED if self._recalls else _PLAIN))
+        value_reads = _count_value_reads(self.tree)
+        object.__setattr__(self, "value_reads", value_reads)
+        object.__setattr__(self, "_caches", value_reads >= _MANY)
+        object.__setattr__(self, "_test", _test(self.tree, _CACHED if self._caches else _PLAIN))
 
     def holds(self, item: Item | None, values: Bound) -> bool:
-        """Whether `item`, which may not exist, meets the condition. For many items, `bind` the values once."""
-        if self._recalls:
+        """Return whether `item` (or None) meets the condition. For several items, `bind` the values once."""
+        if self._caches:
             if type(values) is not ComparisonCache:
                 values = ComparisonCache(values)
             values.forget_item()
         return self._test(_NO_ITEM if item is None else item, values)
 
     def bind(self, values: Bound) -> Bound:
-        """The values, ready for more than one item."""
-        return ComparisonCache(values) if self._recalls else values
+        """Return the values in the form for the evaluation of several items."""
+        return ComparisonCache(values) if self._caches else values
 
 
 def check_values(parameter: str, checks: ValueChecks, values: Bound) -> None:
-    """Refuse values that only their content makes wrong: BETWEEN reversed, an unknown type name."""
+    """Check values whose content, not type, decides: the bounds of BETWEEN, the type name of attribute_type."""
     for low, high in checks.bounds:
         problem = bounds_problem(values[low], values[high])
         if problem:
@@ -76,7 +76,7 @@ def check_values(parameter: str, checks: ValueChecks, values: Bound) -> None:
             raise ValidationError(f"Invalid {parameter}: {problem}")
 
 
-def _looks(tree: ConditionNode) -> int:
+def _count_value_reads(tree: ConditionNode) -> int:
     count, pending = 0, [tree]
     while pending:
         match pending.pop():
@@ -138,7 +138,7 @@ _ORDERS: Final[dict[str, Callable[[int], bool]]] = {
 
 
 def _related(left: Reader, right: Reader, relation: Relation) -> Test:
-    """Both values are there, and the relation holds between them."""
+    """Return the test that both values are present and related."""
 
     def test(item: Item, values: Bound) -> bool:
         a = left(item, values)
@@ -151,7 +151,7 @@ def _related(left: Reader, right: Reader, relation: Relation) -> Test:
 
 
 def _fast_equal(node: Comparison) -> Test | None:
-    """The comparison that almost every condition is made of: attribute = :value."""
+    """Return a fast test for the most common comparison, attribute = :value; None for others."""
     if (
         node.operator == "="
         and isinstance(node.left, Path)
@@ -214,14 +214,14 @@ _RELATIONS: Final[dict[str, Relation]] = {
 
 
 class _Relations(NamedTuple):
-    """The relations that can cost as much as the values are large, each made for two operands."""
+    """The relations whose cost grows with the size of the values, each created for two operands."""
 
     equal: Callable[[Operand, Operand], Relation]
     contains: Callable[[Operand, Operand], Relation]
     order: Callable[[Operand, Operand], Order]
 
 
-def _recalled_order(left: Operand, right: Operand) -> Order:
+def _cached_order(left: Operand, right: Operand) -> Order:
     def order(a: Value, b: Value, values: ComparisonCache) -> int | None:
         return values.compare(a, b, left, right) if "B" in a and "B" in b else ordered(a, b)
 
@@ -233,10 +233,10 @@ _PLAIN: Final = _Relations(
     lambda _left, _right: lambda a, b, _values: contains(a, b),
     lambda _left, _right: lambda a, b, _values: ordered(a, b),
 )
-_RECALLED: Final = _Relations(
+_CACHED: Final = _Relations(
     lambda left, right: lambda a, b, values: values.equal(a, b, left, right),
     lambda left, right: lambda a, b, values: values.contains(a, b, left, right),
-    _recalled_order,
+    _cached_order,
 )
 
 

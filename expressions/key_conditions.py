@@ -1,13 +1,12 @@
-"""From a key condition to the range of keys to read.
+"""Convert key conditions to ranges of keys.
 
-A key condition compares each of its attributes once, with values only. Which attributes are the key's is known
-only with the schema: `key_range` checks the condition against it and gives bytes.
+A key condition compares each of its attributes once, with values only. `key_range` checks the condition against the
+key schema and returns bytes.
 
-In a table the sort key's bytes are the value's own. In an index they are a composite (see `model.keys`):
-the index's sort attributes, then the table's key; a condition on the first attributes is a range there too.
+In a table the sort key's bytes are the value's own. In an index they are a composite (see `model.keys`): the index's
+sort attributes, then the table's key. A condition on the first attributes is a range there too.
 
-What the other expressions may not do to a key's attributes is here as well: it, too, is known only
-with the schema.
+The checks of other expressions against key attributes, which also need the schema, are here too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +30,7 @@ _PARAMETERS: Final = "One or more parameter values were invalid: "
 
 @dataclass(frozen=True, slots=True)
 class KeyTerm:
-    """One attribute's condition: = < <= > >= BETWEEN begins_with, or a legacy operator that no key takes."""
+    """The condition on one attribute: = < <= > >= BETWEEN begins_with, or a legacy operator invalid for keys."""
 
     attribute: str
     operator: str
@@ -40,19 +39,19 @@ class KeyTerm:
 
 @dataclass(frozen=True, slots=True)
 class KeyCondition:
-    """What a Query asks of the key."""
+    """The key condition of a Query."""
 
     terms: tuple[KeyTerm, ...]
     value_checks: ValueChecks = NO_CHECKS
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The attributes it names, in order."""
+        """The attributes that it names, in order."""
         return tuple(term.attribute for term in self.terms)
 
 
 class KeyRange(NamedTuple):
-    """One partition key, and sort keys from `low` up to but not including `high`; None is no bound."""
+    """One partition key, and the sort keys from `low` up to but not including `high`; None for no upper bound."""
 
     pk: bytes
     low: bytes
@@ -60,7 +59,11 @@ class KeyRange(NamedTuple):
 
 
 def key_condition(tree: ConditionNode, value_checks: ValueChecks) -> KeyCondition:
-    """Make a key condition of a condition's tree, or raise why it is none."""
+    """Convert a condition's tree to a key condition.
+
+    Raises:
+        ValidationError: The condition is not valid for keys.
+    """
     terms: dict[str, KeyTerm] = {}
     pending = [tree]
     while pending:
@@ -100,7 +103,7 @@ def _range_term(operator: str, first: Operand, *rest: Operand) -> tuple[str, str
 
 
 def _split(*operands: Operand) -> tuple[str, tuple[str, ...]]:
-    """Part the one attribute from the values."""
+    """Separate the one attribute from the values."""
     attribute: str | None = None
     values: list[str] = []
     for operand in operands:
@@ -139,13 +142,13 @@ def _operator_name(node: ConditionNode) -> str:
 def key_range(
     condition: KeyCondition, schema: KeySchema, values: Mapping[str, Value], *, composite: bool = False
 ) -> KeyRange:
-    """Resolve a key condition for a schema.
+    """Return the range of a key condition for a schema.
 
-    Every partition attribute must be given, by equality. Sort attributes are given from left to right, all but the
-    last by equality.
+    The condition must name every partition attribute, by equality, and sort attributes from left to right, all but
+    the last by equality.
 
     Args:
-        condition: What the request asks.
+        condition: The request's key condition.
         schema: The key of the table or index.
         values: The request's values.
         composite: Whether sort keys are composites, as in every index.
@@ -173,7 +176,7 @@ def _check_count(terms: Mapping[str, KeyTerm], schema: KeySchema) -> None:
 
 
 def _operands(attribute: KeyAttribute, term: KeyTerm | None, values: Mapping[str, Value]) -> list[bytes]:
-    """The key bytes of a term's values, checked against the attribute's type."""
+    """Return the key bytes of a term's values, after checking them against the attribute's type."""
     if term is None:
         raise ValidationError(f"Query condition missed key schema element: {attribute.name}")
     if term.operator in _NOT_INDEXABLE:
@@ -214,12 +217,12 @@ def _sort_range(
             break
         prefix = low
     if terms:
-        # Something is left: a sort attribute after a range, or no key attribute at all.
-        left = next(iter(terms))
-        known = any(attribute.name == left for attribute in sort)
+        # An unused term: a sort attribute after a range, or an attribute that is not in the key.
+        unused = next(iter(terms))
+        known = any(attribute.name == unused for attribute in sort)
         if known:
             raise ValidationError("Query key condition not supported")
-        raise ValidationError(f"Query condition missed key schema element: {left}")
+        raise ValidationError(f"Query condition missed key schema element: {unused}")
     return low, high
 
 
@@ -241,7 +244,7 @@ def _composite(term: KeyTerm, prefix: bytes, data: list[bytes]) -> tuple[bytes, 
 def _between(
     operator: str, prefix: bytes, first: bytes, after_first: bytes | None, after_last: bytes | None
 ) -> tuple[bytes, bytes | None]:
-    """The range of an operator, among keys that begin with `prefix`."""
+    """Return the range of an operator among keys that begin with `prefix`."""
     match operator:
         case "=":
             return first, after_first
@@ -258,18 +261,20 @@ def _between(
 
 
 def _after_all(prefix: bytes) -> bytes | None:
-    """The first bytes after everything that begins with `prefix`; None if nothing comes after."""
+    """Return the lowest bytes above all bytes with `prefix`; None if there are none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
 
 def refuse_key_filter(condition: Condition, key_names: Iterable[str]) -> None:
-    """Refuse a Query's filter on the key that is queried: the key condition is the place for it."""
+    """Refuse a Query's filter that names an attribute of the queried key."""
     for name in key_names:
         if name in condition.attributes:
-            what = "Filter Expression" if condition.parameter == "FilterExpression" else condition.parameter
+            parameter = condition.parameter
+            if parameter == "FilterExpression":
+                parameter = "Filter Expression"
             raise ValidationError(
-                f"{what} can only contain non-primary key attributes: Primary key attribute: {name}"
+                f"{parameter} can only contain non-primary key attributes: Primary key attribute: {name}"
             )
 
 
@@ -286,7 +291,7 @@ def refuse_key_update(update: Update, key_names: Iterable[str]) -> None:
 def refuse_key_paths(
     part: Condition | Projection | Update, key_names: Iterable[str], role: str = "Key"
 ) -> None:
-    """Refuse paths into a key attribute, which is always a scalar; `role` is "IndexKey" for an index."""
+    """Refuse nested paths of a key attribute, which is always a scalar. `role` is "IndexKey" for an index."""
     for name in key_names:
         if name in part.nested:
             raise ValidationError(

@@ -1,4 +1,4 @@
-"""The parameters that expressions replaced, as the same trees.
+"""Convert legacy parameters to the trees of expressions.
 
 Expected, QueryFilter and ScanFilter become conditions, AttributeUpdates an update, KeyConditions a key
 condition, AttributesToGet a projection. Their values get placeholders without a colon (`0`, `1`, ...). A
@@ -55,14 +55,14 @@ _TYPES: Final = {
 
 
 class LegacyPlan(NamedTuple):
-    """A plan, and the values its placeholders stand for."""
+    """A plan, and the values of its placeholders."""
 
     plan: Plan
     values: dict[str, Value]
 
 
 class _Values:
-    """Checks the values met on the way and gives each a placeholder."""
+    """Validates the values of legacy parameters, and gives each a placeholder."""
 
     __slots__ = ("limits", "named")
 
@@ -93,12 +93,12 @@ def compile_legacy(
     limits: Limits = MODERN,
     absent_contains_nothing: bool = False,
 ) -> LegacyPlan:
-    """Make the plan of a request's legacy parameters. Their values are checked and made canonical in place.
+    """Compile a request's legacy parameters. Their values are checked and made canonical in place.
 
-    With `absent_contains_nothing`, NOT_CONTAINS in `expected` holds for an attribute that does not exist.
+    With `absent_contains_nothing`, NOT_CONTAINS in `expected` is true for an attribute that does not exist.
 
     Raises:
-        ValidationError: A parameter is wrong in itself.
+        ValidationError: A parameter is invalid.
     """
     values = _Values(limits)
     _check_operator(conditional_operator, expected, query_filter, scan_filter)
@@ -143,7 +143,7 @@ def _expected(
 
 
 def _expectation(name: str, clause: Mapping[str, Any], values: _Values) -> ConditionNode:
-    """One attribute of Expected: with a ComparisonOperator, or with Value and Exists alone."""
+    """Convert one attribute of Expected, with a ComparisonOperator or with Value and Exists."""
     value, listed = clause.get("Value"), clause.get("AttributeValueList")
     exists, comparison = clause.get("Exists"), clause.get("ComparisonOperator")
     if value is not None and listed is not None:
@@ -191,7 +191,7 @@ def _filter(
 
 
 def _term(name: str, comparison: str, operands: Sequence[Any], values: _Values) -> ConditionNode:
-    """One attribute compared by one of the thirteen operators."""
+    """Convert the comparison of an attribute by one of the thirteen operators."""
     _check_operands(comparison, operands, values)
     path = Path((name,))
     references = tuple(values.add(operand) for operand in operands)
@@ -242,7 +242,7 @@ def _key_condition(clauses: Mapping[str, Any], values: _Values) -> KeyCondition:
 
 def _update(updates: Mapping[str, Any], values: _Values) -> Update:
     actions = tuple(_action(name, clause, values) for name, clause in updates.items())
-    targets = Projection({name: number for number, name in enumerate(updates)})
+    targets = Projection({name: index for index, name in enumerate(updates)})
     return Update(actions, targets, targets.attributes, legacy=True)
 
 
@@ -270,8 +270,8 @@ def _action(name: str, clause: Mapping[str, Any], values: _Values) -> Action:
 
 def _projection(names: Sequence[str]) -> Projection:
     steps: dict[str | int, Any] = {}
-    for number, name in enumerate(names):
+    for index, name in enumerate(names):
         if name in steps:
             raise ValidationError(f"{_INVALID}Duplicate value in attribute name: {name}")
-        steps[name] = number
+        steps[name] = index
     return Projection(steps)

@@ -1,10 +1,10 @@
-"""What an operand is worth, for an item and the request's values.
+"""Evaluate operands, and compare their values.
 
-A tree becomes closures once, when its plan is made; a request then only calls them. An operand that
-has no value (no such attribute, size() of a number) is worth None.
+A tree is compiled to closures once, with its plan; a request only calls them. An operand without a value (a missing
+attribute, size() of a number) evaluates to None.
 
-The relations between two values follow. Values are canonical, so equal means equal as Python sees it. Order
-exists within S, N and B only; anywhere else a comparison does not hold, whichever way round it is asked.
+Values are canonical, so they are equal to DynamoDB iff they are equal in Python. S, N and B have an order. A comparison
+by order of other types, or of two types, is false in both directions.
 """
 
 from binascii import a2b_base64
@@ -54,7 +54,7 @@ def path_reader(path: Path) -> Reader:
 
 
 def step_into(value: Value, step: str | int) -> Value | None:
-    """Go from a map or list to an element; None if there is none, or `value` is neither."""
+    """Return an element of a map or list; None if it is missing or `value` is of another type."""
     inner: Value | None
     if isinstance(step, str):
         inner = value["M"].get(step) if "M" in value else None
@@ -74,25 +74,25 @@ def _size_reader(read: Reader) -> Reader:
 
 
 def ordered(left: Value, right: Value) -> int | None:
-    """Compare by DynamoDB's order: negative, zero or positive; None where there is no order."""
+    """Compare by DynamoDB's order: negative, zero or positive; None for values without an order."""
     type_name = next(iter(left))
     return compare(left, right) if type_name in right and type_name in _ORDERED else None
 
 
 def begins_with(value: Value, prefix: Value) -> bool:
-    """Whether a string or binary begins with another."""
+    """Return whether a string or binary begins with another."""
     if "S" in value and "S" in prefix:
         return bool(value["S"].startswith(prefix["S"]))
     if "B" in value and "B" in prefix:
-        # As many characters hold at least as many bytes: no more of a large value is decoded than is looked at.
+        # Base64 text of equal length holds at least as many bytes: only the compared part of a value is decoded.
         return a2b_base64(value["B"][: len(prefix["B"])]).startswith(a2b_base64(prefix["B"]))
     return False
 
 
 def size(value: Value) -> int | None:
-    """What size() gives: a string's length, bytes of a binary, elements; None for the other types.
+    """Return the result of size(): a string's length, a binary's bytes, a collection's elements; None for other types.
 
-    DynamoDB counts a string in UTF-16 code units, so a character beyond the basic plane is two.
+    DynamoDB counts a string in UTF-16 code units, so a character outside the basic plane counts twice.
     """
     ((type_name, content),) = value.items()
     if type_name == "S" and not content.isascii():

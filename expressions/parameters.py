@@ -1,7 +1,7 @@
-"""The request's parameters beside each other, before any expression is read.
+"""Check a request's parameters against each other, before an expression is parsed.
 
 Expressions and the legacy parameters cannot be used together, except KeyConditions with a FilterExpression or a
-ProjectionExpression. Placeholders need an expression that uses them, and they have a form of their own.
+ProjectionExpression. Placeholders need an expression that uses them, and must have their form.
 """
 
 import re
@@ -12,7 +12,7 @@ from ..model.errors import ValidationError
 from ..model.limits import MODERN, Limits
 from .parser import Names
 
-# In the orders in which DynamoDB lists them.
+# In the order of DynamoDB's error texts.
 _EXPRESSIONS: Final = (
     "UpdateExpression",
     "ConditionExpression",
@@ -43,13 +43,13 @@ _REFERENCE: Final = re.compile(r":[0-9A-Za-z_]+")
 
 
 def check_mixing(body: Mapping[str, Any], operation: str | None = None) -> None:
-    """Refuse a request that mixes both dialects, or that has placeholders and no expression to use them.
+    """Refuse a request that mixes both dialects, or that has placeholders without an expression.
 
-    DynamoDB takes KeyConditions together with the expressions of a Query other than KeyConditionExpression.
+    DynamoDB accepts KeyConditions with every expression of a Query but KeyConditionExpression.
 
     Args:
         body: The request; of a BatchGetItem, the part for one table.
-        operation: Its name; without it, values that no expression could use pass.
+        operation: The operation's name; without it, values without an expression are accepted.
 
     Raises:
         ValidationError: Two parameters cannot be used together.
@@ -67,27 +67,27 @@ def check_mixing(body: Mapping[str, Any], operation: str | None = None) -> None:
             )
     elif body.get("ExpressionAttributeNames") is not None:
         raise ValidationError("ExpressionAttributeNames can only be specified when using expressions")
-    takers = _WITH_VALUES.get(operation or "", ())
+    with_values = _WITH_VALUES.get(operation or "", ())
     if (
-        takers
+        with_values
         and body.get("ExpressionAttributeValues") is not None
-        and not any(name in expressions for name in takers)
+        and not any(name in expressions for name in with_values)
     ):
-        verb = "are" if len(takers) > 1 else "is"
+        verb = "are" if len(with_values) > 1 else "is"
         raise ValidationError(
             "ExpressionAttributeValues can only be specified when using expressions: "
-            f"{' and '.join(takers)} {verb} null"
+            f"{' and '.join(with_values)} {verb} null"
         )
 
 
 def check_substitutions(names: Any, values: Any, limits: Limits = MODERN) -> None:
-    """Refuse empty maps and keys that are no placeholders. The values are for `model.values.check_values`."""
+    """Refuse empty maps and invalid placeholders. `model.values.check_values` checks the values."""
     _check("ExpressionAttributeNames", names, _NAME, limits)
     _check("ExpressionAttributeValues", values, _REFERENCE, limits)
 
 
 def check_substitution_size(names: Names, values_size: int, limits: Limits = MODERN) -> None:
-    """Refuse names and values that are too large together; `values_size` is what `check_values` returned."""
+    """Refuse names and values that are too large together. `values_size` is the result of `check_values`."""
     size = values_size + sum(len(key) + len(name.encode()) for key, name in (names or {}).items())
     if size > limits.substitution_bytes:
         raise ValidationError(

@@ -1,4 +1,4 @@
-"""The language of conditions, filters and key conditions.
+"""Parse conditions, filters and key conditions.
 
     condition  ::= and-terms { OR and-terms }
     and-terms  ::= term { AND term }
@@ -7,9 +7,8 @@
     operand    ::= "(" operand ")" | function | path | :value
     function   ::= name "(" operands ")"
 
-An opening parenthesis does not tell whether a condition or an operand follows, and looking ahead or going
-back would cost quadratic time. So every parenthesis opens a frame, and what came out of it shows when it
-is closed.
+After an opening parenthesis a condition or an operand may follow; lookahead or backtracking would take quadratic time.
+So every parenthesis opens a frame, and the parser knows its kind when the parenthesis is closed.
 """
 
 from typing import Final, NamedTuple, TypeAlias
@@ -53,7 +52,7 @@ _WHOLE, _GROUP, _CALL, _LIST = range(4)
 
 
 class ValueChecks(NamedTuple):
-    """What must be looked at in every request anew, because it depends on values and not on their types."""
+    """The checks of every request that depend on values and not on their types."""
 
     bounds: tuple[tuple[str, str], ...]  # of BETWEEN
     type_names: tuple[str, ...]  # of attribute_type
@@ -63,7 +62,7 @@ NO_CHECKS: Final = ValueChecks((), ())
 
 
 class _Frame:
-    """Something that is open: the whole expression, a parenthesis, a call, the list of an IN."""
+    """An open part: the entire expression, a parenthesis, a call, the list of an IN."""
 
     __slots__ = (
         "alternatives",
@@ -83,43 +82,47 @@ class _Frame:
         self.only_operand = only_operand
         self.function = function
         self.operands: list[Operand] = []  # of a call or a list
-        self.alternatives: list[ConditionNode] = []  # what stands before each OR
-        self.terms: list[ConditionNode] = []  # what stands before each AND since then
-        self.negations = 0  # NOTs that wait for their term
-        self.operator = ""  # a comparator or BETWEEN that waits for an operand
+        self.alternatives: list[ConditionNode] = []  # the terms of OR so far
+        self.terms: list[ConditionNode] = []  # the terms of AND since the last OR
+        self.negations = 0  # the number of NOTs before the next term
+        self.operator = ""  # a comparator or BETWEEN without its last operand
         self.left: Operand | None = None
         self.low: Operand | None = None
 
     @property
     def empty(self) -> bool:
-        """Nothing stands in it before the node at hand."""
+        """Whether the frame has no node before the current one."""
         return not (self.alternatives or self.terms or self.negations)
 
 
 class ConditionParser(Parser):
-    """Reads a condition, a filter or a key condition."""
+    """Parses a condition, a filter or a key condition."""
 
     keywords = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN"})
     undefined_value = UNDEFINED
 
     def parse(self) -> ConditionNode:
-        """Read the whole expression, or raise what is wrong with it."""
+        """Parse the expression.
+
+        Raises:
+            ValidationError: The expression is invalid.
+        """
         self._frames = [_Frame(_WHOLE)]
         self._bounds: dict[tuple[str, str], None] = {}
         self._type_names: dict[str, None] = {}
         tree = None
         while tree is None:
-            tree = self._place(self._first_operand())
+            tree = self._attach(self._first_operand())
         self.finish()
         return tree
 
     @property
     def value_checks(self) -> ValueChecks:
-        """What `parse` could not settle for other values of the same types."""
+        """The checks that `parse` cannot do for other values of the same types."""
         return ValueChecks(tuple(self._bounds), tuple(self._type_names))
 
     def _first_operand(self) -> Operand:
-        """Open whatever opens here, and read the operand that it begins with."""
+        """Open all frames that begin at the token, and parse their first operand."""
         while True:
             frame, token = self._frames[-1], self.token
             only_operand = frame.only_operand or bool(frame.operator)
@@ -138,13 +141,13 @@ class ConditionParser(Parser):
             else:
                 return self.path()
 
-    def _place(self, node: Node) -> ConditionNode | None:
-        """Put `node` where it belongs and close what closes with it.
+    def _attach(self, node: Node) -> ConditionNode | None:
+        """Add `node` to the open frames, and close the frames that end after it.
 
         Returns:
-            The whole condition, or None if another operand has to come first.
+            The entire condition, or None if another operand must follow.
         """
-        grouped = False  # whether `node` stood in parentheses of its own
+        grouped = False  # whether `node` had parentheses of its own
         while True:
             frame = self._frames[-1]
             if grouped and isinstance(node, Path) and self.token.text in (".", "["):
@@ -211,7 +214,7 @@ class ConditionParser(Parser):
             self.problems.note(PARENTHESES, "The expression has redundant parentheses;")
 
     def _join(self, frame: _Frame, term: ConditionNode) -> ConditionNode | None:
-        """Add a term to the frame's condition; None if AND or OR wants another."""
+        """Add a term to the frame's condition; return None if AND or OR follows."""
         if frame.negations % 2:
             term = term.term if isinstance(term, Not) else Not(term)
         frame.negations = 0
@@ -335,7 +338,7 @@ class ConditionParser(Parser):
             )
 
     def _check_uses(self, *operands: Operand) -> None:
-        """Only size() gives a value; every other function is a condition."""
+        """Note functions that are used as a value: only size() has one."""
         for operand in operands:
             if isinstance(operand, Call) and operand.function != "size":
                 self._misused(operand)
@@ -353,7 +356,7 @@ class ConditionParser(Parser):
 
 
 def bounds_problem(low: Value, high: Value) -> str | None:
-    """What is wrong with two bounds of BETWEEN, if anything."""
+    """Return the error text for invalid bounds of BETWEEN, or None."""
     if low.keys() != high.keys():
         rule = "requires same data type for lower and upper bounds"
     elif (ordered(low, high) or 0) > 0:
@@ -367,7 +370,7 @@ def bounds_problem(low: Value, high: Value) -> str | None:
 
 
 def type_name_problem(value: Value) -> str | None:
-    """What is wrong with the second operand of attribute_type, if anything."""
+    """Return the error text for an invalid second operand of attribute_type, or None."""
     name = value["S"]
     if name in _TYPES:
         return None

@@ -1,4 +1,4 @@
-"""The language of updates.
+"""Parse updates.
 
 update   ::= section+                          each kind at most once
 section  ::= SET path "=" sum { "," path "=" sum } | REMOVE path { "," path }
@@ -52,7 +52,7 @@ _SUM, _GROUP, _CALL = range(3)
 
 
 class _Frame:
-    """Something that is open on the right side of a SET: the sum itself, a parenthesis, a call."""
+    """An open part of the right side of a SET: the sum itself, a parenthesis, a call."""
 
     __slots__ = ("function", "kind", "left", "operands", "operator")
 
@@ -65,12 +65,16 @@ class _Frame:
 
 
 class UpdateParser(Parser):
-    """Reads an update."""
+    """Parses an update."""
 
     keywords = frozenset({"SET", "REMOVE", "ADD", "DELETE"})
 
     def parse(self) -> tuple[Action, ...]:
-        """Read the whole expression, or raise what is wrong with it."""
+        """Parse the expression.
+
+        Raises:
+            ValidationError: The expression is invalid.
+        """
         self._targets = PathTree(self.problems)
         readers: dict[str, Callable[[], Action]] = {
             "SET": self._set,
@@ -100,7 +104,7 @@ class UpdateParser(Parser):
 
     @property
     def targets(self) -> Projection:
-        """The paths that the update writes to, numbered as its actions are."""
+        """The target paths of the update, with the indexes of its actions."""
         return Projection(self._targets.steps)
 
     def _set(self) -> Action:
@@ -142,11 +146,11 @@ class UpdateParser(Parser):
         self._frames = [_Frame(_SUM)]
         value = None
         while value is None:
-            value = self._place(self._first_operand())
+            value = self._attach(self._first_operand())
         return value
 
     def _first_operand(self) -> Operand:
-        """Open whatever opens here, and read the operand that it begins with."""
+        """Open all frames that begin at the token, and parse their first operand."""
         while True:
             token = self.token
             if self.skip("("):
@@ -161,8 +165,8 @@ class UpdateParser(Parser):
             else:
                 return self.path()
 
-    def _place(self, node: Operand) -> Operand | None:
-        """Put `node` where it belongs and close what closes; None if another operand has to come first."""
+    def _attach(self, node: Operand) -> Operand | None:
+        """Add `node` to the open frames and close the frames that end; return None if another operand must follow."""
         grouped = False
         while True:
             frame = self._frames[-1]
@@ -189,7 +193,7 @@ class UpdateParser(Parser):
             grouped = True
 
     def _takes_arithmetic(self, left: Operand) -> bool:
-        """One operation a SET, and never inside a function: a sum stands at the top or in parentheses there."""
+        """Return whether + or - may follow `left`: once in a SET, and never inside a function."""
         return not isinstance(left, Arithmetic) and all(
             frame.kind != _CALL and frame.left is None for frame in self._frames
         )

@@ -1,8 +1,7 @@
-"""What the languages share: tokens, document paths, placeholders, and when to stop.
+"""The base of the parsers: tokens, document paths, placeholders and errors.
 
-A parser here never calls itself: what is open (parentheses, calls, lists) stands on a list of frames. So
-4,096 opening parentheses are a mistake like any other and not the end of Python's stack, and the
-time is linear in the text.
+The parsers are not recursive: open parentheses, calls and lists are frames in a list. So 4,096 opening parentheses are
+an ordinary error and do not exhaust Python's stack, and the time is linear in the text.
 """
 
 from collections.abc import Mapping
@@ -18,9 +17,9 @@ Names: TypeAlias = Mapping[str, str] | None
 Values: TypeAlias = Mapping[str, Value] | None
 
 _HIGHEST_INDEX: Final = 2**31 - 1
-_LONGEST_MESSAGE: Final = 1024  # some messages repeat what the client wrote, which may be 4 KB
+_LONGEST_MESSAGE: Final = 1024  # characters; some messages repeat the client's text, which may have 4 KB
 
-# From the gravest to the lightest.
+# Kinds of errors. The lowest number takes precedence.
 PARENTHESES: Final = 0
 FUNCTION_NAME: Final = 1
 FUNCTION_USE: Final = 2
@@ -38,14 +37,13 @@ OPERAND: Final = 13
 
 
 class Problems:
-    """The mistakes of one expression, and which of them is reported.
+    """The errors of one expression, of which one is reported.
 
-    DynamoDB reads an expression to its end and then names one mistake: not the first in the text but the first
-    of the gravest kind. So a parser notes mistakes as it meets them and raises at the end. Only a syntax error
-    ends the reading at once.
+    DynamoDB parses an expression to its end and then reports one error: the first of the kind with precedence. So a
+    parser notes errors and raises one at the end. Only a syntax error ends parsing at once.
 
-    In a condition what begins at UNDEFINED is judged within each comparison or function: the first of these
-    that has a mistake decides, whatever a later one has. `settle` marks where each ends.
+    In a condition the kinds from UNDEFINED on compete within one comparison or function: the first of these with an
+    error decides. `settle` marks the end of each.
     """
 
     __slots__ = ("_found", "_parameter", "_settled")
@@ -56,30 +54,30 @@ class Problems:
         self._settled: str | None = None
 
     def note(self, kind: int, message: str) -> None:
-        """Remember a mistake, unless one of its kind was met before."""
+        """Add an error, unless its kind has one already."""
         self._found.setdefault(kind, message)
 
     def settle(self) -> None:
-        """End a comparison or function of a condition."""
+        """Mark the end of a comparison or function of a condition."""
         if self._settled is None:
-            lightest = [kind for kind in self._found if kind >= UNDEFINED]
-            if lightest:
-                self._settled = self._found[min(lightest)]
+            settled = [kind for kind in self._found if kind >= UNDEFINED]
+            if settled:
+                self._settled = self._found[min(settled)]
 
     def fail(self, message: str) -> NoReturn:
-        """Raise at once."""
+        """Raise the error for this expression."""
         raise ValidationError(f"Invalid {self._parameter}: {message[:_LONGEST_MESSAGE]}")
 
-    def raise_gravest(self) -> None:
-        """Raise the mistake to report, if there is any."""
+    def raise_first(self) -> None:
+        """Raise the error with precedence, if there is any."""
         if self._found:
             kind = min(self._found)
-            graver = kind < UNDEFINED or self._settled is None
-            self.fail(self._found[kind] if graver else str(self._settled))
+            unsettled = kind < UNDEFINED or self._settled is None
+            self.fail(self._found[kind] if unsettled else str(self._settled))
 
 
 class Scope:
-    """The placeholders of a request, and which of them its expressions used."""
+    """The placeholders of a request, and those that its expressions use."""
 
     __slots__ = ("names", "used_names", "used_values", "values")
 
@@ -91,7 +89,7 @@ class Scope:
 
 
 class Parser:
-    """Reads one expression. Subclasses know a language."""
+    """Parses one expression. Each language is a subclass."""
 
     keywords: frozenset[str] = frozenset()
     undefined_value = UNDEFINED_VALUE
@@ -101,7 +99,7 @@ class Parser:
         self.scope = scope
         self.limits = limits
         self.attributes: dict[str, None] = {}  # top-level attributes named, in order
-        self.nested: dict[str, None] = {}  # those of them that a path goes into
+        self.nested: dict[str, None] = {}  # the attributes with nested paths
         self.operators = 0
         if not text:
             self.problems.fail("The expression can not be empty;")
@@ -116,63 +114,63 @@ class Parser:
         self.token = self._tokens[0]
 
     def advance(self) -> Token:
-        """Take the token and go to the next."""
+        """Return the token and advance to the next."""
         token = self.token
         self._at += 1
         self.token = self._tokens[self._at]
         return token
 
     def skip(self, text: str) -> bool:
-        """Take the token if it is the symbol `text`."""
+        """Consume the token if it is the symbol `text`, and return whether it was."""
         if self.token.text != text:
             return False
         self.advance()
         return True
 
     def skip_word(self, word: str) -> bool:
-        """Take the token if it is the keyword `word`, in any case."""
+        """Consume the token if it is the keyword `word` in any case, and return whether it was."""
         if self.token.word != word or self.token.kind != NAME:
             return False
         self.advance()
         return True
 
     def next_is(self, text: str) -> bool:
-        """Whether the token after this one is the symbol `text`."""
+        """Return whether the next token is the symbol `text`."""
         return self._tokens[min(self._at + 1, len(self._tokens) - 1)].text == text
 
     def expect(self, text: str) -> None:
-        """Take the symbol `text`, or fail."""
+        """Consume the symbol `text`, or raise a syntax error."""
         if not self.skip(text):
             self.syntax_error()
 
     def syntax_error(self) -> NoReturn:
-        """Fail at the token; the message shows its neighbours as they stand in the text."""
+        """Raise a syntax error at the token; the message quotes its neighbours."""
         first = self._tokens[max(self._at - 1, 0)]
         last = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
         near = self._text[first.start : last.end]
         self.problems.fail(f'Syntax error; token: "{self.token.text}", near: "{near}"')
 
     def count_operator(self) -> None:
-        """Count towards the limit on operators and functions."""
+        """Count an operator or function for the limit."""
         self.operators += 1
 
     def finish(self) -> None:
-        """Raise what is wrong with an expression that was read to its end."""
+        """Raise the error of a completely parsed expression, if there is any."""
         most = self.limits.expression_operators
         if self.operators > most:
             # DynamoDB stops counting here.
             self.problems.note(
                 LIMIT, f"The expression contains too many operators; operator count: {most + 1}"
             )
-        self.problems.raise_gravest()
+        self.problems.raise_first()
 
     def at_name(self) -> bool:
-        """Whether the token is a name or `#name`, and not a keyword."""
+        """Return whether the token is a name or `#name`, and not a keyword."""
         token = self.token
         return token.kind == ALIAS or (token.kind == NAME and token.word not in self.keywords)
 
     def path(self) -> Path:
-        """Read a document path."""
+        """Parse a document path."""
         if not self.at_name():
             self.syntax_error()
         parts: list[str | int] = [self._name()]
@@ -180,7 +178,7 @@ class Parser:
         return self._finish_path(parts)
 
     def extend(self, path: Path) -> Path:
-        """Go on with a path that stood in parentheses: (a.b).c."""
+        """Parse the rest of a path after its part in parentheses: (a.b).c."""
         parts = list(path.parts)
         self._read_steps(parts)
         return self._finish_path(parts)
@@ -239,7 +237,7 @@ class Parser:
         return index
 
     def reference(self) -> Reference:
-        """Read a value placeholder."""
+        """Parse a value placeholder."""
         if self.token.kind != REFERENCE:
             self.syntax_error()
         name = self.advance().text
@@ -253,18 +251,18 @@ class Parser:
         return Reference(name)
 
     def literal(self, operand: Operand) -> dict[str, Any] | None:
-        """The value behind a placeholder; None for any other operand, and for an undefined one."""
+        """Return the value of a placeholder; None for other operands and for an undefined placeholder."""
         return self.scope.values.get(operand.name) if isinstance(operand, Reference) else None
 
     def type_of(self, operand: Operand) -> str | None:
-        """The type an operand is known to have before any item is seen: that of its value, or N for size()."""
+        """Return the type of an operand that is known without an item: its value's, or N for size()."""
         if isinstance(operand, Call):
             return "N" if operand.function == "size" else None
         value = self.literal(operand)
         return None if value is None else next(iter(value))
 
     def wrong_type(self, operator: str, type_name: str) -> None:
-        """Note an operand of a type that the operator or function does not take."""
+        """Note an operand of a type that the operator or function does not accept."""
         self.problems.note(
             OPERAND,
             "Incorrect operand type for operator or function; "

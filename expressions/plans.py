@@ -1,8 +1,7 @@
-"""From the texts of a request to what can be evaluated, once.
+"""Compile a request's expressions to a plan, and cache plans.
 
-A plan depends on the texts, the names and the *types* of the values, not on the values. So it is
-kept, and a request that comes again with other values costs one look-up; only what the values
-themselves decide is checked every time.
+A plan depends on the texts, the names and the *types* of the values, not on the values. A request with the same texts
+and other values therefore costs one cache lookup. Only checks that depend on the values run every time.
 """
 
 from collections.abc import Hashable
@@ -23,7 +22,7 @@ from .updates import Update
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything a request's expressions ask for."""
+    """The compiled expressions of a request."""
 
     condition: Condition | None = None
     filter: Condition | None = None
@@ -34,10 +33,10 @@ class Plan:
 
 
 class PlanCache:
-    """Plans by what they depend on, in two generations.
+    """A cache of plans in two generations.
 
-    The young generation fills up and becomes the old one; what is used again is young again. It forgets
-    like a list of the least recently used would, with no list to keep in order.
+    A full young generation replaces the old one, and a plan that is used again moves to the young generation. The
+    effect is close to that of a least-recently-used cache, without an order to maintain.
     """
 
     __slots__ = ("_capacity", "_old", "_young")
@@ -51,7 +50,7 @@ class PlanCache:
         return len(self._young) + len(self._old)
 
     def get(self, key: Hashable) -> Plan | None:
-        """Return the plan, if it is still known."""
+        """Return the plan, or None if it is not cached."""
         plan = self._young.get(key)
         if plan is None:
             plan = self._old.get(key)
@@ -60,7 +59,7 @@ class PlanCache:
         return plan
 
     def put(self, key: Hashable, plan: Plan) -> None:
-        """Remember a plan."""
+        """Add a plan."""
         if len(self._young) >= self._capacity:
             self._old, self._young = self._young, {}
         self._young[key] = plan
@@ -69,8 +68,8 @@ class PlanCache:
 _SHOWN: Final = 16  # unused placeholders named in a message
 
 _PLANS: Final = PlanCache(capacity=1024)
-# A larger one is rare, and a thousand of them would be too much memory.
-_KEPT_CHARACTERS: Final = 16 * 1024
+# Larger plans are rare and not cached: a thousand of them would need too much memory.
+_CACHED_CHARACTERS: Final = 16 * 1024
 
 
 def compile(  # noqa: A001  # the agreed name
@@ -84,7 +83,7 @@ def compile(  # noqa: A001  # the agreed name
     values: Values = None,
     limits: Limits = MODERN,
 ) -> Plan:
-    """Make the plan of a request's expressions, or find it.
+    """Return the plan of a request's expressions, from the cache or compiled.
 
     Args:
         condition: ConditionExpression.
@@ -94,10 +93,10 @@ def compile(  # noqa: A001  # the agreed name
         projection: ProjectionExpression.
         names: ExpressionAttributeNames.
         values: ExpressionAttributeValues, checked and canonical.
-        limits: The limits the expressions are under.
+        limits: The limits of expressions.
 
     Raises:
-        ValidationError: An expression is wrong, in itself or with its names and values.
+        ValidationError: An expression is invalid, on its own or with its names and values.
     """
     texts = (update, condition, key_condition, filter, projection)
     key = (
@@ -110,8 +109,8 @@ def compile(  # noqa: A001  # the agreed name
     )
     plan = _PLANS.get(key)
     if plan is None:
-        plan = _make(texts, names, values, limits)
-        if _characters(texts, names, values) <= _KEPT_CHARACTERS:
+        plan = _compile(texts, names, values, limits)
+        if _characters(texts, names, values) <= _CACHED_CHARACTERS:
             _PLANS.put(key, plan)
     elif plan.value_checks and values is not None:
         for parameter, checks in plan.value_checks:
@@ -125,31 +124,31 @@ def _characters(texts: tuple[str | None, ...], names: Names, values: Values) -> 
     return size + sum(map(len, values or {}))
 
 
-def _make(texts: tuple[str | None, ...], names: Names, values: Values, limits: Limits) -> Plan:
-    """Read the expressions in DynamoDB's order: the first that is wrong is reported."""
+def _compile(texts: tuple[str | None, ...], names: Names, values: Values, limits: Limits) -> Plan:
+    """Compile the expressions in DynamoDB's order, so that the first invalid one is reported."""
     check_substitutions(names, values, limits)
     update, condition, key, filter_, projection = texts
     scope = Scope(names, values)
-    made_update = None if update is None else _update(update, scope, limits)
-    made_condition = _condition("ConditionExpression", condition, scope, limits)
-    made_key = _condition("KeyConditionExpression", key, scope, limits)
-    made_filter = _condition("FilterExpression", filter_, scope, limits)
-    made_projection = (
+    compiled_update = None if update is None else _update(update, scope, limits)
+    compiled_condition = _condition("ConditionExpression", condition, scope, limits)
+    compiled_key = _condition("KeyConditionExpression", key, scope, limits)
+    compiled_filter = _condition("FilterExpression", filter_, scope, limits)
+    compiled_projection = (
         None
         if projection is None
         else ProjectionParser("ProjectionExpression", projection, scope, limits).parse()
     )
     _check_unused("ExpressionAttributeNames", names, scope.used_names)
     _check_unused("ExpressionAttributeValues", values, scope.used_values)
-    # Whether a well-formed condition can be a key condition is asked only when all else is well.
-    key_part = None if made_key is None else key_condition(made_key.tree, made_key.value_checks)
-    conditions = [part for part in (made_condition, made_key, made_filter) if part is not None]
+    # DynamoDB checks the form of a key condition after all other expressions.
+    key_part = None if compiled_key is None else key_condition(compiled_key.tree, compiled_key.value_checks)
+    conditions = [part for part in (compiled_condition, compiled_key, compiled_filter) if part is not None]
     return Plan(
-        condition=made_condition,
-        filter=made_filter,
+        condition=compiled_condition,
+        filter=compiled_filter,
         key_condition=key_part,
-        update=made_update,
-        projection=made_projection,
+        update=compiled_update,
+        projection=compiled_projection,
         value_checks=tuple(
             (part.parameter, part.value_checks) for part in conditions if part.value_checks != NO_CHECKS
         ),

@@ -1,9 +1,9 @@
-"""Projections, and what they share with updates: several document paths as one tree of steps.
+"""Projections, and the tree of document paths that updates use too.
 
     a.b, a.c[1], d      {"a": {"b": 0, "c": {1: 1}}, "d": 2}
 
-A leaf is the number of its path. Two paths *overlap* if one begins with the other, and *conflict* if they
-use the same place as a map and as a list; DynamoDB refuses both, and while the tree grows they show.
+A leaf is the index of its path. Two paths *overlap* if one is a prefix of the other, and *conflict* if one uses an
+element as a map and the other as a list. DynamoDB refuses both; they are detected when a path is added.
 """
 
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ from .parser import CONFLICT, OVERLAP, Parser, Problems
 from .tokens import END
 from .tree import Path
 
-# Part of a path -> what follows, or the number of the path that ends here.
+# Part of a path -> the following parts, or the index of the path that ends here.
 Steps: TypeAlias = dict[str | int, Any]
 
 
 class PathTree:
-    """The tree, and the paths in the order in which they came."""
+    """The tree, and the paths in the order of their addition."""
 
     __slots__ = ("_paths", "_problems", "steps")
 
@@ -29,8 +29,8 @@ class PathTree:
         self._problems = problems
 
     def add(self, path: Path) -> None:
-        """Add a path, or note why it cannot stand beside the others."""
-        number = len(self._paths)
+        """Add a path, or note its overlap or conflict with another."""
+        index = len(self._paths)
         self._paths.append(path)
         steps = self.steps
         for part in path.parts[:-1]:
@@ -45,7 +45,7 @@ class PathTree:
             return None
         if last in steps:
             return self._note(OVERLAP, "overlap", _first_leaf(steps[last]), path)
-        steps[last] = number
+        steps[last] = index
         return None
 
     def _conflicts(self, steps: Steps, part: str | int, path: Path) -> bool:
@@ -55,11 +55,11 @@ class PathTree:
         self._note(CONFLICT, "conflict", _first_leaf(steps[other]), path)
         return True
 
-    def _note(self, kind: int, verb: str, number: int, path: Path) -> None:
+    def _note(self, kind: int, verb: str, index: int, path: Path) -> None:
         self._problems.note(
             kind,
             f"Two document paths {verb} with each other; must remove or rewrite one of these paths; "
-            f"path one: {self._paths[number]}, path two: {path}",
+            f"path one: {self._paths[index]}, path two: {path}",
         )
 
 
@@ -71,18 +71,18 @@ def _first_leaf(steps: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """Picks parts out of an item.
+    """Selects parts of an item.
 
     Attributes:
-        attributes: The top-level attributes it names, in order.
-        nested: Those of them that a path goes into.
-        looks: How often it looks at a value: how many paths there are, and steps on the way to them.
+        attributes: The top-level attributes that it names, in order.
+        nested: The attributes with nested paths.
+        value_reads: The number of steps of all paths, which is the cost for small values.
     """
 
     steps: Steps
     attributes: tuple[str, ...] = field(init=False)
     nested: tuple[str, ...] = field(init=False)
-    looks: int = field(init=False, compare=False, repr=False)
+    value_reads: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(map(str, self.steps)))
@@ -90,13 +90,13 @@ class Projection:
             self, "nested", tuple(str(name) for name, inner in self.steps.items() if isinstance(inner, dict))
         )
 
-        object.__setattr__(self, "looks", _count(self.steps))
+        object.__setattr__(self, "value_reads", _count(self.steps))
 
     def apply(self, item: Item) -> Item:
-        """Return what of `item` is named, each part inside the maps and lists that lead to it.
+        """Return the named parts of `item`, each inside its maps and lists.
 
-        A list keeps its order and closes its gaps. What is not there is left out, and so is a map or list
-        in which nothing was found.
+        A list keeps its order without gaps. Missing parts are left out, and so are maps and lists without a found
+        part.
         """
         if not self.nested:
             return {name: item[name] for name in self.attributes if name in item}
@@ -114,7 +114,7 @@ def _count(steps: Any) -> int:
 
 
 def _pick(value: Value, steps: Steps) -> Value | None:
-    """Follow `steps` into `value`; as deep as the longest path, which the limits bound."""
+    """Select the parts at `steps` from `value`. The recursion is as deep as the longest path, which is limited."""
     if isinstance(next(iter(steps)), str):
         members = value.get("M") or {}
         found = {name: _take(members.get(name), inner) for name, inner in steps.items()}
@@ -132,10 +132,14 @@ def _take(value: Value | None, inner: Any) -> Value | None:
 
 
 class ProjectionParser(Parser):
-    """Reads a projection: paths with commas between them."""
+    """Parses a projection: paths separated by commas."""
 
     def parse(self) -> Projection:
-        """Read the whole expression, or raise what is wrong with it."""
+        """Parse the expression.
+
+        Raises:
+            ValidationError: The expression is invalid.
+        """
         paths = [self.path()]
         while self.skip(","):
             paths.append(self.path())

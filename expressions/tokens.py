@@ -1,10 +1,9 @@
-"""From text to tokens, in one pass and without backtracking.
+"""Split an expression into tokens, in one pass and without backtracking.
 
-A character that starts no token is a token of its own, of kind UNKNOWN: whether it is an error, and
-where, is for the parser to say, which knows what it expected.
+A character that starts no token becomes a token of kind UNKNOWN, which the parser reports as a syntax error.
 
-573 words cannot stand as attribute names, whatever their case. The list is DynamoDB's own, from its developer
-guide, misspellings (FLATTERN, INNTER, LOGED) included: a word missing here would be accepted by us and refused there.
+573 reserved words cannot be attribute names, in any case. The list is DynamoDB's, from its developer guide, with its
+misspellings (FLATTERN, INNTER, LOGED): foldb would accept a missing word that DynamoDB refuses.
 """
 
 import re
@@ -19,7 +18,7 @@ SYMBOL: Final = "symbol"
 UNKNOWN: Final = "unknown"
 END: Final = "end"
 
-# Each alternative is decided by its first character, so the pattern never goes back.
+# The first character decides the alternative, so the pattern never backtracks.
 _TOKEN = re.compile(
     r"(?P<name>[A-Za-z][A-Za-z0-9_]*)"
     r"|(?P<alias>#[A-Za-z0-9_]+)"
@@ -44,7 +43,7 @@ class Token:
 
 
 def tokenize(text: str) -> list[Token]:
-    """Cut `text` into tokens, the last of them of kind END.
+    """Split `text` into tokens. The last one has the kind END.
 
     >>> [token.text for token in tokenize("a.b>=:v")]
     ['a', '.', 'b', '>=', ':v', '<EOF>']
@@ -109,5 +108,5 @@ RESERVED_WORDS = frozenset(_WORDS.split())
 
 
 def is_reserved(name: str) -> bool:
-    """Whether `name` needs a `#placeholder`."""
+    """Return whether `name` needs a `#placeholder`."""
     return name.upper() in RESERVED_WORDS

@@ -1,11 +1,11 @@
-"""What an expression says, as data.
+"""The syntax trees of expressions.
 
     Operand    ::= Path | Reference | Call | Arithmetic
     Condition  ::= Comparison | Between | Among | Call | Not | And | Or
     Action     ::= SetAction | RemoveAction | AddAction | DeleteAction
 
-Names are resolved (`#n` is gone), values are not: a tree holds `:v` by its name, so one tree serves
-every request that differs only in its values. Nothing here evaluates; see `conditions` and `updates`.
+Names (`#n`) are resolved, values are not: a tree holds `:v` by its name, so one tree serves all requests that differ
+only in their values. `conditions` and `updates` evaluate trees.
 """
 
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A document path: attribute names, and list indexes as ints; the first part is a name."""
+    """A document path: attribute names, and list indexes as ints. The first part is a name."""
 
     parts: tuple[str | int, ...]
 
     @property
     def attribute(self) -> str:
-        """The top-level attribute that the path starts at."""
+        """The top-level attribute of the path."""
         return str(self.parts[0])
 
     def __str__(self) -> str:
-        """Write it the way DynamoDB's messages do: [a, b, [0]]."""
+        """Return the form of DynamoDB's messages: [a, b, [0]]."""
         return "[" + ", ".join(f"[{part}]" if isinstance(part, int) else part for part in self.parts) + "]"
 
 
@@ -37,7 +37,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of its operands; in a condition it may stand alone."""
+    """A function of its operands; in a condition also a term."""
 
     function: str
     operands: "tuple[Operand, ...]"
@@ -83,21 +83,21 @@ class Among:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The term does not hold."""
+    """The negation of a term."""
 
     term: "ConditionNode"
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All terms hold; at least two."""
+    """The conjunction of two or more terms."""
 
     terms: "tuple[ConditionNode, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Some term holds; at least two."""
+    """The disjunction of two or more terms."""
 
     terms: "tuple[ConditionNode, ...]"
 

@@ -1,11 +1,9 @@
-"""What an update makes of an item.
+"""Apply updates to items.
 
-Every action reads the item as it was before: `SET a = b, b = a` swaps, and a list index means the
-element that stood there, whatever else the update removes. The result is a new item that shares
-with the old one all that did not change.
+Every action reads the item before the update: `SET a = b, b = a` swaps, and a list index refers to the old list, even
+if the update removes other elements. The result is a new item that shares its unchanged parts with the old one.
 
-A legacy update (AttributeUpdates) has the same actions; it also adds to lists, and words its type error
-differently.
+A legacy update (AttributeUpdates) has the same actions. It also adds to lists, and has another text for a type error.
 """
 
 from binascii import a2b_base64
@@ -42,17 +40,17 @@ _TOO_DEEP = (
     "Attributes in the item have nested levels beyond supported limit"
 )
 
-# From the item, the request's values and what stands at the target to what shall stand there; None removes.
+# Computes the new value of a target from the item, the request's values and the old value; None removes the target.
 Writer: TypeAlias = Callable[[Item, Bound, Value | None], Value | None]
 Getter: TypeAlias = Callable[[Item, Bound], Value]
 
 _NO_ITEM: Final[Item] = {}
-# More than one new element in so many that are there, and sorting all is faster than inserting them.
+# With more than one new element for this many existing ones, sorting is faster than insertion.
 _FEW: Final = 64
 
 
 class Updated(NamedTuple):
-    """An item after an update, and the paths that the update wrote to."""
+    """An item after an update, and the target paths of the update."""
 
     item: Item
     touched: Projection
@@ -60,12 +58,12 @@ class Updated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """An update, ready for any item.
+    """A compiled update.
 
     Attributes:
-        targets: The paths written to. Its `attributes` are those that must not be part of the key.
-        attributes: Every top-level attribute named, read or written.
-        nested: Those of them that a path goes into.
+        targets: The target paths. Its `attributes` must not be part of the key.
+        attributes: Every top-level attribute that is read or written.
+        nested: The attributes with nested paths.
     """
 
     actions: tuple[Action, ...]
@@ -88,19 +86,19 @@ class Update:
 
     @property
     def only_removes(self) -> bool:
-        """Whether it has nothing to give to an item that is not there, and so makes none."""
+        """Whether the update only removes, and therefore creates no item."""
         return bool(self.actions) and all(
             isinstance(action, RemoveAction | DeleteAction) for action in self.actions
         )
 
     def apply(self, item: Item | None, values: Bound, limits: Limits, new_item: Item = _NO_ITEM) -> Updated:
-        """Return the item after the update, which starts from `new_item` (its key) where `item` is None.
+        """Return the item after the update. If `item` is None, the update starts from `new_item` (the key).
 
-        The size of the result is for the caller to check. An update whose parts alone are larger than an item may be
-        is refused before they take up memory.
+        The caller checks the size of the result. An update whose values alone exceed the maximum item size is refused
+        before they take up memory.
 
         Raises:
-            ValidationError: The item does not fit the update; nothing was changed.
+            ValidationError: The update cannot be applied to the item.
         """
         before = new_item if item is None else item
         if self._flat is None:
@@ -121,9 +119,9 @@ class Update:
         return Updated(after, self.targets)
 
     def growth(self, before: Item, after: Item, limits: Limits) -> int:
-        """Return by how many bytes the update made an item larger: only what it wrote to is counted.
+        """Return the growth of an item by the update in bytes, computed from the target attributes only.
 
-        Of an item that is too large it may return less than the truth, but enough to see that.
+        For an item above the maximum size the result may be too small, but still shows that the item is too large.
         """
         grown = new_bytes = 0
         for name in self.targets.attributes:
@@ -143,12 +141,12 @@ class Update:
         return grown
 
     def select(self, item: Item, touched: Projection) -> Item:
-        """Return what UPDATED_OLD (of the item before) or UPDATED_NEW (of the item after) shows."""
+        """Return the attributes of UPDATED_OLD (for the old item) or UPDATED_NEW (for the new item)."""
         return touched.apply(item)
 
 
 class _Rebuild:
-    """Copies the maps and lists on the way to each target, and nothing else."""
+    """Computes a new item, copying only the maps and lists that contain targets."""
 
     __slots__ = ("before", "limits", "room", "values", "writers")
 
@@ -162,7 +160,7 @@ class _Rebuild:
     def item(self, targets: Projection, existing: Item | None) -> Item:
         steps = targets.steps
         if existing is None:
-            # DynamoDB lets REMOVE a.b pass where there is no item, though not where there is no a.
+            # DynamoDB accepts REMOVE a.b without an item, but not for an item without a.
             steps = {part: inner for part, inner in steps.items() if not self._only_removes(inner)}
         return self._members(self.before, steps, 1)
 
@@ -184,7 +182,7 @@ class _Rebuild:
 
     def _elements(self, elements: list[Value], steps: Steps, depth: int) -> list[Value]:
         after: list[Value | None] = list(elements)
-        # Beyond the end there is only appending, in the order of the indexes.
+        # An index past the end appends, in the order of the indexes.
         for index in sorted(index for index in steps if isinstance(index, int)):
             old = elements[index] if index < len(elements) else None
             value = self._element(old, steps[index], depth)
@@ -216,7 +214,7 @@ class _Rebuild:
 
 
 def _breadth(value: Value) -> int:
-    """The elements of a list or a set. No item has more of them than bytes, and an update could make billions."""
+    """Return the number of elements of a list or a set, a lower bound of its size: an update could make billions."""
     (content,) = value.values()
     return len(content) if type(content) is list else 0
 
@@ -246,21 +244,21 @@ def _add(old: Value | None, value: Value, mismatch: str) -> Value:
     ((type_name, content),) = value.items()
     if type_name not in old:
         raise ValidationError(mismatch)
-    there = old[type_name]
+    existing = old[type_name]
     if type_name == "N":
-        return {"N": numbers.add(there, content)}
+        return {"N": numbers.add(existing, content)}
     if type_name == "L":
-        return {"L": [*there, *content]}
-    return {type_name: _united(there, content, _SET_ORDER[type_name])}
+        return {"L": [*existing, *content]}
+    return {type_name: _union(existing, content, _SET_ORDER[type_name])}
 
 
-def _united(there: list[str], content: list[str], order: Callable[[str], Any]) -> list[str]:
-    """A canonical set with more elements in it; each of a few finds its place, so that only they are compared."""
-    known = frozenset(there)
+def _union(existing: list[str], content: list[str], order: Callable[[str], Any]) -> list[str]:
+    """Return a canonical set with added elements. A few elements are inserted, to save the sort of all others."""
+    known = frozenset(existing)
     new = [element for element in content if element not in known]
-    if len(new) * _FEW > len(there):
-        return sorted([*there, *new], key=order)
-    united = list(there)
+    if len(new) * _FEW > len(existing):
+        return sorted([*existing, *new], key=order)
+    united = list(existing)
     for element in new:
         insort(united, element, key=order)
     return united
@@ -272,12 +270,12 @@ def _delete(old: Value | None, value: Value, mismatch: str) -> Value | None:
     ((type_name, content),) = value.items()
     if type_name not in old:
         raise ValidationError(mismatch)
-    gone = dict.fromkeys(content)
-    kept = [element for element in old[type_name] if element not in gone]
+    removed = dict.fromkeys(content)
+    kept = [element for element in old[type_name] if element not in removed]
     return {type_name: kept} if kept else None
 
 
-# The order of canonical sets. Code points order strings as their UTF-8 bytes do.
+# The sort key of canonical sets. Code points have the order of UTF-8 bytes.
 _SET_ORDER: Final[dict[str, Callable[[str], Any]]] = {"SS": str, "NS": numbers.encode, "BS": a2b_base64}
 
 
@@ -293,7 +291,7 @@ def _getter(operand: Operand) -> Getter:
             return _if_not_exists(path_reader(path), _getter(fallback))
         case Call(_, (first, second)):
             return _list_append(_getter(first), _getter(second))
-    raise AssertionError("the parser admits no other operand")
+    raise AssertionError("the parser creates no other operand")
 
 
 def _present(read: Reader) -> Getter:

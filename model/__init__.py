@@ -1,1 +1,1 @@
-"""What DynamoDB calls data: values, numbers, keys, sizes, tables, limits and errors. Pure."""
+"""DynamoDB's data model: values, numbers, keys, sizes, tables, limits and errors. All modules are pure."""

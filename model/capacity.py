@@ -1,15 +1,15 @@
-"""What a request costs.
+"""The capacity units of requests.
 
-Sizes are rounded up to whole blocks, 4 KB for reads and 1 KB for writes, and even nothing takes one block.
-A block read consistently is one unit, read eventually half of one: so reads are counted in *half units*
-and everything here is an integer. Write units are whole.
+Sizes are rounded up to blocks, 4 KB for reads and 1 KB for writes, at least one block. A consistent read of a block
+costs one unit, an eventually consistent read half a unit. Reads are counted in *half units*, so that all values are
+integers. Write units are integers.
 
     read               consistent 2 half units a block, eventual 1, transactional 4
     Query, Scan        the sizes of all evaluated items are summed, then rounded once
-    BatchGetItem       every item is rounded alone
+    BatchGetItem       every item is rounded separately
     write              the larger of the item before and the item after
     delete             the item before
-    failed condition   the item in the way, or nothing
+    failed condition   the item that failed it, or one block
     index entry        see `index_write_units`
     transaction        twice a write; indexes are not doubled
 """
@@ -17,17 +17,17 @@ and everything here is an integer. Write units are whole.
 READ_BLOCK = 4096
 WRITE_BLOCK = 1024
 
-# What an item costs to store beside its size. Billed, and in a table's size; never in capacity.
+# Bytes that an item costs to store in addition to its size. Part of a table's size, never of capacity units.
 STORAGE_OVERHEAD = 100
 
 
 def blocks(size: int, block: int) -> int:
-    """Return how many blocks `size` bytes take, at least one."""
+    """Return the number of blocks for `size` bytes, at least one."""
     return max(1, -(-size // block))
 
 
 def read_half_units(size: int, consistent: bool) -> int:
-    """Return the cost of reading `size` bytes: of one item, or of a page of them."""
+    """Return the cost of reading `size` bytes: one item, or a page of items."""
     return blocks(size, READ_BLOCK) << consistent
 
 
@@ -42,18 +42,18 @@ def write_units(size: int) -> int:
 
 
 def transaction_write_units(size: int) -> int:
-    """Return the cost of one action of a write transaction, be it carried out or refused."""
+    """Return the cost of one action of a write transaction, applied or refused."""
     return 2 * write_units(size)
 
 
 def index_write_units(before: int | None, after: int | None, *, moved: bool, changed: bool) -> int:
-    """Return the cost that a write has in one index.
+    """Return the cost of a write in one index.
 
     Args:
-        before: The size of the item's entry before the write, or None if it had none.
-        after: The size of its entry after the write, or None if it has none.
-        moved: The key of the entry changed: one entry is removed, another put.
-        changed: Anything in the entry changed.
+        before: The size of the item's entry before the write, or None without an entry.
+        after: The size of the item's entry after the write, or None without an entry.
+        moved: Whether the key of the entry changed: one entry is removed, another put.
+        changed: Whether any attribute of the entry changed.
     """
     if before is None or after is None:
         size = before if after is None else after
@@ -64,22 +64,22 @@ def index_write_units(before: int | None, after: int | None, *, moved: bool, cha
 
 
 def planned_read_half_units(rate: int, size: int, consistent: bool) -> int:
-    """Return the capacity that `rate` reads a second need, of items of `size` bytes."""
+    """Return the capacity for `rate` reads a second of items with `size` bytes."""
     return rate * read_half_units(size, consistent)
 
 
 def planned_write_units(rate: int, size: int) -> int:
-    """Return the capacity that `rate` writes a second need, of items of `size` bytes."""
+    """Return the capacity for `rate` writes a second of items with `size` bytes."""
     return rate * write_units(size)
 
 
 def storage_bytes(item_count: int, size: int) -> int:
-    """Return the size of a table as DescribeTable shows it."""
+    """Return the size of a table in DescribeTable."""
     return size + STORAGE_OVERHEAD * item_count
 
 
 def text(half_units: int) -> str:
-    """Return half units as the JSON number that DynamoDB answers with.
+    """Return half units as the JSON number of DynamoDB's responses.
 
     >>> text(1), text(24)
     ('0.5', '12.0')

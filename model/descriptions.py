@@ -1,7 +1,7 @@
-"""A table's definition in the words of the API: TableDescription and the other answers about a table.
+"""Descriptions of a table in API responses: TableDescription and its kin.
 
-The dicts are ready for orjson. A time is a number of seconds with three decimals, written from whole
-milliseconds without a float in between.
+The dicts are ready for orjson. A timestamp is a number of seconds with three decimals, written from integer
+milliseconds without a float.
 """
 
 from collections.abc import Mapping
@@ -27,11 +27,11 @@ def describe(
     index_counts: Mapping[str, tuple[int, int]] | None = None,
     time_ms: int = 0,
 ) -> dict[str, Any]:
-    """TableDescription.
+    """Return the TableDescription.
 
     Args:
-        index_counts: (items, bytes) by the index's name.
-        time_ms: Now, for what is counted by the day.
+        index_counts: (items, bytes) of each index, by its name.
+        time_ms: The current time, for counts by the day.
     """
     return {
         "AttributeDefinitions": [
@@ -55,7 +55,7 @@ def describe(
 
 
 def describe_continuous_backups(definition: TableDefinition, *, time_ms: int) -> dict[str, Any]:
-    """ContinuousBackupsDescription. What is written can be restored at once, so "latest" is now."""
+    """Return the ContinuousBackupsDescription. Every write can be restored at once, so "latest" is the current time."""
     recovery = definition.recovery
     if recovery is None:
         point_in_time: dict[str, Any] = {"PointInTimeRecoveryStatus": "DISABLED"}
@@ -72,14 +72,14 @@ def describe_continuous_backups(definition: TableDefinition, *, time_ms: int) ->
 
 
 def describe_time_to_live(definition: TableDefinition) -> dict[str, str]:
-    """TimeToLiveDescription."""
+    """Return the TimeToLiveDescription."""
     if definition.ttl_attribute is None:
         return {"TimeToLiveStatus": "DISABLED"}
     return {"TimeToLiveStatus": "ENABLED", "AttributeName": definition.ttl_attribute}
 
 
 def stream_label(created_ms: int) -> str:
-    """The name that tells a table's streams apart: when the stream began.
+    """Return the label of a stream: its creation time.
 
     >>> stream_label(1_700_000_000_123)
     '2023-11-14T22:13:20.123'
@@ -90,12 +90,12 @@ def stream_label(created_ms: int) -> str:
 
 @lru_cache(64)
 def _written(second: int) -> str:
-    """Many labels are of one second: each change tells its time so."""
+    """Return a second in ISO format. It is cached, because every change record formats its time."""
     return (_EPOCH + timedelta(seconds=second)).replace(tzinfo=None).isoformat(timespec="seconds")
 
 
 def seconds(time_ms: int) -> orjson.Fragment:
-    """A time as the API writes it: 1700000000123 is 1700000000.123."""
+    """Return a timestamp in the API's form: 1700000000.123 for 1700000000123."""
     return orjson.Fragment(f"{time_ms // 1000}.{time_ms % 1000:03d}")
 
 
@@ -167,7 +167,7 @@ def _index(
 def _readiness(
     definition: TableDefinition, part: TableDefinition | IndexDefinition, status: str
 ) -> dict[str, Any]:
-    """WarmThroughput and OnDemandThroughput of a table or a global index."""
+    """Return WarmThroughput and OnDemandThroughput of a table or a global index."""
     by_request = definition.billing_mode == "PAY_PER_REQUEST"
     warm = readiness(part.throughput, part.warm, by_request=by_request)
     described: dict[str, Any] = {

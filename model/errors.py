@@ -1,22 +1,22 @@
-"""Everything foldb raises on purpose.
+"""All errors that foldb raises on purpose.
 
     FoldbError
-    ├── RequestError                         the caller's to fix or to retry: becomes the HTTP answer
-    │   ├── ValidationError, SerializationError, ...            400, named as DynamoDB names them
+    ├── RequestError                         an error of a request, sent as its HTTP response
+    │   ├── ValidationError, SerializationError, ...            400, with DynamoDB's names
     │   ├── ConditionalCheckFailedError, TransactionCanceledError, ...   400, with members of their own
-    │   ├── InternalServerError                500: unknown whether it happened
-    │   └── ServiceUnavailableError            503: it did not happen, try again
+    │   ├── InternalServerError                500: the request may or may not have been applied
+    │   └── ServiceUnavailableError            503: the request was not applied, retry it
     ├── LogError                             the log could not be written or read
-    │   ├── LogFullError                       the disk is full: nothing was written, it may be retried
+    │   ├── LogFullError                       the disk is full: the entry was not written, retry it
     │   ├── LogLockedError                     another process writes this log
-    │   └── AppendUnknownError                 written or not? nobody knows
-    ├── CorruptionError                      bytes in the log are not what we wrote: stop
-    ├── ForeignLogError                      a log, but not this one
-    └── NewerVersionError                    written by a later foldb: a reader must not guess
+    │   └── AppendUnknownError                 the entry may or may not have been written
+    ├── CorruptionError                      bytes in the log are damaged: stop
+    ├── ForeignLogError                      the log belongs to another database
+    └── NewerVersionError                    a later version of foldb wrote the log
 
-Catch the branch, not the leaf: the endpoint turns a `RequestError` into its answer, the worker
-handles a `LogError`, and nothing but the top of a process catches the last three. A broken
-invariant is not in this tree: it is a bug, and an `assert` says so.
+Catch the branch, not the leaf: the endpoint turns a `RequestError` into its response, the worker handles a
+`LogError`, and only the top of a process catches the last three. A broken invariant is a bug and not in this tree:
+an `assert` reports it.
 """
 
 import re
@@ -31,11 +31,11 @@ CORAL_SERVICE = "com.amazon.coral.service"
 CORAL_VALIDATE = "com.amazon.coral.validate"
 CORAL_AVAILABILITY = "com.amazon.coral.availability"
 
-# DynamoDB's words repeat what they are about. So much of it is enough to find it by, and no answer to a bad request is
-# much larger than the request that is worth sending for it.
-_REPEATED_MAX: Final = 259
-_TOLD_MAX: Final = 1800
-_too_long = re.compile(rf"\S{{{_REPEATED_MAX + 1},}}")
+# DynamoDB's messages repeat parts of the request. These bounds, in characters, keep enough of a part to identify it,
+# and keep the response to a bad request from being much larger than the request.
+_PART_MAX: Final = 259
+_MESSAGE_MAX: Final = 1800
+_too_long = re.compile(rf"\S{{{_PART_MAX + 1},}}")
 
 
 class FoldbError(Exception):
@@ -43,53 +43,54 @@ class FoldbError(Exception):
 
 
 class RequestError(FoldbError):
-    """A request that DynamoDB would refuse, in DynamoDB's own words."""
+    """An error of a request, with DynamoDB's text."""
 
     wire_name: ClassVar[str]
     status: ClassVar[int] = 400
     namespace: ClassVar[str] = DYNAMODB
-    # DynamoDB is not consistent about the capital M, and some clients look for one form only.
+    # DynamoDB's errors differ in the capital M, and some clients read only one form.
     message_member: ClassVar[str] = "message"
+    default_message: ClassVar[str]
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(self, message: str | None = None) -> None:
+        self.message = self.default_message if message is None else message
+        super().__init__(self.message)
 
     @property
     def wire_type(self) -> str:
-        """The `__type` of the answer."""
+        """The `__type` of the response."""
         return f"{self.namespace}#{self.wire_name}"
 
     def fields(self) -> dict[str, Any]:
-        """Members of the answer besides `__type` and the message, ready for orjson."""
+        """Return the other members of the response, ready for orjson."""
         return {}
 
     def body(self) -> dict[str, Any]:
-        """The whole answer, ready for orjson."""
-        return {"__type": self.wire_type, self.message_member: told(self.message), **self.fields()}
+        """Return the response, ready for orjson."""
+        return {"__type": self.wire_type, self.message_member: truncated(self.message), **self.fields()}
 
 
-def told(message: str) -> str:
-    """A message as it is sent: what it repeats of a request is cut where it is long.
+def truncated(message: str) -> str:
+    """Return a message with its long parts truncated.
 
-    >>> told("Unknown attribute: " + "x" * 1000).count("x")
+    >>> truncated("Unknown attribute: " + "x" * 1000).count("x")
     256
     """
-    if len(message) <= _REPEATED_MAX:
+    if len(message) <= _PART_MAX:
         return message
-    message = _too_long.sub(lambda long: long[0][: _REPEATED_MAX - 3] + "...", message)
-    return message if len(message) <= _TOLD_MAX else f"{message[: _TOLD_MAX - 500]}...{message[-500:]}"
+    message = _too_long.sub(lambda long: long[0][: _PART_MAX - 3] + "...", message)
+    return message if len(message) <= _MESSAGE_MAX else f"{message[: _MESSAGE_MAX - 500]}...{message[-500:]}"
 
 
 class ValidationError(RequestError):
-    """The request is malformed, or does not fit the tables as they are."""
+    """The request is malformed, or does not fit the tables."""
 
     wire_name = "ValidationException"
     namespace = CORAL_VALIDATE
 
 
 class SerializationError(RequestError):
-    """The body is not JSON, or has the wrong kind of JSON somewhere."""
+    """The body is not JSON, or a member has the wrong JSON type."""
 
     wire_name = "SerializationException"
     namespace = CORAL_SERVICE
@@ -97,23 +98,19 @@ class SerializationError(RequestError):
 
 
 class UnknownOperationError(RequestError):
-    """No such operation."""
+    """The operation is unknown."""
 
     wire_name = "UnknownOperationException"
     namespace = CORAL_SERVICE
-
-    def __init__(self, message: str = "") -> None:
-        super().__init__(message)
+    default_message = ""
 
 
 class MissingAuthenticationTokenError(RequestError):
-    """The request carries no credentials at all."""
+    """The request has no credentials."""
 
     wire_name = "MissingAuthenticationTokenException"
     namespace = CORAL_SERVICE
-
-    def __init__(self, message: str = "Request is missing Authentication Token") -> None:
-        super().__init__(message)
+    default_message = "Request is missing Authentication Token"
 
 
 class IncompleteSignatureError(RequestError):
@@ -124,43 +121,34 @@ class IncompleteSignatureError(RequestError):
 
 
 class InvalidSignatureError(RequestError):
-    """The signature is not of this request and this moment, or not by the key that it names."""
+    """The signature does not match the request, its time or the key that it names."""
 
     wire_name = "InvalidSignatureException"
     namespace = CORAL_SERVICE
-
-    def __init__(
-        self,
-        message: str = (
-            "The request signature we calculated does not match the signature you provided. Check your AWS Secret "
-            "Access Key and signing method. Consult the service documentation for details."
-        ),
-    ) -> None:
-        super().__init__(message)
+    default_message = (
+        "The request signature we calculated does not match the signature you provided. Check your AWS Secret "
+        "Access Key and signing method. Consult the service documentation for details."
+    )
 
 
 class UnrecognizedClientError(RequestError):
-    """There is no such key."""
+    """The access key is unknown."""
 
     wire_name = "UnrecognizedClientException"
     namespace = CORAL_SERVICE
-
-    def __init__(self, message: str = "The security token included in the request is invalid.") -> None:
-        super().__init__(message)
+    default_message = "The security token included in the request is invalid."
 
 
 class ExpiredTokenError(RequestError):
-    """The key was good until some time ago."""
+    """The access key has expired."""
 
     wire_name = "ExpiredTokenException"
     namespace = CORAL_SERVICE
-
-    def __init__(self, message: str = "The security token included in the request is expired") -> None:
-        super().__init__(message)
+    default_message = "The security token included in the request is expired"
 
 
 class AccessDeniedError(RequestError):
-    """The caller may not do this."""
+    """The access key lacks the right for the operation."""
 
     wire_name = "AccessDeniedException"
     namespace = CORAL_SERVICE
@@ -168,7 +156,7 @@ class AccessDeniedError(RequestError):
 
 
 class ThrottlingError(RequestError):
-    """Too much at once for the control plane or for this process; nothing was done."""
+    """The control plane or this process is overloaded; the request was not applied."""
 
     wire_name = "ThrottlingException"
     namespace = CORAL_AVAILABILITY
@@ -182,24 +170,21 @@ class ThrottlingError(RequestError):
 
 
 class RequestLimitExceededError(RequestError):
-    """More throughput than the account may use."""
+    """The account's throughput is exceeded."""
 
     wire_name = "RequestLimitExceeded"
 
 
 class ProvisionedThroughputExceededError(RequestError):
-    """A table, an index or a partition has no capacity left for this request."""
+    """A table, an index or a capacity partition has no capacity left for the request."""
 
     wire_name = "ProvisionedThroughputExceededException"
+    default_message = (
+        "The level of configured provisioned throughput for the table was exceeded. "
+        "Consider increasing your provisioning level with the UpdateTable API."
+    )
 
-    def __init__(
-        self,
-        message: str = (
-            "The level of configured provisioned throughput for the table was exceeded. "
-            "Consider increasing your provisioning level with the UpdateTable API."
-        ),
-        reasons: Sequence[dict[str, str]] = (),
-    ) -> None:
+    def __init__(self, message: str | None = None, reasons: Sequence[dict[str, str]] = ()) -> None:
         super().__init__(message)
         self.reasons = tuple(reasons)
 
@@ -210,7 +195,7 @@ class ProvisionedThroughputExceededError(RequestError):
 class ConditionalCheckFailedError(RequestError):
     """The condition did not hold.
 
-    `item` is the item it did not hold for, in canonical bytes, when the request asked for it.
+    `item` is the item that failed the condition, in canonical bytes, if the request asked for it.
     """
 
     wire_name = "ConditionalCheckFailedException"
@@ -225,24 +210,24 @@ class ConditionalCheckFailedError(RequestError):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why one action of a transaction could not go through; code "None" if it could."""
+    """The cancellation reason of one action of a transaction; code "None" for an action without an error."""
 
     code: str
     message: str | None = None
     item: bytes | None = None
 
     def body(self) -> dict[str, Any]:
-        """One entry of CancellationReasons, ready for orjson."""
+        """Return an entry of CancellationReasons, ready for orjson."""
         body: dict[str, Any] = {"Code": self.code}
         if self.message is not None:
-            body["Message"] = told(self.message)
+            body["Message"] = truncated(self.message)
         if self.item is not None:
             body["Item"] = orjson.Fragment(self.item)
         return body
 
 
 class TransactionCanceledError(RequestError):
-    """A transaction did nothing; one reason for each of its actions, in their order."""
+    """A transaction was cancelled, with one reason for each of its actions in order."""
 
     wire_name = "TransactionCanceledException"
     message_member = "Message"
@@ -255,7 +240,7 @@ class TransactionCanceledError(RequestError):
         self.reasons = list(reasons)
 
     def body(self) -> dict[str, Any]:
-        # Whole, however many reasons: clients read it.
+        # Not truncated: clients parse the reasons.
         return super().body() | {self.message_member: self.message}
 
     def fields(self) -> dict[str, Any]:
@@ -263,111 +248,91 @@ class TransactionCanceledError(RequestError):
 
 
 class TransactionConflictError(RequestError):
-    """Another transaction holds the item."""
+    """Another transaction has locked the item."""
 
     wire_name = "TransactionConflictException"
-
-    def __init__(self, message: str = "Transaction is ongoing for the item") -> None:
-        super().__init__(message)
+    default_message = "Transaction is ongoing for the item"
 
 
 class TransactionInProgressError(RequestError):
-    """A transaction with the same token has not finished yet."""
+    """A transaction with the same token is in progress."""
 
     wire_name = "TransactionInProgressException"
     message_member = "Message"
 
 
 class IdempotentParameterMismatchError(RequestError):
-    """The token was used for another request within its ten minutes."""
+    """The token was used for another request within ten minutes."""
 
     wire_name = "IdempotentParameterMismatchException"
     message_member = "Message"
-
-    def __init__(
-        self, message: str = "Idempotent request with the same token but different parameters"
-    ) -> None:
-        super().__init__(message)
+    default_message = "Idempotent request with the same token but different parameters"
 
 
 class ItemCollectionSizeLimitError(RequestError):
-    """A collection of a table with local indexes would grow over its limit."""
+    """An item collection of a table with local indexes would exceed its limit."""
 
     wire_name = "ItemCollectionSizeLimitExceededException"
-
-    def __init__(self, message: str = "Collection size exceeded.") -> None:
-        super().__init__(message)
+    default_message = "Collection size exceeded."
 
 
 class ResourceNotFoundError(RequestError):
-    """No such table, index, stream or tagged resource."""
+    """The table, index, stream or tagged resource does not exist."""
 
     wire_name = "ResourceNotFoundException"
-
-    def __init__(self, message: str = "Requested resource not found") -> None:
-        super().__init__(message)
+    default_message = "Requested resource not found"
 
 
 class ResourceInUseError(RequestError):
-    """The table exists already, or is being created, changed or removed."""
+    """The table exists already, or is being created, updated or deleted."""
 
     wire_name = "ResourceInUseException"
 
 
 class ExpiredIteratorError(RequestError):
-    """The iterator was given out too long ago."""
+    """The shard iterator has expired."""
 
     wire_name = "ExpiredIteratorException"
-
-    def __init__(self, message: str = "Shard iterator has expired") -> None:
-        super().__init__(message)
+    default_message = "Shard iterator has expired"
 
 
 class TrimmedDataAccessError(RequestError):
-    """Changes from there on are no longer kept for readers of the stream."""
+    """The position is before the trim horizon of the stream."""
 
     wire_name = "TrimmedDataAccessException"
-
-    def __init__(self, message: str = "The data you are trying to access has been trimmed") -> None:
-        super().__init__(message)
+    default_message = "The data you are trying to access has been trimmed"
 
 
 class LimitExceededError(RequestError):
-    """More tables, indexes or changes at once than the account may have."""
+    """The account's limit of tables, indexes or concurrent changes is exceeded."""
 
     wire_name = "LimitExceededException"
 
 
 class TableNotFoundError(RequestError):
-    """No such table, as the continuous-backup operations say it."""
+    """The table does not exist, in the form of the continuous-backup operations."""
 
     wire_name = "TableNotFoundException"
 
 
 class InternalServerError(RequestError):
-    """Our fault; a write may or may not have happened.
+    """An error of foldb; a write may or may not have been applied.
 
-    SDKs retry it: a condition or a request token makes the retry harmless.
+    SDKs retry it. A condition or a request token makes the retry harmless.
     """
 
     wire_name = "InternalServerError"
     status = 500
-
-    def __init__(
-        self, message: str = "The request processing has failed because of an unknown error"
-    ) -> None:
-        super().__init__(message)
+    default_message = "The request processing has failed because of an unknown error"
 
 
 class ServiceUnavailableError(RequestError):
-    """Nothing was done and nothing is wrong with the request: try again."""
+    """The request was not applied and is valid: retry it."""
 
     wire_name = "ServiceUnavailableException"
     namespace = CORAL_AVAILABILITY
     status = 503
-
-    def __init__(self, message: str = "The service is temporarily unavailable") -> None:
-        super().__init__(message)
+    default_message = "The service is temporarily unavailable"
 
 
 class LogError(FoldbError):
@@ -375,46 +340,46 @@ class LogError(FoldbError):
 
 
 class LogFullError(LogError):
-    """No space left for the log; nothing of the entry was kept.
+    """The disk has no space left for the log; the entry was not written.
 
-    Operator action: make room. Writes succeed again by themselves.
+    Operator action: make room. Writes then succeed without a restart.
     """
 
 
 class LogLockedError(LogError):
     """Another process writes this log.
 
-    Operator action: stop it, or read the log beside it with the commands that only read.
+    Operator action: stop that process, or use the commands that only read.
     """
 
 
 class AppendUnknownError(LogError):
-    """Whether the entry is in the log is known only after the log was read again.
+    """The entry may or may not be in the log.
 
-    The process must not go on as if either were true: it stops, and the next start finds out.
+    The process must assume neither: it stops, and the next start reads the log.
     """
 
 
 class CorruptionError(FoldbError):
-    """Bytes that were written are not the bytes that are read.
+    """Bytes of the log are damaged or missing.
 
-    Operator action: `next_step`, where there is one. `foldb log salvage` reports how far a folder's log is whole.
+    Operator action: `next_step`, if given. `foldb log salvage` reports the intact part of a folder's log.
     """
 
-    def __init__(self, position: str, what: str, next_step: str = "") -> None:
-        super().__init__(f"{position}: {what}. {next_step}" if next_step else f"{position}: {what}")
+    def __init__(self, position: str, reason: str, next_step: str = "") -> None:
+        super().__init__(f"{position}: {reason}. {next_step}" if next_step else f"{position}: {reason}")
         self.position = position
-        self.what = what
+        self.reason = reason
 
 
 class ForeignLogError(FoldbError):
-    """There is a log, but it belongs to another database."""
+    """The log belongs to another database."""
 
 
 class NewerVersionError(FoldbError):
-    """The log was written by a later version of foldb, whose entries this one must not guess at.
+    """A later version of foldb wrote the log, and this version cannot read it.
 
-    Operator action: start the version that wrote it, or a later one.
+    Operator action: start the version that wrote the log, or a later one.
     """
 
 

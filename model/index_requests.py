@@ -1,7 +1,7 @@
-"""From the KeySchema, Projection and index members of a request to definitions.
+"""Convert the KeySchema, Projection and index members of a request to definitions.
 
-What is checked here is what a request's parts must be to each other: keys and attribute definitions, a local
-index and its table's key, a projection and its attributes. That each part is well-formed `service.py` has seen.
+This module checks the members against each other: keys and attribute definitions, a local index and its table's key,
+a projection and its attributes. `service.py` has checked each member on its own.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ INVALID = "One or more parameter values were invalid: "
 
 
 def attribute_types(definitions: Sequence[dict[str, str]]) -> dict[str, str]:
-    """AttributeDefinitions as a mapping from name to type, in the request's order."""
+    """Return AttributeDefinitions as a mapping from name to type, in the request's order."""
     types: dict[str, str] = {}
     for definition in definitions:
         name = definition["AttributeName"]
@@ -38,7 +38,7 @@ def attribute_types(definitions: Sequence[dict[str, str]]) -> dict[str, str]:
 
 
 def _with_attribute_types(types: dict[str, str], definitions: Sequence[dict[str, str]]) -> dict[str, str]:
-    """A table's attribute types and those of an UpdateTable, which may repeat but not change them."""
+    """Return a table's attribute types and those of an UpdateTable, which may repeat but not change them."""
     added = attribute_types(definitions)
     if any(types.get(name, kind) != kind for name, kind in added.items()):
         raise ValidationError(
@@ -49,7 +49,7 @@ def _with_attribute_types(types: dict[str, str], definitions: Sequence[dict[str,
 
 
 def table_key(elements: Sequence[dict[str, str]], types: dict[str, str]) -> KeySchema:
-    """A table's KeySchema."""
+    """Return the key schema of a table."""
     names = [element["AttributeName"] for element in elements]
     if len(set(names)) < len(names) or len(types) < len(names):
         raise ValidationError("Invalid KeySchema: Some index key attribute have no definition")
@@ -57,7 +57,7 @@ def table_key(elements: Sequence[dict[str, str]], types: dict[str, str]) -> KeyS
 
 
 def index_key(elements: Sequence[dict[str, str]], types: dict[str, str], limits: Limits) -> KeySchema:
-    """An index's KeySchema."""
+    """Return the key schema of an index."""
     names = [element["AttributeName"] for element in elements]
     if len(set(names)) < len(names):
         raise ValidationError(
@@ -96,7 +96,7 @@ def _key(
 
 
 def check_definitions_used(types: dict[str, str], key: KeySchema, indexes: Iterable[IndexDefinition]) -> None:
-    """Every attribute that is defined must be part of a key."""
+    """Check that every defined attribute is part of a key."""
     used = used_attributes(key, indexes)
     if all(name in used for name in types):
         return
@@ -114,7 +114,7 @@ def check_definitions_used(types: dict[str, str], key: KeySchema, indexes: Itera
 def local_indexes(
     requests: Sequence[dict[str, Any]] | None, table: KeySchema, types: dict[str, str], limits: Limits
 ) -> list[IndexDefinition]:
-    """LocalSecondaryIndexes; the ids are still to be given."""
+    """Return the definitions of LocalSecondaryIndexes, without ids."""
     if requests is None:
         return []
     if not requests:
@@ -149,7 +149,7 @@ def _check_local_key(index: IndexDefinition, table: KeySchema) -> None:
 def global_indexes(
     requests: Sequence[dict[str, Any]] | None, types: dict[str, str], limits: Limits, *, by_request: bool
 ) -> list[IndexDefinition]:
-    """GlobalSecondaryIndexes; the ids are still to be given."""
+    """Return the definitions of GlobalSecondaryIndexes, without ids."""
     if requests is None:
         return []
     if not requests:
@@ -162,7 +162,7 @@ def global_indexes(
 def global_index(
     request: dict[str, Any], types: dict[str, str], limits: Limits, *, by_request: bool
 ) -> IndexDefinition:
-    """One global index of a CreateTable, or the Create of an UpdateTable."""
+    """Return the definition of one global index, of a CreateTable or of a Create in an UpdateTable."""
     check_bounds(request.get("ProvisionedThroughput"), request["IndexName"])
     index = _index(request, "GSI", types, limits)
     if by_request and "ProvisionedThroughput" in request:
@@ -177,7 +177,7 @@ def global_index(
 
 
 def check_indexes(indexes: Sequence[IndexDefinition], limits: Limits) -> None:
-    """What all indexes of a table must be together."""
+    """Check the names and limits of all indexes of a table together."""
     _check_names(indexes)
     if sum(index.kind == "GSI" for index in indexes) > limits.global_indexes:
         raise ValidationError(
@@ -212,7 +212,7 @@ def _index(
 
 
 def projection(request: dict[str, Any]) -> Projection:
-    """An index's Projection."""
+    """Return the projection of an index."""
     kind = request.get("ProjectionType")
     attributes = request.get("NonKeyAttributes")
     if kind is None:
@@ -230,7 +230,7 @@ def projection(request: dict[str, Any]) -> Projection:
 def update_indexes(
     definition: TableDefinition, request: dict[str, Any], *, next_id: int, time_ms: int, limits: Limits
 ) -> TableDefinition:
-    """The table after the index part of an UpdateTable, its billing being the new one already."""
+    """Return the table after the index part of an UpdateTable. `definition` has the new billing mode already."""
     updates = [_update(update) for update in request.get("GlobalSecondaryIndexUpdates", ())]
     names = [details["IndexName"] for _, details in updates]
     for name in names:
@@ -333,7 +333,7 @@ def _with_index(definition: TableDefinition, changed: IndexDefinition) -> TableD
 
 
 def _check_provisioned(definition: TableDefinition) -> None:
-    """After a change from PAY_PER_REQUEST every index must have its own throughput."""
+    """Check that every index has its own throughput after a change from PAY_PER_REQUEST."""
     if definition.billing_mode == "PAY_PER_REQUEST":
         return
     for index in definition.gsis:

@@ -1,8 +1,7 @@
-"""From an item to the bytes it is kept under.
+"""Key schemas: encode the key attributes of an item as key bytes.
 
-A key schema names the attributes of a primary key and reads them off items. It does so on every request,
-so a schema builds its readers once: a closure for the common key (one S, N or B attribute), another for
-index keys of several attributes.
+A key schema names the attributes of a primary key and reads them from items. Because every request needs that, a
+schema creates its readers once: one closure for a key of one attribute, another for index keys of several attributes.
 
     one attribute         the value's own bytes               b"car"
     several attributes    one part after another, escaped     b"car\\0\\0" b"red\\0\\0"
@@ -37,12 +36,12 @@ class KeyAttribute:
     type: str
 
     def is_empty_in(self, item: Item) -> bool:
-        """Whether `item` has this attribute, of its type, without content."""
+        """Return whether `item` has this attribute with its type and without content."""
         return item.get(self.name, {}).get(self.type) == ""
 
 
 def empty_key_error(attribute: KeyAttribute) -> ValidationError:
-    """What is said of a key attribute without content."""
+    """Return the error for a key attribute without content."""
     kind = "string" if attribute.type == "S" else "binary"
     return ValidationError(
         f"{_NOT_VALID}The AttributeValue for a key attribute cannot contain an empty {kind} value. "
@@ -56,10 +55,10 @@ class KeySchema:
     A table has one partition attribute and at most one sort attribute; a global secondary index up to four of each.
 
     Attributes:
-        pk: Reads the partition key's bytes off an item; None if an attribute is missing or of another type.
-        sk: Reads the sort key's bytes likewise; b"" where the schema has no sort key.
-        sort_part: As `sk`, but always in the composite form: what an index's own sort key begins with.
-        write: Makes the canonical bytes of an item that has only the key: `dump(decode(pk, sk))`, for less.
+        pk: Return the partition key's bytes of an item; None if an attribute is missing or of another type.
+        sk: The same for the sort key; b"" if the schema has no sort key.
+        sort_part: The same in the composite form, which is the prefix of an index's sort key.
+        write: Return the canonical bytes of an item that has only the key: `dump(decode(pk, sk))`, in less time.
     """
 
     __slots__ = ("_key_count", "names", "partition", "pk", "sk", "sort", "sort_part", "write")
@@ -85,7 +84,7 @@ class KeySchema:
         return (*self.partition, *self.sort)
 
     def read_key(self, key: Item, limits: Limits) -> tuple[bytes, bytes]:
-        """Turn a request's Key into (pk, sk); it must hold the key attributes and no others."""
+        """Encode a request's Key, which must hold the key attributes and no others, as (pk, sk)."""
         pk, sk = self.pk(key), self.sk(key)
         if pk is None or sk is None or len(key) != self._key_count:
             raise ValidationError(KEY_MISMATCH)
@@ -98,7 +97,7 @@ class KeySchema:
         return pk, sk
 
     def item_key(self, item: Item, limits: Limits) -> tuple[bytes, bytes]:
-        """Read (pk, sk) off an item that is to be stored."""
+        """Encode the key of an item to store as (pk, sk)."""
         pk, sk = self.pk(item), self.sk(item)
         if pk is None or sk is None:
             raise self._absence_error(item)
@@ -111,15 +110,15 @@ class KeySchema:
         return pk, sk
 
     def emptiness_error(self, item: Item) -> ValidationError | None:
-        """Return the error about the first key attribute of `item` without content; None if there is none."""
+        """Return the error for the first key attribute of `item` without content; None if all have content."""
         return next((empty_key_error(each) for each in self.attributes if each.is_empty_in(item)), None)
 
     def of(self, item: Item) -> Item:
-        """Pick the key attributes out of an item that has them."""
+        """Return the key attributes of an item."""
         return {name: item[name] for name in self.names}
 
     def decode(self, pk: bytes, sk: bytes) -> Item:
-        """Turn (pk, sk), as `pk` and `sk` made them, back into the key attributes."""
+        """Decode (pk, sk) to the key attributes."""
         return {**_decode(self.partition, pk), **_decode(self.sort, sk)}
 
     def _absence_error(self, item: Item) -> ValidationError:
@@ -132,7 +131,7 @@ class KeySchema:
                 return ValidationError(
                     f"{_INVALID}Type mismatch for key {attribute.name} expected: {attribute.type} actual: {actual}"
                 )
-        raise AssertionError("every key attribute is there")
+        raise AssertionError("the item has every key attribute")
 
     def _length_error(self, item: Item, pk: bytes, limits: Limits) -> ValidationError:
         empty = self.emptiness_error(item)
@@ -149,7 +148,7 @@ class KeySchema:
         )
 
     def to_json(self) -> list[list[str]]:
-        """[name, type, role] for each attribute, in order."""
+        """Return [name, type, role] for each attribute, in order."""
         return [
             *([attribute.name, attribute.type, "HASH"] for attribute in self.partition),
             *([attribute.name, attribute.type, "RANGE"] for attribute in self.sort),
@@ -157,7 +156,7 @@ class KeySchema:
 
     @classmethod
     def from_json(cls, data: list[list[str]]) -> "KeySchema":
-        """Read what `to_json` wrote."""
+        """Return the key schema that `to_json` wrote."""
         return cls(
             tuple(KeyAttribute(name, kind) for name, kind, role in data if role == "HASH"),
             tuple(KeyAttribute(name, kind) for name, kind, role in data if role == "RANGE"),
@@ -223,7 +222,7 @@ def _parts_reader(attributes: tuple[KeyAttribute, ...]) -> Reader:
 
 
 def _writer(partition: tuple[KeyAttribute, ...], sort: tuple[KeyAttribute, ...]) -> Writer | None:
-    """Writes the keys that there are most of, strings and one of a kind; None for others."""
+    """Return a fast writer for the most common keys, single strings; None for others."""
     if len(partition) != 1 or len(sort) > 1 or any(each.type != "S" for each in (*partition, *sort)):
         return None
     pk_head = _head(partition[0])

@@ -1,4 +1,4 @@
-r"""From a key's value to bytes that sort as DynamoDB sorts.
+r"""Encode key values as bytes that sort in DynamoDB's order.
 
     key       := string | number | binary      // the type is the table definition's, not in the bytes
     string    := UTF-8
@@ -8,14 +8,14 @@ r"""From a key's value to bytes that sort as DynamoDB sorts.
     composite := part+                         // several values, compared one after the other
     part      := ( byte except 00 | 00 FF )* 00 00
 
-In a part a 00 is written as 00 FF, so 00 00 ends it and no part is the beginning of another: composites
+In a part a 00 is written as 00 FF, so 00 00 ends it and no part is a prefix of another: composites
 compare like lists of keys, and "a" comes before "a\0" and before "ab". Index sort keys are composites.
 
     "red", then 150      72 65 64 00 00 C2 01 50 00 00
 
-Where a key lives is a hash of its partition part: 64 bits of BLAKE2b over the owner's id (table or index,
-8 bytes, most significant first) and the key; the first 12 bits are its slot. All of this is in every log
-ever written: never change.
+The slot of a key follows from a hash of its partition key: 64 bits of BLAKE2b over the owner's id (table or index,
+8 bytes, most significant first) and the key; the first 12 bits are its slot. Every log depends on this encoding:
+never change it.
 """
 
 from binascii import a2b_base64, b2a_base64
@@ -41,7 +41,7 @@ def encode(value: dict[str, Any]) -> bytes:
 
 
 def decode(type_name: str, data: bytes) -> dict[str, Any]:
-    """Return the value that `encode` made these bytes of."""
+    """Return the value of key bytes, the reverse of `encode`."""
     if type_name == "S":
         return {"S": data.decode()}
     if type_name == "N":
@@ -55,7 +55,7 @@ def part(data: bytes) -> bytes:
 
 
 def split(composite: bytes) -> list[bytes]:
-    """Return the keys that a composite was made of."""
+    """Return the keys of a composite."""
     return [escaped.replace(_ESCAPED, _NUL) for escaped in composite.split(_END)[:-1]]
 
 
@@ -65,7 +65,7 @@ def key_hash(owner_id: int, pk: bytes) -> int:
 
 
 class Slots:
-    """Finds the slots of one owner's keys: `slot(key_hash(owner_id, pk))`, for less."""
+    """Computes the slots of one owner's keys: `slot(key_hash(owner_id, pk))`, in less time."""
 
     __slots__ = ("_owner",)
 
@@ -73,7 +73,7 @@ class Slots:
         self._owner = blake2b(owner_id.to_bytes(8, "big"), digest_size=8)
 
     def of(self, pk: bytes) -> int:
-        """The slot of a partition key."""
+        """Return the slot of a partition key."""
         hashed = self._owner.copy()
         hashed.update(pk)
         first, second = hashed.digest()[:2]
@@ -81,5 +81,5 @@ class Slots:
 
 
 def slot(hash_: int) -> int:
-    """Return which of the 4096 slots a hash falls into; slots are in the order of their hashes."""
+    """Return the slot of a hash, one of 4096. Slots have the order of their hashes."""
     return hash_ >> _SLOT_SHIFT

@@ -1,15 +1,13 @@
-"""Every limit that code of ours judges by, in one place; what a request's members may be like is in `service.json`.
+"""All limits that foldb's code checks. The limits of request members are in `service.json`.
 
-There are two sets. `MODERN` is DynamoDB as it is; `LIMITS_2012` is DynamoDB as it began, with
-64 KB items, five global indexes, neither null nor empty values, and no charge for each element
-of a list or map. The Genesis of a log names its set, so a log always folds under the limits it
-was written under. Bytes are bytes of UTF-8 or of raw binary.
+There are two sets. `MODERN` is DynamoDB today. `LIMITS_2012` is the first DynamoDB, with 64 KB items, five global
+indexes, neither null nor empty values, and no charge for each element of a list or map. The Genesis of a log names
+its set, so a log always folds under the limits under which it was written. Bytes are bytes of UTF-8 or of raw binary.
 
-Some limits of DynamoDB are quotas that an account can have raised, or that are too far off to be met in a test. These
-can be set for a database, behind the name of the set: `modern,collection_bytes=1048576`.
+Some limits of DynamoDB are quotas that AWS raises on request, or too high to reach in a test. A database can set them
+after the name of the set: `modern,collection_bytes=1048576`.
 
-A number's range and precision are the same in both sets and part of the key encoding: they
-stand in `numbers`.
+The range and precision of numbers are the same in both sets and part of the key encoding: see `numbers`.
 """
 
 from dataclasses import dataclass, replace
@@ -47,7 +45,7 @@ class Limits:
     collection_bytes: int = 10 * GIB  # only of tables with local indexes
     tags: int = 50
 
-    # Throughput, as DescribeLimits tells it
+    # Throughput, in DescribeLimits
     account_capacity_units: int = 80_000
     table_capacity_units: int = 40_000
 
@@ -85,28 +83,28 @@ LIMITS_2012 = replace(
     global_indexes=5,
 )
 
-# These names are in the Genesis of logs. Add; never change or reuse.
+# The Genesis of a log holds these names. Add names; never change or reuse one.
 _SETS = {limits.name: limits for limits in (MODERN, LIMITS_2012)}
 _SETTABLE = ("collection_bytes", "global_indexes")
 
 
 def limits_named(text: str) -> Limits:
-    """The set that a Genesis names, with what it sets otherwise.
+    """Return the set of limits for the text of a Genesis, with its own values.
 
     >>> limits_named("2012,global_indexes=7").global_indexes
     7
 
     Raises:
-        ValueError: There is no such set, or no such limit to set. It says so to whoever typed it.
+        ValueError: The text names an unknown set or limit. The message names the valid ones.
     """
     name, *settings = text.split(",")
     if name not in _SETS:
         raise ValueError(f"there are no limits called {name!r}: use {' or '.join(_SETS)}")
     changes: dict[str, int] = {}
     for setting in settings:
-        field, _, number = setting.partition("=")
-        if field not in _SETTABLE or not (number.isascii() and number.isdigit()) or field in changes:
+        field, _, value = setting.partition("=")
+        if field not in _SETTABLE or not (value.isascii() and value.isdigit()) or field in changes:
             raise ValueError(f"{setting!r} sets no limit: use {' or '.join(_SETTABLE)} once each, =NUMBER")
-        changes[field] = int(number)
+        changes[field] = int(value)
     limits = _SETS[name]
     return limits if not changes else replace(limits, name=text, **changes)  # type: ignore[arg-type]  # all are int

@@ -1,22 +1,20 @@
-"""Exact decimals, kept as text.
+"""Exact decimal numbers in text form.
 
 DynamoDB's number has up to 38 significant digits and a magnitude from 1E-130 to
-9.9999999999999999999999999999999999999E+125, or is zero. There is no float here and no
-`decimal` either: texts are taken apart into digits and an exponent, sums are sums of integers, so
-nothing rounds and no context can be set wrongly.
+9.9999999999999999999999999999999999999E+125, or is zero. This module uses neither float nor `decimal`: it splits a
+text into digits and an exponent, and adds integers. So no operation rounds, and none depends on a decimal context.
 
-The canonical text of a number, the one that is stored, returned and compared:
+The canonical text of a number, which is stored, returned and compared:
 
     number   := "0" | "-"? magnitude
     magnitude:= integer | integer "." fraction | "0." fraction
     integer  := [1-9] [0-9]*
     fraction := [0-9]* [1-9]
 
-There is no exponent, no leading "+", no leading or trailing zero and no negative zero, whatever
-the magnitude: DynamoDB answers `1E3` with `1000` and `1E-130` with a fraction of 130 digits. Equal
-numbers have equal texts.
+It has no exponent, no leading "+", no leading or trailing zero and no negative zero, for any magnitude: DynamoDB
+returns `1E3` as `1000` and `1E-130` as a fraction of 130 digits. Equal numbers have equal texts.
 
-The bytes of a number in a key, whose order is the order of the values:
+The key bytes of a number, which sort like the values:
 
     key      := zero | positive | negative
     zero     := 80
@@ -24,9 +22,9 @@ The bytes of a number in a key, whose order is the order of the values:
     negative := head pairs' FF           // head = 7F - k; pairs' = each pair p as 99 - p
     pairs    := pair+                    // two decimal digits a byte, as hexadecimal shows them
 
-The value is 0.pairs (in base 100) times 100 ** (k - 64), with the first and the last pair not 00. With
-d.ddd * 10 ** e written as usual, k = floor(e / 2) + 65: the 256 decimal exponents from -130 to 125 are
-the 128 values of k, and the zero sorts below 80 followed by anything. FF makes -1 greater than -1.5.
+The value is 0.pairs (in base 100) times 100 ** (k - 64), with the first and the last pair not 00. For
+d.ddd * 10 ** e, k = floor(e / 2) + 65: the 256 decimal exponents from -130 to 125 map to the 128 values of k, and
+zero sorts below 80 followed by any byte. FF makes -1 greater than -1.5.
 
     0        80
     1        C1 01
@@ -40,7 +38,7 @@ import re
 
 from .errors import ValidationError
 
-# These are in every key ever stored: never change.
+# Every stored key depends on these constants: never change them.
 DIGITS_MAX = 38
 EXPONENT_MIN = -130
 EXPONENT_MAX = 125
@@ -49,7 +47,7 @@ _END = b"\xff"
 _BIAS = 65
 _COMPLEMENT = bytes((0x99 - byte) % 256 for byte in range(256))
 
-# Linear: no group can give back a character that the next one could take.
+# Linear time: the groups match disjoint characters, so the pattern never backtracks.
 _SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)([0-9]+))?")
 # A longer exponent than java.math.BigDecimal's is not a number to DynamoDB.
 _EXPONENT_DIGITS_MAX = 10
@@ -61,13 +59,13 @@ TOO_PRECISE = "Attempting to store more than 38 significant digits in a Number"
 
 
 def canonical(text: str) -> str:
-    """Return the one text of this number; the same object if it is that already.
+    """Return the canonical text of a number; the same object if it is canonical already.
 
     >>> canonical("+001.50E1")
     '15'
 
     Raises:
-        ValidationError: Not a number, out of range, or too many digits.
+        ValidationError: The text is not a number, out of range, or has too many digits.
     """
     if text.isascii() and 0 < len(text) <= DIGITS_MAX:
         plain = text[1:] if text[0] == "-" else text
@@ -103,7 +101,11 @@ def _not_numeric(text: str) -> ValidationError:
 
 
 def _write(negative: bool, digits: str, exponent: int) -> str:
-    """Return the canonical text of digits * 10 ** exponent, or refuse it."""
+    """Return the canonical text of digits * 10 ** exponent.
+
+    Raises:
+        ValidationError: The number is out of range, or has too many digits.
+    """
     digits = digits.lstrip("0")
     if not digits:
         return "0"
@@ -172,10 +174,10 @@ def compare(a: str, b: str) -> int:
 
 
 def size(text: str) -> int:
-    """Return the bytes DynamoDB charges for a canonical number.
+    """Return the bytes that DynamoDB charges for a canonical number.
 
-    One, one for each two digits before the point and for each two after it, and one for a minus.
-    The zeros that end an integer and those that begin a fraction below one are not charged.
+    The size is one byte, one for every two digits before and after the point, and one for a minus. Trailing zeros of
+    an integer and leading zeros of a fraction below one are not charged.
     """
     if text.isdigit():
         return 1 + (len(text.rstrip("0")) + 1 >> 1)
@@ -213,13 +215,13 @@ def encode(text: str) -> bytes:
 
 
 def decode(data: bytes) -> str:
-    """Return the canonical number that `encode` made these bytes of."""
+    """Return the canonical number of key bytes, the reverse of `encode`."""
     if data == _ZERO:
         return "0"
     head = data[0]
     negative = head < 0x80
     k = 0x7F - head if negative else head - 0x80
     pairs = (data[1:-1].translate(_COMPLEMENT) if negative else data[1:]).hex()
-    # The point stands after the first pair when k is the bias; digits to the left of it are 2 more for each k.
+    # If k is the bias, the decimal point follows the first pair; each step of k moves it by two digits.
     exponent = 2 * (k - _BIAS + 1) - len(pairs)
     return _write(negative, pairs, exponent)

@@ -1,13 +1,13 @@
-"""Is the request well-formed? DynamoDB's own description of its requests, compiled.
+"""Validate requests against DynamoDB's own service description.
 
-`service.json` holds what DynamoDB, and DynamoDB Streams, publish about each operation's input: members, lengths,
-ranges, patterns, enums. An operation's description becomes closures when the operation is first asked for; a check
-then costs about a microsecond and finds everything that is wrong at once, as DynamoDB does:
+`service.json` holds the published input shapes of DynamoDB and DynamoDB Streams: members, lengths, ranges, patterns,
+enums. The first request of an operation compiles its shape to closures. A check then costs about a microsecond, and
+reports all violations at once, as DynamoDB does:
 
     2 validation errors detected: Value 'x' at 'returnValues' failed to satisfy constraint: ...; Value null at ...
 
-A wrong kind of JSON is another error (SerializationException) and ends the check at once. The attribute values
-of items, keys and expressions are not looked into here: see `values.py`.
+A wrong JSON type is another error (SerializationException), which ends the check at once. The attribute values of
+items, keys and expressions are not checked here: see `values.py`.
 """
 
 import pkgutil
@@ -19,14 +19,14 @@ import orjson
 
 from .errors import SerializationError, UnknownOperationError, ValidationError
 
-# Adds to the list what is wrong with a value. The text is the path of the structure around it.
+# Appends the violations of a value to the list. The text is the path of the structure around it.
 Check: TypeAlias = Callable[[Any, str, list[str]], None]
 Shape: TypeAlias = dict[str, Any]
 
 _MODEL = orjson.loads(pkgutil.get_data(__package__, "service.json") or b"")
 _INPUTS: dict[str, str] = _MODEL["inputs"]
 ABSENT: frozenset[str] = frozenset(_MODEL["absent"])
-"""The operations of DynamoDB and DynamoDB Streams that foldb does not have."""
+"""The operations of DynamoDB and DynamoDB Streams that foldb does not implement."""
 _SHAPES: dict[str, Shape] = _MODEL["shapes"]
 
 _PACKAGE = "com.amazonaws.dynamodb.v20120810"
@@ -37,7 +37,7 @@ _PYTHON = {"string": str, "structure": dict, "map": dict, "list": list}
 _TABLE_NAME: Shape = {"name": "TableArn", "type": "string"}
 _UNBOUNDED = 1 << 62
 
-# What does not fit in an error message is left out, at the end of a list.
+# Characters of a value in an error message; the rest is left out.
 _SHOWN_MAX = 256
 
 TABLE_NAME_PATTERN = "[a-zA-Z0-9_.-]+"
@@ -45,7 +45,7 @@ _is_table_name = re.compile("[a-zA-Z0-9_.-]{3,255}").fullmatch
 _is_table_arn = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]{3,255}").fullmatch
 _has_table_characters = re.compile(TABLE_NAME_PATTERN).fullmatch
 
-# The operations on tables ask for their TableName in words of their own.
+# Table operations have their own error text for a missing TableName.
 _TABLE_OPERATIONS = frozenset(
     name for name in _INPUTS if "Table" in name or "TimeToLive" in name or "ContinuousBackups" in name
 )
@@ -54,15 +54,14 @@ _compiled: dict[str, Callable[[dict[str, Any]], None]] = {}
 
 
 def validate(operation: str, body: dict[str, Any]) -> None:
-    """Check a request's body against the description of its operation.
+    """Validate a request's body against the shape of its operation.
 
-    Members that are null, or that the description does not know, are taken out of the body: to DynamoDB they are
-    the same as absent ones.
+    Members that are null or unknown are removed from the body, because DynamoDB treats them like absent members.
 
     Raises:
-        ValidationError: Something is missing, too long, too short, or not one of the values allowed.
-        SerializationError: A value is of the wrong kind of JSON.
-        UnknownOperationError: No such operation.
+        ValidationError: A member is missing, too long, too short, or not one of the allowed values.
+        SerializationError: A member has the wrong JSON type.
+        UnknownOperationError: The operation is unknown.
     """
     check = _compiled.get(operation)
     if check is None:
@@ -113,7 +112,7 @@ def _error(violations: list[str]) -> ValidationError:
 
 
 def _check_own_table(operation: str, name: Any, violations: list[str]) -> None:
-    """The request's own TableName. What is wrong with one that is there is reported alone."""
+    """Check the request's own TableName. Violations of a TableName that is present are reported alone."""
     if name is None:
         if operation in _TABLE_OPERATIONS:
             raise ValidationError("The parameter 'TableName' is required but was not present in the request")
@@ -157,7 +156,7 @@ def _table_name(field: str) -> Check:
 
 
 def _compile(name: str, field: str) -> Check:
-    """The check of a member called `field` (in DynamoDB's spelling: `tableName`) that has the shape `name`."""
+    """Return the check of the member `field` (in DynamoDB's spelling: `tableName`) with the shape `name`."""
     if name == "TableArn":
         return _table_name(field)
     if name == "AttributeValue":
@@ -182,7 +181,7 @@ def _compile(name: str, field: str) -> Check:
 
 
 def _kind(name: str) -> type | None:
-    """The Python type of a shape that says no more than its kind of JSON."""
+    """Return the Python type of a shape without further constraints, otherwise None."""
     shape = _SHAPES.get(name, {"type": "structure"})
     match shape["type"]:
         case "boolean":
@@ -195,15 +194,15 @@ def _kind(name: str) -> type | None:
 
 
 def _unchecked(*_: object) -> None:
-    """Attribute values are the business of `values.py`."""
+    """Accept every value: `values.py` checks attribute values."""
 
 
 def _members(shape: Shape, kept: tuple[str, ...] = ()) -> Check:
-    """The check of a structure's members; those in `kept` somebody else looks at."""
+    """Return the check of a structure's members. Members in `kept` are checked elsewhere."""
     checks = {name: _compile(kind, _spelled(name)) for name, kind in shape["members"].items()}
     known = frozenset((*checks, *kept))
     required = frozenset(shape["required"])
-    # Most members need only be of their kind, and most requests have no others.
+    # Most members need only a type check, and most requests have no other members.
     kinds = {name: _kind(kind) for name, kind in shape["members"].items()}
     kind_of = {**dict.fromkeys(kept, str), **kinds}.get
     find_check = {**dict.fromkeys(kept, _unchecked), **checks}.get
@@ -225,7 +224,7 @@ def _members(shape: Shape, kept: tuple[str, ...] = ()) -> Check:
             violations[found:] = in_order(value, path)
 
     def in_order(value: dict[str, Any], path: str) -> list[str]:
-        """The violations again, in the order of the description and not of the request."""
+        """Return the violations in the order of the shape instead of the request."""
         violations: list[str] = []
         for name, check_member in checks.items():
             if name in value:
@@ -264,7 +263,7 @@ def _list(shape: Shape, field: str) -> Check:
         if check_elements is not None:
             check_elements(value, path, violations)
         if not low <= len(value) <= high:
-            # Only now is it known that all of it is of the right kind and can be shown.
+            # The elements have the right types now, so the value can be printed.
             violations.insert(found, _length_violation(value, path + field, shape))
 
     return check
@@ -275,8 +274,8 @@ def _elements(name: str, field: str) -> Check:
     expected = _PYTHON[_SHAPES[name]["type"]]
 
     def check(value: list[Any], path: str, violations: list[str]) -> None:
-        for place, element in enumerate(value, 1):
-            where = f"{path}{field}.{place}."
+        for position, element in enumerate(value, 1):
+            where = f"{path}{field}.{position}."
             if element is None:
                 violations.append(_violation("null", f"{where}member", "Member must not be null"))
             elif type(element) is expected:
@@ -314,7 +313,7 @@ def _map(shape: Shape, field: str) -> Check:
 
 
 def _list_in_map(name: str, around: Shape, field: str) -> Check:
-    """A list that is a map's value: its length is a constraint of the map."""
+    """Return the check of a list that is a map's value. Its length is a constraint of the map."""
     shape = _SHAPES[name]
     check_elements = _elements(shape["member"], "member")
     constraint = (
@@ -374,7 +373,7 @@ def _any_of_kind(expected: type, shape: Shape) -> Check:
 
 
 def _timestamp(shape: Shape) -> Check:
-    """Seconds since 1970."""
+    """Return the check of a timestamp in seconds since 1970."""
 
     def check(value: Any, *_: object) -> None:
         if type(value) not in (int, float):
@@ -426,7 +425,7 @@ def _bound_violation(value: str, path: str, constraint: str, shape: Shape) -> st
 
 
 def _show(value: Any, name: str) -> str:
-    """A value as DynamoDB prints it in errors: [Tag(key=k, value=v), ...]."""
+    """Return a value in the form of DynamoDB's errors: [Tag(key=k, value=v), ...]."""
     shape = _SHAPES.get(name)
     if shape is None:
         return f"{name}({_shorten(_text(value))})"
@@ -447,7 +446,7 @@ def _show(value: Any, name: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """An attribute value that nobody has looked into: it may be deeper than orjson writes."""
+    """Return an unchecked attribute value as text; "..." if it is nested too deep for orjson."""
     try:
         return orjson.dumps(value).decode()
     except orjson.JSONEncodeError:
@@ -485,7 +484,7 @@ def _wrong_kind(value: Any, shape: Shape) -> SerializationError:
 
 
 def _wrong_kind_inside(value: Any, name: str) -> SerializationError:
-    """The same for an element of a list or a value of a map."""
+    """Return the error for an element of a list or a value of a map with the wrong JSON type."""
     shape = {**_SHAPES[name], "name": name}
     if type(value) in (list, dict) or shape["type"] in _JAVA:
         return _wrong_kind(value, shape)

@@ -1,12 +1,13 @@
-"""Which partition owns which part of the key space.
+"""The mapping of the key space to partitions.
 
     a key ──► its slot, one of 4096 (keys.py) ──► partition
 
-    one partition     it owns all slots, and is the catalog
-    N + 1 of them     0 is the catalog alone and owns no slot; 1 to N own them in N ranges, as even as can be
+    1 partition       owns all slots, and is the catalog
+    N + 1 partitions  0 is only the catalog and owns no slot; 1 to N own N ranges of slots of nearly equal size
 
-Slots are in the order of a scan, and ranges are contiguous: so a scan goes from partition to partition. The ranges
-follow from the number of partitions in the Genesis, which stays. This is in every log ever written: never change.
+Slots have the order of a scan and ranges are contiguous, so a scan reads one partition after the other. The ranges
+follow from the number of partitions in the Genesis, which never changes. Every log depends on this mapping: never
+change it.
 """
 
 from typing import Final
@@ -15,11 +16,11 @@ from . import keys
 from .keys import SLOTS
 
 CATALOG: Final = 0
-"""The partition that decides which tables exist."""
+"""The partition that creates, changes and deletes tables."""
 
 
 def slots_of(partition: int, partitions: int) -> range:
-    """The slots that `partition`, one of `partitions`, owns.
+    """Return the slots of a partition. `partitions` is the number of partitions of the log.
 
     >>> slots_of(0, 1), slots_of(0, 4), slots_of(2, 4)
     (range(0, 4096), range(0, 0), range(1365, 2730))
@@ -33,7 +34,7 @@ def slots_of(partition: int, partitions: int) -> range:
 
 
 def partition_of(slot: int, partitions: int) -> int:
-    """The partition, one of `partitions`, that owns `slot`.
+    """Return the partition that owns `slot`. `partitions` is the number of partitions of the log.
 
     >>> partition_of(1364, 4), partition_of(1365, 4)
     (1, 2)
@@ -44,10 +45,10 @@ def partition_of(slot: int, partitions: int) -> int:
 
 
 def partition_of_key(owner_id: int, pk: bytes, partitions: int) -> int:
-    """The partition where a partition key of a table or an index (by its id) lives."""
+    """Return the partition that owns a partition key of a table or an index."""
     return 0 if partitions == 1 else partition_of(keys.slot(keys.key_hash(owner_id, pk)), partitions)
 
 
 def data_partitions(partitions: int) -> range:
-    """The partitions that own slots."""
+    """Return the partitions that own slots."""
     return range(1) if partitions == 1 else range(1, partitions)

@@ -1,11 +1,11 @@
-"""What a table command does to a table's definition.
+"""Apply table commands to table definitions.
 
-Each function takes the definition as it is and a request that `service.py` found well-formed, and returns the
-definition as it will be, or raises DynamoDB's error. The server calls them to refuse early; the fold calls
-them again, with the log's time, and what it gets is what counts.
+Each function takes the current definition and a request that `service.py` has validated, and returns the new
+definition or raises DynamoDB's error. The server calls it first, to refuse a request early. The fold calls it again,
+with log time, and its result is the table's definition.
 
-A table that was created, changed or marked for deletion comes back CREATING, UPDATING or DELETING, which is
-what the operation answers. `tables.settled` ends that state.
+A created, changed or deleted table has the status CREATING, UPDATING or DELETING, as in the operation's response.
+`tables.settled` ends that status.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,9 +32,9 @@ from .throughput import (
 )
 
 SHARD_AGE: Final = "ShardAgeMs"
-"""The member in which the server says at which age the shards of a stream roll. No client's request has it."""
+"""The member in which the server stores the age at which a stream's shards are closed. No client's request has it."""
 
-# Every member that asks UpdateTable for something; the error text is older than most of them.
+# The members of UpdateTable that change a table; DynamoDB's error text does not name all of them.
 _CHANGES = (
     "BillingMode",
     "DeletionProtectionEnabled",
@@ -68,11 +68,11 @@ def create(
     tables: int = 0,
     units: tuple[int, int] = (0, 0),
 ) -> TableDefinition:
-    """The definition that CreateTable asks for. Its indexes take the ids after `table_id`.
+    """Return the definition of a CreateTable. Its indexes get the ids after `table_id`.
 
     Args:
-        tables: How many tables there are already.
-        units: What they have provisioned, read and write (`throughput.units_of`).
+        tables: The number of existing tables.
+        units: The read and write units that they have provisioned (`throughput.units_of`).
     """
     _refuse_unsupported(request)
     by_request = request.get("BillingMode") == "PAY_PER_REQUEST"
@@ -118,10 +118,10 @@ def update(
     limits: Limits,
     units: tuple[int, int] = (0, 0),
 ) -> TableDefinition:
-    """UpdateTable. An index that it adds takes the id `next_id` and is backfilling.
+    """Apply UpdateTable. A new index gets the id `next_id` and is backfilling.
 
     Args:
-        units: What the other tables have provisioned.
+        units: The read and write units that the other tables have provisioned.
     """
     _refuse_unsupported(request)
     if not any(request.get(name) not in (None, []) for name in _CHANGES):
@@ -138,7 +138,7 @@ def update(
 
 
 def delete(definition: TableDefinition, request: dict[str, Any] | None = None) -> TableDefinition:
-    """DeleteTable. A table that is being deleted already stays so."""
+    """Apply DeleteTable. The status DELETING stays."""
     del request
     if definition.deletion_protection:
         raise ValidationError(
@@ -151,7 +151,7 @@ def delete(definition: TableDefinition, request: dict[str, Any] | None = None) -
 
 
 def update_time_to_live(definition: TableDefinition, request: dict[str, Any]) -> TableDefinition:
-    """UpdateTimeToLive."""
+    """Apply UpdateTimeToLive."""
     check_in_use(definition)
     specification = request["TimeToLiveSpecification"]
     name, current = specification["AttributeName"], definition.ttl_attribute
@@ -166,14 +166,14 @@ def update_time_to_live(definition: TableDefinition, request: dict[str, Any]) ->
 
 
 def tag(definition: TableDefinition, request: dict[str, Any], limits: Limits) -> TableDefinition:
-    """TagResource."""
+    """Apply TagResource."""
     if not request["Tags"]:
         raise ValidationError("Atleast one Tag needs to be provided as Input.")
     return replace(definition, tags=_tagged(definition.tags, request["Tags"], limits))
 
 
 def untag(definition: TableDefinition, request: dict[str, Any]) -> TableDefinition:
-    """UntagResource. A key that is not there is no error."""
+    """Apply UntagResource. An unknown key is not an error."""
     if not request["TagKeys"]:
         raise ValidationError("Atleast one Tag Key needs to be provided as Input.")
     tags = {key: value for key, value in definition.tags.items() if key not in request["TagKeys"]}
@@ -183,7 +183,7 @@ def untag(definition: TableDefinition, request: dict[str, Any]) -> TableDefiniti
 def update_continuous_backups(
     definition: TableDefinition, request: dict[str, Any], *, time_ms: int
 ) -> TableDefinition:
-    """UpdateContinuousBackups. Switching on what is on keeps the time from which it has been on."""
+    """Apply UpdateContinuousBackups. Enabling enabled backups keeps their start time."""
     specification = request["PointInTimeRecoverySpecification"]
     current = definition.recovery
     days = specification.get("RecoveryPeriodInDays")
@@ -208,7 +208,7 @@ def change(
     limits: Limits,
     units: tuple[int, int] = (0, 0),
 ) -> TableDefinition:
-    """Any of the above but `create`, by the name of the API operation."""
+    """Apply a request to an existing table, by the name of the API operation."""
     changes: dict[str, Callable[[], TableDefinition]] = {
         "UpdateTable": lambda: update(
             definition, request, next_id=next_id, time_ms=time_ms, limits=limits, units=units
@@ -308,7 +308,7 @@ def _next_on_demand(
 ) -> OnDemand | None:
     requested = request.get("OnDemandThroughput")
     if not by_request and requested:
-        # DynamoDB words it otherwise than at CreateTable.
+        # DynamoDB's text differs from that of CreateTable.
         raise ValidationError(
             f"{INVALID}{next(iter(requested))} for OnDemandThroughput cannot be specified "
             "when the table BillingMode is PROVISIONED"
@@ -317,7 +317,7 @@ def _next_on_demand(
 
 
 def _kms_key(specification: dict[str, Any] | None, uuid: str) -> str | None:
-    """The key's ARN. Our "AWS managed key" is named after the table, so that it needs no chance."""
+    """Return the key's ARN. foldb's "AWS managed key" has the table's id, so that it needs no random value."""
     if specification is None or not specification.get("Enabled", False):
         return None
     if specification.get("SSEType", "KMS") != "KMS":
@@ -398,7 +398,7 @@ def _requested_indexes(
 
 
 def _numbered(indexes: list[IndexDefinition], first: int) -> tuple[IndexDefinition, ...]:
-    return tuple(replace(index, id=number) for number, index in enumerate(indexes, first))
+    return tuple(replace(index, id=index_id) for index_id, index in enumerate(indexes, first))
 
 
 def _refuse_unsupported(request: dict[str, Any]) -> None:
@@ -408,15 +408,15 @@ def _refuse_unsupported(request: dict[str, Any]) -> None:
 
 
 def not_supported(member: str) -> ValidationError:
-    """Return the error for a member of DynamoDB's API that foldb does not have."""
+    """Return the error for a member of DynamoDB's API that foldb does not support."""
     return ValidationError(f"{INVALID}{member} is not supported by foldb: see docs/limitations.md")
 
 
 def check_in_use(definition: TableDefinition) -> None:
-    """Refuse a change of a table that is changing.
+    """Refuse to change a table that is not ACTIVE.
 
     Raises:
-        ResourceInUseError: It is.
+        ResourceInUseError: The table is being created, updated or deleted.
     """
     if definition.status != "ACTIVE":
         raise ResourceInUseError(

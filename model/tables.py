@@ -1,8 +1,8 @@
-"""What a table is, apart from its items.
+"""Table definitions: everything about a table but its items.
 
-A definition is a value: a table command makes a new one out of the old (`table_requests.py`), the fold keeps
-the latest, and `descriptions.py` writes it the way DescribeTable does. Everything in it was decided before the
-append or follows from the log, so times are the log's and nothing here is counted or measured.
+A definition is a value. A table command computes a new definition from the old one (`table_requests.py`), the fold
+keeps the latest, and `descriptions.py` writes it in the form of DescribeTable. Its content was decided before the
+append or follows from the log: times are log time, and no member is counted or measured.
 
     TableDefinition
     ├── key: KeySchema
@@ -49,13 +49,13 @@ BillingMode: TypeAlias = Literal["PROVISIONED", "PAY_PER_REQUEST"]
 
 REGION = "us-east-1"
 SHARD_MS: Final = 4 * 60 * 60 * 1000
-"""The age at which the shards of a stream roll where nothing else was said."""
+"""The default age in milliseconds at which a stream's shards are closed."""
 ARN_PREFIX = f"arn:aws:dynamodb:{REGION}:000000000000:table/"
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """Which attributes an index holds besides the keys; `attributes` only for INCLUDE."""
+    """The attributes of an index in addition to the keys. `attributes` is used for INCLUDE only."""
 
     kind: ProjectionKind
     attributes: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Provisioned units a second; 0 and 0 while a table is billed by request."""
+    """Provisioned units a second; 0 and 0 in the billing mode PAY_PER_REQUEST."""
 
     read: int = 0
     write: int = 0
@@ -74,7 +74,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class OnDemand:
-    """Upper bounds of a table billed by request; None means none."""
+    """Upper bounds of units in the billing mode PAY_PER_REQUEST; None for no bound."""
 
     read: int | None = None
     write: int | None = None
@@ -82,9 +82,9 @@ class OnDemand:
 
 @dataclass(frozen=True, slots=True)
 class Warm:
-    """Units a second that a table is ready for, because it was asked to be or was given as many before.
+    """Units a second that a table can serve at once, by request or by its former throughput.
 
-    Kept and described; we are always ready.
+    foldb stores and describes them, and does not need them.
     """
 
     read: int
@@ -93,9 +93,9 @@ class Warm:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The stream switched on at `created_ms`, its label; one that was switched off keeps it.
+    """A stream that was enabled at `created_ms`, which is its label. A disabled stream keeps its definition.
 
-    `shard_ms` is the age, in log time, at which its shards roll; 0 where it was enabled below level 3.
+    `shard_ms` is the age in log time at which its shards are closed; 0 if it was enabled below level 3.
     """
 
     view: str
@@ -104,14 +104,14 @@ class Stream:
     shard_ms: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Write every field, canonically. What level 3 brought is left out where there is nothing of it."""
+        """Return every field in canonical form. `shard_ms`, new in level 3, is left out if it is 0."""
         written = {"view": self.view, "created_ms": self.created_ms, "enabled": self.enabled}
         return written | ({"shard_ms": self.shard_ms} if self.shard_ms else {})
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Point-in-time recovery, on since `enabled_ms`."""
+    """Point-in-time recovery, enabled at `enabled_ms`."""
 
     enabled_ms: int
     days: int = 35
@@ -119,7 +119,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class IndexDefinition:
-    """A secondary index. `backfilling` until the items that were there before it have their entries."""
+    """A secondary index. It is `backfilling` until all older items have their entries."""
 
     id: int
     name: str
@@ -133,7 +133,7 @@ class IndexDefinition:
     warm: Warm | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Write every field, canonically, for the state dump."""
+        """Return every field in canonical form, for the state dump."""
         return {
             "id": self.id,
             "name": self.name,
@@ -149,7 +149,7 @@ class IndexDefinition:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "IndexDefinition":
-        """Read what `to_json` wrote."""
+        """Return the definition that `to_json` wrote."""
         projection = data["projection"]
         return cls(
             **{
@@ -169,9 +169,9 @@ class TableDefinition:
 
     Attributes:
         uuid: DynamoDB's TableId.
-        attribute_types: What AttributeDefinitions declared, in its order: only attributes of keys.
-        billed_by_request_ms: When the table last went over to PAY_PER_REQUEST.
-        kms_key: The key's ARN if encryption by KMS was asked for.
+        attribute_types: AttributeDefinitions in their order: only attributes of keys.
+        billed_by_request_ms: The time of the last change to PAY_PER_REQUEST.
+        kms_key: The key's ARN, if encryption by KMS is enabled.
         watched: Whether a subscription names the table.
     """
 
@@ -214,11 +214,11 @@ class TableDefinition:
         return table_arn(self.name)
 
     def index(self, name: str) -> IndexDefinition | None:
-        """The index of that name, if there is one."""
+        """Return the index with this name, or None."""
         return next((index for index in self.indexes if index.name == name), None)
 
     def to_json(self) -> dict[str, Any]:
-        """Write every field, canonically, for the state dump."""
+        """Return every field in canonical form, for the state dump."""
         return {
             "id": self.id,
             "name": self.name,
@@ -246,7 +246,7 @@ class TableDefinition:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "TableDefinition":
-        """Read what `to_json` wrote."""
+        """Return the definition that `to_json` wrote."""
         return cls(
             **{
                 **data,
@@ -264,10 +264,10 @@ class TableDefinition:
 
 
 def settled(definition: TableDefinition) -> TableDefinition | None:
-    """The table once its delay is over; None if it was being deleted.
+    """Return the table after its delay; None if it was DELETING.
 
-    What was CREATING or UPDATING is ACTIVE, an index that was DELETING is gone. An index that is backfilling
-    goes on being CREATING until `index_filled`.
+    The statuses CREATING and UPDATING become ACTIVE, and an index with the status DELETING is removed. An index that
+    is backfilling stays CREATING until `index_filled`.
     """
     if definition.status == "DELETING":
         return None
@@ -282,7 +282,7 @@ def settled(definition: TableDefinition) -> TableDefinition | None:
 
 
 def used_attributes(key: KeySchema, indexes: Iterable[IndexDefinition]) -> list[str]:
-    """The names of a table's key attributes, its indexes' included, each once."""
+    """Return the names of the key attributes of a table and its indexes, each once."""
     names = list(key.names)
     for index in indexes:
         names.extend(name for name in index.key.names if name not in names)
@@ -290,7 +290,7 @@ def used_attributes(key: KeySchema, indexes: Iterable[IndexDefinition]) -> list[
 
 
 def index_filled(definition: TableDefinition, index_id: int) -> TableDefinition:
-    """The table once every item of it has its entry in the new index."""
+    """Return the table after the backfill of an index has finished."""
     return replace(
         definition,
         indexes=tuple(
@@ -303,10 +303,10 @@ def index_filled(definition: TableDefinition, index_id: int) -> TableDefinition:
 def index_key_error(
     definition: TableDefinition, item: Item, limits: Limits, *, updated: bool = False
 ) -> ValidationError | None:
-    """What of `item`, about to be written, an index of the table could not take; None is the rule.
+    """Return the error for the first attribute of `item` that is invalid as an index key, or None.
 
-    An attribute that is not there keeps the item out of the index and is no error. Of what an update expression
-    made (`updated`) DynamoDB words one error differently.
+    A missing attribute is not an error: the item has no entry in the index. For an item that an update expression
+    computed (`updated`), the text of one error differs.
     """
     for index in definition.indexes:
         error = key_error_of_index(index, item, limits, updated=updated)
@@ -318,7 +318,7 @@ def index_key_error(
 def key_error_of_index(
     index: IndexDefinition, item: Item, limits: Limits, *, updated: bool = False
 ) -> ValidationError | None:
-    """The same for one index."""
+    """Return the error of `item` for one index, or None."""
     for attribute in index.key.attributes:
         value = item.get(attribute.name)
         if value is None:
@@ -334,7 +334,7 @@ def key_error_of_index(
 
 
 def empty_key_of_item_error(definition: TableDefinition, item: Item) -> ValidationError | None:
-    """Return the error about the first key attribute of `item`, of the table or an index, without content."""
+    """Return the error for the first key attribute of `item` without content, of the table or an index, or None."""
     empty = definition.key.emptiness_error(item)
     if empty is not None:
         return empty
@@ -380,12 +380,12 @@ def _key_bytes(attributes: tuple[KeyAttribute, ...], item: Item) -> int:
 
 
 def table_arn(name: str) -> str:
-    """The Amazon resource name of the table called `name`."""
+    """Return the Amazon resource name of a table."""
     return ARN_PREFIX + name
 
 
 def name_of(text: str) -> str:
-    """Read a table's name out of a TableName, which may be an ARN.
+    """Return the table's name in a TableName, which may be an ARN.
 
     >>> name_of("arn:aws:dynamodb:eu-west-1:123456789012:table/Cars")
     'Cars'

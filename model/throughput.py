@@ -1,11 +1,10 @@
-"""Throughput: what may be asked for, and what changes when it is.
+"""The throughput settings of tables and indexes: the rules of CreateTable, UpdateTable and DescribeLimits.
 
-    provisioned   units a second that a table or index is given
-    on demand     upper bounds, where it is billed by request
-    warm          units a second that it is ready for, which only ever grow
+    provisioned   units a second of a table or index
+    on demand     upper bounds in the billing mode PAY_PER_REQUEST
+    warm          units a second that the table or index can serve at once; they only grow
 
-Nothing here throttles. These are the rules of CreateTable and UpdateTable, and the maxima that DescribeLimits
-tells.
+This module throttles no request.
 """
 
 from collections.abc import Iterable
@@ -26,19 +25,19 @@ _GUIDE = (
     "on-demand-capacity-mode.html#on-demand-capacity-mode-initial"
 )
 
-# What every table and index billed by request is ready for.
+# The warm throughput of every table and index in the billing mode PAY_PER_REQUEST.
 _WARM_BY_REQUEST = Warm(12_000, 4_000)
 
 
 def read_throughput(request: dict[str, int] | None) -> Throughput:
-    """ProvisionedThroughput; none at all is 0 and 0."""
+    """Return ProvisionedThroughput, 0 and 0 if it is absent."""
     if request is None:
         return Throughput()
     return Throughput(request["ReadCapacityUnits"], request["WriteCapacityUnits"])
 
 
 def check_bounds(request: dict[str, int] | None, index: str | None = None) -> None:
-    """Refuse numbers that no account could have."""
+    """Refuse units above the maximum of any account."""
     for member, value in (request or {}).items():
         if value > _UNITS_MAX:
             where = "" if index is None else f" for index {index}"
@@ -46,20 +45,20 @@ def check_bounds(request: dict[str, int] | None, index: str | None = None) -> No
 
 
 def with_throughput(
-    current: Throughput, request: dict[str, int] | None, what: str, time_ms: int
+    current: Throughput, request: dict[str, int] | None, resource: str, time_ms: int
 ) -> Throughput:
-    """The throughput of a table or index (`what` names it) after an update.
+    """Return the throughput of a table or index after an update. `resource` names it in the error.
 
     Raises:
-        ValidationError: It is what it was.
+        ValidationError: The requested throughput equals the current one.
     """
     if request is None:
         return current
     read, write = request["ReadCapacityUnits"], request["WriteCapacityUnits"]
     if (read, write) == (current.read, current.write):
-        kind = what.partition(" ")[0]
+        kind = resource.partition(" ")[0]
         raise ValidationError(
-            f"The provisioned throughput for the {what} will not change. "
+            f"The provisioned throughput for the {resource} will not change. "
             "The requested value equals the current value. "
             f"Current ReadCapacityUnits provisioned for the {kind}: {current.read}. "
             f"Requested ReadCapacityUnits: {read}. "
@@ -78,21 +77,21 @@ def with_throughput(
 
 
 def decreases_today(throughput: Throughput, time_ms: int) -> int:
-    """How often it was lowered since midnight UTC."""
+    """Return the number of decreases since midnight UTC."""
     last = throughput.decreased_ms
     same_day = last is not None and last // _DAY_MS == time_ms // _DAY_MS
     return throughput.decreases_today if same_day else 0
 
 
 def first_on_demand(request: dict[str, int] | None, index: str | None = None) -> OnDemand | None:
-    """OnDemandThroughput of a new table or `index`."""
+    """Return OnDemandThroughput of a new table or `index`."""
     return _on_demand(request or {}, OnDemand(), 1, index)
 
 
 def next_on_demand(
     request: dict[str, int] | None, current: OnDemand | None, index: str | None = None
 ) -> OnDemand | None:
-    """The same of one that is there: a bound that it does not name stays, and -1 takes one away."""
+    """Return OnDemandThroughput of a table or `index` after an update. A bound that is absent stays; -1 removes it."""
     return _on_demand(request or {}, current or OnDemand(), -1, index)
 
 
@@ -109,7 +108,7 @@ def _on_demand(request: dict[str, int], old: OnDemand, least: int, index: str | 
 
 
 def readiness(throughput: Throughput, warm: Warm | None, *, by_request: bool) -> Warm:
-    """What a table or index is ready for: what it was before, and at least what it is billed for."""
+    """Return the warm throughput of a table or index: its former one, and at least its provisioned throughput."""
     least = _WARM_BY_REQUEST if by_request else Warm(throughput.read, throughput.write)
     return least if warm is None else Warm(max(least.read, warm.read), max(least.write, warm.write))
 
@@ -117,7 +116,7 @@ def readiness(throughput: Throughput, warm: Warm | None, *, by_request: bool) ->
 def first_warm(
     request: dict[str, int] | None, throughput: Throughput, index: str | None = None, *, by_request: bool
 ) -> Warm | None:
-    """WarmThroughput of a new table or `index`."""
+    """Return WarmThroughput of a new table or `index`."""
     if request is None:
         return None
     initial = f"initial throughput for OnDemand. See: {_GUIDE}"
@@ -130,7 +129,7 @@ def first_warm(
 
 
 def next_warm(request: dict[str, int] | None, current: Warm, index: str | None = None) -> Warm:
-    """The same of one that is ready for `current`."""
+    """Return WarmThroughput of a table or `index` after an update."""
     lower = "current WarmThroughput, decreasing WarmThroughput is not supported"
     return _warmer(request or {}, current, (lower, lower), index)
 
@@ -138,11 +137,11 @@ def next_warm(request: dict[str, int] | None, current: Warm, index: str | None =
 def _warmer(request: dict[str, int], current: Warm, lower: tuple[str, str], index: str | None) -> Warm:
     read = request.get("ReadUnitsPerSecond", current.read)
     write = request.get("WriteUnitsPerSecond", current.write)
-    for member, asked, now, text in (
+    for member, requested, units, text in (
         ("ReadUnitsPerSecond", read, current.read, lower[0]),
         ("WriteUnitsPerSecond", write, current.write, lower[1]),
     ):
-        if asked < now:
+        if requested < units:
             raise ValidationError(
                 f"{_INVALID}Requested {member} for WarmThroughput for {_warm_of(index)} is lower than {text}"
             )
@@ -150,7 +149,7 @@ def _warmer(request: dict[str, int], current: Warm, lower: tuple[str, str], inde
 
 
 def kept_warm(definition: TableDefinition) -> TableDefinition:
-    """The table with what it and its global indexes are ready for written down, so that no change makes it less."""
+    """Return the table with the warm throughput of it and its global indexes stored, so that no change lowers it."""
     by_request = definition.billing_mode == "PAY_PER_REQUEST"
     indexes = tuple(
         replace(index, warm=readiness(index.throughput, index.warm, by_request=by_request))
@@ -163,20 +162,20 @@ def kept_warm(definition: TableDefinition) -> TableDefinition:
 
 
 def units_of(tables: Iterable[TableDefinition]) -> tuple[int, int]:
-    """What tables and their indexes have provisioned together, read and write."""
-    all_of_it = [
+    """Return the read and write units that tables and their indexes have provisioned together."""
+    provisioned = [
         throughput
         for table in tables
         for throughput in (table.throughput, *(index.throughput for index in table.indexes))
     ]
-    return sum(each.read for each in all_of_it), sum(each.write for each in all_of_it)
+    return sum(each.read for each in provisioned), sum(each.write for each in provisioned)
 
 
 def check_maxima(definition: TableDefinition, others: tuple[int, int], limits: Limits) -> None:
-    """Refuse what is above the maxima of a table, an index or the account.
+    """Refuse units above the maxima of a table, an index or the account.
 
     Args:
-        others: What the account's other tables have provisioned (`units_of`).
+        others: The units that the account's other tables have provisioned (`units_of`).
     """
     _check_part(definition, limits.table_capacity_units)
     for index in definition.indexes:
@@ -192,7 +191,7 @@ def check_maxima(definition: TableDefinition, others: tuple[int, int], limits: L
 
 
 def _check_part(part: TableDefinition | IndexDefinition, most: int) -> None:
-    """Refuse what is above the maxima of a table, or of an index, which are the same."""
+    """Refuse units above the maximum of a table or of an index, which is the same."""
     scope, index = ("index", part.name) if isinstance(part, IndexDefinition) else ("table", None)
     on_demand, warm = part.on_demand or OnDemand(), part.warm or Warm(0, 0)
     for kind, units, bound, ready in (

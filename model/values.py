@@ -1,25 +1,24 @@
-"""Attribute values: the wire's own shape, checked once, canonical from then on.
+"""Attribute values in the form of requests and responses: checked once, and canonical after that.
 
-A value is a dict of one entry, its type and its content, as in a request and in an answer:
+A value is a dict with one entry, its type and its content:
 
     {"S": "x"}  {"N": "1.5"}  {"B": "eA=="}  {"SS": [...]}  {"NS": [...]}  {"BS": [...]}
     {"BOOL": true}  {"NULL": true}  {"L": [value, ...]}  {"M": {name: value, ...}}
 
-`check_item`, `check_value` and `check_values` are the door. They refuse in DynamoDB's words what DynamoDB
-would refuse, make the value canonical *in place* and return its size. Behind the door a value is canonical:
+`check_item`, `check_value` and `check_values` validate values of requests. They raise DynamoDB's errors, make the
+value canonical *in place* and return its size. A canonical value has:
 
     numbers    canonical text, see `numbers`
     sets       sorted: strings by UTF-8 bytes, numbers by value, binaries by their bytes
-    binaries   the one base64 of their bytes
-    members    nothing besides the one type; null members and unknown types are gone
+    binaries   the strict base64 of their bytes
+    members    one type; null members and unknown types are removed
 
-so two values are equal in DynamoDB's sense iff they are equal in Python's, and two items iff their
-canonical bytes (`dump`: JSON without spaces, map keys sorted) are. Strings compare by code point, which is
-also the order of their UTF-8 bytes.
+So two values are equal to DynamoDB iff they are equal in Python, and two items iff their canonical bytes (`dump`: JSON
+without spaces, map keys sorted) are equal. Strings compare by code point, which is also the order of their UTF-8 bytes.
 
-DynamoDB reports a wrong kind of JSON (a number where a string belongs) as SerializationException and
-everything else as ValidationException. It has begun to put "1 validation error detected: " before some
-of the texts; those that are seen to have it have it here.
+DynamoDB reports a wrong JSON type (a number instead of a string) as SerializationException, and all other errors as
+ValidationException. It puts "1 validation error detected: " before some texts; the texts here have the prefix where
+DynamoDB was seen to send it.
 """
 
 from binascii import a2b_base64, b2a_base64
@@ -35,7 +34,7 @@ from .limits import MODERN, Limits
 Value: TypeAlias = dict[str, Any]
 Item: TypeAlias = dict[str, Value]
 
-COLLECTION_BYTES: Final = 3  # charged for a list or a map, beside its content
+COLLECTION_BYTES: Final = 3  # charged for a list or a map, in addition to its content
 
 ITEM_TOO_LARGE = "Item size has exceeded the maximum allowed size"
 UPDATE_TOO_LARGE = "Item size to update has exceeded the maximum allowed size"
@@ -59,14 +58,14 @@ _EMPTY_BINARY = _INVALID + "An AttributeValue may not contain a null or empty bi
 
 
 class _SetError(ValidationError):
-    """A set that DynamoDB refuses; among an expression's values it is reported with its name."""
+    """The error for an invalid set. For a set in ExpressionAttributeValues the text has its name."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(_ONE_ERROR + detail)
         self.detail = detail
 
 
-# The door
+# Validation
 
 
 def check_item(raw: Any, limits: Limits) -> int:
@@ -87,7 +86,7 @@ def check_value(raw: Any, limits: Limits) -> int:
 def check_values(raw: Any, limits: Limits) -> int:
     """Check a request's ExpressionAttributeValues, make them canonical and return their size with their names.
 
-    The names themselves are the expressions' to judge.
+    The names are checked with the expressions.
     """
     if type(raw) is not dict:
         raise _wrong_map(raw)
@@ -98,7 +97,7 @@ def check_values(raw: Any, limits: Limits) -> int:
 
 
 def _named(raw: dict[str, Any], limits: Limits) -> ValidationError:
-    """The error of the first set that is refused, with its name."""
+    """Return the error for the first invalid set, with its name."""
     for name, value in raw.items():
         try:
             _check((value,), limits, 1)
@@ -123,7 +122,7 @@ def _check_names(names: Iterable[str], limits: Limits) -> None:
 
 
 def _check(values: Iterable[Any], limits: Limits, depth: int) -> int:
-    """Check values beside each other: members of a map, elements of a list. Every write's inner loop."""
+    """Check the members of a map or the elements of a list. This is the inner loop of every write."""
     size = 0
     for value in values:
         if type(value) is dict and len(value) == 1:
@@ -136,7 +135,7 @@ def _check(values: Iterable[Any], limits: Limits, depth: int) -> int:
 
 
 def _check_irregular(value: Any, limits: Limits, depth: int) -> int:
-    """Check a value with no type, or with several: nulls and unknown types do not count."""
+    """Check a value that has not exactly one member. Null members and unknown types are ignored."""
     if type(value) is list:
         raise _unrecognized("class com.amazonaws.dynamodb.v20120810.AttributeValue")
     if value is None:
@@ -146,7 +145,7 @@ def _check_irregular(value: Any, limits: Limits, depth: int) -> int:
     present = [tag for tag in value if tag in _CHECKS and value[tag] is not None]
     if not present:
         raise ValidationError(_EMPTY)
-    # DynamoDB judges what each type holds before it objects to there being several.
+    # DynamoDB checks the content of each type before it reports that there are several.
     sizes = [_CHECKS[tag](value, value[tag], limits, depth) for tag in present]
     if len(present) > 1:
         raise ValidationError(_SEVERAL)
@@ -197,7 +196,7 @@ def _check_null(_: Value, content: Any, limits: Limits, _depth: int) -> int:
 
 
 def _check_count(content: list[Any], limits: Limits) -> None:
-    """Refuse at once a set of more members than any item has bytes for: different ones take two bytes and more each."""
+    """Refuse a set with more members than an item has space for: different members have two bytes or more each."""
     if len(content) > limits.item_bytes >> 1:
         raise ValidationError(ITEM_TOO_LARGE)
 
@@ -287,7 +286,7 @@ _CHECKS: Final[dict[str, _Check]] = {
 
 
 def _bytes_of(content: Any) -> bytes:
-    """Return the bytes of a request's base64, of which DynamoDB takes the strict form only."""
+    """Decode a request's base64. DynamoDB accepts the strict form only."""
     if type(content) is not str:
         raise _wrong_binary(content)
     if len(content) % 4:
@@ -332,7 +331,7 @@ def _wrong_scalar(content: Any, wanted: str, java_class: str) -> SerializationEr
 
 
 def _token(content: Any) -> str:
-    """Name a JSON scalar that is no string as DynamoDB's parser does."""
+    """Return the name that DynamoDB's parser has for a JSON scalar other than a string."""
     if type(content) is bool:
         return "TRUE_VALUE" if content else "FALSE_VALUE"
     return "NUMBER_VALUE" if type(content) is int else "DECIMAL_VALUE"
@@ -370,14 +369,14 @@ def _unexpected_start() -> SerializationError:
     return SerializationError("Start of structure or map found where not expected")
 
 
-# Behind the door: canonical values only
+# Functions of canonical values
 
 
 def item_size(item: Item, limits: Limits) -> int:
     """Return the bytes that DynamoDB counts for an item: names and values.
 
-    Counting ends once the sum is larger than any item may be: by copying one large list often, an update of a
-    few kilobytes would make an item of gigabytes.
+    Counting ends when the sum exceeds the maximum item size: an update of a few kilobytes that copies one large list
+    many times would compute an item of gigabytes.
     """
     size = names_size(item)
     most = limits.item_bytes
@@ -389,7 +388,7 @@ def item_size(item: Item, limits: Limits) -> int:
 
 
 def names_size(names: Iterable[str]) -> int:
-    """Return the bytes of names, all together."""
+    """Return the total bytes of names."""
     joined = "".join(names)
     return len(joined) if joined.isascii() else len(joined.encode())
 
@@ -431,12 +430,12 @@ _SIZES: Final[dict[str, Callable[[Any], int]]] = {
 
 def dump(item: Item) -> bytes:
     """Return the canonical bytes of an item."""
-    # orjson's own bytes keep the whole buffer they were written in, some 4 KB; a copy does not.
+    # The bytes that orjson returns keep its buffer of about 4 KB alive; a copy does not.
     return b"%b" % orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
 
 
 def load(data: bytes) -> Item:
-    """Return the item of canonical bytes; a new one each time, so the caller may change it."""
+    """Return a new item from canonical bytes, which the caller may change."""
     item: Item = orjson.loads(data)
     return item
 
@@ -457,7 +456,7 @@ def depth_of(value: Value) -> int:
 
 
 def equal(a: Value, b: Value) -> bool:
-    """Return whether two values are one to DynamoDB; values of two types never are."""
+    """Return whether two values are equal to DynamoDB. Values of different types are never equal."""
     return a == b
 
 

@@ -299,7 +299,7 @@ def _fetches(index: Index | None, request: Request) -> bool:
 def expression_work(plan: Plan | None) -> int:
     """Return the work of filter and projection for each item, in bytes of JSON that could be decoded in that time."""
     parts = () if plan is None else (plan.filter, plan.projection)
-    return _LOOK_BYTES * sum(part.looks for part in parts if part is not None)
+    return _LOOK_BYTES * sum(part.value_reads for part in parts if part is not None)
 
 
 def _projector(request: Request) -> Callable[[bytes], bytes | None]:

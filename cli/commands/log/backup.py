@@ -168,7 +168,7 @@ def _how_far(whole: IntactPart, source: Path, target: Path) -> str:
     refusal = whole.damage
     if refusal is None:
         return f"{place}, which is its end. `foldb log backup {source} {target}` copies all of it."
-    damage = f"{refusal.position}: {refusal.what}." if isinstance(refusal, CorruptionError) else refusal
+    damage = f"{refusal.position}: {refusal.reason}." if isinstance(refusal, CorruptionError) else refusal
     return (
         f"{place}. Behind it are {counted(whole.bytes, 'byte')} that are not whole records. {damage} "
         f"Copy the whole part with `foldb log salvage {source} {target} --to {last}`."

@@ -83,7 +83,7 @@ def try_expression(kind: str, text: str, item: dict[str, Any] | None = None) -> 
     )
     try:
         # Not by way of the cache of plans: what is tried here is the parser, every time.
-        plan = plans._make((*texts, text if kind == "projection" else None), names, values, MODERN)
+        plan = plans._compile((*texts, text if kind == "projection" else None), names, values, MODERN)
         evaluate(plan, item, values or {})
     except ValidationError:
         return None
