@@ -80,7 +80,7 @@ class ConsistentPartition(LocalPartition):
         self._stale_ms = stale_ms
         self._waits: list[_Wait] = []
         self._recent = RecentWrites(self._state.next_offset)
-        worker.on_outcomes = self._folded
+        worker.before_answers.add(self._folded)
 
     def get(
         self,

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ..log.commands import (
     Backfill,
@@ -47,6 +47,8 @@ from .fold.storage import Store
 from .gc_tuning import adding_items
 from .portions import steps
 from .refold import Capture, fold_record, refold_log
+
+T = TypeVar("T")
 
 OnOutcome: TypeAlias = Callable[[Outcome, Position | Cut], None]
 
@@ -87,6 +89,24 @@ class Scheduler(Protocol):
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Cancellable: ...
 
 
+class Observers(Generic[T]):
+    """Callbacks of one event of a worker, called in the order in which they were added."""
+
+    __slots__ = ("callbacks",)
+
+    def __init__(self) -> None:
+        self.callbacks: tuple[Callable[[T], None], ...] = ()
+
+    def add(self, callback: Callable[[T], None]) -> Callable[[], None]:
+        """Add a callback, and return a function that removes it."""
+        self.callbacks = (*self.callbacks, callback)
+
+        def remove() -> None:
+            self.callbacks = tuple(each for each in self.callbacks if each is not callback)
+
+        return remove
+
+
 class _Queued(NamedTuple):
     command: Command
     size: int
@@ -124,12 +144,12 @@ class Worker:
 
     Attributes:
         state: The state after all folded entries. Only the worker may change it.
-        on_outcomes: Called with the outcomes of each entry, before the clients are answered.
-        on_record: Called with each record that was folded, after `open`.
-        capture: Receives the same outcomes after the clients were answered, and those of a refold.
-        on_folded: Called after each entry, after all of these.
+        before_answers: Called with the outcomes of each entry, before the clients are answered.
+        on_records: Called with each record that is folded after `open`.
+        after_answers: Called with each entry, after the clients are answered and `capture` has its outcomes.
 
-    `dispose` receives the stores of deleted tables and indexes (disposer.py).
+    `capture` receives all outcomes, also those of a refold. `dispose` receives the stores of deleted tables and
+    indexes (disposer.py).
     """
 
     def __init__(
@@ -141,14 +161,15 @@ class Worker:
         scheduler: Scheduler,
         partition: int = 0,
         waiting_bytes: int = WAITING_BYTES,
+        capture: Capture | None = None,
         dispose: Callable[[list[Store]], None] | None = None,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
         self.state = state
-        self.on_outcomes: Callable[[list[Outcome]], None] | None = None
-        self.capture: Capture | None = None
-        self.on_record: Callable[[Record], None] | None = None
-        self.on_folded: Callable[[Entry], None] | None = None
+        self.before_answers: Observers[list[Outcome]] = Observers()
+        self.on_records: Observers[Record] = Observers()
+        self.after_answers: Observers[Entry] = Observers()
+        self._capture = capture
         self._log = log
         self._origin = origin
         self._scheduler = scheduler
@@ -186,7 +207,7 @@ class Worker:
             FoldError: The fold raised on a record.
         """
         self._refolded = refold_log(
-            self.state, self._log, self._partition, progress, self._note, capture=self.capture
+            self.state, self._log, self._partition, progress, self._note, capture=self._capture
         )
 
     def submit(self, command: Command, size: int, done: OnOutcome) -> None:
@@ -304,10 +325,10 @@ class Worker:
         return True
 
     def _publish(self, record: Record, outcomes: list[Outcome], *, own: bool) -> None:
-        if self.on_outcomes is not None:
-            self.on_outcomes(outcomes)
-        if self.on_record is not None:
-            self.on_record(record)
+        for observe_outcomes in self.before_answers.callbacks:
+            observe_outcomes(outcomes)
+        for observe_record in self.on_records.callbacks:
+            observe_record(record)
         self._note(record.entry)
         if own:
             self._next_entry_number = record.entry.entry_number + 1
@@ -317,10 +338,10 @@ class Worker:
             self._refolded += len(outcomes)
         if self._started:
             self._resolve(record.offset, outcomes)
-        if self.capture is not None:
-            self.capture.folded(outcomes)
-        if self.on_folded is not None:
-            self.on_folded(record.entry)
+        if self._capture is not None:
+            self._capture.folded(outcomes)
+        for observe_entry in self.after_answers.callbacks:
+            observe_entry(record.entry)
 
     def _fold_failed(self, error: FoldbError | LateSkipError) -> None:
         self._stop(error)

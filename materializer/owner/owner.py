@@ -52,6 +52,7 @@ class Owner:
     ) -> None:
         self._worker = worker
         self._state = worker.state
+        self._stop_observing: Callable[[], None] | None = None
         self._timers = Timers(
             worker,
             worker.state,
@@ -68,7 +69,7 @@ class Owner:
 
     def start(self) -> None:
         """Begin with the current state."""
-        self._worker.on_folded = self.folded
+        self._stop_observing = self._worker.after_answers.add(self.folded)
         self._timers.start()
         self._relays.send()
         self._aborts.schedule()
@@ -82,8 +83,8 @@ class Owner:
 
     def close(self) -> None:
         """Stop; proposals in flight complete by themselves."""
-        if self._worker.on_folded == self.folded:
-            self._worker.on_folded = None
+        if self._stop_observing is not None:
+            self._stop_observing()
         self._timers.close()
         self._relays.close()
         self._aborts.close()

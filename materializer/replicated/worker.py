@@ -29,7 +29,7 @@ from ...model.errors import (
 from ..fold.fold_record import LateSkipError
 from ..fold.state import PartitionState
 from ..fold.storage import Store
-from ..refold import FoldError, refold_past
+from ..refold import Capture, FoldError, refold_past
 from ..worker import WAITING_BYTES, Cancellable, Scheduler, Worker
 
 SILENCE_SECONDS = 10.0
@@ -56,6 +56,7 @@ class ReplicatedWorker(Worker):
         scheduler: The loop.
         partition: The partition id.
         waiting_bytes: The limit of queued bytes.
+        capture: Receives all outcomes, also those of a refold.
         dispose: Receives the stores of deleted tables and indexes.
         silence: Seconds without an answer of the log after which clients receive an error.
         on_fatal: Called when the worker has stopped.
@@ -70,6 +71,7 @@ class ReplicatedWorker(Worker):
         scheduler: Scheduler,
         partition: int = 0,
         waiting_bytes: int = WAITING_BYTES,
+        capture: Capture | None = None,
         dispose: Callable[[list[Store]], None] | None = None,
         silence: float = SILENCE_SECONDS,
         on_fatal: Callable[[BaseException], None],
@@ -81,6 +83,7 @@ class ReplicatedWorker(Worker):
             scheduler=scheduler,
             partition=partition,
             waiting_bytes=waiting_bytes,
+            capture=capture,
             dispose=dispose,
             on_fatal=on_fatal,
         )
@@ -234,7 +237,7 @@ class ReplicatedWorker(Worker):
             self._stop(error)
             return
         try:
-            refold_past(self.state, self._shared, self._partition, error, self.capture)
+            refold_past(self.state, self._shared, self._partition, error, self._capture)
         except (FoldbError, LateSkipError) as last:
             self._stop(last)
         else:

@@ -141,10 +141,13 @@ class RebuildJob:
         self._records: Iterator[Record] = iter(())
         # What the live state has folded since the rebuilt one had caught up; None until then.
         self._new: deque[Record] | None = None
+        self._stop_observing: Callable[[], None] | None = None
 
     def _end_part(self) -> None:
         """Stop following the partition, and free the refolded state: it was as large as the live one."""
-        self._part.worker.on_record = None
+        if self._stop_observing is not None:
+            self._stop_observing()
+            self._stop_observing = None
         self._disposer.take(stores_of(self._work.state))
         self._work, self._records, self._new = Rebuild(), iter(()), None
 
@@ -163,7 +166,7 @@ class RebuildJob:
             more = work.fold(self._records, _PORTION, until=live)
         if not more and work.state.next_offset == live:
             self._records, self._new = iter(()), deque()
-            self._part.worker.on_record = self._new.append
+            self._stop_observing = self._part.worker.on_records.add(self._new.append)
         return more
 
     def _compare(self) -> bool:

@@ -23,6 +23,7 @@ from ...materializer.local_partition import LocalPartition
 from ...materializer.long_reads import LongReads
 from ...materializer.owner import Owner
 from ...materializer.partition import Partition
+from ...materializer.refold import Capture
 from ...materializer.replicated import ReplicatedWorker
 from ...materializer.snapshots import Snapshots
 from ...materializer.worker import Worker
@@ -173,9 +174,9 @@ class Partitions:
         """
         assert number not in self.hosted, "it is open already"
         keeping = self._keeping(number)
-        worker = self._worker(number, self._newest(number, keeping))
+        state = self._newest(number, keeping)
         feed = Feed(
-            worker.state,
+            state,
             lambda: worker.position,
             self._loop,
             keeping,
@@ -183,7 +184,7 @@ class Partitions:
             recent_bytes=_RECENT_BYTES // self.count,
             remake=partial(self.histories.segment, number),
         )
-        worker.capture = feed
+        worker = self._worker(number, state, feed)
         if not self._is_shared:
             worker.open(self._progress)
         feed.serve(self._writing, self._reading_files)
@@ -225,7 +226,7 @@ class Partitions:
         statistics = [hosted.worker.statistics() for hosted in self.hosted.values()]
         return sum(each.refolded + each.commands for each in statistics)
 
-    def _worker(self, number: int, state: PartitionState) -> Worker:
+    def _worker(self, number: int, state: PartitionState, capture: Capture) -> Worker:
         queue = self._settings.queue_bytes
         bound = min(queue, max(queue // self.count, _LEAST_QUEUE_BYTES))
         if self._is_shared:
@@ -236,6 +237,7 @@ class Partitions:
                 scheduler=self._loop,
                 partition=number,
                 waiting_bytes=bound,
+                capture=capture,
                 dispose=self.disposer.take,
                 on_fatal=self._on_fatal,
             )
@@ -246,6 +248,7 @@ class Partitions:
             scheduler=self._loop,
             partition=number,
             waiting_bytes=bound,
+            capture=capture,
             dispose=self.disposer.take,
             on_fatal=self._on_fatal,
         )

@@ -43,7 +43,7 @@ class Owner:
             table_delay=DELAY,
             sweep_interval=SWEEP,
         )
-        self.worker.on_folded = self.timers.folded
+        self.worker.after_answers.add(self.timers.folded)
         self.timers.start()
 
     @property

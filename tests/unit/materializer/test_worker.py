@@ -377,7 +377,7 @@ def test_a_worker_says_how_it_is(bench: Bench) -> None:
 def test_a_bug_behind_the_fold_stops_the_worker(bench: Bench) -> None:
     """Whoever waits is told, and so is the process; a worker that hangs tells nobody."""
     table = bench.table()
-    bench.worker.on_folded = lambda _: _break()
+    bench.worker.after_answers.add(lambda _: _break())
 
     first, second = bench.submit(put(table, order(1))), bench.submit(put(table, order(2)))
     bench.run()
@@ -390,7 +390,7 @@ def test_a_bug_behind_the_fold_stops_the_worker(bench: Bench) -> None:
 
 def test_timers_are_told_of_an_entry_after_its_senders(bench: Bench) -> None:
     order_of_calls: list[str] = []
-    bench.worker.on_folded = lambda _: order_of_calls.append("timers")
+    bench.worker.after_answers.add(lambda _: order_of_calls.append("timers"))
 
     bench.worker.submit(Settle(1, CONTEXT), 10, lambda *_: order_of_calls.append("sender"))
     bench.run()

@@ -116,16 +116,17 @@ class Node:
             return self.hosted[number]
         world, process = self._world, self.process
         snapshot = world.any_snapshot(number)
+        state = PartitionState() if snapshot is None else load([snapshot])
+        feed = Feed(state, lambda: worker.position, process)
         worker = ReplicatedWorker(
             self._log,
-            PartitionState() if snapshot is None else load([snapshot]),
+            state,
             new_origin=lambda: world.dice.randbytes(16),
             scheduler=process,
             partition=number,
+            capture=feed,
             on_fatal=world.fatal,
         )
-        feed = Feed(worker.state, lambda: worker.position, process)
-        worker.capture = feed
         partition = ConsistentPartition(
             worker,
             feed.ask,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from foldb.log.commands import Barrier, Entry, Put
+from foldb.log.commands import Barrier, Put
 from foldb.materializer import worker as worker_module
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.outcomes import Applied, Failed, Outcome, Transacted, TransactionRefused
@@ -111,7 +111,7 @@ def test_a_new_index_is_filled_no_faster_than_others_take_it(monkeypatch: pytest
         nonlocal longest
         longest = max(longest, database.state(1).unacknowledged_bytes)
 
-    database.workers[1].on_outcomes = watch
+    database.workers[1].before_answers.add(watch)
     database.do(0, define("UpdateTable", table.definition.id, ADD_BY_COLOUR))
 
     assert [False] == [index.backfilling for index in table.definition.indexes]
@@ -257,14 +257,7 @@ def test_two_owners_at_once_do_no_harm() -> None:
 
 
 def _add_owner(database: Database, number: int) -> None:
-    first, second = database.owners[number], database.owner(number)
-    second.start()
-
-    def both(entry: Entry) -> None:
-        first.folded(entry)
-        second.folded(entry)
-
-    database.workers[number].on_folded = both
+    database.owner(number).start()
 
 
 def test_an_idle_log_stays_idle() -> None:

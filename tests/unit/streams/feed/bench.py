@@ -29,15 +29,16 @@ class Bench:
     def __init__(self, log: MemoryLog | None = None) -> None:
         self.loop = FakeLoop()
         self.log = log or MemoryLog(self.loop.clock, level=3)
+        state = PartitionState()
+        self.feed = Feed(state, lambda: self.worker.position, self.loop)
         self.worker = Worker(
             self.log,
-            PartitionState(),
+            state,
             origin=b"%016d" % self.log.end(0),
             scheduler=self.loop,
+            capture=self.feed,
             on_fatal=_raise,
         )
-        self.feed = Feed(self.worker.state, lambda: self.worker.position, self.loop)
-        self.worker.capture = self.feed
         self.partition = LocalPartition(self.worker, self.feed.ask, long_reads=LongReads(self.loop))
         self.worker.open()
 

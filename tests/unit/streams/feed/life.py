@@ -132,15 +132,8 @@ class Life:
             self.log, lambda state, now_ms: keeping.suits(state, now_ms, self.retention_ms)
         )
         self.folded_from = start.state.next_offset
-        self.worker = Worker(
-            self.log,
-            start.state,
-            origin=b"%016d" % self.starts,
-            scheduler=self.loop,
-            on_fatal=_raise,
-        )
         self.feed = Feed(
-            self.worker.state,
+            start.state,
             lambda: self.worker.position,
             self.loop,
             keeping,
@@ -148,7 +141,14 @@ class Life:
             recent_bytes=6000,
             remake=self.remake,
         )
-        self.worker.capture = self.feed
+        self.worker = Worker(
+            self.log,
+            start.state,
+            origin=b"%016d" % self.starts,
+            scheduler=self.loop,
+            capture=self.feed,
+            on_fatal=_raise,
+        )
         self.worker.open()
         self.writing, self.reading = Held(), Held()
         self.feed.serve(self.writing, self.reading)
