@@ -1,1 +1,1 @@
-"""The change feed: what the fold's outcomes changed. Shards, iterators and subscriptions will read it from here."""
+"""Changes of items: the feed of a partition, subscriptions that deliver it to sinks, and the workers of user code."""

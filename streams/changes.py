@@ -1,9 +1,9 @@
-"""From the outcomes of a record to its changes.
+"""The changes in the outcomes of a record.
 
     outcomes ──► changes: one item each, before and after, in the order of their sequence numbers
 
-Refused and repeated commands have none, nor has a write that left its item as it was. Those of a transaction know which
-of its changes they are.
+Refused and repeated commands have no change, nor has a write that left its item as it was. Each change of a transaction
+has its index in the transaction.
 """
 
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -27,13 +27,13 @@ from ..materializer.fold.outcomes import (
 def changes(
     outcomes: Iterable[Outcome], tables: Container[int] | None = None, partition: int = 0, partitions: int = 1
 ) -> Iterator[Change]:
-    """The changes that the outcomes of one record hold.
+    """Yield the changes in the outcomes of one record.
 
     Args:
-        outcomes: Of the commands of the record.
-        tables: The ids of those whose changes are wanted; None for all.
-        partition: Where the record stands.
-        partitions: How many there are.
+        outcomes: The outcomes of the record's commands.
+        tables: Ids of the tables whose changes are wanted; None for all.
+        partition: The partition of the record.
+        partitions: The number of partitions.
     """
     for outcome in outcomes:
         match outcome:
@@ -54,7 +54,7 @@ def changes(
 def _of_one_step(
     actions: Sequence[Applied | CostOnly], tables: Container[int] | None, partition: int, partitions: int
 ) -> Iterator[Change]:
-    """The changes of a transaction that one step was enough for. What is counted here was done elsewhere."""
+    """Yield the changes of a transaction of one step. An action that only has a cost was applied elsewhere."""
     applied = [action for action in actions if isinstance(action, Applied)]
     if applied:
         share = Share(Position(partition, *position_of(applied[0].sequence_number)), None)
@@ -64,13 +64,13 @@ def _of_one_step(
 def _of_share(
     applied: Sequence[Applied], share: Share | None, tables: Container[int] | None, partitions: int
 ) -> Iterator[Change]:
-    """The changes of one partition's share of a transaction."""
+    """Yield the changes of one partition's share of a transaction."""
     made = [change for each in applied if (change := each.change) is not None]
     places = [change.sequence_number % NEXT_COMMAND for change in made]
     changing = places if share is None or share.changing is None else share.changing
-    nth = {place: n for n, place in enumerate(changing)}
+    index_of = {place: index for index, place in enumerate(changing)}
     for change, place in zip(made, places, strict=True):
         if share is not None:
-            change.tx = Tx(share.transact.text(partitions), nth[place], len(changing))
+            change.tx = Tx(share.transact.text(partitions), index_of[place], len(changing))
         if tables is None or change.table in tables:
             yield change

@@ -1,12 +1,12 @@
-"""Reads all that a database has on its disk, slowly, and says what is damaged.
+"""Reads all files of a database slowly, and reports damage.
 
-    sealed segments of the log ──► hash by hash      each by itself, and that the next continues it
-    snapshots ──► their digests                      one that is damaged is removed
-    change segments ──► their checksums              the server makes one that is damaged again
+    sealed segments of the log ──► their hash chains   each segment by itself, and that the next one continues it
+    snapshots ──► their digests                        a damaged one is removed
+    change segments ──► their checksums                the server rebuilds a damaged one
 
-It is a process of its own (`python -m foldb.streams.scrub`, its job on stdin) that reads so many bytes a second, from
-the disk and not from the system's memory. Each line on stdout is a `Finding`; the last one, without a kind, says that
-it has read everything.
+It is a process of its own (`python -m foldb.streams.scrub`, with its job on stdin). It reads at a limited rate, from
+the disk and not from the system's cache. Each line on stdout is a `Finding`; the last one has no kind and reports the
+end.
 """
 
 import os
@@ -24,10 +24,10 @@ from ..log.local.filesystem import SystemFile, SystemFilesystem, read_all
 from ..log.local.scrub import damage_in
 from ..materializer.snapshots import Snapshots
 from ..model.errors import LogLockedError
-from .feed.change_codec import DamagedError, Owner, check
+from .feed.change_codec import DamagedError, SegmentOwner, verify
 from .feed.change_store import folder_of
-from .feed.durable_offset import NAME, read_mark
-from .feed.segments import segments_of
+from .feed.durable_offset import FILE_NAME, read_durable_offset
+from .feed.segment_files import segments_of
 
 _PORTION_BYTES: Final = 256 << 10
 
@@ -35,8 +35,8 @@ Kind = Literal["log", "snapshot", "changes"]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What the process reads from stdin: the folder, how many partitions its log has, and bytes a second."""
+class ScrubJob:
+    """The job that the process reads from stdin: the folder, the number of partitions, and bytes per second."""
 
     folder: str
     partitions: int
@@ -45,22 +45,23 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A file that is damaged.
+    """A damaged file.
 
     Attributes:
-        kind: Of what; empty in the last line.
-        file: Its place in the folder.
-        what: What is wrong with it.
-        removed: Whether it is gone: the next one replaces it.
-        partition: That of a change segment, which has changes of `table` from number `after` on. A partition's mark is
-            of no table.
-        bytes: How many were read up to here.
+        kind: The kind of file; empty in the last line.
+        bytes: Number of bytes read up to here.
+        file: Its path in the folder.
+        problem: The damage.
+        removed: Whether the file was removed.
+        partition: The partition of a change segment.
+        table: The table of a change segment; None for the durable offset of a partition.
+        after: Exclusive lower bound of a change segment's sequence numbers.
     """
 
     kind: Kind | Literal[""]
     bytes: int
     file: str = ""
-    what: str = ""
+    problem: str = ""
     removed: bool = False
     partition: int = 0
     table: int | None = None
@@ -68,12 +69,12 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """What is damaged, and how."""
-        return self.what if self.kind == "log" else f"{self.file}: {self.what}"
+        """The file and its damage, in one line."""
+        return self.problem if self.kind == "log" else f"{self.file}: {self.problem}"
 
 
 class PacedDisk(SystemFilesystem):
-    """The file systems of this machine, read at `rate` bytes a second; `bytes` counts what was read."""
+    """The file systems of this machine, read at `rate` bytes per second; `bytes` counts the bytes read."""
 
     def __init__(self, rate: int) -> None:
         super().__init__()
@@ -89,15 +90,15 @@ class PacedDisk(SystemFilesystem):
         create: bool = False,  # noqa: ARG002  a scrub writes nothing
         write: bool = True,  # noqa: ARG002
     ) -> SystemFile:
-        """See Disk. Whatever the system has of the file in memory is forgotten, so that the disk is read."""
+        """Open a file for reading, and drop it from the system's cache, so that the disk is read."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         if hasattr(os, "posix_fadvise"):
             with suppress(OSError):
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         return _PacedFile(descriptor, self)
 
-    def took(self, size: int) -> None:
-        """Wait as long as so many bytes take. A process whose parent has died ends."""
+    def pace(self, size: int) -> None:
+        """Sleep as long as `size` bytes take. Exit if the parent process has died."""
         if os.getppid() != self._parent:
             sys.exit()
         self.bytes += size
@@ -112,30 +113,30 @@ class _PacedFile(SystemFile):
         self._disk = disk
 
     def read(self, position: int, size: int) -> bytes:
-        """See File."""
+        """Read at the rate of the disk."""
         parts = []
         while size > 0 and (part := super().read(position, min(size, _PORTION_BYTES))):
-            self._disk.took(len(part))
+            self._disk.pace(len(part))
             parts.append(part)
             position += len(part)
             size -= len(part)
         return b"".join(parts)
 
 
-def scrub(job: Job) -> Iterator[Finding]:
-    """Read everything once; the last finding is none."""
+def scrub(job: ScrubJob) -> Iterator[Finding]:
+    """Read all files once, and yield the damaged ones; the last finding has no kind."""
     disk, folder = PacedDisk(job.rate), Path(job.folder)
     for error in damage_in(disk, folder):
-        yield Finding("log", disk.bytes, _place(error), str(error))
-    for number in range(job.partitions):
-        yield from _in_snapshots(disk, folder, Snapshots(folder, disk, number, job.partitions))
-    for number in range(job.partitions):
-        yield from _in_changes(disk, folder, number)
+        yield Finding("log", disk.bytes, _segment_named_by(error), str(error))
+    for partition in range(job.partitions):
+        yield from _in_snapshots(disk, folder, Snapshots(folder, disk, partition, job.partitions))
+    for partition in range(job.partitions):
+        yield from _in_changes(disk, folder, partition)
     yield Finding("", disk.bytes)
 
 
-def _place(error: Exception) -> str:
-    """The segment that an error of the log names."""
+def _segment_named_by(error: Exception) -> str:
+    """Return the segment that an error of the log names."""
     if isinstance(error, OSError):
         return Path(str(error.filename)).name
     return str(error).partition(" ")[0].rstrip(":")
@@ -146,24 +147,25 @@ def _in_snapshots(disk: PacedDisk, folder: Path, snapshots: Snapshots) -> Iterat
         fault = snapshots.fault(offset)
         if fault is not None:
             removed = False
-            with suppress(LogLockedError):  # who makes one now removes what is damaged
+            with suppress(LogLockedError):  # a process that makes a snapshot now removes damaged ones
                 removed = snapshots.remove_damaged(offset)
             file = str(snapshots.path(offset).relative_to(folder))
             yield Finding("snapshot", disk.bytes, file, fault, removed)
 
 
 def _in_changes(disk: PacedDisk, folder: Path, partition: int) -> Iterator[Finding]:
-    """Check up to where the mark says: what follows is still being written."""
+    """Verify change segments up to the durable offset: later bytes are still being written."""
     changes = folder_of(folder, partition)
     try:
-        mark = read_mark(disk, changes)
+        durable = read_durable_offset(disk, changes)
     except (DamagedError, OSError) as error:
-        file = str((changes / NAME).relative_to(folder))
+        file = str((changes / FILE_NAME).relative_to(folder))
         yield Finding("changes", disk.bytes, file, str(error), partition=partition)
         return
-    for table, extent in {} if mark is None else mark.tables.items():
-        assert mark is not None
-        owner = Owner(mark.log_id, partition, table)
+    if durable is None:
+        return
+    for table, extent in durable.tables.items():
+        owner = SegmentOwner(durable.log_id, partition, table)
         for after, path in segments_of(disk, changes, table):
             if not extent.first_after <= after <= extent.after:
                 continue
@@ -172,17 +174,17 @@ def _in_changes(disk: PacedDisk, folder: Path, partition: int) -> Iterator[Findi
                 data = read_all(disk, path, size)
                 if size is not None and len(data) < size:
                     raise DamagedError("the file is cut short")
-                check(data, owner, after)
+                verify(data, owner, after)
             except FileNotFoundError:
-                continue  # its time was over meanwhile
+                continue  # it has expired
             except (DamagedError, OSError) as error:
                 file = str(path.relative_to(folder))
                 yield Finding("changes", disk.bytes, file, str(error), False, partition, table, str(after))
 
 
 def main() -> None:
-    """Do the job on stdin."""
-    job = Job(**orjson.loads(sys.stdin.buffer.readline()))
+    """Run the job on stdin."""
+    job = ScrubJob(**orjson.loads(sys.stdin.buffer.readline()))
     for finding in scrub(job):
         sys.stdout.buffer.write(orjson.dumps(asdict(finding)) + b"\n")
         sys.stdout.buffer.flush()

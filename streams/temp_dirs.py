@@ -1,6 +1,6 @@
-"""Folders that need not outlive the process, and do not: what a process that was killed has left, the next removes.
+"""Temporary folders that are removed with their process or, after a crash, by the next process.
 
-Each is locked by whoever made it, so one that nobody has locked is nobody's.
+Each has a lock file that its process locks. A folder whose lock file is not locked is left over.
 """
 
 import shutil
@@ -17,17 +17,18 @@ from ..log.local.filesystem import SystemFilesystem
 _PREFIX: Final = "foldb-scratch-"
 _LOCK: Final = "lock"
 
-# Between a folder and its lock a process may take a breath.
+# A process makes the folder before its lock, so a new folder may not be locked yet.
 _NEW_S: Final = 60.0
 
 
-def scratch(within: Path | None = None) -> tuple[Path, Callable[[], None]]:
-    """A new folder, and what removes it; in the system's place for such things, if none is named.
+def make_temp_dir(parent: Path | None = None) -> tuple[Path, Callable[[], None]]:
+    """Make a folder, in the system's temporary folder by default. Return it and a function that removes it.
 
     Raises:
-        OSError: There is no room for it.
+        OSError: The disk refused the folder.
     """
-    parent = Path(tempfile.gettempdir()) if within is None else within
+    if parent is None:
+        parent = Path(tempfile.gettempdir())
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _sweep(parent)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
@@ -46,7 +47,7 @@ def scratch(within: Path | None = None) -> tuple[Path, Callable[[], None]]:
 
 @cache
 def _sweep(parent: Path) -> None:
-    """Remove, once, what nobody has locked. What another user has is not ours to remove, and stays."""
+    """Remove, once, the folders that no process has locked. Folders of other users stay."""
     for folder in parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             if time.time() - folder.stat().st_mtime > _NEW_S:

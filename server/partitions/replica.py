@@ -27,9 +27,16 @@ from ...materializer.refold import Capture
 from ...materializer.replicated import ReplicatedWorker
 from ...materializer.snapshots import Snapshots
 from ...materializer.worker import Worker
-from ...streams.feed import ChangeStore, Feed, Thread, folder_of
-from ...streams.feed.historical_feed import HistoricalFeeds, Maker, Tell, folder_in, in_process, in_thread
-from ...streams.feed.replay_worker import Task
+from ...streams.feed import ChangeStore, Feed, ThreadExecutor, folder_of
+from ...streams.feed.historical_feed import (
+    HistoricalFeeds,
+    OnProgress,
+    StartReplay,
+    folder_in,
+    in_process,
+    in_thread,
+)
+from ...streams.feed.replay_worker import ReplayTask
 from ..settings import Settings
 from .historical_reads import HistoricalReads
 from .memory_limit import BoundedPartition, MemoryLimit, bytes_in
@@ -104,7 +111,7 @@ class Replica:
         """Answer what was taken, and fold no more; with `witness` the log is left with a digest of what it made."""
         self.is_closed = True
         self.stand_by()
-        self.feed.let_go()
+        self.feed.begin_close()
         drained = asyncio.Event()
         self.worker.close(drained.set, leave_digest=witness)
         await drained.wait()
@@ -155,8 +162,8 @@ class Partitions:
         def deliver(callback: Callable[[], None]) -> None:
             loop.call_soon_threadsafe(callback)
 
-        self._writing = Thread("changes, written", deliver)
-        self._reading_files = Thread("changes, read", deliver)
+        self._writing = ThreadExecutor("changes, written", deliver)
+        self._reading_files = ThreadExecutor("changes, read", deliver)
         path = settings.path if isinstance(log, LocalLog) else None
         self.histories = HistoricalFeeds(
             self._past_of(deliver, path),
@@ -182,7 +189,7 @@ class Partitions:
             keeping,
             retention_ms=self._settings.stream_retention_ms,
             recent_bytes=_RECENT_BYTES // self.count,
-            remake=partial(self.histories.segment, number),
+            rebuild=partial(self.histories.segment, number),
         )
         worker = self._worker(number, state, feed)
         if not self._is_shared:
@@ -267,7 +274,7 @@ class Partitions:
             strict=strict,
         )
 
-    def _past_of(self, deliver: Deliver, path: Path | None) -> Maker:
+    def _past_of(self, deliver: Deliver, path: Path | None) -> StartReplay:
         """Who reads the log once more, beside those who are served."""
         if self._is_shared:
             return in_process(
@@ -281,7 +288,7 @@ class Partitions:
             return inside
         beside = in_process(deliver, database=path)
 
-        def make(task: Task, folder: Path, tell: Tell) -> Callable[[], None]:
+        def make(task: ReplayTask, folder: Path, tell: OnProgress) -> Callable[[], None]:
             """Begin in another process, unless that would find another folder under the path."""
             return (beside if self._is_in_place() else inside)(task, folder, tell)
 

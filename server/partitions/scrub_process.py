@@ -9,10 +9,7 @@ entries go to the newest segment. A start that needs the damaged one is refused.
 """
 
 import logging
-import os
 import subprocess
-import sys
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -21,15 +18,14 @@ from typing import Final, get_args
 
 import orjson
 
-from ...materializer.os_process import helper_environment
 from ...materializer.snapshot_scheduler import SnapshotScheduler
 from ...materializer.worker import Cancellable, Scheduler
 from ...streams.feed import Feed
-from ...streams.scrub import Finding, Job, Kind
+from ...streams.helper_process import start_helper
+from ...streams.scrub import Finding, Kind, ScrubJob
 
 # A server that is restarted more often than it scrubs must be scrubbed too; but not while it is being tried out.
 _FIRST_MS: Final = 10 * 60 * 1000
-_NICENESS: Final = 10
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
@@ -70,7 +66,7 @@ class ScrubProcess:
         self.damage: list[Finding] = []
         self.finished_ms = 0
         self.bytes = 0
-        self._job = Job(str(folder.absolute()), len(feeds), rate)
+        self._job = ScrubJob(str(folder.absolute()), len(feeds), rate)
         self._feeds = feeds
         self._every_s = every_ms / 1000
         self._maker = maker
@@ -98,34 +94,14 @@ class ScrubProcess:
     def _begin(self) -> None:
         self._found, self._read = [], 0
         try:
-            # -P: Python must not look for modules in the folder that the server runs in.
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "foldb.streams.scrub"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=helper_environment(),
-                start_new_session=True,
+            self._process = start_helper(
+                "foldb.streams.scrub",
+                orjson.dumps(asdict(self._job)) + b"\n",
+                lambda line: self._tell(Finding(**orjson.loads(line))),
+                lambda code: self._tell(f"its process ended with {code}" if code else None),
             )
-            self._process = process
-            threading.Thread(target=self._listen, args=(process,), name="scrub", daemon=True).start()
-        except (OSError, RuntimeError) as error:  # no room for another process, or thread
+        except OSError as error:
             self._end(f"it cannot be started: {error}")
-            return
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
-
-    def _listen(self, process: "subprocess.Popen[bytes]") -> None:
-        """Read what the process says, in a thread."""
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with process:
-            with suppress(BrokenPipeError):
-                process.stdin.write(orjson.dumps(asdict(self._job)) + b"\n")
-                process.stdin.close()
-            for line in process.stdout:
-                self._tell(Finding(**orjson.loads(line)))
-            code = process.wait()
-        self._tell(f"its process ended with {code}" if code else None)
 
     def _tell(self, told: Finding | str | None) -> None:
         def take() -> None:
@@ -167,7 +143,7 @@ class ScrubProcess:
         logger.error(
             "the snapshot %s is damaged: %s. %s%s; look at the disk.",
             finding.file,
-            finding.what,
+            finding.problem,
             "It was removed, and " if finding.removed else "",
             following,
         )
@@ -178,13 +154,13 @@ class ScrubProcess:
         logger.error(
             "the changes in %s are damaged: %s. They are made again from the log; look at the disk.",
             finding.file,
-            finding.what,
+            finding.problem,
         )
         feed = self._feeds[finding.partition]
         if finding.table is None:
-            feed.mark()
+            feed.rewrite_durable_offset()
         else:
-            feed.check(finding.table, int(finding.after))
+            feed.verify(finding.table, int(finding.after))
 
 
 def _report_log(finding: Finding) -> None:
@@ -192,5 +168,5 @@ def _report_log(finding: Finding) -> None:
         "the log is damaged, and the server goes on with its state in memory. A start that folds this segment, and "
         "every look into history that reads it, is refused: make a snapshot now (`foldb snapshot make`), and look at "
         "the disk. %s",
-        finding.what,
+        finding.problem,
     )

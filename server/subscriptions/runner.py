@@ -18,7 +18,7 @@ from ...model.errors import RequestError, ResourceInUseError
 from ...model.subscriptions import Subscription
 from ...streams.delivery.delivery_policy import MAX_DEPTH
 from ...streams.delivery.dispatcher import TABLES_DELETED
-from ...streams.temp_dirs import scratch
+from ...streams.temp_dirs import make_temp_dir
 from .context import SubscriptionContext
 from .definitions import define
 from .lag_throttle import LagThrottle
@@ -62,7 +62,7 @@ class SubscriptionRunner:
     def scratch(self) -> Path:
         """The folder of temporary files, which `stop` removes."""
         if self._scratch is None:
-            self._scratch = scratch()
+            self._scratch = make_temp_dir()
         folder, _ = self._scratch
         return folder
 

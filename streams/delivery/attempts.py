@@ -1,7 +1,7 @@
 """Delivers one batch, from its first call until each of its changes is handled or a dead letter.
 
     pending ──► call ──► Success                    ──► handled
-                 ▲       PartialFailure             ──► changes before the failed one: handled; that one failed once more
+                 ▲       PartialFailure             ──► changes before the failed one: handled; that one failed
                  └─ pause ── Failure                ──► all changes failed once more
                              too often, or bisect   ──► halve until the failing change is found, then try it alone
                              too often and alone    ──► dead letter; later changes of its key follow it

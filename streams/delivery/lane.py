@@ -24,8 +24,8 @@ from .tumbling import Tumbling
 logger = logging.getLogger("foldb.triggers")
 
 _GRACE_S: Final = 180.0
-"""Time that a call may take beyond its timeout, after which the lane cancels it. A sink enforces the timeout itself, for
-each change or for a batch; before that it may load code, and wait until other lanes have loaded theirs."""
+"""Time that a call may take beyond its timeout, after which the lane cancels it. A sink enforces the timeout itself,
+for each change or for a batch; before that it may load code, and wait until other lanes have loaded theirs."""
 
 
 class Lane:

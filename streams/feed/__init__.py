@@ -2,6 +2,6 @@
 
 from .change_store import ChangeStore, folder_of
 from .feed import Feed
-from .serial_executor import Thread
+from .serial_executor import ThreadExecutor
 
-__all__ = ["ChangeStore", "Feed", "Thread", "folder_of"]
+__all__ = ["ChangeStore", "Feed", "ThreadExecutor", "folder_of"]

@@ -1,15 +1,15 @@
 """The bytes of a change segment: an Avro object container file of changes.
 
     segment ::= header block*
-    header  ::= "Obj" 01 map marker         the map names codec, schema, log, partition, table, and what it goes on from
+    header  ::= "Obj" 01 map marker         the map has codec, schema, log, partition, table, and lower bound
     marker  ::= BLAKE2b-128 of the header before it
     block   ::= long(count) long(size) change* marker
     change  ::= long(offset) long(place) long(time) long(stream) long(shard) bytes(pk) bytes(sk)
                 optional(old) optional(new) context tx is_read optional(check)
 
-A number is taken apart as it was made, into `offset` and `place` (index and which change of the command), because
-together they are longer than Avro's long. The changes of a block are of one shard. The last one has a `check`, CRC-32
-of the block's bytes before it. Any Avro tool reads this; here it is written and read by hand, many times as fast.
+A sequence number is longer than Avro's long. It is split into `offset` and `place` (the index of the command, and of
+the change in the command). The changes of a block belong to one shard. The last one has a `check`, CRC-32 of the
+block's bytes before it. Any Avro tool reads a segment; this module reads and writes by hand, many times as fast.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from ...materializer.fold.outcomes import Change, Tx
 MAGIC: Final = b"Obj\x01"
 MARKER_BYTES: Final = 16
 HEAD_BYTES: Final = 64
-"""Of a block, enough for its frame and for the number, time and shard of its first change."""
+"""Enough bytes for the frame of a block and for the sequence number, time and shard of its first change."""
 
 _FORMAT: Final = b"1"
 _BASE: Final = 10**26  # see sequence_number
@@ -34,28 +34,28 @@ _PLACES: Final = 10**8
 _NO_TX: Final = b"\0"
 _CHANGED, _READ = b"\0\0", b"\1\0"  # is_read, and no check
 _CHECKED: Final = b"\x02"
-_CHECK_BYTES: Final = 6  # at most: the branch of the union, and 32 bits as a long
+_CHECK_BYTES: Final = 6  # maximum: the branch of the union, and 32 bits as a long
 
 
 class DamagedError(Exception):
-    """These bytes are not what was written."""
+    """The bytes are not the bytes that were written."""
 
 
-class Owner(NamedTuple):
-    """Whose changes a segment holds."""
+class SegmentOwner(NamedTuple):
+    """The log, partition and table of a segment's changes."""
 
     log_id: bytes
     partition: int
     table: int
 
 
-class Head(NamedTuple):
-    """What is known of a block without decoding it: where it stands, and its first change."""
+class BlockHead(NamedTuple):
+    """The facts of a block that are known without decoding it: its position and size, and its first change."""
 
     at: int
     size: int
     changes: int
-    number: int
+    sequence_number: int
     time: int
     stream: int
     shard: int
@@ -63,7 +63,7 @@ class Head(NamedTuple):
 
 @cache
 def schema() -> str:
-    """The schema of a change, in canonical form."""
+    """Return the schema of a change, in canonical form."""
     context = _context(codec.schema(codec.CURRENT))
     tx = {
         "type": "record",
@@ -87,14 +87,14 @@ def schema() -> str:
 
 
 def _context(entry: Any) -> Any:
-    """The log's schema of a context: its bytes go from there to here as they are."""
+    """Return the log's schema of a context: a segment has the same bytes."""
     commands = next(field for field in entry["fields"] if field["name"] == "commands")
     put = commands["type"]["items"][0]
     return next(field for field in put["fields"] if field["name"] == "context")["type"]
 
 
-def header(owner: Owner, after: int) -> bytes:
-    """The head of a segment of changes with numbers above `after`, which is what the one before ended with."""
+def header(owner: SegmentOwner, after: int) -> bytes:
+    """Return the header of a segment of changes with sequence numbers above `after`."""
     meta = {
         "avro.codec": b"null",
         "avro.schema": schema().encode(),
@@ -110,7 +110,7 @@ def header(owner: Owner, after: int) -> bytes:
 
 
 def block(changes: Sequence[Change], shard: int, marker: bytes) -> bytes:
-    """The block that holds `changes`, all of one stream and one shard."""
+    """Encode a block of changes, all of one stream and one shard."""
     parts: list[bytes] = []
     add = parts.extend
     offset_before = time_before = stream_before = -1
@@ -144,7 +144,7 @@ def block(changes: Sequence[Change], shard: int, marker: bytes) -> bytes:
 
 @lru_cache(8192)
 def _place(place: int) -> bytes:
-    """The first changes of commands are those that there are most of."""
+    """Encode a place. The cache helps because most changes are the first of their command."""
     return long(place)
 
 
@@ -152,11 +152,11 @@ def _tx(tx: Tx) -> bytes:
     return b"\x02" + text(tx.id) + long(tx.n) + long(tx.of)
 
 
-def read_head(data: bytes, at: int) -> Head:
-    """The head of the block that stands at `at` of its segment and whose first bytes are `data`.
+def read_head(data: bytes, at: int) -> BlockHead:
+    """Decode the head of the block at position `at` of its segment; `data` begins with the block's first bytes.
 
     Raises:
-        DamagedError: No block begins so.
+        DamagedError: The bytes are not the start of a block.
     """
     try:
         count, place = read_long(data, 0)
@@ -171,40 +171,40 @@ def read_head(data: bytes, at: int) -> Head:
         raise DamagedError("a block is cut short") from None
     if count < 1 or size < count:
         raise DamagedError("no block begins here")
-    number = _BASE + offset * _PLACES + in_offset
-    return Head(at, begin + size + MARKER_BYTES, count, number, time, stream, shard)
+    sequence_number = _BASE + offset * _PLACES + in_offset
+    return BlockHead(at, begin + size + MARKER_BYTES, count, sequence_number, time, stream, shard)
 
 
 def read_block(data: bytes, marker: bytes, table: int) -> list[Change]:
-    """The changes of a block; `data` is all of it.
+    """Decode the changes of a whole block.
 
     Raises:
-        DamagedError: It is not what `block` wrote.
+        DamagedError: `data` is not the bytes of a block.
     """
     try:
         count, at = read_long(data, 0)
         size, at = read_long(data, at)
         if at + size + MARKER_BYTES != len(data) or not data.endswith(marker):
-            raise DamagedError("a block does not end where it says")
+            raise DamagedError("a block does not end where its head says")
         begin = at
         changes, end = _read_changes(data, at, count, table)
         check, at = read_long(data, end + 1)
     except (IndexError, ValueError, TypeError):
         raise DamagedError("a block cannot be read") from None
     if data[end : end + 1] != _CHECKED or at != begin + size or check != crc32(data[begin:end]):
-        raise DamagedError("a block's check does not match")
+        raise DamagedError("a block's checksum does not match")
     return changes
 
 
-def check(data: bytes, owner: Owner, after: int) -> None:
-    """Check the header of a segment and the checksum of each of its blocks; `data` is all of it.
+def verify(data: bytes, owner: SegmentOwner, after: int) -> None:
+    """Compare the header and the checksum of each block of a whole segment.
 
     Raises:
-        DamagedError: A byte of it is not what was written.
+        DamagedError: The segment has other bytes than were written.
     """
     head = header(owner, after)
     if data[: len(head)] != head:
-        raise DamagedError("the header is not what was written")
+        raise DamagedError("the header has other bytes than were written")
     at, marker = len(head), head[-MARKER_BYTES:]
     while at < len(data):
         try:
@@ -216,9 +216,9 @@ def check(data: bytes, owner: Owner, after: int) -> None:
 
 
 def _check_block(data: bytes, size: int, marker: bytes) -> None:
-    """Check a block without decoding its changes: its check is the last long before the marker."""
+    """Compare the checksum of a block without decoding its changes: it is the last long before the marker."""
     if len(data) != size or not data.endswith(marker):
-        raise DamagedError("a block does not end where it says")
+        raise DamagedError("a block does not end where its head says")
     _, begin = read_long(data, 0)
     _, begin = read_long(data, begin)
     body = memoryview(data)[begin : size - MARKER_BYTES]
@@ -226,17 +226,17 @@ def _check_block(data: bytes, size: int, marker: bytes) -> None:
         check = body[-length:]
         if check == _CHECKED + long(crc32(body[:-length])):
             return
-    raise DamagedError("a block's check does not match")
+    raise DamagedError("a block's checksum does not match")
 
 
 def _read_changes(data: bytes, at: int, count: int, table: int) -> tuple[list[Change], int]:
-    """So many changes, and where the last one's check begins.
+    """Decode `count` changes. Return them and the position of the last one's check.
 
-    What mostly is as in the change before (offset, time, stream and shard) is compared with its bytes and not decoded.
+    Offset, time, stream and shard are usually those of the change before: equal bytes are not decoded again.
     """
     changes: list[Change] = []
     add, context_of, starts = changes.append, Context.of, data.startswith
-    same_offset = same_rest = b"\xff" * 11  # no number is so long
+    same_offset = same_rest = b"\xff" * 11  # longer than any long
     base = time = stream = 0
     while True:
         if starts(same_offset, at):
@@ -294,7 +294,7 @@ def _skip_context(data: bytes, at: int) -> int:
             at += size >> 1
         else:
             at += 1
-    at += 1  # source: an enum of few
+    at += 1  # source: an enum of one byte
     while data[at] >= 0x80:
         at += 1
     return at + 1

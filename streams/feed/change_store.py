@@ -1,9 +1,10 @@
-"""Where a partition keeps its changes: segments in a folder, and the mark that says how far they are whole.
+"""The stored changes of a partition: segments in a folder, and the durable offset that says how far they are complete.
 
-    <db>/changes/<partition>/     survives a stop and a crash; what was not marked is folded again
-    a temporary folder            where there is no folder for the database: made anew by every start
+    <db>/changes/<partition>/     survives a stop and a crash; changes beyond the durable offset are folded again
+    a temporary folder            for a database without a folder: each start begins with an empty one
 
-All of it can be removed at any time while nobody serves: the next start makes it anew from the log, number for number.
+Changes are derived data. The folder may be removed while no server runs: the next start rebuilds it from the log, with
+the same sequence numbers.
 """
 
 import logging
@@ -14,10 +15,16 @@ from typing import Final
 
 from ...log.local.filesystem import Filesystem, SystemFilesystem
 from ...materializer.fold.state import PartitionState
-from ..temp_dirs import scratch
-from .change_codec import DamagedError, Owner
-from .durable_offset import DurableOffset, read_mark, remove_mark, write_mark
-from .segments import SEGMENT_BYTES, Blocks, Extent, Segments, remove_others
+from ..temp_dirs import make_temp_dir
+from .change_codec import DamagedError, SegmentOwner
+from .durable_offset import (
+    DurableOffset,
+    read_durable_offset,
+    remove_durable_offset,
+    write_durable_offset,
+)
+from .segment_files import BlockCache, remove_others
+from .segments import SEGMENT_BYTES, Extent, Segments
 
 FOLDER: Final = "changes"
 
@@ -25,25 +32,31 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """What is to be marked: all changes of records before `through`, of each table up to its number `lasts`."""
+class SyncTarget:
+    """The state that a sync makes durable.
 
-    through: int
-    lasts: dict[int, int]
+    Attributes:
+        offset: All changes of records before this offset are written.
+        last: The last sequence number of each table.
+        horizon_ms: Segments with only changes before this log time are removed.
+    """
+
+    offset: int
+    last: dict[int, int]
     horizon_ms: int
 
 
-class NotThereError(Exception):
-    """What is to be marked has not all been written: the disk refused some of it."""
+class IncompleteWriteError(Exception):
+    """Changes that a sync is to make durable are not written: the disk refused some of them."""
 
 
 class ChangeStore:
     """The segments of one partition.
 
     Attributes:
-        through: The changes of all records before this offset are in what was found at the start.
-        found: The segments that were found, by table.
-        is_lasting: Whether they are to be found by the next start.
+        durable_offset: The changes of all records before this offset were found at the start.
+        found: The segments that were found at the start, by table.
+        is_durable: Whether the next start finds the segments.
     """
 
     def __init__(
@@ -55,130 +68,134 @@ class ChangeStore:
         disk: Filesystem | None = None,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
-        """Keep them in `folder`, or in a temporary one."""
-        self.through = 0
+        """Prepare a store in `folder`, or in a temporary folder."""
+        self.durable_offset = 0
         self.found: dict[int, Segments] = {}
-        self.is_lasting = folder is not None
+        self.is_durable = folder is not None
         self._folder = folder
         self._log_id = log_id
         self._partition = partition
         self._disk = disk or SystemFilesystem()
         self._segment_bytes = segment_bytes
-        self._blocks = Blocks()
+        self._cache = BlockCache()
         self._temporary: Path | None = None
         self._remove_temporary: Callable[[], None] = lambda: None
 
     def open(self, end: int) -> None:
-        """Find what the last start has left; `end` is where the log ends."""
+        """Open the segments that the last run left; `end` is the end offset of the log."""
         if self._folder is not None:
             self._find(self._folder, end)
             self._remove_others()
 
     def _find(self, folder: Path, end: int) -> None:
         try:
-            mark = read_mark(self._disk, folder)
-            if mark is None:
+            durable = read_durable_offset(self._disk, folder)
+            if durable is None:
                 return
-            if mark.log_id != self._log_id or mark.through > end:
-                raise DamagedError("it is not of this log, or the log was restored from a backup")
-            for table, extent in mark.tables.items():
+            if durable.log_id != self._log_id or durable.offset > end:
+                raise DamagedError("they belong to another log, or the log was restored from a backup")
+            for table, extent in durable.tables.items():
                 self.found[table] = Segments.open(
-                    self._disk, folder, self._owner(table), self._blocks, extent, self._segment_bytes
+                    self._disk, folder, self._owner(table), self._cache, extent, self._segment_bytes
                 )
         except (DamagedError, OSError) as error:
-            logger.warning("changes in %s are made again from the log: %s", folder, error)
-            self.forget()
+            logger.warning("cannot use the changes in %s: %s; they are rebuilt from the log", folder, error)
+            self.reset()
         else:
-            self.through = mark.through
+            self.durable_offset = durable.offset
 
     def _remove_others(self) -> None:
-        """Remove segments of tables of which none were found: those that a killed process had no time to remove."""
-        assert self._folder is not None, "what is temporary is new"
+        """Remove segments of other tables than the found ones: a killed process had no time to remove them."""
+        assert self._folder is not None, "a temporary folder is new"
         try:
             remove_others(self._disk, self._folder, self.found)
         except FileNotFoundError:
             return  # the folder is made with the first segment
 
-    def forget(self) -> None:
-        """Begin anew: nothing of what is there is to be relied upon."""
-        if self._folder is not None:
-            remove_mark(self._disk, self._folder)
+    def reset(self) -> None:
+        """Discard everything that was found."""
+        self.remove_durable_offset()
         for segments in self.found.values():
             segments.close()
         self.found.clear()
-        self.through = 0
+        self.durable_offset = 0
 
     def suits(self, state: PartitionState, now_ms: int, retention_ms: int) -> bool:
-        """Whether a start from this state leaves no change out that is still to be served.
+        """Return whether a start from this state has every change that must still be served.
 
         Args:
             state: From a snapshot.
             now_ms: Log time of the newest snapshot.
-            retention_ms: For how long changes are served, 0 for ever.
+            retention_ms: How long changes are served; 0 for no limit.
         """
-        if state.next_offset <= self.through:
+        if state.next_offset <= self.durable_offset:
             return True
-        over_ms = now_ms - retention_ms if retention_ms else 0
-        return state.log_time < over_ms or all(
-            window.is_over(over_ms) for windows in state.periods.values() for window in windows
+        horizon_ms = now_ms - retention_ms if retention_ms else 0
+        return state.log_time < horizon_ms or all(
+            window.is_over(horizon_ms) for windows in state.periods.values() for window in windows
         )
 
     def segments(self, table: int, after: int = 0) -> Segments:
-        """Segments of a table that has none, which will go on from the change with number `after`."""
+        """Return new segments for a table, which begin after a sequence number."""
         return Segments(
             self._disk,
-            self._place,
+            self._make_folder,
             self._owner(table),
-            self._blocks,
+            self._cache,
             after=after,
             segment_bytes=self._segment_bytes,
         )
 
-    def mark(self, segments: dict[int, Segments], whole: Whole) -> dict[int, int]:
-        """Sync all, remove what is over, and leave a mark; what each table's oldest segment goes on from now.
+    def sync(self, segments: dict[int, Segments], target: SyncTarget) -> dict[int, int]:
+        """Sync all segments, write the durable offset, and remove expired segments.
+
+        Return the lower bound of each table's oldest segment.
 
         Raises:
-            OSError: The mark is the one before, or this one.
-            NotThereError, DamagedError: Nothing was marked.
+            IncompleteWriteError: Changes of the target are not written. The durable offset is unchanged.
+            DamagedError: An earlier sync failed. The durable offset is unchanged.
+            OSError: The disk refused a sync. The durable offset is the one before, or the new one.
         """
         extents: dict[int, Extent] = {}
-        over: dict[int, int] = {}
+        expired: dict[int, int] = {}
         for table, each in segments.items():
-            if each.last != whole.lasts[table]:
-                raise NotThereError
+            if each.last != target.last[table]:
+                raise IncompleteWriteError
             extent = each.sync()
             if extent is not None:
-                over[table] = each.over(whole.horizon_ms)
-                extents[table] = each.extent_without(over[table], extent)
+                expired[table] = each.expired(target.horizon_ms)
+                extents[table] = each.extent_without(expired[table], extent)
         if self._folder is not None:
             self._disk.make_folder(self._folder)
-            write_mark(self._disk, self._folder, DurableOffset(self._log_id, whole.through, extents))
-        for table, count in over.items():
+            write_durable_offset(
+                self._disk, self._folder, DurableOffset(self._log_id, target.offset, extents)
+            )
+        for table, count in expired.items():
             segments[table].remove(count)
         return {table: extent.first_after for table, extent in extents.items()}
 
-    def unmark(self) -> None:
-        """Have no mark: what is removed next is made anew by the next start, if nothing is marked before."""
+    def remove_durable_offset(self) -> None:
+        """Remove the durable offset: unless a sync follows, the next start rebuilds all changes."""
         if self._folder is not None:
-            remove_mark(self._disk, self._folder)
+            remove_durable_offset(self._disk, self._folder)
 
     def close(self, segments: dict[int, Segments]) -> None:
-        """Let go of all files, and of a temporary folder."""
+        """Close all files, and remove a temporary folder."""
         for each in segments.values():
             each.close()
         self._remove_temporary()
 
-    def _owner(self, table: int) -> Owner:
-        return Owner(self._log_id, self._partition, table)
+    def _owner(self, table: int) -> SegmentOwner:
+        return SegmentOwner(self._log_id, self._partition, table)
 
-    def _place(self) -> Path:
+    def _make_folder(self) -> Path:
         if self._folder is not None:
             return self._folder
         if self._temporary is None:
-            self._temporary, self._remove_temporary = scratch()
+            self._temporary, self._remove_temporary = make_temp_dir()
         return self._temporary
 
 
 def folder_of(database: Path, partition: int) -> Path:
-    """Where a database keeps the changes of a partition."""
+    """Return the folder of a partition's changes in a database's folder."""
     return database / FOLDER / str(partition)

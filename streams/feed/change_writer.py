@@ -1,10 +1,10 @@
-"""How a partition's changes get from memory into segments, and out of them again when their time is over.
+"""Moves a partition's changes from memory into segments, reads them back, and trims them after the retention.
 
-    enough has come together ──► a segment           every some seconds ──► synced, marked, what is over removed
+    enough unsent changes ──► append to a segment        every 10 s ──► sync, write the durable offset, remove expired
 
-Files are written and read by threads (work.py) and their bookkeeping is done here, on the loop. A disk that takes
-nothing more keeps nobody from writing: past a bound the oldest changes are let go of, which those who read them are
-told by `kept_after`, and they are there again after the next start.
+Threads write and read files (serial_executor.py); the bookkeeping is done on the loop. A full disk does not block
+writes to tables: beyond a bound the oldest changes are dropped from memory. Readers see that as a higher trim horizon,
+and the next start rebuilds the changes.
 """
 
 import logging
@@ -16,23 +16,24 @@ from ...materializer.fold.state import PartitionState
 from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import FoldbError
 from .change_codec import DamagedError
-from .change_store import ChangeStore, NotThereError, Whole
-from .repairs import Remake, Repairs
-from .segments import SegmentDamagedError, Segments
-from .serial_executor import AtOnce, Work
+from .change_store import ChangeStore, IncompleteWriteError, SyncTarget
+from .repairs import Rebuild, Repairs
+from .segment_files import SegmentDamagedError
+from .segments import Segments
+from .serial_executor import InlineExecutor, SerialExecutor
 from .table_changes import TableChanges
 
-# So much at a time: while a thread encodes, the loop waits for the interpreter.
+# Small, because the loop waits for the interpreter while a thread encodes changes.
 SEND_BYTES: Final = 128 << 10
-CHANNEL_BYTES: Final = 4 << 20
-LEAST_BYTES: Final = 512 << 10
-MARK_S: Final = 10.0
-# A page seldom touches more than two segments: a read that meets more damage gets an error and is repeated.
-REPAIRS: Final = 4
+MAX_TABLE_BYTES: Final = 4 << 20
+MIN_TABLE_BYTES: Final = 512 << 10
+SYNC_INTERVAL_S: Final = 10.0
+# A page seldom touches more than two segments: a read that meets more damage gets an error and is retried.
+MAX_REPAIRS: Final = 4
 
-# What a disk refuses may be so many times what else would be in memory; what it only has not taken yet, so much.
-_LOSE_TIMES: Final = 16
-MOST_BYTES: Final = 512 << 20
+# Memory of changes that a working disk has not written yet, and multiple of the usual bound if the disk refuses them.
+MAX_UNWRITTEN_BYTES: Final = 512 << 20
+_REFUSED_FACTOR: Final = 16
 
 logger = logging.getLogger(__name__)
 
@@ -40,288 +41,291 @@ T = TypeVar("T")
 
 
 class ChangeWriter:
-    """The channels of a partition, and where they are kept.
+    """The tables of a partition's feed, and their files.
 
     Attributes:
-        channels: By table.
-        through: Changes of records before this offset are known: there is nothing to take from them.
-        floor: What has this number or a lower one was not taken, of no table.
-        repairs: Damaged segments on their way to be replaced.
+        tables: The captured tables by id.
+        captured_offset: Changes of records before this offset were captured by an earlier start.
+        trim_horizon: Sequence number up to which no change of any table was captured.
+        repairs: The repairs of damaged segments.
     """
 
     def __init__(
         self,
-        keeping: ChangeStore,
+        store: ChangeStore,
         scheduler: Scheduler,
         state: PartitionState,
         *,
         retention_ms: int,
         recent_bytes: int,
-        remake: Remake | None = None,
+        rebuild: Rebuild | None = None,
     ) -> None:
-        self.floor = 0
-        self.repairs = Repairs(remake, scheduler)
-        self._writing: Work = AtOnce()
-        self._reading: Work = AtOnce()
-        self._keeping = keeping
+        self.trim_horizon = 0
+        self.repairs = Repairs(rebuild, scheduler)
+        self._writing: SerialExecutor = InlineExecutor()
+        self._reading: SerialExecutor = InlineExecutor()
+        self._store = store
         self._scheduler = scheduler
         self._state = state
         self._retention_ms = retention_ms
         self._recent_bytes = recent_bytes
-        if keeping.through < state.next_offset:
-            # What was found ends before the state begins; then none of it is to be served any more.
-            keeping.forget()
+        if store.durable_offset < state.next_offset:
+            # The stored changes end before the state begins. They leave a gap, so none of them is served.
+            store.reset()
             base = 0 if state.genesis is None else state.genesis.base
-            self.floor = sequence_number(base + state.next_offset, 0, 0) - 1 if state.next_offset else 0
-        self.through = keeping.through
-        self.channels = {table: TableChanges(table, segments) for table, segments in keeping.found.items()}
+            first = sequence_number(base + state.next_offset, 0, 0)
+            self.trim_horizon = first - 1 if state.next_offset else 0
+        self.captured_offset = store.durable_offset
+        self.tables = {table_id: TableChanges(table_id, found) for table_id, found in store.found.items()}
         self._timer: Cancellable | None = None
         self._next_offset = state.next_offset
-        self._gap_ms: int | None = None  # log time when changes were let go of
-        self._is_serving = self._is_refused = self._is_told = False
+        self._dropped_ms: int | None = None  # log time when changes were dropped
+        self._is_serving = self._is_refused = self._is_logged = False
 
-    def serve(self, writing: Work, reading: Work) -> None:
-        """Have files written and read beside those who are served."""
+    def serve(self, writing: SerialExecutor, reading: SerialExecutor) -> None:
+        """Write and read files in executors from now on."""
         self._writing, self._reading, self._is_serving = writing, reading, True
         if self._state.periods:
-            self.come_again(self._next_offset)
+            self.schedule_sync(self._next_offset)
 
     def close(self, next_offset: int) -> None:
-        """Leave on the disk what is to be found by the next start: all that has been folded."""
+        """Write and sync all changes that were folded, and close the files."""
         if self._timer is not None:
             self._timer.cancel()
         self.repairs.close()
         self._next_offset, self._is_serving = next_offset, False
-        if self._keeping.is_lasting and (self.channels or self._is_wanted):
-            self._mark()
-        channels = self._segments()
-        self._writing.do(lambda: self._keeping.close(channels), self._done)
-
-    def begin_again(self) -> None:
-        """Forget all; if the mark of it cannot be removed, that is no state to start from."""
+        if self._store.is_durable and (self.tables or self._has_open_window):
+            self._sync()
         segments = self._segments()
-        self.channels.clear()
-        self.through = self.floor = 0
-        self._gap_ms = None
-        self._writing.do(self._keeping.unmark, _raise)
-        for each in segments.values():
-            self._writing.do(each.remove_all, self._done)
+        self._writing.submit(lambda: self._store.close(segments), self._log_failure)
 
-    def channel(self, table: int) -> TableChanges:
-        """The channel of a table that had none."""
-        channel = self.channels[table] = TableChanges(table, self._keeping.segments(table, self.floor))
-        return channel
+    def reset(self) -> None:
+        """Discard all changes. If the durable offset cannot be removed, raise: a start must not use it."""
+        segments = self._segments()
+        self.tables.clear()
+        self.captured_offset = self.trim_horizon = 0
+        self._dropped_ms = None
+        self._writing.submit(self._store.remove_durable_offset, _raise)
+        for each in segments.values():
+            self._writing.submit(each.remove_all, self._log_failure)
+
+    def add_table(self, table_id: int) -> TableChanges:
+        """Add a table."""
+        segments = self._store.segments(table_id, self.trim_horizon)
+        table = self.tables[table_id] = TableChanges(table_id, segments)
+        return table
 
     # Writing
 
-    def look(self, channel: TableChanges) -> None:
-        """See whether enough has come together. What need not last is written when there is no room for it."""
-        if channel.unsent_bytes >= SEND_BYTES:
-            if self._keeping.is_lasting or channel.recent_bytes > self._bound:
-                self._send(channel, SEND_BYTES)
-            most = _LOSE_TIMES * self._bound if self._is_refused else MOST_BYTES
-            if channel.recent_bytes > most:
-                self._lose(channel)
+    def flush_if_full(self, table: TableChanges) -> None:
+        """Write changes to a segment if enough are unsent. A store that is not durable writes only to free memory."""
+        if table.unsent_bytes >= SEND_BYTES:
+            if self._store.is_durable or table.recent_bytes > self._max_bytes:
+                self._send(table, SEND_BYTES)
+            limit = _REFUSED_FACTOR * self._max_bytes if self._is_refused else MAX_UNWRITTEN_BYTES
+            if table.recent_bytes > limit:
+                table.drop_oldest(self._max_bytes)
+                self._restart(table)
 
-    def come_again(self, next_offset: int) -> None:
-        """All before that offset has been taken: mark that in a while, also if it was nothing.
+    def schedule_sync(self, next_offset: int) -> None:
+        """Sync in a few seconds, after all records before an offset were captured.
 
-        Else a start could not use a snapshot that is newer than the last change.
+        This is needed for records without changes too, or a start could not use a snapshot newer than the last change.
         """
         self._next_offset = next_offset
         if self._timer is None and self._is_serving:
-            self._timer = self._scheduler.call_later(MARK_S, self._come)
+            self._timer = self._scheduler.call_later(SYNC_INTERVAL_S, self._on_timer)
 
     @property
-    def _bound(self) -> int:
+    def _max_bytes(self) -> int:
         """The memory that the newest changes of one table may take."""
-        return max(LEAST_BYTES, min(CHANNEL_BYTES, self._recent_bytes // max(1, len(self.channels))))
+        return max(MIN_TABLE_BYTES, min(MAX_TABLE_BYTES, self._recent_bytes // max(1, len(self.tables))))
 
-    def _send(self, channel: TableChanges, size: int) -> None:
-        after, batches = channel.sent, channel.send(size)
-        through, segments = channel.sent, channel.segments
+    def _send(self, table: TableChanges, size: int) -> None:
+        after, batches = table.sent, table.next_batches(size)
+        last, segments = table.sent, table.segments
 
         def write() -> None:
             if segments.last == after:
                 segments.append(after, batches)
             else:
-                raise NotThereError  # what comes before was not written; so this is sent again as well
+                raise IncompleteWriteError  # an earlier write failed, so this one is repeated too
 
-        self._writing.do(write, lambda error: self._sent(channel, segments, through, error))
+        self._writing.submit(write, lambda error: self._sent(table, segments, last, error))
 
-    def _sent(self, channel: TableChanges, segments: Segments, through: int, error: Exception | None) -> None:
-        if channel.segments is not segments:
-            return  # what these were about was let go of
-        channel.stored = segments.last
+    def _sent(self, table: TableChanges, segments: Segments, last: int, error: Exception | None) -> None:
+        if table.segments is not segments:
+            return  # the table has restarted in new segments
+        table.stored = segments.last
         if error is None:
-            channel.stored = max(channel.stored, through)
-            if channel.sent < channel.stored:  # it was sent again, after something before it had failed
-                channel.send_again()
-            channel.shrink(self._bound)
-            self._is_refused = self._is_told = False
+            table.stored = max(table.stored, last)
+            if table.sent < table.stored:  # this was a repeated write
+                table.reset_sent()
+            table.evict_stored(self._max_bytes)
+            self._is_refused = self._is_logged = False
             return
         self._is_refused = True
-        channel.send_again()
-        self._failed(error)
+        table.reset_sent()
+        self._handle_failure(error)
 
-    def _failed(self, error: Exception) -> None:
-        """Something was not written, or not synced."""
-        self._report(error)
-        for channel in self.channels.values():
-            if channel.segments.is_doubtful:
-                self._give_up(channel)
+    def _handle_failure(self, error: Exception) -> None:
+        """Restart the tables whose sync failed."""
+        self._log(error)
+        for table in self.tables.values():
+            if table.segments.is_doubtful:
+                self._restart(table)
 
-    def _lose(self, channel: TableChanges) -> None:
-        """Let go of what the disk would not have."""
-        channel.lose(self._bound)
-        self._give_up(channel)
+    def _restart(self, table: TableChanges) -> None:
+        """Continue in new segments with the changes in memory; older changes are trimmed for readers.
 
-    def _give_up(self, channel: TableChanges) -> None:
-        """Go on in new segments, which what is in memory is written to; readers are told that the rest is over.
-
-        Until its time is over indeed, nothing is marked any more: so the next start makes it anew.
+        Until the retention would trim them anyway, the durable offset is not written, so the next start rebuilds them.
         """
-        logger.error("the feed of table %d lets go of its oldest changes until the next start", channel.table)
-        self._gap_ms = self._state.log_time
-        old = channel.segments
-        channel.go_on_in(self._keeping.segments(channel.table, channel.recent_after))
-        self._writing.do(self._keeping.unmark, self._done)
-        self._writing.do(old.remove_all, self._done)
+        logger.error(
+            "the feed of table %d drops its oldest changes; the next start rebuilds them", table.table_id
+        )
+        self._dropped_ms = self._state.log_time
+        old = table.segments
+        table.restart_in(self._store.segments(table.table_id, table.recent_after))
+        self._writing.submit(self._store.remove_durable_offset, self._log_failure)
+        self._writing.submit(old.remove_all, self._log_failure)
 
-    # Marking, and what is over
+    # Sync and retention
 
-    def _come(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        ended = self._drop_ended()
-        if self.channels or ended or self._is_wanted:
-            self._mark()
-        for segments in ended:  # of which the mark does not speak any more
-            self._writing.do(segments.remove_all, self._done)
+        ended = self._remove_ended_tables()
+        if self.tables or ended or self._has_open_window:
+            self._sync()
+        for segments in ended:  # the new durable offset no longer names them
+            self._writing.submit(segments.remove_all, self._log_failure)
 
-    def _mark(self) -> None:
-        """Write what there is, have it synced and marked, and what is over removed."""
-        if self._keeping.is_lasting:
-            for channel in self.channels.values():
-                while channel.sent < channel.last:
-                    self._send(channel, SEND_BYTES)
+    def _sync(self) -> None:
+        """Write all changes, sync, write the durable offset, and remove expired segments."""
+        if self._store.is_durable:
+            for table in self.tables.values():
+                while table.sent < table.last:
+                    self._send(table, SEND_BYTES)
         segments = self._segments()
-        lasts = {table: channel.sent for table, channel in self.channels.items()}
-        whole = Whole(self._next_offset, lasts, self.horizon)
+        last = {table_id: table.sent for table_id, table in self.tables.items()}
+        target = SyncTarget(self._next_offset, last, self.horizon_ms)
         if self._has_gap:
             return
-        self._writing.do(lambda: self._keeping.mark(segments, whole), self._marked)
+        self._writing.submit(lambda: self._store.sync(segments, target), self._synced)
 
-    def _marked(self, firsts: dict[int, int] | Exception) -> None:
+    def _synced(self, firsts: dict[int, int] | Exception) -> None:
         if isinstance(firsts, Exception):
-            self._failed(firsts)
-            self.come_again(self._next_offset)
+            self._handle_failure(firsts)
+            self.schedule_sync(self._next_offset)
             return
-        for table, after in firsts.items():
-            if table in self.channels:
-                self.channels[table].trim(after)
+        for table_id, after in firsts.items():
+            if table_id in self.tables:
+                self.tables[table_id].trim(after)
 
-    def _drop_ended(self) -> list[Segments]:
-        """Let go of tables of which nobody takes changes any more, and none is served."""
-        over = [
-            table
-            for table in self.channels
-            if all(each.is_over(self.horizon) for each in self._state.periods.get(table, ()))
+    def _remove_ended_tables(self) -> list[Segments]:
+        """Remove the tables whose capture periods have all ended before the retention horizon."""
+        ended = [
+            table_id
+            for table_id in self.tables
+            if all(each.is_over(self.horizon_ms) for each in self._state.periods.get(table_id, ()))
         ]
-        return [self.channels.pop(table).segments for table in over]
+        return [self.tables.pop(table_id).segments for table_id in ended]
 
     @property
     def _has_gap(self) -> bool:
-        """Whether changes were let go of that a start would still have to serve."""
-        return self._gap_ms is not None and self.horizon <= self._gap_ms
+        """Whether changes were dropped that a start must still serve."""
+        return self._dropped_ms is not None and self.horizon_ms <= self._dropped_ms
 
     @property
-    def _is_wanted(self) -> bool:
-        """Whether there is a window of which changes are still to be served."""
+    def _has_open_window(self) -> bool:
+        """Whether there is a capture period whose changes must still be served."""
         return any(
-            not each.is_over(self.horizon) for windows in self._state.periods.values() for each in windows
+            not each.is_over(self.horizon_ms) for windows in self._state.periods.values() for each in windows
         )
 
     @property
-    def horizon(self) -> int:
-        """The log time before which changes are over."""
+    def horizon_ms(self) -> int:
+        """The log time before which changes are trimmed."""
         return self._state.log_time - self._retention_ms if self._retention_ms else 0
 
-    def trim(self, channel: TableChanges, then: Callable[[], None]) -> None:
-        """Find what is over, if some time has passed since the last look, and go on."""
-        horizon = self.horizon
-        if horizon < channel.trim_at_ms or horizon <= 0:
+    def trim(self, table: TableChanges, then: Callable[[], None]) -> None:
+        """Advance the table's trim horizon if enough log time has passed, and call `then`."""
+        horizon_ms = self.horizon_ms
+        if horizon_ms < table.next_trim_ms or horizon_ms <= 0:
             then()
             return
-        channel.trim_at_ms = horizon + max(1, self._retention_ms // 1000)
-        number = channel.find(horizon)
-        if number is not None:
-            channel.trim(number)
-            then()
-            return
+        table.next_trim_ms = horizon_ms + max(1, self._retention_ms // 1000)
 
-        def found(number: int | None) -> None:
-            if number is not None:
-                channel.trim(number)
+        def found(after: int | None) -> None:
+            if after is not None:
+                table.trim(after)
             then()
 
-        self.read(channel, lambda segments: segments.find(horizon), found, repairs=0)
+        after = table.find(horizon_ms)
+        if after is not None:
+            found(after)
+        else:
+            self.read(table, lambda segments: segments.find(horizon_ms), found, repairs=0)
 
     # Reading
 
     def read(
         self,
-        channel: TableChanges,
+        table: TableChanges,
         read: Callable[[Segments], T],
-        found: Callable[[T | None], None],
+        on_read: Callable[[T | None], None],
         *,
-        repairs: int = REPAIRS,
+        repairs: int = MAX_REPAIRS,
     ) -> None:
-        """Read what is in segments; None is found where they cannot be read now.
+        """Read segments, and call `on_read` with the result, or with None if they cannot be read now.
 
-        A read that meets a damaged segment has it made again, and is repeated then, after at most so many `repairs`;
-        with 0 it does not wait.
+        A read that meets a damaged segment waits until it is rebuilt, and is repeated, at most `repairs` times. With 0
+        it does not wait.
         """
-        segments = channel.segments
+        segments = table.segments
 
         def done(outcome: T | Exception) -> None:
             if not isinstance(outcome, Exception):
-                found(outcome)
-            elif isinstance(outcome, SegmentDamagedError) and channel.segments is segments:
+                on_read(outcome)
+            elif isinstance(outcome, SegmentDamagedError) and table.segments is segments:
                 then = repaired if repairs else _ignore
-                self.repairs.repair(channel.table, segments, outcome, self._writing, then)
+                self.repairs.repair(table.table_id, segments, outcome, self._writing, then)
                 if not repairs:
-                    found(None)
+                    on_read(None)
             else:
-                self._report(outcome)
-                found(None)
+                self._log(outcome)
+                on_read(None)
 
-        def repaired(is_made: bool) -> None:
-            if is_made:
-                self.come_again(self._next_offset)  # the mark has the size of the newest segment
-                self.read(channel, read, found, repairs=repairs - 1)
+        def repaired(is_replaced: bool) -> None:
+            if is_replaced:
+                self.schedule_sync(self._next_offset)  # the durable offset has the size of the newest segment
+                self.read(table, read, on_read, repairs=repairs - 1)
             else:
-                found(None)
+                on_read(None)
 
-        self._reading.do(lambda: read(segments), done)
+        self._reading.submit(lambda: read(segments), done)
 
     def _segments(self) -> dict[int, Segments]:
-        return {table: channel.segments for table, channel in self.channels.items()}
+        return {table_id: table.segments for table_id, table in self.tables.items()}
 
-    def _done(self, outcome: Any) -> None:
+    def _log_failure(self, outcome: Any) -> None:
         if isinstance(outcome, Exception):
-            self._report(outcome)
+            self._log(outcome)
 
-    def _report(self, error: Exception) -> None:
-        """Say that files cannot be written or read; once, until they can."""
-        if not isinstance(error, OSError | DamagedError | NotThereError | FoldbError):
+    def _log(self, error: Exception) -> None:
+        """Log that files cannot be written or read; once, until a write succeeds."""
+        if not isinstance(error, OSError | DamagedError | IncompleteWriteError | FoldbError):
             raise error
-        if not self._is_told:
-            self._is_told = True
-            logger.warning("changes of partition %d: %s", self._state.partition, error or "not written yet")
+        if not self._is_logged:
+            self._is_logged = True
+            logger.warning(
+                "cannot write or read changes of partition %d: %s",
+                self._state.partition,
+                str(error) or "an earlier write failed",
+            )
 
 
 def _ignore(_: bool) -> None:
-    """Nobody waits for it."""
+    """Ignore the result of a repair that no reader waits for."""
 
 
 def _raise(outcome: Any) -> None:

@@ -1,9 +1,9 @@
-"""How far the change segments of a partition are whole, in a small file beside them.
+"""The durable offset of a partition's change segments, in a small file beside them.
 
     mark ::= JSON 0A check      check is BLAKE2b-128 of the JSON, in hexadecimal
 
-It is written when all that it speaks of is synced, and put in the place of the one before as a whole. A start goes by
-it: what is beyond it is cut off and folded again, so nothing else has to be known about what a crash has torn.
+It is written after a sync of the segments that it describes, and replaced atomically. A start truncates the segments to
+it and folds the rest again, so a torn write after a crash needs no other handling.
 """
 
 from dataclasses import dataclass
@@ -17,52 +17,52 @@ from ...log.local.filesystem import Filesystem, read_all, write_all
 from .change_codec import DamagedError
 from .segments import Extent
 
-NAME: Final = "mark"
-_NEW: Final = "mark.new"
+FILE_NAME: Final = "mark"
+_NEW_FILE_NAME: Final = "mark.new"
 
 
 @dataclass(frozen=True, slots=True)
 class DurableOffset:
-    """See the module.
+    """The part of a partition's changes that is durable.
 
     Attributes:
-        log_id: Of which log the changes are.
-        through: The changes of all records before this offset are in the segments.
-        tables: How far those of each table go.
+        log_id: The log that the changes come from.
+        offset: The changes of all records before this offset are in the segments.
+        tables: The durable extent of each table.
     """
 
     log_id: bytes
-    through: int
+    offset: int
     tables: dict[int, Extent]
 
 
-def read_mark(disk: Filesystem, folder: Path) -> DurableOffset | None:
-    """Return the mark in a folder; None if there is none.
+def read_durable_offset(disk: Filesystem, folder: Path) -> DurableOffset | None:
+    """Read the durable offset of a folder; None if there is none.
 
     Raises:
-        DamagedError: It is not what was written.
+        DamagedError: The file has other bytes than were written.
     """
     try:
-        body, _, check = read_all(disk, folder / NAME).rpartition(b"\n")
+        body, _, check = read_all(disk, folder / FILE_NAME).rpartition(b"\n")
     except FileNotFoundError:
         return None
     if check != _check(body):
-        raise DamagedError("the mark is not what was written")
+        raise DamagedError("the durable offset has other bytes than were written")
     data = orjson.loads(body)
     tables = {int(table): Extent(*map(int, extent)) for table, extent in data["tables"].items()}
     return DurableOffset(bytes.fromhex(data["log"]), data["through"], tables)
 
 
-def write_mark(disk: Filesystem, folder: Path, mark: DurableOffset) -> None:
-    """Put a mark in the place of the one before.
+def write_durable_offset(disk: Filesystem, folder: Path, durable: DurableOffset) -> None:
+    """Replace the durable offset of a folder.
 
     Raises:
-        OSError: It is not known which of the two is there; either says what is so.
+        OSError: The disk refused it. The folder has the new one or the one before; both are true.
     """
     # Sequence numbers are longer than an integer of JSON may be.
-    tables = {str(table): [str(each) for each in extent] for table, extent in mark.tables.items()}
-    body = orjson.dumps({"log": mark.log_id.hex(), "through": mark.through, "tables": tables})
-    file = disk.open(folder / _NEW, create=True)
+    tables = {str(table): [str(each) for each in extent] for table, extent in durable.tables.items()}
+    body = orjson.dumps({"log": durable.log_id.hex(), "through": durable.offset, "tables": tables})
+    file = disk.open(folder / _NEW_FILE_NAME, create=True)
     try:
         data = body + b"\n" + _check(body)
         write_all(file, 0, data)
@@ -70,18 +70,18 @@ def write_mark(disk: Filesystem, folder: Path, mark: DurableOffset) -> None:
         file.sync()
     finally:
         file.close()
-    disk.rename(folder / _NEW, folder / NAME)
+    disk.rename(folder / _NEW_FILE_NAME, folder / FILE_NAME)
     disk.sync_folder(folder)
 
 
-def remove_mark(disk: Filesystem, folder: Path) -> None:
-    """Have none any more, before what it speaks of is changed."""
+def remove_durable_offset(disk: Filesystem, folder: Path) -> None:
+    """Remove the durable offset, before the segments that it describes change."""
     try:
-        is_there = NAME in disk.names(folder)
+        exists = FILE_NAME in disk.names(folder)
     except FileNotFoundError:
         return
-    if is_there:
-        disk.remove(folder / NAME)
+    if exists:
+        disk.remove(folder / FILE_NAME)
         disk.sync_folder(folder)
 
 

@@ -1,11 +1,11 @@
 """The change feed of one partition.
 
-    outcomes ──► does a window hold them? ──► the table's channel ──► whoever waits is told
-                                                    ▲
-    ReadChanges, FindNumber, ListShards ────────────┘
+    outcomes ──► in a capture period? ──► the table's changes ──► waiting reads are answered
+                                                 ▲
+    ReadChanges, FindNumber, ListShards ─────────┘
 
-It is told of outcomes when their senders have been answered, and costs nothing while no table has a window. Where a
-change belongs is told by its number alone: what is folded again is taken once.
+The feed receives outcomes after the senders of their commands are answered, and costs nothing while no table has a
+capture period. Changes are ordered by sequence number alone: a change that is folded again is captured once.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,11 +34,11 @@ from ...model.errors import InternalServerError
 from ..changes import changes
 from . import shards
 from .change_store import ChangeStore
-from .change_writer import REPAIRS, ChangeWriter
+from .change_writer import MAX_REPAIRS, ChangeWriter
 from .long_poll import LongPoll, LongPolls
-from .repairs import Remake
+from .repairs import Rebuild
 from .segments import Segments
-from .serial_executor import Work
+from .serial_executor import SerialExecutor
 from .table_changes import TableChanges, fill
 
 T = TypeVar("T")
@@ -47,19 +47,19 @@ _NONE: Final = None, None
 
 
 class Feed:
-    """The feed of the partition that `state` is of.
+    """The change feed of one partition.
 
     Args:
-        state: What the partition's worker folds into, as it is before anything is folded.
-        position: Where that stands.
+        state: The state that the partition's worker folds into, before anything is folded.
+        position: Returns the position of the state.
         scheduler: The loop.
-        keeping: Where changes are kept.
-        retention_ms: For how much log time they are; 0 for ever.
-        recent_bytes: About how much memory the newest may take.
-        remake: Makes a damaged segment again from the log.
+        store: The store of changes.
+        retention_ms: How much log time changes are kept; 0 for no limit.
+        recent_bytes: Approximate memory that the newest changes may take.
+        rebuild: Rebuilds a damaged segment from the log.
 
     Attributes:
-        repairs: Damaged segments on their way to be replaced.
+        repairs: The repairs of damaged segments.
     """
 
     def __init__(
@@ -67,125 +67,125 @@ class Feed:
         state: PartitionState,
         position: Callable[[], Position],
         scheduler: Scheduler,
-        keeping: ChangeStore | None = None,
+        store: ChangeStore | None = None,
         *,
         retention_ms: int = 0,
         recent_bytes: int = 64 << 20,
-        remake: Remake | None = None,
+        rebuild: Rebuild | None = None,
     ) -> None:
         self._state = state
         self._position = position
         self._retention_ms = retention_ms
-        self._storing = ChangeWriter(
-            keeping or ChangeStore(None, b"", 0),
+        self._writer = ChangeWriter(
+            store or ChangeStore(None, b"", 0),
             scheduler,
             state,
             retention_ms=retention_ms,
             recent_bytes=recent_bytes,
-            remake=remake,
+            rebuild=rebuild,
         )
-        self.repairs = self._storing.repairs
-        self._channels = self._storing.channels
+        self.repairs = self._writer.repairs
+        self._tables = self._writer.tables
         self._next_offset = state.next_offset
-        # By table: its windows, as they were when all that began or ended with them was past, and the one of today.
+        # By table: its capture periods at a time when all their starts and ends were past, and the one that was open.
         self._last_windows: dict[int, tuple[list[CapturePeriod], CapturePeriod | None]] = {}
-        self._waits = LongPolls(scheduler, self._read)
+        self._polls = LongPolls(scheduler, self._read)
 
-    def serve(self, writing: Work, reading: Work) -> None:
-        """Go on beside those who are served: whatever has to do with files is done there."""
-        self._storing.serve(writing, reading)
+    def serve(self, writing: SerialExecutor, reading: SerialExecutor) -> None:
+        """Write and read files in executors from now on."""
+        self._writer.serve(writing, reading)
 
-    def let_go(self) -> None:
-        """Answer who waits: the partition is about to be closed."""
-        self._waits.close()
+    def begin_close(self) -> None:
+        """Answer all waiting reads: the partition is about to close."""
+        self._polls.close()
         self.repairs.close()
 
-    def mark(self) -> None:
-        """Write the mark again, though nothing has changed."""
-        self._storing.come_again(self._next_offset)
+    def rewrite_durable_offset(self) -> None:
+        """Write the durable offset again: its file is damaged."""
+        self._writer.schedule_sync(self._next_offset)
 
-    def check(self, table: int, after: int) -> None:
-        """Read the segment of a table that goes on from `after`, and have it made again if it is damaged."""
-        channel = self._channels.get(table)
-        if channel is not None:
-            self._storing.read(channel, lambda segments: segments.check(after), lambda _: None)
+    def verify(self, table_id: int, after: int) -> None:
+        """Read the segment of a table that begins after a sequence number, and rebuild it if it is damaged."""
+        table = self._tables.get(table_id)
+        if table is not None:
+            self._writer.read(table, lambda segments: segments.verify(after), lambda _: None)
 
     def close(self) -> None:
-        """Leave on the disk what is to be found by the next start."""
-        self._waits.close()
-        self._storing.close(self._next_offset)
+        """Write and sync all changes, and close the files."""
+        self._polls.close()
+        self._writer.close(self._next_offset)
 
     # Capture
 
     def folded(self, outcomes: list[Outcome]) -> None:
-        """Take the changes of the record that was folded last."""
+        """Capture the changes of the record that was folded last."""
         state = self._state
         self._next_offset = state.next_offset
         windows = state.periods
-        if not windows or self._next_offset <= self._storing.through:
+        if not windows or self._next_offset <= self._writer.captured_offset:
             return
-        table = -1
-        channel: TableChanges | None = None
+        table_id = -1
+        table: TableChanges | None = None
         window: CapturePeriod | None = None
         is_last = False  # whether the changes that follow are in the same window
         for change in changes(outcomes, windows, state.partition, state.partitions):
-            if change.table != table:
-                table = change.table
-                known, window = self._last_windows.get(table, _NONE)
-                is_last = known is windows[table]
+            if change.table != table_id:
+                table_id = change.table
+                known, window = self._last_windows.get(table_id, _NONE)
+                is_last = known is windows[table_id]
             if not is_last:
-                window, is_last = self._find_window(windows[table], change)
+                window, is_last = self._find_window(windows[table_id], change)
             if window is None:
                 continue
-            if channel is None or channel.table != table:
-                if channel is not None:
-                    self._storing.look(channel)
-                channel = self._channels.get(table) or self._storing.channel(table)
-            channel.take(change, window)
-        if channel is not None:
-            self._storing.look(channel)
-        self._storing.come_again(self._next_offset)
-        self._waits.look()
+            if table is None or table.table_id != table_id:
+                if table is not None:
+                    self._writer.flush_if_full(table)
+                table = self._tables.get(table_id) or self._writer.add_table(table_id)
+            table.append(change, window)
+        if table is not None:
+            self._writer.flush_if_full(table)
+        self._writer.schedule_sync(self._next_offset)
+        self._polls.notify()
 
     def _find_window(self, windows: list[CapturePeriod], change: Change) -> tuple[CapturePeriod | None, bool]:
-        """The window that a change is in, and whether those that follow are in the same one, until there are others."""
+        """Return a change's capture period, and whether all later changes have the same one until periods change."""
         number = change.sequence_number
         window = _window_of(windows, number)
         is_last = all(each.begun < number and (each.ended is None or each.ended < number) for each in windows)
         if is_last:
             if len(self._last_windows) > len(self._state.periods):
-                self._last_windows.clear()  # of tables that are gone
+                self._last_windows.clear()  # some tables are deleted
             self._last_windows[change.table] = windows, window
         return window, is_last
 
     def begin_again(self) -> None:
-        """Forget all: the log is folded anew, and not as before."""
-        self._storing.begin_again()
+        """Discard all changes: the log is folded again, with another result."""
+        self._writer.reset()
         self._next_offset = 0
 
     # Reading
 
     def ask(self, request: FeedRequest, done: OnFed) -> None:
-        """Answer a request."""
-        channel = self._channels.get(request.table)
-        if channel is None:
+        """Answer a request, after a trim of the table."""
+        table = self._tables.get(request.table)
+        if table is None:
             self._answer(request, None, done)
         else:
-            self._storing.trim(channel, lambda: self._answer(request, channel, done))
+            self._writer.trim(table, lambda: self._answer(request, table, done))
 
-    def _answer(self, request: FeedRequest, channel: TableChanges | None, done: OnFed) -> None:
+    def _answer(self, request: FeedRequest, table: TableChanges | None, done: OnFed) -> None:
         match request:
             case ReadChanges():
-                self._read(self._within(request), done)
+                self._read(self._until_stream_end(request), done)
             case FindSequenceNumber():
-                self._find(request, channel, done)
+                self._find(request, table, done)
             case CountChanges():
-                self._count(request, channel, done)
+                self._count(request, table, done)
             case ListShards():
-                self._tell(done, self._shards(request))
+                self._send(done, self._shards(request))
 
-    def _within(self, request: ReadChanges) -> ReadChanges:
-        """What is asked for of a stream that was disabled ends where it did: a later one is not looked through."""
+    def _until_stream_end(self, request: ReadChanges) -> ReadChanges:
+        """Limit a read of a disabled stream to the stream's end: changes of a later stream are not searched."""
         windows = self._state.periods.get(request.table, ()) if request.stream is not None else ()
         ended = [each.ended for each in windows if each.label == request.stream and each.ended is not None]
         if not ended:
@@ -193,154 +193,152 @@ class Feed:
         until = ended[0] if request.until is None else min(request.until, ended[0])
         return replace(request, until=until)
 
-    def _read(self, request: ReadChanges, done: OnFed, wait: LongPoll | None = None) -> None:
-        """Answer with a page, or have it wait."""
-        channel = self._channels.get(request.table)
-        trim_horizon = self._kept_after(request.table, request.stream)
+    def _read(self, request: ReadChanges, done: OnFed, poll: LongPoll | None = None) -> None:
+        """Answer with a page, or wait for changes."""
+        table = self._tables.get(request.table)
+        trim_horizon = self._trim_horizon(request.table, request.stream)
         after = max(request.after_sequence_number, trim_horizon)
-        if channel is not None and after < channel.recent_after:
-            self._read_stored(replace(request, after_sequence_number=after), channel, done)
+        if table is not None and after < table.recent_after:
+            self._read_segments(replace(request, after_sequence_number=after), table, done)
             return
-        found, is_full = ([], False) if channel is None else channel.newest(request, after)
+        found, is_full = ([], False) if table is None else table.newest(request, after)
         if is_full:
-            self._tell(
-                done, Changes(found, found[-1].sequence_number, trim_horizon, False, self._state.log_time)
-            )
+            last = found[-1].sequence_number
+            self._send(done, Changes(found, last, trim_horizon, False, self._state.log_time))
             return
         end = self._end if request.until is None else min(self._end, request.until)
         page = Changes(found, max(after, end), trim_horizon, True, self._state.log_time)
         is_over = request.until is not None and page.next >= request.until
-        # What is to be known at once, or not waited for in vain.
-        is_final = is_over or request.after_sequence_number < trim_horizon or self._is_gone(request.table)
-        if found or is_final or not request.wait_ms or not self._waits.add(request, done, wait):
-            self._tell(done, page)
+        # A long poll would hide a new trim horizon, or wait for changes that cannot come.
+        is_final = is_over or request.after_sequence_number < trim_horizon or self._is_deleted(request.table)
+        if found or is_final or not request.wait_ms or not self._polls.add(request, done, poll):
+            self._send(done, page)
 
-    def _read_stored(self, request: ReadChanges, channel: TableChanges, done: OnFed) -> None:
-        """Answer with what is in segments, and go on with what is in memory if there is nothing."""
-        through = channel.recent_after
-        until = through if request.until is None else min(through, request.until)
+    def _read_segments(self, request: ReadChanges, table: TableChanges, done: OnFed) -> None:
+        """Answer with changes in segments. Without any, continue with the changes in memory."""
+        stored = table.recent_after
+        until = stored if request.until is None else min(stored, request.until)
 
         def read(segments: Segments) -> tuple[list[Change], bool]:
             page: list[Change] = []
-            return page, any(
-                fill(page, each, request) for each in segments.read(request.after_sequence_number, until)
-            )
+            blocks = segments.read(request.after_sequence_number, until)
+            return page, any(fill(page, block, request) for block in blocks)
 
         def answer(found: tuple[list[Change], bool]) -> None:
             page, is_full = found
             after = page[-1].sequence_number if is_full else until
-            if not page and until == through:
+            if not page and until == stored:
                 self._read(replace(request, after_sequence_number=after), done)
             else:
-                trim_horizon = self._kept_after(request.table, request.stream)
-                is_end = not is_full and until < through
-                self._tell(done, Changes(page, after, trim_horizon, is_end, self._state.log_time))
+                trim_horizon = self._trim_horizon(request.table, request.stream)
+                is_end = not is_full and until < stored
+                self._send(done, Changes(page, after, trim_horizon, is_end, self._state.log_time))
 
-        self._stored(channel, read, answer, done)
+        self._with_segments(table, read, answer, done)
 
-    def _find(self, request: FindSequenceNumber, channel: TableChanges | None, done: OnFed) -> None:
-        def answer(number: int) -> None:
-            trim_horizon = self._kept_after(request.table, request.stream)
-            self._tell(done, FoundSequenceNumber(max(number, trim_horizon), trim_horizon))
+    def _find(self, request: FindSequenceNumber, table: TableChanges | None, done: OnFed) -> None:
+        def answer(after: int) -> None:
+            trim_horizon = self._trim_horizon(request.table, request.stream)
+            self._send(done, FoundSequenceNumber(max(after, trim_horizon), trim_horizon))
 
-        if channel is None or request.time_ms > self._state.log_time:
+        if table is None or request.time_ms > self._state.log_time:
             answer(self._end)
             return
-        number = channel.find(request.time_ms)
-        if number is not None:
-            answer(number)
+        after = table.find(request.time_ms)
+        if after is not None:
+            answer(after)
         else:
-            self._stored(channel, lambda segments: segments.find(request.time_ms), answer, done)
+            self._with_segments(table, lambda segments: segments.find(request.time_ms), answer, done)
 
-    def _count(self, request: CountChanges, channel: TableChanges | None, done: OnFed) -> None:
-        if channel is None:
-            self._tell(done, Count(0, None, self._end))
+    def _count(self, request: CountChanges, table: TableChanges | None, done: OnFed) -> None:
+        if table is None:
+            self._send(done, Count(0, None, self._end))
             return
-        after = max(request.after_sequence_number, channel.gone_after)
-        until = channel.last if request.until is None else request.until
-        through = channel.recent_after
-        recent, recent_ms = channel.count(max(after, through), until)
-        if after >= through:
-            self._tell(done, Count(recent, recent_ms, self._end))
+        after = max(request.after_sequence_number, table.trim_horizon)
+        until = table.last if request.until is None else request.until
+        stored = table.recent_after
+        recent, recent_ms = table.count(max(after, stored), until)
+        if after >= stored:
+            self._send(done, Count(recent, recent_ms, self._end))
             return
 
-        def answer(stored: tuple[int, int | None]) -> None:
-            count, oldest_ms = stored
-            self._tell(done, Count(count + recent, recent_ms if oldest_ms is None else oldest_ms, self._end))
+        def answer(in_segments: tuple[int, int | None]) -> None:
+            count, oldest_ms = in_segments
+            self._send(done, Count(count + recent, recent_ms if oldest_ms is None else oldest_ms, self._end))
 
-        # A count is for figures, which do not wait until a segment is made again.
-        until = min(until, through)
-        self._stored(channel, lambda segments: segments.count(after, until), answer, done, repairs=0)
+        # Counts are for metrics, which do not wait for the rebuild of a segment.
+        until = min(until, stored)
+        self._with_segments(table, lambda segments: segments.count(after, until), answer, done, repairs=0)
 
     def _shards(self, request: ListShards) -> Shards:
-        channel = self._channels.get(request.table)
+        table = self._tables.get(request.table)
         found = []
         for window in self._state.periods.get(request.table, ()):
             if window.label == request.stream:
                 found = shards.shards(
-                    () if channel is None else channel.beginnings,
+                    () if table is None else table.shard_starts,
                     stream=window.label,
                     shard_ms=window.shard_ms,
                     begun=window.begun,
                     ended=window.ended,
-                    trim_horizon=self._kept_after(request.table, request.stream),
+                    trim_horizon=self._trim_horizon(request.table, request.stream),
                 )
         return Shards(found, self._state.log_time)
 
-    def _stored(
+    def _with_segments(
         self,
-        channel: TableChanges,
+        table: TableChanges,
         read: Callable[[Segments], T],
         answer: Callable[[T], None],
         done: OnFed,
         *,
-        repairs: int = REPAIRS,
+        repairs: int = MAX_REPAIRS,
     ) -> None:
-        """Do what has to do with files, and answer."""
+        """Call `answer` with the result of `read`, or `done` with an error if the segments cannot be read."""
 
-        def answered(found: T | None) -> None:
+        def on_read(found: T | None) -> None:
             if found is None:
                 done(InternalServerError(), self._position())
             else:
                 answer(found)
 
-        self._storing.read(channel, read, answered, repairs=repairs)
+        self._writer.read(table, read, on_read, repairs=repairs)
 
-    def _tell(self, done: OnFed, answer: FeedAnswer) -> None:
+    def _send(self, done: OnFed, answer: FeedAnswer) -> None:
         done(answer, self._position())
 
     @property
     def _end(self) -> int:
-        """The highest number that what has been folded could have given."""
-        return number_before(self._state, self._next_offset)
+        """An upper bound of the sequence numbers of all folded records."""
+        return sequence_number_before(self._state, self._next_offset)
 
-    def _is_gone(self, table: int) -> bool:
-        """Whether the table was deleted: one that never was here may be on its way."""
-        return table not in self._state.tables and table in self._state.periods
+    def _is_deleted(self, table_id: int) -> bool:
+        """Return whether a table was deleted. A table that was never in this partition may yet be created."""
+        return table_id not in self._state.tables and table_id in self._state.periods
 
-    def _kept_after(self, table: int, stream: int | None) -> int:
-        """From where on a table's changes are here without a gap."""
-        windows = self._state.periods.get(table, ())
-        channel = self._channels.get(table)
-        trimmed = self._storing.floor if channel is None else channel.gone_after
-        horizon = self._storing.horizon
-        kept = [window for window in windows if not window.is_over(horizon)]
+    def _trim_horizon(self, table_id: int, stream: int | None) -> int:
+        """Return the sequence number after which the feed has all changes of a table, or of one of its streams."""
+        windows = self._state.periods.get(table_id, ())
+        table = self._tables.get(table_id)
+        trimmed = self._writer.trim_horizon if table is None else table.trim_horizon
+        horizon_ms = self._writer.horizon_ms
+        kept = [window for window in windows if not window.is_over(horizon_ms)]
         if stream is not None:
             begun = [window.begun for window in kept if window.label == stream]
             return max([trimmed, *begun]) if begun else self._end
-        if not kept or (table in self._state.tables and not any(window.is_open for window in kept)):
-            return self._end  # whatever changes, nobody takes it
-        return max(trimmed, _unbroken(kept))
+        if not kept or (table_id in self._state.tables and not any(window.is_open for window in kept)):
+            return self._end  # the table's changes are not captured
+        return max(trimmed, _unbroken_since(kept))
 
 
-def number_before(state: PartitionState, offset: int) -> int:
-    """The highest number that a record before `offset` could have given."""
+def sequence_number_before(state: PartitionState, offset: int) -> int:
+    """Return an upper bound of the sequence numbers of all records before `offset`."""
     base = 0 if state.genesis is None else state.genesis.base
     return sequence_number(base + offset, 0, 0) - 1
 
 
 def _window_of(windows: Sequence[CapturePeriod], number: int) -> CapturePeriod | None:
-    """The window that a change belongs to: that of a stream before one that only watches."""
+    """Return the capture period of a sequence number: that of a stream rather than that of a subscription."""
     found = None
     for window in windows:
         if window.holds(number):
@@ -350,8 +348,8 @@ def _window_of(windows: Sequence[CapturePeriod], number: int) -> CapturePeriod |
     return found
 
 
-def _unbroken(windows: Sequence[CapturePeriod]) -> int:
-    """Where the newest stretch began in which there was always a window."""
+def _unbroken_since(windows: Sequence[CapturePeriod]) -> int:
+    """Return the sequence number since which there was always a capture period."""
     newest_first = sorted(windows, key=lambda each: each.begun, reverse=True)
     begun = newest_first[0].begun
     for window in newest_first[1:]:

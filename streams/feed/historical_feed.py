@@ -1,15 +1,12 @@
-"""What the feed does not keep, from the log: read like a feed while it is being made.
+"""Changes and items that the feed does not keep: replayed from the log, and read like a feed while the replay runs.
 
-    Histories.changes / items ──► who makes it (historian.py) ──► segments in a folder ──► History.read
+    HistoricalFeeds.changes / items ──► a replay (replay_worker.py) ──► segments in a folder ──► HistoricalFeed.read
 
-A few are made at a time, because each goes through a whole state; others wait for their turn. What a reader has to make
-again, because it or its process was gone meanwhile, it asks for from where it was.
+Few replays run at a time, because each folds a whole state; others wait in a queue. A reader whose replay is lost, with
+its process or its own, starts another one at the position that it has reached.
 """
 
 import logging
-import os
-import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -25,302 +22,315 @@ from ...log.commands import Position
 from ...log.local.filesystem import SystemFilesystem
 from ...materializer.feed_requests import Changes, OnFed, ReadChanges
 from ...materializer.fold.outcomes import Change
-from ...materializer.os_process import helper_environment
 from ...model.errors import FoldbError, InternalServerError
-from ..temp_dirs import scratch
-from .change_codec import Owner
-from .replay_worker import Job, Readable, Task, Told, make
-from .segments import Blocks, Segments, file_name
-from .serial_executor import Deliver, Work
+from ..helper_process import ListenerClosedError, start_helper
+from ..temp_dirs import make_temp_dir
+from .change_codec import SegmentOwner
+from .replay_worker import Readable, ReplayJob, ReplayProgress, ReplayTask, replay
+from .segment_files import BlockCache, file_name
+from .segments import Segments
+from .serial_executor import Deliver, SerialExecutor
 from .table_changes import fill
 
-AT_A_TIME: Final = 2
-_NICENESS: Final = 10
+MAX_REPLAYS: Final = 2
 _FOLDER: Final = "past"
-_FAR: Final = 10**30  # above every number
+_CACHE_BYTES: Final = 1 << 20
+_MAX_SEQUENCE_NUMBER: Final = 10**30  # above every sequence number
 
 logger = logging.getLogger(__name__)
 
-Tell: TypeAlias = Callable[[Told | Exception], None]
-Made: TypeAlias = Callable[[Path | Exception, Callable[[], None]], None]
-Maker: TypeAlias = Callable[[Task, Path, Tell], Callable[[], None]]
-"""Begins to make what a task asks for in a folder, tells on the loop how far it is, and returns what ends it.
+OnProgress: TypeAlias = Callable[[ReplayProgress | Exception], None]
+OnSegment: TypeAlias = Callable[[Path | Exception, Callable[[], None]], None]
+StartReplay: TypeAlias = Callable[[ReplayTask, Path, OnProgress], Callable[[], None]]
+"""Starts a replay that writes to a folder and reports its progress on the loop. Returns a function that stops it.
 
-It raises OSError or HistoryError where that cannot be begun now.
+Raises OSError or HistoryError if the replay cannot start now.
 """
 
 
 class HistoryError(FoldbError):
-    """What is past could not be read from the log."""
+    """The history could not be read from the log."""
 
 
 class HistoricalFeeds:
-    """Those of one process.
+    """The historical feeds of one process.
 
     Args:
-        maker: Who makes them.
-        folder: Returns where; a temporary folder if that is None.
-        log_id: Of which log.
-        reading: Where files are read.
-    """
-
-    def __init__(self, maker: Maker, folder: Callable[[], Path | None], log_id: bytes, reading: Work) -> None:
-        self._maker = maker
-        self._folder = folder
-        self._log_id = log_id
-        self._reading = reading
-        self._open: set[HistoricalFeed] = set()
-        self._made: set[HistoricalFeed] = set()
-        self._waiting: deque[HistoricalFeed] = deque()
-
-    def changes(self, partition: int, table: int, after: int, until: int) -> "HistoricalFeed":
-        """The changes of a table with after < number <= until, whether its stream was enabled or not."""
-        return self._begin(Task(partition, table, after, until))
-
-    def items(self, partition: int, table: int, number: int) -> "HistoricalFeed":
-        """The items of a table as they were after all changes up to `number`.
-
-        They are changes that are reads, numbered from 1 in the order of a Scan; `next` of the last page is `number`.
-        """
-        return self._begin(Task(partition, table, 0, number, items=True))
-
-    def segment(self, partition: int, table: int, after: int, until: int, done: Made) -> None:
-        """Make the segment of a feed that holds the changes of a table with after < number <= until.
-
-        Readers wait for it, so it takes its turn before all that waits, beside those that are being made. `done` gets
-        the file, or why there is none, and what is to be called when the file is moved or of no use.
-        """
-
-        def ended(history: HistoricalFeed) -> None:
-            path = history.folder / file_name(table, after)
-            done(history.error or path, history.close)
-
-        self._begin(Task(partition, table, after, until, kept=True), ended)
-
-    def close(self) -> None:
-        """Make no more."""
-        self._waiting.clear()
-        for history in list(self._open):
-            history.close()
-
-    def _begin(
-        self, task: Task, made: Callable[["HistoricalFeed"], None] = lambda _: None
-    ) -> "HistoricalFeed":
-        owner = Owner(self._log_id, task.partition, task.table)
-        history = HistoricalFeed(task, owner, self._reading, self._ended, made)
-        self._open.add(history)
-        if task.kept:
-            self._waiting.appendleft(history)
-        else:
-            self._waiting.append(history)
-        self._next()
-        return history
-
-    def _next(self) -> None:
-        while self._waiting and len(self._made) < AT_A_TIME + self._waiting[0].is_segment:
-            history = self._waiting.popleft()
-            self._made.add(history)
-            history.begin(self._maker, self._folder())
-
-    def _ended(self, history: "HistoricalFeed") -> None:
-        """It takes nobody's turn any more."""
-        self._made.discard(history)
-        if history.is_closed:
-            self._open.discard(history)
-        with suppress(ValueError):
-            self._waiting.remove(history)
-        self._next()
-
-
-class HistoricalFeed:
-    """One stretch of the past, read as a feed is; it answers when there is something, or all was read.
-
-    Attributes:
-        folder: Where it is made.
-        error: Why it cannot be read; another one perhaps can.
-        is_closed: Whether nobody reads it any more.
+        start_replay: Starts a replay.
+        folder: Returns the folder for segments; None for a temporary folder of the system.
+        log_id: Id of the log.
+        reading: Executor that reads files.
     """
 
     def __init__(
         self,
-        task: Task,
-        owner: Owner,
-        reading: Work,
-        ended: Callable[["HistoricalFeed"], None],
-        made: Callable[["HistoricalFeed"], None] = lambda _: None,
+        start_replay: StartReplay,
+        folder: Callable[[], Path | None],
+        log_id: bytes,
+        reading: SerialExecutor,
     ) -> None:
-        self.folder = Path()  # there is one when it begins
+        self._start_replay = start_replay
+        self._folder = folder
+        self._log_id = log_id
+        self._reading = reading
+        self._open: set[HistoricalFeed] = set()
+        self._replaying: set[HistoricalFeed] = set()
+        self._queue: deque[HistoricalFeed] = deque()
+
+    def changes(self, partition: int, table: int, after: int, until: int) -> "HistoricalFeed":
+        """Return the changes of a table with after < sequence number <= until, with or without an enabled stream."""
+        return self._enqueue(ReplayTask(partition, table, after, until))
+
+    def items(self, partition: int, table: int, sequence_number: int) -> "HistoricalFeed":
+        """Return the items of a table after all changes up to `sequence_number`.
+
+        They are changes that are reads, numbered from 1 in the order of a Scan; `next` of the last page is
+        `sequence_number`.
+        """
+        return self._enqueue(ReplayTask(partition, table, 0, sequence_number, items=True))
+
+    def segment(self, partition: int, table: int, after: int, until: int, on_done: OnSegment) -> None:
+        """Rebuild the segment of a feed that has the changes of a table with after < sequence number <= until.
+
+        Readers wait for it, so it runs before all queued replays and beside the running ones. `on_done` receives the
+        file, or the error, and a function to call when the file is moved or useless.
+        """
+
+        def ended(history: HistoricalFeed) -> None:
+            path = history.folder / file_name(table, after)
+            on_done(history.error or path, history.close)
+
+        self._enqueue(ReplayTask(partition, table, after, until, is_segment=True), ended)
+
+    def close(self) -> None:
+        """Stop all replays."""
+        self._queue.clear()
+        for history in list(self._open):
+            history.close()
+
+    def _enqueue(
+        self, task: ReplayTask, on_replayed: Callable[["HistoricalFeed"], None] = lambda _: None
+    ) -> "HistoricalFeed":
+        owner = SegmentOwner(self._log_id, task.partition, task.table)
+        history = HistoricalFeed(task, owner, self._reading, self._replay_ended, on_replayed)
+        self._open.add(history)
+        if task.is_segment:
+            self._queue.appendleft(history)
+        else:
+            self._queue.append(history)
+        self._start_next()
+        return history
+
+    def _start_next(self) -> None:
+        while self._queue and len(self._replaying) < MAX_REPLAYS + self._queue[0].is_segment:
+            history = self._queue.popleft()
+            self._replaying.add(history)
+            history.start(self._start_replay, self._folder())
+
+    def _replay_ended(self, history: "HistoricalFeed") -> None:
+        """Start the next replay, after one ended or was closed in the queue."""
+        self._replaying.discard(history)
+        if history.is_closed:
+            self._open.discard(history)
+        with suppress(ValueError):
+            self._queue.remove(history)
+        self._start_next()
+
+
+class HistoricalFeed:
+    """A range of a table's history, read like a feed.
+
+    Attributes:
+        folder: The folder of its segments.
+        error: The error of the replay; another replay may succeed.
+        is_closed: Whether the reader has closed it.
+    """
+
+    def __init__(
+        self,
+        task: ReplayTask,
+        owner: SegmentOwner,
+        reading: SerialExecutor,
+        on_ended: Callable[["HistoricalFeed"], None],
+        on_replayed: Callable[["HistoricalFeed"], None] = lambda _: None,
+    ) -> None:
+        self.folder = Path()  # made by `start`
         self.error: Exception | None = None
         self._task = task
-        self._made = made
+        self._on_replayed = on_replayed
         self._reading = reading
-        self._ended = ended
+        self._on_ended = on_ended
         self._segments = Segments(
-            SystemFilesystem(), lambda: self.folder, owner, Blocks(1 << 20), after=task.after
+            SystemFilesystem(), lambda: self.folder, owner, BlockCache(_CACHE_BYTES), after=task.after
         )
         self._remove: Callable[[], None] = lambda: None
         self._stop: Callable[[], None] = lambda: None
-        self._told = Told(None, 0, False)
-        self._last = task.after  # the highest number that can be read
-        self._waits: list[tuple[ReadChanges, OnFed]] = []
+        self._progress = ReplayProgress(None, 0, False)
+        self._last = task.after  # the highest sequence number that can be read
+        self._waiting: list[tuple[ReadChanges, OnFed]] = []
         self.is_closed = False
 
     @property
     def has_failed(self) -> bool:
-        """Whether it cannot be read; another one perhaps can."""
+        """Whether the replay failed; another one may succeed."""
         return self.error is not None
 
     @property
     def is_segment(self) -> bool:
-        """Whether it takes the place of a segment of a feed."""
-        return self._task.kept
+        """Whether it rebuilds a segment of a feed."""
+        return self._task.is_segment
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for what is not made yet."""
-        return bool(self._waits)
+        """Whether a read waits for changes that are not replayed yet."""
+        return bool(self._waiting)
 
-    def begin(self, maker: Maker, within: Path | None) -> None:
-        """Have it made, in a folder of its own."""
+    def start(self, start_replay: StartReplay, parent: Path | None) -> None:
+        """Start the replay in a new folder."""
 
-        def placed(place: tuple[Path, Callable[[], None]] | Exception) -> None:
-            if isinstance(place, Exception):
-                self._tell(place)
+        def made(made_dir: tuple[Path, Callable[[], None]] | Exception) -> None:
+            if isinstance(made_dir, Exception):
+                self._update(made_dir)
             elif self.is_closed:
-                _, remove = place
+                _, remove = made_dir
                 remove()
             else:
-                self.folder, self._remove = place
+                self.folder, self._remove = made_dir
                 try:
-                    self._stop = maker(self._task, self.folder, self._tell)
+                    self._stop = start_replay(self._task, self.folder, self._update)
                 except (OSError, HistoryError) as error:
-                    self._tell(error)
+                    self._update(error)
 
-        self._reading.do(lambda: scratch(within), placed)
+        self._reading.submit(lambda: make_temp_dir(parent), made)
 
     def read(self, request: ReadChanges, done: OnFed) -> None:
-        """Answer with a page: `next` of the last one is what was asked for as `until`, and it says that it is the end.
+        """Answer with a page. `next` of the last page is the upper bound of the range, and it is marked as the end.
 
-        Whatever `wait_ms` says, it is waited until there is something.
+        A read waits for changes, regardless of its `wait_ms`.
         """
         if self.error is not None or self.is_closed:
-            done(InternalServerError(), self._place)
+            done(InternalServerError(), self._position)
         elif request.after_sequence_number < self._last:
-            self._reading.do(lambda: self._page(request), lambda page: self._answer(request, page, done))
-        elif self._told.is_over:
-            done(self._changes([], True), self._place)
+            self._reading.submit(lambda: self._page(request), lambda page: self._answer(request, page, done))
+        elif self._progress.is_over:
+            done(self._changes([], True), self._position)
         else:
-            self._waits.append((request, done))
+            self._waiting.append((request, done))
 
     def close(self) -> None:
-        """Nobody reads it any more: what is made is given up and removed."""
+        """Stop the replay and remove its folder."""
         if not self.is_closed:
             self.is_closed = True
             self._stop()
-            self._look_again()
-            self._ended(self)
-            self._reading.do(self._remove, lambda _: None)
+            self._read_again()
+            self._on_ended(self)
+            self._reading.submit(self._remove, lambda _: None)
 
     def _page(self, request: ReadChanges) -> tuple[list[Change], bool]:
         page: list[Change] = []
-        stretches = self._segments.read(request.after_sequence_number, _FAR)
-        return page, any(fill(page, each, request) for each in stretches)
+        blocks = self._segments.read(request.after_sequence_number, _MAX_SEQUENCE_NUMBER)
+        return page, any(fill(page, block, request) for block in blocks)
 
     def _answer(self, request: ReadChanges, found: Any, done: OnFed) -> None:
         if isinstance(found, Exception):
-            self._tell(found)
-            done(InternalServerError(), self._place)
+            self._update(found)
+            done(InternalServerError(), self._position)
             return
         page, is_full = found
-        is_end = not is_full and self._told.is_over and (not page or page[-1].sequence_number >= self._last)
+        is_all = self._progress.is_over and (not page or page[-1].sequence_number >= self._last)
+        is_end = not is_full and is_all
         if page or is_end:
-            done(self._changes(page, is_end), self._place)
-        else:
-            self.read(replace(request, after_sequence_number=self._last), done)  # all of another stream
+            done(self._changes(page, is_end), self._position)
+        else:  # all changes belong to another stream
+            self.read(replace(request, after_sequence_number=self._last), done)
 
     def _changes(self, page: list[Change], is_end: bool) -> Changes:
         after = self._task.until if is_end else page[-1].sequence_number
-        return Changes(page, after, self._task.after, is_end, self._told.time)
+        return Changes(page, after, self._task.after, is_end, self._progress.time)
 
     @property
-    def _place(self) -> Position:
+    def _position(self) -> Position:
         return Position(self._task.partition, -1)
 
-    def _tell(self, told: Told | Exception) -> None:
+    def _update(self, progress: ReplayProgress | Exception) -> None:
+        """Process the progress of the replay, or its error."""
         if self.is_closed:
             return
-        if isinstance(told, Exception):
-            logger.error("the past of table %d could not be read: %s", self._task.table, told)
-            self.error = told
-            self._ended(self)
-            self._look_again()
-            self._made(self)
+        if isinstance(progress, Exception):
+            logger.error("cannot read the history of table %d from the log: %s", self._task.table, progress)
+            self.error = progress
+            self._on_ended(self)
+            self._read_again()
+            self._on_replayed(self)
             return
 
         def followed(error: Any) -> None:
             if isinstance(error, Exception):
-                self._tell(error)
+                self._update(error)
                 return
-            self._told = told
+            self._progress = progress
             self._last = self._segments.last
-            if told.is_over:
-                self._ended(self)
-            self._look_again()
-            if told.is_over:
-                self._made(self)
+            if progress.is_over:
+                self._on_ended(self)
+            self._read_again()
+            if progress.is_over:
+                self._on_replayed(self)
 
-        extent = told.extent
-        self._reading.do(lambda: None if extent is None else self._segments.follow(extent), followed)
+        extent = progress.extent
+        self._reading.submit(lambda: None if extent is None else self._segments.follow(extent), followed)
 
-    def _look_again(self) -> None:
-        waits, self._waits = self._waits, []
-        for request, done in waits:
+    def _read_again(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for request, done in waiting:
             self.read(request, done)
 
 
-class _Line:
-    """What a thread tells the loop by, until that hangs up: a loop that is closed takes nothing more."""
+class _LoopCallback:
+    """Calls a function on the loop from a thread, until it is closed: a closed loop accepts no callbacks."""
 
-    def __init__(self, deliver: Deliver, tell: Tell) -> None:
+    def __init__(self, deliver: Deliver, on_progress: OnProgress) -> None:
         self._deliver = deliver
-        self._tell = tell
+        self._on_progress = on_progress
         self._lock = threading.Lock()
-        self._is_up = True
+        self._is_open = True
 
-    def tell(self, told: Told | Exception) -> None:
-        """Tell.
+    def send(self, progress: ReplayProgress | Exception) -> None:
+        """Schedule the function.
 
         Raises:
-            HistoryError: Nobody listens any more.
+            ListenerClosedError: The callback is closed.
         """
         with self._lock:
-            if not self._is_up:
-                raise HistoryError("nobody reads it any more")
-            self._deliver(lambda: self._tell(told))
+            if not self._is_open:
+                raise ListenerClosedError
+            self._deliver(lambda: self._on_progress(progress))
 
-    def hang_up(self) -> None:
-        """Listen no more."""
+    def close(self) -> None:
+        """Schedule no more."""
         with self._lock:
-            self._is_up = False
+            self._is_open = False
 
 
-def in_thread(log: Readable, deliver: Deliver) -> Maker:
-    """Makes them in threads of this process: nobody else has the log."""
+def in_thread(log: Readable, deliver: Deliver) -> StartReplay:
+    """Return a StartReplay that runs in threads of this process, for a log that no other process can read."""
 
-    def begin(task: Task, folder: Path, tell: Tell) -> Callable[[], None]:
-        line = _Line(deliver, tell)
+    def start(task: ReplayTask, folder: Path, on_progress: OnProgress) -> Callable[[], None]:
+        callback = _LoopCallback(deliver, on_progress)
 
-        def work() -> None:
-            with suppress(HistoryError):
+        def run() -> None:
+            with suppress(ListenerClosedError):
                 try:
-                    make(log, task, folder, line.tell)
+                    replay(log, task, folder, callback.send)
                 except (FoldbError, OSError) as error:
-                    line.tell(error)
+                    callback.send(error)
 
-        _start(work)
-        return line.hang_up
+        try:
+            threading.Thread(target=run, name="history", daemon=True).start()
+        except RuntimeError as error:  # the system has no room for another thread
+            raise HistoryError(str(error)) from error
+        return callback.close
 
-    return begin
+    return start
 
 
 def in_process(
@@ -330,62 +340,38 @@ def in_process(
     kafka: str | None = None,
     security: Path | None = None,
     variables: Mapping[str, str] = MappingProxyType({}),
-) -> Maker:
-    """Makes them in processes of their own, from a log in a folder or in Kafka.
+) -> StartReplay:
+    """Return a StartReplay that runs in helper processes, for a log in a folder or in Kafka.
 
-    `security` and `variables` are the arguments of `Security.read`; they reach the process through its stdin.
+    `security` and `variables` are the arguments of `Security.read`; the helper reads them from its stdin.
     """
 
-    def begin(task: Task, folder: Path, tell: Tell) -> Callable[[], None]:
-        job = Job(task, str(folder), _text(database), kafka, _text(security), dict(variables))
-        line = _Line(deliver, tell)
-        # -P: Python must not look for modules in the folder that the server runs in.
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "foldb.streams.feed.replay_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=helper_environment(),
-            start_new_session=True,
-        )
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
+    def start(task: ReplayTask, folder: Path, on_progress: OnProgress) -> Callable[[], None]:
+        job = ReplayJob(task, str(folder), _text(database), kafka, _text(security), dict(variables))
+        callback = _LoopCallback(deliver, on_progress)
 
-        def listen() -> None:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            with suppress(HistoryError), process:
-                with suppress(BrokenPipeError):
-                    process.stdin.write(job.encode())
-                    process.stdin.close()
-                for told in process.stdout:
-                    line.tell(Told.from_json(orjson.loads(told)))
-                if process.wait() != 0:
-                    line.tell(HistoryError(f"its process ended with {process.returncode}"))
+        def on_exit(code: int) -> None:
+            if code:
+                callback.send(HistoryError(f"its process ended with {code}"))
+
+        process = start_helper(
+            "foldb.streams.feed.replay_worker",
+            job.encode(),
+            lambda line: callback.send(ReplayProgress.from_json(orjson.loads(line))),
+            on_exit,
+        )
 
         def stop() -> None:
-            line.hang_up()
+            callback.close()
             process.kill()
 
-        try:
-            _start(listen)
-        except HistoryError:
-            with process:
-                stop()
-            raise
         return stop
 
-    return begin
-
-
-def _start(work: Callable[[], None]) -> None:
-    try:
-        threading.Thread(target=work, name="history", daemon=True).start()
-    except RuntimeError as error:  # the system has no room for another thread
-        raise HistoryError(str(error)) from error
+    return start
 
 
 def folder_in(database: Path) -> Path:
-    """Where a database has room for what is past."""
+    """Return the folder of historical feeds in a database's folder."""
     return database / "changes" / _FOLDER
 
 

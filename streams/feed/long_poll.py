@@ -1,7 +1,8 @@
-"""Reads that wait for something to be there.
+"""Long polls: reads that wait for changes.
 
-They are told at once, and then not again for a moment: who came back for every change would take the time that writers
-need. So a feed in which little happens is quick, and one in which much happens is read in larger pages.
+Waiting reads are answered as soon as a change is folded, and then not for a few milliseconds: readers that came back
+for every single change would take the time that writers need. Rare changes are therefore delivered at once, and
+frequent changes in larger pages.
 """
 
 from collections.abc import Callable
@@ -16,20 +17,20 @@ PAUSE_S: Final = 0.003
 
 @dataclass(slots=True, eq=False)
 class LongPoll:
-    """Somebody who waits, until `timer` goes off."""
+    """One waiting read, and the timer of its timeout."""
 
     request: ReadChanges
-    done: OnFed
+    on_answer: OnFed
     timer: Cancellable | None = None
     is_waiting: bool = True
 
 
 class LongPolls:
-    """Those who wait at one feed.
+    """The waiting reads of one feed.
 
     Args:
         scheduler: The loop.
-        read: Answers a read, or has it wait on.
+        read: Answers a read, or adds it again.
     """
 
     def __init__(
@@ -37,64 +38,64 @@ class LongPolls:
     ) -> None:
         self._scheduler = scheduler
         self._read = read
-        self._waits: list[LongPoll] = []
-        self._pausing = False
-        self._late = False  # something was there during the pause
+        self._polls: list[LongPoll] = []
+        self._is_pausing = False
+        self._is_notified = False  # during the pause
         self._is_closed = False
 
-    def add(self, request: ReadChanges, done: OnFed, wait: LongPoll | None) -> bool:
-        """Have a read wait, or wait on; False if it may not."""
+    def add(self, request: ReadChanges, on_answer: OnFed, poll: LongPoll | None) -> bool:
+        """Add a read, or `poll` again after a read without changes. Return False if the feed is closing."""
         if self._is_closed:
             return False
-        if wait is None:
-            wait = LongPoll(request, done)
+        if poll is None:
+            poll = LongPoll(request, on_answer)
             seconds = min(request.wait_ms, LONGEST_WAIT_MS) / 1000
-            wait.timer = self._scheduler.call_later(seconds, self._give_up, wait)
-        wait.is_waiting = True
-        self._waits.append(wait)
+            poll.timer = self._scheduler.call_later(seconds, self._expire, poll)
+        poll.is_waiting = True
+        self._polls.append(poll)
         return True
 
-    def look(self) -> None:
-        """Something may be there."""
-        if not self._waits:
+    def notify(self) -> None:
+        """Read again for all polls: there may be changes."""
+        if not self._polls:
             return
-        if self._pausing:
-            self._late = True
+        if self._is_pausing:
+            self._is_notified = True
         else:
-            self._pausing = True
-            self._scheduler.call_soon(self._tell)
+            self._is_pausing = True
+            self._scheduler.call_soon(self._read_all)
 
     def close(self) -> None:
-        """Answer all with what there is, and let nobody wait any more."""
+        """Answer all reads now, and accept no more."""
         self._is_closed = True
-        for wait in list(self._waits):
-            self._give_up(wait)
+        for poll in list(self._polls):
+            self._expire(poll)
 
-    def _tell(self) -> None:
-        waits, self._waits, self._late = self._waits, [], False
-        for wait in waits:
-            wait.is_waiting = False
-            self._scheduler.call_soon(self._read_again, wait)  # one's trouble is not the others'
-        self._scheduler.call_later(PAUSE_S, self._go_on)
+    def _read_all(self) -> None:
+        polls, self._polls, self._is_notified = self._polls, [], False
+        for poll in polls:
+            poll.is_waiting = False
+            self._scheduler.call_soon(self._read_again, poll)  # an exception of one does not stop the others
+        self._scheduler.call_later(PAUSE_S, self._end_pause)
 
-    def _read_again(self, wait: LongPoll) -> None:
+    def _read_again(self, poll: LongPoll) -> None:
         try:
-            self._read(wait.request, wait.done, wait)
+            self._read(poll.request, poll.on_answer, poll)
         finally:
-            if not wait.is_waiting and wait.timer is not None:
-                wait.timer.cancel()
+            if not poll.is_waiting and poll.timer is not None:
+                poll.timer.cancel()
 
-    def _go_on(self) -> None:
-        self._pausing = False
-        if self._late:
-            self.look()
+    def _end_pause(self) -> None:
+        self._is_pausing = False
+        if self._is_notified:
+            self.notify()
 
-    def _give_up(self, wait: LongPoll) -> None:
-        if wait.is_waiting:
-            self._waits.remove(wait)
-            wait.is_waiting = False
-            if wait.timer is not None:
-                wait.timer.cancel()
-            self._read(replace(wait.request, wait_ms=0), wait.done, None)
-        else:  # he is about to read again, and does not wait on
-            wait.request = replace(wait.request, wait_ms=0)
+    def _expire(self, poll: LongPoll) -> None:
+        if poll.is_waiting:
+            self._polls.remove(poll)
+            poll.is_waiting = False
+            if poll.timer is not None:
+                poll.timer.cancel()
+            self._read(replace(poll.request, wait_ms=0), poll.on_answer, None)
+        else:  # _read_again is scheduled, and must not wait again
+            poll.request = replace(poll.request, wait_ms=0)

@@ -1,10 +1,10 @@
-"""Folds a log to tell what no feed keeps: the changes of a table in some stretch, or its items as they were.
+"""Replays a log to read the changes of a table in a range, or its items at a position, that no feed keeps.
 
-    log ──► from the newest snapshot before the stretch ──► fold ──► change segments in a folder ──► told how far
+    log ──► newest snapshot before the range ──► fold ──► change segments in a folder ──► progress
 
-It runs in a process of its own (`python -m foldb.streams.feed.replay_worker`, its task on stdin), because it
-goes through a
-whole state; for a log in memory, which no other process has, in a thread. Each line on stdout says how far it is.
+It runs in a process of its own (`python -m foldb.streams.feed.replay_worker`, with its job on stdin), because it folds
+a whole state. For a log in memory, which no other process can read, it runs in a thread. Each line on stdout reports
+the progress.
 """
 
 import sys
@@ -26,22 +26,23 @@ from ...materializer.os_process import hide
 from ...materializer.refold import Capture, FoldError, fold_record, more_void, refold
 from ...materializer.snapshots import HashedLog, Snapshots
 from ..changes import changes
-from .change_codec import Owner
-from .segments import SEGMENT_BYTES, Batch, Blocks, Extent, Segments
-from .shards import nth_in
+from .change_codec import SegmentOwner
+from .segment_files import BlockCache
+from .segments import SEGMENT_BYTES, Batch, Extent, Segments
+from .shards import period_in
 from .table_changes import CHANGE_BYTES, images_of
 
 WRITE_BYTES: Final = 256 << 10
-_ONE_SEGMENT: Final = 1 << 62  # bytes: all is in one, however large
-_NOBODY: Final = Context(request_id="")
+_ONE_SEGMENT: Final = 1 << 62  # bytes: all changes go to one segment
+_NO_REQUEST: Final = Context(request_id="")
 
-# A reader may hear a little later of what a writer has acknowledged.
+# An acknowledged entry may be visible to another reader of the log a little later.
 _LATE_S: Final = 10.0
-_LOOK_AGAIN_S: Final = 0.05
+_POLL_S: Final = 0.05
 
 
 class Readable(Protocol):
-    """The part of a log that is needed here."""
+    """The methods of a log that a replay needs."""
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...
 
@@ -51,9 +52,16 @@ class Readable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What is asked for: the changes of a table with after < number <= until; or with `items`, not they but the items
-    as they were at `until`, which count from 1. With `kept`, the changes that a feed keeps, as one segment of it.
+class ReplayTask:
+    """The range of a replay.
+
+    Attributes:
+        partition: Partition id.
+        table: Table id.
+        after: Exclusive lower bound of sequence numbers; with `items`, the number of items to skip.
+        until: Inclusive upper bound of sequence numbers.
+        items: Whether to read the items at `until`, which count from 1, rather than changes.
+        is_segment: Whether to write only the changes that a feed captures, as one segment of it.
     """
 
     partition: int
@@ -61,40 +69,40 @@ class Task:
     after: int
     until: int
     items: bool = False
-    kept: bool = False
+    is_segment: bool = False
 
 
-class Told(NamedTuple):
-    """How far it is: what is in the folder, log time there, and whether that was all."""
+class ReplayProgress(NamedTuple):
+    """The extent of the written segments, the log time there, and whether the replay is complete."""
 
     extent: Extent | None
     time: int
     is_over: bool
 
     def to_json(self) -> Any:
-        """As a line has it. Sequence numbers are longer than an integer of JSON may be."""
+        """Return the form of a line. Sequence numbers are longer than an integer of JSON may be."""
         extent = None if self.extent is None else [str(each) for each in self.extent]
         return [extent, self.time, self.is_over]
 
     @classmethod
-    def from_json(cls, data: Any) -> "Told":
-        """Read what `to_json` has written."""
+    def from_json(cls, data: Any) -> "ReplayProgress":
+        """Parse the form that `to_json` returns."""
         extent, time_ms, is_over = data
         return cls(None if extent is None else Extent(*map(int, extent)), time_ms, is_over)
 
 
-Tell = Callable[[Told], None]
+OnProgress = Callable[[ReplayProgress], None]
 
 
-def make(
+def replay(
     log: Readable,
-    task: Task,
+    task: ReplayTask,
     folder: Path,
-    tell: Tell,
+    report: OnProgress,
     snapshots: Snapshots | None = None,
     disk: Filesystem | None = None,
 ) -> None:
-    """Do it: write segments into `folder`, and tell now and then how far they go."""
+    """Write segments into `folder`, and report the progress now and then."""
     genesis = log.genesis(task.partition)
     last = position_of(task.until)[0] - genesis.base
     first = last if task.items else max(0, position_of(task.after)[0] - genesis.base)
@@ -102,41 +110,43 @@ def make(
     state = PartitionState()
     if snapshots is not None:
         state = snapshots.load_newest(_chained(log), lambda found, _: found.next_offset <= first).state
-    owner = Owner(genesis.log_id, task.partition, task.table)
+    owner = SegmentOwner(genesis.log_id, task.partition, task.table)
     segments = Segments(
         disk or SystemFilesystem(),
         lambda: folder,
         owner,
-        Blocks(),
+        BlockCache(),
         after=task.after,
-        segment_bytes=_ONE_SEGMENT if task.kept else SEGMENT_BYTES,
+        segment_bytes=_ONE_SEGMENT if task.is_segment else SEGMENT_BYTES,
     )
-    writer = _Writer(task, state, segments, tell)
+    writer = _Writer(task, state, segments, report)
     if task.items:
         _fold_through(writer, log, last - 1, None)
         _fold_part(writer, log, last)
-        writer.take_items()
+        writer.append_items()
     else:
         _fold_through(writer, log, last, writer)
     writer.finish()
 
 
 class _Writer:
-    """Takes what is asked for while a state is folded, and writes it."""
+    """Writes the changes of a task while a state is folded."""
 
-    def __init__(self, task: Task, state: PartitionState, segments: Segments, tell: Tell) -> None:
+    def __init__(
+        self, task: ReplayTask, state: PartitionState, segments: Segments, report: OnProgress
+    ) -> None:
         self.state = state
         self._task = task
         self._segments = segments
-        self._tell = tell
+        self._report = report
         self._waiting: list[Change] = []
         self._size = 0
-        self._told_at = 0
+        self._reported_at = 0
         self._shard = 0, 0
         self.partition, self.until = task.partition, task.until
 
     def folded(self, outcomes: list[Outcome]) -> None:
-        """See Capture."""
+        """Append the changes of a folded record."""
         task, state = self._task, self.state
         for change in changes(outcomes, (task.table,), state.partition, state.partitions):
             number = change.sequence_number
@@ -144,48 +154,50 @@ class _Writer:
                 held = [each for each in state.periods.get(task.table, ()) if each.holds(number)]
                 window = max(held, key=lambda each: each.label, default=None)
                 change.stream = 0 if window is None else window.label
-                if not task.kept:
-                    self.take(change)
+                if not task.is_segment:
+                    self.append(change)
                 elif window is not None:
-                    self._begin_shard(window.label, nth_in(window, change.time))
-                    self.take(change)
-        if state.next_offset - self._told_at >= 10_000:
-            self._told_at = state.next_offset
-            self._tell(Told(self._segments.extent, state.log_time, False))
+                    self._begin_shard(window.label, period_in(window, change.time))
+                    self.append(change)
+        if state.next_offset - self._reported_at >= 10_000:
+            self._reported_at = state.next_offset
+            self._report(ReplayProgress(self._segments.extent, state.log_time, False))
 
     def begin_again(self) -> None:
-        """See Capture. What was written stays: numbers tell what was taken before."""
+        """Begin with an empty state. Written changes stay: their sequence numbers show that they were appended."""
         self.state = PartitionState()
         self._waiting, self._size = [], 0
 
-    def take_items(self) -> None:
-        """Take the items as they are, in the order of a Scan."""
+    def append_items(self) -> None:
+        """Append the items of the table, in the order of a Scan."""
         table, state = self._task.table, self.state
         live = state.tables.get(table)
         if live is None:
             return
         for rank, (_, pk, sk, (item, _)) in enumerate(live.items.scan(), start=1):
             if rank > self._task.after:
-                self.take(Change(table, pk, sk, None, item, rank, state.log_time, _NOBODY, is_read=True))
+                self.append(
+                    Change(table, pk, sk, None, item, rank, state.log_time, _NO_REQUEST, is_read=True)
+                )
 
-    def take(self, change: Change) -> None:
-        """Take the next one."""
+    def append(self, change: Change) -> None:
+        """Append the next change."""
         self._waiting.append(change)
         self._size += CHANGE_BYTES + images_of(change)
         if self._size >= WRITE_BYTES:
             self._write()
-            self._tell(Told(self._segments.extent, self.state.log_time, False))
+            self._report(ReplayProgress(self._segments.extent, self.state.log_time, False))
 
     def finish(self) -> None:
-        """Tell that this was all."""
+        """Write the rest, and report the end."""
         self._write()
-        self._tell(Told(self._segments.extent, self.state.log_time, True))
+        self._report(ReplayProgress(self._segments.extent, self.state.log_time, True))
 
-    def _begin_shard(self, stream: int, nth: int) -> None:
-        """Write what waits, if what follows is of another shard: a block is of one."""
-        if self._shard != (stream, nth):
+    def _begin_shard(self, stream: int, period: int) -> None:
+        """Write the waiting changes if the next one belongs to another shard: a block has one shard."""
+        if self._shard != (stream, period):
             self._write()
-            self._shard = stream, nth
+            self._shard = stream, period
 
     def _write(self) -> None:
         if self._waiting:
@@ -194,7 +206,7 @@ class _Writer:
 
 
 def _fold_through(writer: _Writer, log: Readable, last: int, capture: Capture | None) -> None:
-    """Fold everything up to the record at offset `last`, past what is void."""
+    """Fold all records up to offset `last`, without the void ones."""
     void: frozenset[Void] = frozenset()
     partition = writer.partition
     while True:
@@ -208,7 +220,7 @@ def _fold_through(writer: _Writer, log: Readable, last: int, capture: Capture | 
 
 
 def _fold_part(writer: _Writer, log: Readable, last: int) -> None:
-    """Fold the record at offset `last` up to and including the command that is asked for."""
+    """Fold the record at offset `last` up to and including the task's last command."""
     record = next(log.read(writer.partition, last))
     commands = record.entry.commands[: position_of(writer.until)[1] + 1]
     fold_record(writer.state, replace(record, entry=replace(record.entry, commands=commands)))
@@ -224,7 +236,7 @@ def _through(records: Iterable[Record], last: int) -> Iterator[Record]:
 def _wait_for(log: Readable, partition: int, offset: int) -> None:
     until = time.monotonic() + _LATE_S
     while log.end(partition) <= offset and time.monotonic() < until:
-        time.sleep(_LOOK_AGAIN_S)
+        time.sleep(_POLL_S)
 
 
 def _chained(log: Any) -> HashedLog:
@@ -236,10 +248,10 @@ def _chained(log: Any) -> HashedLog:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What the process reads from stdin: where the log is, and what is to be done."""
+class ReplayJob:
+    """The job that the process reads from stdin: the location of the log, and the task."""
 
-    task: Task
+    task: ReplayTask
     folder: str
     database: str | None = None
     kafka: str | None = None
@@ -247,26 +259,26 @@ class Job:
     variables: dict[str, str] = field(default_factory=dict, repr=False)
 
     def encode(self) -> bytes:
-        """The line."""
+        """Return the job as a line of JSON."""
         task = asdict(self.task) | {"after": str(self.task.after), "until": str(self.task.until)}
         return orjson.dumps(asdict(self) | {"task": task}) + b"\n"
 
     @classmethod
-    def decode(cls, line: bytes) -> "Job":
-        """Read what `encode` has written."""
+    def decode(cls, line: bytes) -> "ReplayJob":
+        """Parse the line that `encode` returns."""
         data = orjson.loads(line)
         task = data.pop("task")
         numbers = {"after": int(task["after"]), "until": int(task["until"])}
-        return cls(Task(**(task | numbers)), **data)
+        return cls(ReplayTask(**(task | numbers)), **data)
 
 
 def main() -> None:
-    """Do the job on stdin. A parent that is gone reads no lines, and the next one ends this."""
+    """Run the job on stdin. Without a parent the next line of progress fails, and the process ends."""
     hide()  # before there is a password to be read
-    job = Job.decode(sys.stdin.buffer.readline())
+    job = ReplayJob.decode(sys.stdin.buffer.readline())
 
-    def tell(told: Told) -> None:
-        sys.stdout.buffer.write(orjson.dumps(told.to_json()) + b"\n")
+    def report(progress: ReplayProgress) -> None:
+        sys.stdout.buffer.write(orjson.dumps(progress.to_json()) + b"\n")
         sys.stdout.buffer.flush()
 
     snapshots = None
@@ -283,7 +295,7 @@ def main() -> None:
         file = None if job.security is None else Path(job.security)
         log = KafkaLog.open_reader(job.kafka, Security.read(file, job.variables))
     try:
-        make(log, job.task, Path(job.folder), tell, snapshots)
+        replay(log, job.task, Path(job.folder), report, snapshots)
     finally:
         log.close()
 

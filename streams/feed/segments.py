@@ -1,56 +1,53 @@
 """The change segments of one table in one partition: files that follow each other.
 
-    <table>-<after>.avro      changes with numbers above `after`, up to where the next one goes on
+    <table>-<after>.avro      changes with sequence numbers above `after`, up to the start of the next file
 
-One thread writes, at the end of the last; another may read whatever is there at the same time, because what is there
-does not change, and lists only grow at their ends. Nothing here is the truth: a segment with a block that is not what
-was written is made again from the log, and replaced as a whole (repairs.py).
+One thread appends to the last file. Other threads may read at the same time: written bytes do not change, and lists
+only grow at their ends. Segments are derived data: one with a damaged block is rebuilt from the log and replaced
+(repairs.py).
 """
 
-import errno
-import re
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...log.local.filesystem import File, Filesystem, read_all, write_all
+from ...log.local.filesystem import File, Filesystem, write_all
 from ...materializer.fold.outcomes import Change
 from . import change_codec
-from .change_codec import HEAD_BYTES, MARKER_BYTES, DamagedError, Head, Owner
-from .shards import Beginning
+from .change_codec import MARKER_BYTES, BlockHead, DamagedError, SegmentOwner
+from .segment_files import BlockCache, Segment, SegmentFiles, file_name, segments_of
+from .shards import ShardStart
 
 SEGMENT_BYTES: Final = 16 << 20
 BLOCK_BYTES: Final = 128 << 10
-CACHE_BYTES: Final = 16 << 20
-# A log on the same disk waits for what is being synced, so it is never much at once.
+# A log on the same disk waits for each sync, so a sync is kept small.
 _SYNC_BYTES: Final = 8 << 20
-# What a system says of a file of which nothing, or not all, can ever be read again.
-_LOST: Final = (errno.ENOENT, errno.EIO)
 
-_is_segment = re.compile(r"([0-9]+)-([0-9]+)\.avro").fullmatch
-_number = attrgetter("number")
 _time = attrgetter("time")
 _after = attrgetter("after")
 _sequence_number = attrgetter("sequence_number")
 
 
 class Batch(NamedTuple):
-    """Changes of one shard, on their way to a segment."""
+    """Changes of one shard that are to be written."""
 
     shard: int
     changes: Sequence[Change]
 
 
 class Extent(NamedTuple):
-    """How far a table's segments are whole: up to `size` bytes of the one that goes on from `after`.
+    """The range of a table's segments that is durable.
 
-    `last` is the number of the last change there, `first_after` what the oldest segment goes on from, and `begun` the
-    first change of the shard in which that begins, which may have been removed; 0 where nobody knows.
+    Attributes:
+        first_after: Exclusive lower bound of the oldest segment.
+        after: Exclusive lower bound of the newest segment.
+        size: Durable size of the newest segment in bytes.
+        last: Sequence number of the last change.
+        begun: Sequence number of the first change of the shard in which the oldest segment begins; that change may be
+            removed. 0 if it is unknown.
     """
 
     first_after: int
@@ -60,91 +57,41 @@ class Extent(NamedTuple):
     begun: int = 0
 
 
-@dataclass(slots=True, eq=False)
-class Segment:
-    """One file, and no other that has its name later: each is equal to itself alone.
-
-    `heads` are those of its blocks, `size` is where the next block goes. `unread` has the places of blocks whose heads
-    were read from the file and whose checks were not compared yet.
-    """
-
-    path: Path
-    after: int
-    marker: bytes
-    size: int
-    heads: list[Head] = field(default_factory=list)
-    unread: set[int] = field(default_factory=set)
-
-
-class SegmentDamagedError(DamagedError):
-    """A segment is not what was written. Its changes can be made again from the log."""
-
-    def __init__(self, segment: Segment, what: str) -> None:
-        super().__init__(f"{segment.path}: {what}")
-        self.segment = segment
-
-
-class Blocks:
-    """Blocks that were read lately, decoded: who reads one reads on in it, and others come behind him."""
-
-    def __init__(self, bound: int = CACHE_BYTES) -> None:
-        self._bound = bound
-        self._kept: OrderedDict[tuple[Segment, int], list[Change]] = OrderedDict()
-        self._sizes: dict[tuple[Segment, int], int] = {}
-        self._bytes = 0
-
-    def get(self, disk: Filesystem, segment: Segment, head: Head, table: int) -> list[Change]:
-        """The changes of a block."""
-        key = segment, head.at
-        found = self._kept.get(key)
-        if found is None:
-            found = _read_block(disk, segment, head, table)
-            self._kept[key] = found
-            self._sizes[key] = head.size
-            self._bytes += head.size
-            while self._bytes > self._bound and len(self._kept) > 1:
-                oldest, _ = self._kept.popitem(last=False)
-                self._bytes -= self._sizes.pop(oldest)
-        else:
-            self._kept.move_to_end(key)
-        return found
-
-
 class Segments:
-    """See the module.
+    """The segments of one table in one partition.
 
     Attributes:
-        last: The number of the last change that is written.
-        is_doubtful: Whether a sync has failed. The next one would say that all is well, and it would not be so.
+        last: Sequence number of the last change that is written.
+        is_doubtful: Whether a sync has failed. A later sync may report success although bytes were lost.
     """
 
     def __init__(
         self,
         disk: Filesystem,
         folder: Callable[[], Path],
-        owner: Owner,
-        blocks: Blocks,
+        owner: SegmentOwner,
+        cache: BlockCache,
         *,
         after: int = 0,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
-        """None is there yet; the first one will hold what has a higher number than `after`.
+        """Prepare an empty list of segments that continues after the sequence number `after`.
 
-        `folder` is asked for when there is something to write.
+        `folder` is called at the first write.
         """
         self.last = after
         self.is_doubtful = False
         self._disk = disk
         self._folder = folder
         self._owner = owner
-        self._blocks = blocks
         self._segment_bytes = segment_bytes
         self._segments: list[Segment] = []
+        self._files = SegmentFiles(disk, owner, cache, self._segments)
         self._begun = 0  # see Extent
         self._file: File | None = None
         self._unsynced: list[File] = []
         self._unsynced_bytes = 0
-        self._is_named = True  # whether all names would survive a power cut
+        self._is_folder_synced = True
 
     # Opening
 
@@ -153,115 +100,74 @@ class Segments:
         cls,
         disk: Filesystem,
         folder: Path,
-        owner: Owner,
-        blocks: Blocks,
+        owner: SegmentOwner,
+        cache: BlockCache,
         extent: Extent,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> "Segments":
-        """What is there of a table up to `extent`; what is there besides is removed.
+        """Open a table's segments up to `extent`, and remove everything beyond it.
 
         Raises:
-            DamagedError, OSError: Not all of it is there.
+            DamagedError: A part of the extent is missing or damaged.
+            OSError: A file cannot be read.
         """
-        self = cls(disk, lambda: folder, owner, blocks, after=extent.last, segment_bytes=segment_bytes)
+        self = cls(disk, lambda: folder, owner, cache, after=extent.last, segment_bytes=segment_bytes)
         self._begun = extent.begun
         for after, path in segments_of(disk, folder, owner.table):
             if extent.first_after <= after <= extent.after:
-                self._segments.append(self._load(path, after))
+                self._segments.append(self._files.load(path, after))
             else:
                 disk.remove(path)
         if not self._segments or self._segments[0].after != extent.first_after:
-            raise DamagedError("the oldest segment is gone")
+            raise DamagedError("the oldest segment is missing")
         newest = self._segments[-1]
         if newest.after != extent.after or newest.size < extent.size:
-            raise DamagedError("the newest segment is not as long as it was")
+            raise DamagedError("the newest segment is shorter than its durable size")
         self._cut(newest, extent.size)
         self._check_order(extent)
         return self
 
-    def _load(self, path: Path, after: int, until: int | None = None) -> Segment:
-        """A segment with the heads of its blocks, up to so many bytes or as far as it is whole."""
-        head = change_codec.header(self._owner, after)
-        segment = Segment(path, after, head[-MARKER_BYTES:], len(head))
-        file = self._disk.open(path, write=False)
-        try:
-            if file.read(0, len(head)) != head:
-                raise DamagedError("a segment's header is not what it was")
-            self._walk(file, segment, file.size() if until is None else until)
-        except DamagedError:
-            if not segment.heads:
-                raise
-        finally:
-            file.close()
-        return segment
-
-    def _walk(self, file: File, segment: Segment, until: int) -> None:
-        """Take the heads of the blocks that follow those that are known."""
-        while segment.size < until:
-            # The marker before a block shows that the one before it ended there.
-            data = file.read(segment.size - MARKER_BYTES, MARKER_BYTES + HEAD_BYTES)
-            if data[:MARKER_BYTES] != segment.marker:
-                raise DamagedError("a block does not end where it says")
-            block = change_codec.read_head(data[MARKER_BYTES:], segment.size)
-            if block.at + block.size > until:
-                return
-            if not _continues(segment, block):
-                raise DamagedError("a block does not continue the one before")
-            segment.heads.append(block)
-            segment.unread.add(block.at)
-            segment.size += block.size
-
     def follow(self, extent: Extent) -> None:
-        """Take in what somebody else has written, up to `extent`; he writes to these files and nobody here does."""
+        """Open what another process has written since the last call, up to `extent`; this process only reads."""
         known = self._segments[-1].after if self._segments else -1
         for after, path in segments_of(self._disk, self._folder(), self._owner.table):
             if not known <= after <= extent.after:
                 continue
             if after > known:
-                self._segments.append(self._load(path, after, 0))
-            file = self._disk.open(path, write=False)
-            try:
-                self._walk(file, self._segments[-1], extent.size if after == extent.after else file.size())
-            finally:
-                file.close()
+                self._segments.append(self._files.load(path, after, 0))
+            self._files.extend(self._segments[-1], path, extent.size if after == extent.after else None)
         self.last = extent.last
 
     def _cut(self, newest: Segment, size: int) -> None:
-        """Forget what was written after the extent was told: it is folded again."""
+        """Truncate the newest segment to its durable size: the rest is folded again."""
         while newest.heads and newest.heads[-1].at + newest.heads[-1].size > size:
             newest.heads.pop()
         newest.size = newest.heads[-1].at + newest.heads[-1].size if newest.heads else newest.size
         if newest.size != size:
-            raise DamagedError("the newest segment does not end where it did")
+            raise DamagedError("the newest segment has no block end at its durable size")
         self._file = self._disk.open(newest.path)
         self._file.truncate(size)
         self._unsynced.append(self._file)
 
     def _check_order(self, extent: Extent) -> None:
-        """Each must go on from what the one before ends with; the last ends with what was said.
+        """Check that each segment continues the previous one, and that the newest ends with the extent's last change.
 
-        The first block of each is read too: what is over is decided by its time.
+        The first block of each is read too, because its time decides when the segment is trimmed.
         """
         ends = [segment.after for segment in self._segments[1:]] + [extent.last]
         for segment, end in zip(self._segments, ends, strict=True):
-            if self._last_of(segment) != end:
-                raise DamagedError("a segment is gone, or damaged at its end")
+            if self._files.last_of(segment) != end:
+                raise DamagedError("a segment is missing, or damaged at its end")
             for head in segment.heads[:1]:
-                _read_block(self._disk, segment, head, self._owner.table)
-
-    def _last_of(self, segment: Segment) -> int:
-        if not segment.heads:
-            return segment.after
-        block = _read_block(self._disk, segment, segment.heads[-1], self._owner.table)
-        return block[-1].sequence_number
+                self._files.read(segment, head)
 
     # Writing
 
     def append(self, after: int, batches: Sequence[Batch]) -> None:
-        """Write changes that follow the change with number `after`. They are not synced yet.
+        """Write changes that follow the change with sequence number `after`, without a sync.
 
         Raises:
-            OSError: The disk would not have them. Some of them are written: up to `last`.
+            OSError: The disk refused a write. The changes up to `last` are written.
         """
         assert after == self.last, "a change was left out"
         for batch in batches:
@@ -270,7 +176,7 @@ class Segments:
 
     def _write(self, changes: Sequence[Change], shard: int) -> None:
         if self._file is None or self._segments[-1].size >= self._segment_bytes:
-            self._begin()
+            self._begin_segment()
         segment, file = self._segments[-1], self._file
         assert file is not None
         data = change_codec.block(changes, shard, segment.marker)
@@ -278,7 +184,7 @@ class Segments:
         if file not in self._unsynced:
             self._unsynced.append(file)
         first = changes[0]
-        head = Head(
+        head = BlockHead(
             segment.size,
             len(data),
             len(changes),
@@ -292,49 +198,53 @@ class Segments:
         self.last = changes[-1].sequence_number
         self._unsynced_bytes += len(data)
         if self._unsynced_bytes >= _SYNC_BYTES:
-            self._surely(file.sync)
+            self._sync(file.sync)
             self._unsynced_bytes = 0
 
-    def _begin(self) -> None:
-        """Go on in a new segment."""
+    def _begin_segment(self) -> None:
         if not self._segments:
             self._disk.make_folder(self._folder())
             for _, path in segments_of(self._disk, self._folder(), self._owner.table):
-                self._disk.remove(path)  # of which nothing is known
-        head = change_codec.header(self._owner, self.last)
+                self._disk.remove(path)  # left by an earlier process
+        header = change_codec.header(self._owner, self.last)
         path = self._folder() / file_name(self._owner.table, self.last)
         file = self._disk.open(path, create=True)
         try:
             file.truncate(0)
-            write_all(file, 0, head)
+            write_all(file, 0, header)
         except OSError:
             file.close()
             raise
+        self._close_if_synced()
+        self._file, self._is_folder_synced = file, False
+        self._unsynced.append(file)
+        self._segments.append(Segment(path, self.last, header[-MARKER_BYTES:], len(header)))
+
+    def _close_if_synced(self) -> None:
+        """Close the newest file, unless its sync is pending."""
         if self._file is not None and self._file not in self._unsynced:
             self._file.close()
-        self._file, self._is_named = file, False
-        self._unsynced.append(file)
-        self._segments.append(Segment(path, self.last, head[-MARKER_BYTES:], len(head)))
 
     def sync(self) -> Extent | None:
-        """Have all that is written survive a power cut; how far that is, None if there is nothing.
+        """Sync all files. Return the durable extent, None without segments.
 
         Raises:
-            OSError, DamagedError: It may not.
+            DamagedError: An earlier sync failed.
+            OSError: This sync failed.
         """
         if self.is_doubtful:
             raise DamagedError("a sync has failed")
         for file in self._unsynced:
-            self._surely(file.sync)
+            self._sync(file.sync)
             if file is not self._file:
                 file.close()
         self._unsynced.clear()
-        if not self._is_named:
-            self._surely(lambda: self._disk.sync_folder(self._folder()))
-            self._is_named = True
+        if not self._is_folder_synced:
+            self._sync(lambda: self._disk.sync_folder(self._folder()))
+            self._is_folder_synced = True
         return self.extent
 
-    def _surely(self, sync: Callable[[], None]) -> None:
+    def _sync(self, sync: Callable[[], None]) -> None:
         try:
             sync()
         except OSError:
@@ -343,35 +253,44 @@ class Segments:
 
     @property
     def extent(self) -> Extent | None:
-        """How far they go, None if there is nothing."""
+        """The range that is written, None without segments."""
         if not self._segments:
             return None
         newest = self._segments[-1]
         return Extent(self._segments[0].after, newest.after, newest.size, self.last, self._begun)
 
-    def over(self, before_ms: int) -> int:
-        """How many segments, from the oldest on, hold only what is older than `before_ms`; the newest is kept."""
+    def close(self) -> None:
+        """Close all files. Writes that were not synced may be lost."""
+        for file in {*self._unsynced, *([] if self._file is None else [self._file])}:
+            file.close()
+        self._unsynced.clear()
+        self._file = None
+
+    # Removing and replacing
+
+    def expired(self, before_ms: int) -> int:
+        """Return how many of the oldest segments have only changes before `before_ms`; the newest is never one."""
         firsts = [segment.heads[0].time for segment in self._segments[1:] if segment.heads]
         return bisect_left(firsts, before_ms)
 
     def remove(self, count: int) -> None:
-        """Show the `count` oldest no more, and remove them."""
+        """Remove the `count` oldest segments."""
         self._begun = self._begun_without(count)
         paths = [segment.path for segment in self._segments[:count]]
         del self._segments[:count]
         for path in paths:
-            with suppress(FileNotFoundError):  # somebody else did
+            with suppress(FileNotFoundError):  # removed by another process or by hand
                 self._disk.remove(path)
 
     def extent_without(self, count: int, extent: Extent) -> Extent:
-        """The extent when the `count` oldest are gone."""
+        """Return the extent after a removal of the `count` oldest segments."""
         return extent._replace(first_after=self._segments[count].after, begun=self._begun_without(count))
 
     def _begun_without(self, count: int) -> int:
-        """Where the shard began in which they begin when the `count` oldest are gone."""
+        """Return `Extent.begun` after a removal of the `count` oldest segments."""
         heads = [head for segment in self._segments[:count] for head in segment.heads]
         following = [head for segment in self._segments[count:] for head in segment.heads[:1]]
-        return self._shards_of([*heads, following[0]])[-1].number if following else 0
+        return self._shard_starts([*heads, following[0]])[-1].sequence_number if following else 0
 
     def remove_all(self) -> None:
         """Remove every segment."""
@@ -379,210 +298,137 @@ class Segments:
         self.remove(len(self._segments))
 
     def seal(self, damaged: Segment) -> int | None:
-        """Write no more to a segment that is to be replaced; the number of its last change, None if it was removed."""
+        """Close a segment that is to be replaced to writes. Return its last sequence number, None if it was removed."""
         if damaged not in self._segments:
             return None
-        place = self._segments.index(damaged)
-        if place + 1 < len(self._segments):
-            return self._segments[place + 1].after
-        if self._file is not None and self._file not in self._unsynced:
-            self._file.close()
+        index = self._segments.index(damaged)
+        if index + 1 < len(self._segments):
+            return self._segments[index + 1].after
+        self._close_if_synced()
         self._file = None
         return self.last
 
-    def replace(self, damaged: Segment, made: Path, last: int) -> bool:
-        """Put the file `made`, which holds the same changes up to number `last`, in the place of a damaged segment.
+    def replace(self, damaged: Segment, rebuilt: Path, last: int) -> bool:
+        """Replace a damaged segment by the file `rebuilt`, which has the same changes up to sequence number `last`.
 
-        Return False if that was removed in the meantime.
+        Return False if the segment was removed in the meantime.
 
         Raises:
-            DamagedError: The file does not hold them.
-            OSError: The disk refuses it.
+            DamagedError: The file does not have these changes.
+            OSError: The disk refused the replacement.
         """
         if damaged not in self._segments:
             return False
-        segment = self._load(made, damaged.after)
-        self._check(segment)
-        if self._last_of(segment) != last:
-            raise DamagedError(f"{made} does not end with the last change of {damaged.path}")
-        file = self._disk.open(made)
+        segment = self._files.load(rebuilt, damaged.after)
+        self._files.verify(segment)
+        if self._files.last_of(segment) != last:
+            raise DamagedError(f"{rebuilt} does not end with the last change of {damaged.path}")
+        file = self._disk.open(rebuilt)
         try:
             file.sync()
         finally:
             file.close()
-        self._disk.rename(made, damaged.path)
+        self._disk.rename(rebuilt, damaged.path)
         segment.path = damaged.path
         self._segments[self._segments.index(damaged)] = segment
         self._disk.sync_folder(self._folder())
         return True
 
-    def close(self) -> None:
-        """Let files go; what was not synced may be lost."""
-        for file in {*self._unsynced, *([] if self._file is None else [self._file])}:
-            file.close()
-        self._unsynced.clear()
-        self._file = None
-
     # Reading
 
     @property
     def first_after(self) -> int:
-        """What the oldest segment goes on from."""
+        """Exclusive lower bound of the oldest segment."""
         oldest = self._segments[:1]  # another thread may remove it
         return oldest[0].after if oldest else self.last
 
     def read(self, after: int, until: int) -> Iterator[list[Change]]:
-        """Changes with numbers above `after` and up to `until`, block by block."""
+        """Yield the changes with after < sequence number <= until, block by block."""
         for segment, head in self._heads(after):
-            if head.number > until:
-                if head.at in segment.unread:
-                    self._changes(segment, head)  # a head that is damaged must not end the read too early
+            if head.sequence_number > until:
+                if head.at in segment.unverified:
+                    self._changes(segment, head)  # a damaged head must not end the read too early
                 return
             changes = self._changes(segment, head)
             low = bisect_right(changes, after, key=_sequence_number)
             high = bisect_right(changes, until, lo=low, key=_sequence_number)
             yield changes[low:high]
 
-    def _heads(self, after: int) -> Iterator[tuple[Segment, Head]]:
-        """The blocks that may hold numbers above `after`, in order."""
+    def _heads(self, after: int) -> Iterator[tuple[Segment, BlockHead]]:
+        """Yield the blocks that may have sequence numbers above `after`, in order."""
         segments = list(self._segments)
         for segment in segments[max(0, bisect_right(segments, after, key=_after) - 1) :]:
             heads = segment.heads
-            for place in range(max(0, bisect_right(heads, after, key=_number) - 1), len(heads)):
-                yield segment, heads[place]
+            first = max(0, bisect_right(heads, after, key=_sequence_number) - 1)
+            for index in range(first, len(heads)):
+                yield segment, heads[index]
 
-    def _changes(self, segment: Segment, head: Head) -> list[Change]:
-        """The changes of a block.
+    def _changes(self, segment: Segment, head: BlockHead) -> list[Change]:
+        return self._files.changes(segment, head)
 
-        Raises:
-            SegmentDamagedError: The segment no longer holds them.
-            OSError: They cannot be read now, or their time was over meanwhile.
-        """
-        try:
-            changes = self._blocks.get(self._disk, segment, head, self._owner.table)
-        except DamagedError as error:
-            raise SegmentDamagedError(segment, f"at byte {head.at}: {error}") from error
-        except OSError as error:
-            if error.errno in _LOST and segment in self._segments:
-                raise SegmentDamagedError(segment, str(error)) from error
-            raise
-        segment.unread.discard(head.at)
-        return changes
-
-    def check(self, after: int) -> None:
-        """Read the segment that goes on from `after` to its end, if there is one.
+    def verify(self, after: int) -> None:
+        """Read the segment that begins after a sequence number to its end, if there is one.
 
         Raises:
-            SegmentDamagedError: It is not what was written.
-            OSError: It cannot be read now.
+            SegmentDamagedError: The segment has other bytes than were written.
+            OSError: The file cannot be read now.
         """
         for segment in list(self._segments):
             if segment.after == after and segment.heads:
-                self._check(segment)
-
-    def _check(self, segment: Segment) -> None:
-        size = segment.size
-        try:
-            data = read_all(self._disk, segment.path, size)
-            if len(data) < size:
-                raise DamagedError("the file is cut short")
-            change_codec.check(data, self._owner, segment.after)
-        except DamagedError as error:
-            raise SegmentDamagedError(segment, str(error)) from error
-        except OSError as error:
-            if error.errno in _LOST and segment in self._segments:
-                raise SegmentDamagedError(segment, str(error)) from error
-            raise
+                self._files.verify(segment)
 
     def find(self, time_ms: int) -> int:
-        """The highest number of a change with a lower log time; `first_after` if there is none."""
+        """Return the highest sequence number with an earlier log time; `first_after` without one."""
         segments = [segment for segment in list(self._segments) if segment.heads]
-        place = bisect_left(segments, time_ms, key=lambda segment: segment.heads[0].time)
-        if not place:
+        index = bisect_left(segments, time_ms, key=lambda segment: segment.heads[0].time)
+        if not index:
             return self.first_after
-        segment = segments[place - 1]
+        segment = segments[index - 1]
         head = segment.heads[bisect_left(segment.heads, time_ms, key=_time) - 1]
         changes = self._changes(segment, head)
         return changes[bisect_left(changes, time_ms, key=_time) - 1].sequence_number
 
     def count(self, after: int, until: int) -> tuple[int, int | None]:
-        """How many changes have numbers above `after` and up to `until`, and the log time of the first."""
+        """Return the number of changes with after < sequence number <= until, and the log time of the first."""
         count, oldest_ms = 0, None
         heads = list(self._heads(after))
-        for nth, (segment, head) in enumerate(heads):
-            is_whole = head.number > after and nth + 1 < len(heads) and heads[nth + 1][1].number <= until
-            if is_whole:
+        for index, (segment, head) in enumerate(heads):
+            is_inside = index + 1 < len(heads) and heads[index + 1][1].sequence_number <= until
+            if is_inside and head.sequence_number > after:
                 first_ms, inside = head.time, head.changes
             else:
                 changes = self._changes(segment, head)
-                numbers = [change.sequence_number for change in changes]
-                low = bisect_right(numbers, after)
-                inside = bisect_right(numbers, until) - low
+                low = bisect_right(changes, after, key=_sequence_number)
+                inside = bisect_right(changes, until, key=_sequence_number) - low
                 first_ms = changes[low].time if inside > 0 else 0
             if inside > 0:
                 count += inside
                 oldest_ms = first_ms if oldest_ms is None else oldest_ms
         return count, oldest_ms
 
-    def beginnings(self) -> list[Beginning]:
-        """The first changes of shards."""
-        return self._shards_of(head for segment in self._segments for head in segment.heads)
+    def shard_starts(self) -> list[ShardStart]:
+        """Return the first change of each shard."""
+        return self._shard_starts(head for segment in self._segments for head in segment.heads)
 
-    def _shards_of(self, heads: Iterable[Head]) -> list[Beginning]:
-        """Those of the oldest blocks."""
-        found: list[Beginning] = []
+    def _shard_starts(self, heads: Iterable[BlockHead]) -> list[ShardStart]:
+        """Return the first change of each shard of `heads`, which begin with the oldest block."""
+        found: list[ShardStart] = []
         for head in heads:
             if not found:
-                found.append(Beginning(head.stream, head.shard, self._begun or head.number))
-            elif (found[-1].stream, found[-1].nth) != (head.stream, head.shard):
-                found.append(Beginning(head.stream, head.shard, head.number))
+                found.append(ShardStart(head.stream, head.shard, self._begun or head.sequence_number))
+            elif (found[-1].stream, found[-1].period) != (head.stream, head.shard):
+                found.append(ShardStart(head.stream, head.shard, head.sequence_number))
         return found
 
 
-def _read_block(disk: Filesystem, segment: Segment, head: Head, table: int) -> list[Change]:
-    file = disk.open(segment.path, write=False)
-    try:
-        data = file.read(head.at, head.size)
-    finally:
-        file.close()
-    return change_codec.read_block(data, segment.marker, table)
-
-
-def _continues(segment: Segment, block: Head) -> bool:
-    """Whether the numbers, times and shards of a block are not before those of the block before it."""
-    if not segment.heads:
-        return block.number > segment.after
-    before = segment.heads[-1]
-    is_later = before.number < block.number and before.time <= block.time
-    return is_later and (before.stream != block.stream or before.shard <= block.shard)
-
-
 def _parts(changes: Sequence[Change]) -> list[Sequence[Change]]:
-    """Stretches that make about a block each."""
+    """Divide changes into parts of about one block each."""
     parts, begin, size = [], 0, 0
-    for place, change in enumerate(changes):
+    for index, change in enumerate(changes):
         size += 150 + len(change.old or b"") + len(change.new or b"")
         if size >= BLOCK_BYTES:
-            parts.append(changes[begin : place + 1])
-            begin, size = place + 1, 0
+            parts.append(changes[begin : index + 1])
+            begin, size = index + 1, 0
     if begin < len(changes):
         parts.append(changes[begin:])
     return parts
-
-
-def file_name(table: int, after: int) -> str:
-    """The name of the segment of a table that goes on from `after`."""
-    return f"{table}-{after:027d}.avro"
-
-
-def segments_of(disk: Filesystem, folder: Path, table: int) -> list[tuple[int, Path]]:
-    """The segments of a table that a folder holds, oldest first, each with what it goes on from."""
-    matches = [match for match in map(_is_segment, disk.names(folder)) if match and int(match[1]) == table]
-    return sorted((int(match[2]), folder / match[0]) for match in matches)
-
-
-def remove_others(disk: Filesystem, folder: Path, tables: Container[int]) -> None:
-    """Remove the segments of all tables but these."""
-    for match in filter(None, map(_is_segment, disk.names(folder))):
-        if int(match[1]) not in tables:
-            disk.remove(folder / match[0])

@@ -1,4 +1,4 @@
-"""A thread that does one thing after the other, and tells the loop what came of it."""
+"""Executors that run jobs one after another, and return each outcome to the owner's event loop."""
 
 import queue
 import threading
@@ -8,34 +8,34 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 T = TypeVar("T")
 
 Deliver: TypeAlias = Callable[[Callable[[], None]], None]
-"""Puts a callback on the owner's loop."""
+"""Schedules a callback on the owner's loop, from any thread."""
 
 
-class Work(Protocol):
-    """Does what it is given, in order."""
+class SerialExecutor(Protocol):
+    """Runs jobs in order."""
 
-    def do(self, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
-        """Do `job`, and give what it returned or raised to `done`, on the loop."""
+    def submit(self, job: Callable[[], T], on_done: Callable[[T | Exception], None]) -> None:
+        """Run `job`, and call `on_done` with its result or exception, on the loop."""
         ...
 
     def close(self) -> None:
-        """Return when all is done."""
+        """Wait until all jobs are done."""
         ...
 
 
-class AtOnce:
-    """Does it before `do` returns: for a start, when nobody is served yet, and for tests."""
+class InlineExecutor:
+    """Runs a job before `submit` returns: at a start, before requests are served, and in tests."""
 
-    def do(self, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
-        """See Work."""
-        done(outcome_of(job))
+    def submit(self, job: Callable[[], T], on_done: Callable[[T | Exception], None]) -> None:
+        """Run the job and call `on_done`."""
+        on_done(outcome_of(job))
 
     def close(self) -> None:
-        """See Work."""
+        """Do nothing: no job is pending."""
 
 
-class Thread:
-    """Does it in a thread, which begins with the first job."""
+class ThreadExecutor:
+    """Runs jobs in a thread, which starts with the first job."""
 
     def __init__(self, name: str, deliver: Deliver) -> None:
         self._name = name
@@ -43,20 +43,20 @@ class Thread:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def do(self, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
-        """See Work."""
+    def submit(self, job: Callable[[], T], on_done: Callable[[T | Exception], None]) -> None:
+        """Queue the job; `on_done` is called on the loop."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
 
-        def work() -> None:
+        def run() -> None:
             outcome = outcome_of(job)
-            self._deliver(lambda: done(outcome))
+            self._deliver(lambda: on_done(outcome))
 
-        self._jobs.put(work)
+        self._jobs.put(run)
 
     def close(self) -> None:
-        """See Work."""
+        """Wait until all jobs are done, and end the thread."""
         if self._thread is not None:
             self._jobs.put(None)
             self._thread.join()
@@ -68,7 +68,7 @@ class Thread:
 
 
 def outcome_of(job: Callable[[], Any]) -> Any:
-    """What a job returns or raises: its caller judges an exception."""
+    """Return the result of a job, or the exception that it raised."""
     try:
         return job()
     except Exception as error:

@@ -1,8 +1,8 @@
 """The changes of one table in one partition.
 
-    take ──► the newest, in memory ──► change segments ──► trimmed, when their time is over
+    append ──► the newest, in memory ──► change segments ──► trimmed when they are older than the retention
 
-Who keeps up reads memory alone. What is in a segment leaves memory when there is too much of it.
+A reader that keeps up reads memory alone. Changes that are in a segment leave memory when they take too much of it.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,53 +15,55 @@ from ...materializer.feed_requests import ReadChanges
 from ...materializer.fold.feed.capture import WATCHED, CapturePeriod
 from ...materializer.fold.outcomes import Change
 from .segments import Batch, Segments
-from .shards import Beginning, nth_in
+from .shards import ShardStart, period_in
 
 CHANGE_BYTES: Final = 600
-"""About what a change takes in memory besides its images."""
+"""Approximate memory of a change without its images."""
 
 _NEVER: Final = 1 << 62
 
-_number = attrgetter("sequence_number")
+_sequence_number = attrgetter("sequence_number")
 _time = attrgetter("time")
 
 
 class TableChanges:
-    """See the module.
+    """The changes of one table in one partition.
 
     Attributes:
-        table: Which.
-        recent: The newest changes, in order; `recent_bytes` about what they take.
-        recent_after: All that has a higher number is in `recent`.
-        last: The highest number that was taken.
-        sent: What has this number or a lower one is in segments or on its way; `unsent_bytes` is about the rest.
-        stored: What has this number or a lower one is in segments.
-        trimmed_after: What has this number or a lower one is over, or was lost.
-        trim_at_ms: The horizon at which to look again whether something is over.
-        segments: Where they are kept.
-        beginnings: The first changes of shards.
+        table_id: Id of the table.
+        recent: The newest changes, in order.
+        recent_bytes: Approximate memory of `recent`.
+        recent_after: Every change with a higher sequence number is in `recent`.
+        last: The highest sequence number that was appended.
+        sent: Sequence number up to which changes are in segments or on their way there.
+        unsent_bytes: Approximate memory of the changes after `sent`.
+        stored: Sequence number up to which changes are in segments.
+        trimmed_after: Sequence number up to which changes are trimmed or dropped.
+        next_trim_ms: The retention horizon at which `ChangeWriter.trim` searches again.
+        segments: The segments of the table.
+        shard_starts: The first change of each shard.
     """
 
-    def __init__(self, table: int, segments: Segments) -> None:
-        self.table = table
+    def __init__(self, table_id: int, segments: Segments) -> None:
+        self.table_id = table_id
         self.recent: list[Change] = []
         self.recent_bytes = self.unsent_bytes = 0
         self.recent_after = self.last = self.sent = self.stored = segments.last
         self.trimmed_after = segments.first_after
-        self.trim_at_ms = 0
+        self.next_trim_ms = 0
         self.segments = segments
-        self.beginnings: list[Beginning] = segments.beginnings()
+        self.shard_starts: list[ShardStart] = segments.shard_starts()
         self._stream = -1
-        self._roll_ms = 0  # the log time from which on a change is in another shard
+        self._shard_end_ms = 0  # a change at this log time or later begins another shard
 
-    def take(self, change: Change, window: CapturePeriod) -> None:
-        """Take the next change, which belongs to `window`. What was taken before is passed over."""
-        number = change.sequence_number
-        if number <= self.last:
+    def append(self, change: Change, window: CapturePeriod) -> None:
+        """Append the next change, which belongs to `window`. A change that was appended before is ignored."""
+        sequence_number = change.sequence_number
+        if sequence_number <= self.last:
             return
-        self.last = number
+        self.last = sequence_number
         label = change.stream = window.label
-        if change.time >= self._roll_ms or label != self._stream:
+        if change.time >= self._shard_end_ms or label != self._stream:
             self._begin_shard(change, window)
         self.recent.append(change)
         old, new = change.old, change.new  # as images_of, without a call
@@ -71,112 +73,112 @@ class TableChanges:
 
     def _begin_shard(self, change: Change, window: CapturePeriod) -> None:
         self._stream = window.label
-        nth, self._roll_ms = nth_in(window, change.time), _NEVER
+        period, self._shard_end_ms = period_in(window, change.time), _NEVER
         if window.label != WATCHED:
-            self._roll_ms = window.label + (nth + 1) * window.shard_ms
-        last = self.beginnings[-1] if self.beginnings else None
-        if last is None or (last.stream, last.nth) != (
-            window.label,
-            nth,
-        ):  # else it was begun before this start
-            self.beginnings.append(Beginning(window.label, nth, change.sequence_number))
+            self._shard_end_ms = window.label + (period + 1) * window.shard_ms
+        last = self.shard_starts[-1] if self.shard_starts else None
+        is_known = last is not None and (last.stream, last.period) == (window.label, period)
+        if not is_known:  # else the shard began before this start
+            self.shard_starts.append(ShardStart(window.label, period, change.sequence_number))
 
     # To segments
 
-    def send(self, size: int) -> list[Batch]:
-        """The oldest that have not been sent yet, about `size` bytes of them, by shard; they are sent then."""
+    def next_batches(self, size: int) -> list[Batch]:
+        """Return the oldest unsent changes, about `size` bytes of them, by shard. They count as sent."""
         recent = self.recent
-        begin = end = bisect_right(recent, self.sent, key=_number)
+        begin = end = bisect_right(recent, self.sent, key=_sequence_number)
         while end < len(recent) and size > 0:
             taken = CHANGE_BYTES + images_of(recent[end])
             size -= taken
             self.unsent_bytes -= taken
             end += 1
-        rolls = self.beginnings[bisect_right(self.beginnings, self.sent, key=_number_of) :]
-        places = {begin, end, *(bisect_left(recent, each.number, key=_number) for each in rolls)}
+        starts = self.shard_starts[bisect_right(self.shard_starts, self.sent, key=_sequence_number) :]
+        bounds = {begin, end}
+        bounds |= {bisect_left(recent, each.sequence_number, key=_sequence_number) for each in starts}
         self.sent = recent[end - 1].sequence_number
         return [
-            Batch(self._shard_at(recent[low].sequence_number), recent[low:high])
-            for low, high in pairwise(sorted(place for place in places if place <= end))
+            Batch(self._period_at(recent[low].sequence_number), recent[low:high])
+            for low, high in pairwise(sorted(bound for bound in bounds if bound <= end))
         ]
 
-    def _shard_at(self, number: int) -> int:
-        return self.beginnings[bisect_right(self.beginnings, number, key=_number_of) - 1].nth
+    def _period_at(self, sequence_number: int) -> int:
+        index = bisect_right(self.shard_starts, sequence_number, key=_sequence_number) - 1
+        return self.shard_starts[index].period
 
-    def send_again(self) -> None:
-        """Have what was sent and not written count as not sent."""
+    def reset_sent(self) -> None:
+        """Count changes that were sent and not written as unsent."""
         self.sent = self.stored
-        first = bisect_right(self.recent, self.sent, key=_number)
+        first = bisect_right(self.recent, self.sent, key=_sequence_number)
         self.unsent_bytes = _bytes(self.recent[first:])
 
-    def shrink(self, bound: int) -> None:
-        """Let go of the oldest that are in segments, if all take more than `bound` bytes; a good part at once."""
-        if self.recent_bytes > bound:
-            stored = bisect_right(self.recent, self.stored, key=_number)
-            place = 0
-            while place < stored and self.recent_bytes > bound // 2:
-                self.recent_bytes -= CHANGE_BYTES + images_of(self.recent[place])
-                place += 1
-            self._drop(place)
+    def evict_stored(self, max_bytes: int) -> None:
+        """Drop the oldest stored changes from memory if it exceeds `max_bytes`, down to half of that."""
+        if self.recent_bytes > max_bytes:
+            stored = bisect_right(self.recent, self.stored, key=_sequence_number)
+            count = 0
+            while count < stored and self.recent_bytes > max_bytes // 2:
+                self.recent_bytes -= CHANGE_BYTES + images_of(self.recent[count])
+                count += 1
+            self._drop(count)
 
-    def lose(self, bound: int) -> None:
-        """Let go of the oldest, wherever they are, until all take less than `bound` bytes."""
-        place = 0
-        while self.recent_bytes > bound:
-            self.recent_bytes -= CHANGE_BYTES + images_of(self.recent[place])
-            place += 1
-        self._drop(place)
+    def drop_oldest(self, max_bytes: int) -> None:
+        """Drop the oldest changes from memory, stored or not, until they take at most `max_bytes`."""
+        count = 0
+        while self.recent_bytes > max_bytes:
+            self.recent_bytes -= CHANGE_BYTES + images_of(self.recent[count])
+            count += 1
+        self._drop(count)
 
-    def go_on_in(self, segments: Segments) -> None:
-        """Have nothing but what is in memory, and that count as not sent, to other segments."""
+    def restart_in(self, segments: Segments) -> None:
+        """Continue in new segments: keep the changes in memory, as unsent, and no others."""
         self.segments = segments
         self.sent = self.stored = self.recent_after
         self.trimmed_after = max(self.trimmed_after, self.recent_after)
         self.unsent_bytes = self.recent_bytes
 
     @property
-    def gone_after(self) -> int:
-        """What has this number or a lower one cannot be read: also of what was just removed, before it is trimmed."""
+    def trim_horizon(self) -> int:
+        """Sequence number up to which changes cannot be read: trimmed, or in segments that were just removed."""
         return max(self.trimmed_after, self.segments.first_after)
 
     def trim(self, after: int) -> None:
-        """Show nothing more that has this number or a lower one."""
+        """Hide the changes up to a sequence number."""
         self.trimmed_after = max(self.trimmed_after, after)
-        kept = bisect_right(self.beginnings, self.trimmed_after, key=_number_of) - 1
-        if kept > 0:
-            del self.beginnings[:kept]
+        ended = bisect_right(self.shard_starts, self.trimmed_after, key=_sequence_number) - 1
+        if ended > 0:
+            del self.shard_starts[:ended]
 
     def _drop(self, count: int) -> None:
         if count:
             self.recent_after = self.recent[count - 1].sequence_number
             del self.recent[:count]
 
-    # Reading what is in memory
+    # Reading memory
 
     def newest(self, request: ReadChanges, after: int) -> tuple[list[Change], bool]:
-        """A page of those that have a higher number than `after`, and whether it is full."""
+        """Return a page of the changes in memory after a sequence number, and whether the page is full."""
         recent, page = self.recent, list[Change]()
-        first = bisect_right(recent, after, key=_number)
+        first = bisect_right(recent, after, key=_sequence_number)
         until = request.until
-        end = len(recent) if until is None else bisect_right(recent, until, lo=first, key=_number)
-        return page, fill(page, (recent[place] for place in range(first, end)), request)
+        end = len(recent) if until is None else bisect_right(recent, until, lo=first, key=_sequence_number)
+        return page, fill(page, (recent[index] for index in range(first, end)), request)
 
     def count(self, after: int, until: int) -> tuple[int, int | None]:
-        """How many have such a number, and the log time of the first."""
-        first = bisect_right(self.recent, after, key=_number)
-        end = bisect_right(self.recent, until, lo=first, key=_number)
+        """Count the changes in memory with after < sequence number <= until; also the log time of the first."""
+        first = bisect_right(self.recent, after, key=_sequence_number)
+        end = bisect_right(self.recent, until, lo=first, key=_sequence_number)
         return end - first, self.recent[first].time if first < end else None
 
     def find(self, time_ms: int) -> int | None:
-        """The highest number of a change with a lower log time, if that is known without segments."""
-        place = bisect_left(self.recent, time_ms, key=_time)
-        if place:
-            return self.recent[place - 1].sequence_number
+        """Return the highest sequence number with an earlier log time, None if only segments can tell."""
+        index = bisect_left(self.recent, time_ms, key=_time)
+        if index:
+            return self.recent[index - 1].sequence_number
         return None if self.recent_after > self.segments.first_after else self.recent_after
 
 
 def fill(page: list[Change], changes: Iterable[Change], request: ReadChanges) -> bool:
-    """Add changes to a page until it is full, which is returned."""
+    """Append changes to a page. Return whether it is full."""
     stream, limit = request.stream, request.limit
     room = request.size - sum(map(images_of, page))
     for change in changes:
@@ -190,14 +192,10 @@ def fill(page: list[Change], changes: Iterable[Change], request: ReadChanges) ->
 
 
 def images_of(change: Change) -> int:
-    """The bytes of its images."""
+    """Return the number of bytes of a change's images."""
     old, new = change.old, change.new
     return (0 if old is None else len(old)) + (0 if new is None else len(new))
 
 
 def _bytes(changes: Iterable[Change]) -> int:
     return sum(CHANGE_BYTES + images_of(change) for change in changes)
-
-
-def _number_of(beginning: Beginning) -> int:
-    return beginning.number

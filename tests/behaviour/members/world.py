@@ -14,7 +14,7 @@ from foldb.server.api.operations.streams import STREAMS
 from foldb.server.api.reply import Reply
 from foldb.server.node import Node
 from foldb.server.settings import Settings
-from foldb.streams.feed.serial_executor import AtOnce
+from foldb.streams.feed.serial_executor import InlineExecutor
 from tests.unit.streams.delivery.virtual import run
 
 Request = tuple[str, dict[str, Any]]
@@ -69,7 +69,7 @@ async def _observe(before: Sequence[Request], requests: Sequence[Request]) -> Ob
         on_fatal=_raise,
     )
     for hosted in node.partitions.hosted.values():
-        hosted.feed.serve(AtOnce(), AtOnce())
+        hosted.feed.serve(InlineExecutor(), InlineExecutor())
     for operation, body in before:
         made = await _ask(node, operation, body)
         assert not made.error, (operation, body, made.error)

@@ -10,7 +10,7 @@ import pytest
 from foldb.materializer.os_process import helper_environment
 from foldb.materializer.snapshot_scheduler import SnapshotScheduler
 from foldb.streams.feed.historical_feed import in_process
-from foldb.streams.feed.replay_worker import Job, Task
+from foldb.streams.feed.replay_worker import ReplayJob, ReplayTask
 from tests.unit.materializer.fake_loop import FakeLoop
 
 PROGRAM = """
@@ -47,11 +47,11 @@ def test_helpers_inherit_no_variable_that_can_hold_a_secret(monkeypatch: pytest.
 
 
 def test_a_job_hands_on_kafkas_variables_and_shows_none() -> None:
-    job = Job(
-        Task(0, 1, 0, 9), "past", kafka="kafka://127.0.0.1:1/shop", variables={"FOLDB_KAFKA_PASSWORD": "hush"}
+    job = ReplayJob(
+        ReplayTask(0, 1, 0, 9), "past", kafka="kafka://127.0.0.1:1/shop", variables={"FOLDB_KAFKA_PASSWORD": "hush"}
     )
 
-    assert Job.decode(job.encode()).variables == {"FOLDB_KAFKA_PASSWORD": "hush"}
+    assert ReplayJob.decode(job.encode()).variables == {"FOLDB_KAFKA_PASSWORD": "hush"}
     assert "hush" not in repr(job)
 
 
@@ -70,6 +70,6 @@ def test_snapshots_and_histories_are_made_by_such_helpers(
     maker = SnapshotScheduler(tmp_path, 1, folded=lambda: 1, scheduler=FakeLoop())
     maker.poll()
     with pytest.raises(OSError, match="no process"):
-        in_process(lambda deliver: deliver())(Task(0, 1, 0, 9), tmp_path, lambda _: None)
+        in_process(lambda deliver: deliver())(ReplayTask(0, 1, 0, 9), tmp_path, lambda _: None)
 
     assert started == [helper_environment()] * 2

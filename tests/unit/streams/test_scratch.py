@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from foldb.log.local.filesystem import SystemFilesystem
-from foldb.streams.temp_dirs import scratch
+from foldb.streams.temp_dirs import make_temp_dir
 
 
 def test_what_a_killed_process_has_left_is_removed_and_what_is_used_is_not(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_what_a_killed_process_has_left_is_removed_and_what_is_used_is_not(tmp_p
     for folder in (used, left):
         os.utime(folder, (0, 0))
 
-    new, remove = scratch(tmp_path)
+    new, remove = make_temp_dir(tmp_path)
 
     assert {used, new} == set(tmp_path.iterdir())
     remove()
@@ -25,11 +25,11 @@ def test_what_a_killed_process_has_left_is_removed_and_what_is_used_is_not(tmp_p
 
 
 def test_what_others_have_left_is_looked_for_once(tmp_path: Path) -> None:
-    scratch(tmp_path)[1]()
+    make_temp_dir(tmp_path)[1]()
     left = tmp_path / "foldb-scratch-left"
     left.mkdir()
     os.utime(left, (0, 0))
 
-    scratch(tmp_path)[1]()
+    make_temp_dir(tmp_path)[1]()
 
     assert [left] == list(tmp_path.iterdir())

@@ -11,7 +11,7 @@ import pytest
 
 from foldb.log.local.filesystem import SystemFilesystem
 from foldb.materializer.snapshots import Snapshots
-from foldb.streams.scrub import Finding, Job, PacedDisk, scrub
+from foldb.streams.scrub import Finding, PacedDisk, ScrubJob, scrub
 from tests.support.raw import ask
 from tests.support.served import foldb, served
 from tests.support.tables import table_request
@@ -46,7 +46,7 @@ def folder(written: Path, tmp_path: Path) -> Path:
 
 def found(folder: Path) -> list[Finding]:
     """What a scrub finds, without its last line."""
-    *findings, last = scrub(Job(str(folder), 1, RATE))
+    *findings, last = scrub(ScrubJob(str(folder), 1, RATE))
     assert ("", True) == (last.kind, last.bytes > 100_000)
     return findings
 
@@ -110,14 +110,14 @@ def test_each_partition_is_scrubbed(tmp_path: Path) -> None:
         for n in range(20):
             assert ask(url, "PutItem", {"TableName": "Cars", "Item": {"pk": {"S": f"{n}"}}}).status == 200
     assert foldb("--db", str(folder), "snapshot", "make").returncode == 0
-    *findings, _ = scrub(Job(str(folder), 3, RATE))
+    *findings, _ = scrub(ScrubJob(str(folder), 3, RATE))
     assert [] == findings
 
     [path] = (folder / "changes" / "2").glob("*.avro")
     flip(path, path.stat().st_size - 1)
     [snapshot] = (folder / "snapshots").glob("1-*.snapshot")
     flip(snapshot, snapshot.stat().st_size - 1)
-    *findings, _ = scrub(Job(str(folder), 3, RATE))
+    *findings, _ = scrub(ScrubJob(str(folder), 3, RATE))
     assert [("snapshot", 0), ("changes", 2)] == [(each.kind, each.partition) for each in findings]
 
 
@@ -178,7 +178,7 @@ def test_a_scrub_ends_with_its_server(folder: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "getppid", lambda: next(parents, 2))
 
     with pytest.raises(SystemExit):
-        list(scrub(Job(str(folder), 1, RATE)))
+        list(scrub(ScrubJob(str(folder), 1, RATE)))
 
 
 def test_the_disk_is_read_and_not_the_memory_of_the_system(

@@ -12,8 +12,8 @@ from botocore.config import Config
 
 from foldb.log.local.filesystem import SystemFilesystem
 from foldb.streams.feed import change_codec
-from foldb.streams.feed.change_codec import HEAD_BYTES, Head, read_head
-from foldb.streams.feed.durable_offset import read_mark
+from foldb.streams.feed.change_codec import HEAD_BYTES, BlockHead, read_head
+from foldb.streams.feed.durable_offset import read_durable_offset
 from tests.support.raw import ask
 from tests.support.served import foldb
 from tests.support.subscribed import operate, settle, subscribe
@@ -33,18 +33,18 @@ def segment_of(folder: Path) -> Path:
     return path
 
 
-def blocks(folder: Path) -> list[Head]:
+def blocks(folder: Path) -> list[BlockHead]:
     """The first two blocks of the segment."""
-    mark = read_mark(SystemFilesystem(), folder / "changes" / "0")
+    mark = read_durable_offset(SystemFilesystem(), folder / "changes" / "0")
     assert mark is not None
     data = segment_of(folder).read_bytes()
-    begin = len(change_codec.header(change_codec.Owner(mark.log_id, 0, FIRST_TABLE), 0))
+    begin = len(change_codec.header(change_codec.SegmentOwner(mark.log_id, 0, FIRST_TABLE), 0))
     first = read_head(data[begin : begin + HEAD_BYTES], begin)
     second = begin + first.size
     return [first, read_head(data[second : second + HEAD_BYTES], second)]
 
 
-REGIONS: dict[str, Callable[[Head], int]] = {
+REGIONS: dict[str, Callable[[BlockHead], int]] = {
     "header": lambda _: 1000,
     "frame": lambda block: block.at + 1,
     "first change": lambda block: block.at + 6,
@@ -101,7 +101,7 @@ def read_horizon(url: str, folder: Path) -> list[str]:
 
 def read_after(url: str, folder: Path) -> list[str]:
     """The first change is the one whose number is named."""
-    first = str(blocks(folder)[0].number)
+    first = str(blocks(folder)[0].sequence_number)
     return [KEYS[0], *keys_of(read_stream(url, "AFTER_SEQUENCE_NUMBER", SequenceNumber=first))]
 
 
@@ -149,7 +149,7 @@ def test_every_reader_gets_every_change_once(region: str, reader: str, written: 
         assert is_met == samples["foldb_feed_repaired_segments_total{partition=0}"]
         assert 0 == samples["foldb_feed_damaged_segments{partition=0}"]
         server.terminate()
-    assert is_met == (f"{segment_of(folder)} was made again from the log" in server.said)
+    assert is_met == (f"{segment_of(folder)} was rebuilt from the log" in server.said)
 
 
 @pytest.mark.guarantee("G36")

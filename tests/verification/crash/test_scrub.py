@@ -130,7 +130,7 @@ def test_damaged_changes_are_made_again(region: str, folder: Path) -> None:
         server.terminate()
     assert good[:1001] == path.read_bytes()[:1001]
     assert "the changes in changes/0/" in server.said
-    assert f"{path} was made again from the log" in server.said
+    assert f"{path} was rebuilt from the log" in server.said
 
 
 def repaired(url: str) -> Any:

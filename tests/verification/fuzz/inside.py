@@ -13,7 +13,7 @@ from foldb.server.api.dispatch import dispatch
 from foldb.server.api.reply import Reply
 from foldb.server.node import Node
 from foldb.server.settings import Settings
-from foldb.streams.feed.serial_executor import AtOnce
+from foldb.streams.feed.serial_executor import InlineExecutor
 from tests.unit.materializer.fake_loop import FakeLoop
 
 API = b"DynamoDB_20120810."
@@ -32,7 +32,7 @@ class Inside:
             on_fatal=raise_it,
         )
         for hosted in self.node.partitions.hosted.values():
-            hosted.feed.serve(AtOnce(), AtOnce())
+            hosted.feed.serve(InlineExecutor(), InlineExecutor())
 
     def ask(self, operation: str, body: Any) -> tuple[int, Any]:
         """What a request is answered: once, by the time that nothing is left to do."""

@@ -14,11 +14,11 @@ BUGS = [
         "a change that was taken is taken again",
         """
 @ streams/feed/table_changes.py
--        if number <= self.last:
+-        if sequence_number <= self.last:
 -            return
-         self.last = number
+         self.last = sequence_number
 @ streams/feed/feed.py
--        if not windows or self._next_offset <= self._storing.through:
+-        if not windows or self._next_offset <= self._writer.captured_offset:
 +        if not windows:
              return
 """,
@@ -29,8 +29,8 @@ BUGS = [
         "a mark is left though the disk refused what it speaks of",
         """
 @ streams/feed/change_store.py
--            if each.last != whole.lasts[table]:
--                raise NotThereError
+-            if each.last != target.last[table]:
+-                raise IncompleteWriteError
              extent = each.sync()
 """,
         KEEPING,
@@ -48,13 +48,13 @@ BUGS = [
     bug(
         "a head of a block that does not continue the one before is believed",
         """
+@ streams/feed/segment_files.py
+-        if not _continues(segment, block):
+-            raise DamagedError("a block does not continue the one before")
+         segment.heads.append(block)
 @ streams/feed/segments.py
--            if not _continues(segment, block):
--                raise DamagedError("a block does not continue the one before")
-             segment.heads.append(block)
-@ streams/feed/segments.py
--                if head.at in segment.unread:
--                    self._changes(segment, head)  # a head that is damaged must not end the read too early
+-                if head.at in segment.unverified:
+-                    self._changes(segment, head)  # a damaged head must not end the read too early
                  return
 """,
         KEEPING,
@@ -65,10 +65,10 @@ BUGS = [
 @ streams/feed/replay_worker.py
 -                elif window is not None:
 +                else:
--                    self._begin_shard(window.label, nth_in(window, change.time))
+-                    self._begin_shard(window.label, period_in(window, change.time))
 +                    if window is not None:
-+                        self._begin_shard(window.label, nth_in(window, change.time))
-                     self.take(change)
++                        self._begin_shard(window.label, period_in(window, change.time))
+                     self.append(change)
 """,
         KEEPING,
     ),
@@ -85,8 +85,8 @@ BUGS = [
         "who waits for a change is not told of it",
         """
 @ streams/feed/feed.py
-         self._storing.come_again(self._next_offset)
--        self._waits.look()
+         self._writer.schedule_sync(self._next_offset)
+-        self._polls.notify()
 """,
         "tests/unit/streams/feed/test_feed.py",
     ),

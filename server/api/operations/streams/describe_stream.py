@@ -73,12 +73,12 @@ def _lineage(period: CapturePeriod, partition_id: int, shards: list[Shard]) -> l
 def _children(period: CapturePeriod, described: list[dict[str, Any]], parent: str) -> list[dict[str, Any]]:
     """Return the shard that follows `parent` in its partition, also when `parent` itself is trimmed."""
     named = read_shard_id(parent)
-    if named is None or shard_id(period.label, period.shard_ms, named.partition, named.nth) != parent:
+    if named is None or shard_id(period.label, period.shard_ms, named.partition, named.period) != parent:
         return []
     for shard in described:
         each = read_shard_id(shard["ShardId"])
         assert each is not None, "_lineage wrote the id"
-        if each.partition == named.partition and each.nth > named.nth:
+        if each.partition == named.partition and each.period > named.period:
             return [{**shard, "ParentShardId": parent}]
     return []
 

@@ -13,7 +13,7 @@ from .....materializer.feed_requests import Changes, ListShards, ReadChanges, Sh
 from .....materializer.fold.feed.capture import CapturePeriod
 from .....materializer.fold.outcomes import Change
 from .....model.errors import TrimmedDataAccessError, ValidationError
-from .....streams.feed.shards import nth_of
+from .....streams.feed.shards import period_of
 from .....streams.formats.table_view import Delivery, view_in
 from ....auth.rights import Demand, Right
 from ....database import Database
@@ -78,4 +78,4 @@ async def get_records(database: Database, body: dict[str, Any], _: Caller) -> An
 
 
 def _nth(period: CapturePeriod, change: Change) -> int:
-    return nth_of(change.time, period.label, period.shard_ms)
+    return period_of(change.time, period.label, period.shard_ms)

@@ -22,8 +22,8 @@ from foldb.materializer.snapshots import Snapshots
 from foldb.materializer.worker import Worker
 from foldb.model.errors import RequestError
 from foldb.model.values import dump
-from foldb.streams.feed import ChangeStore, Feed, change_writer, segments
-from foldb.streams.feed.replay_worker import Task, make
+from foldb.streams.feed import ChangeStore, Feed, change_writer, segment_files, segments
+from foldb.streams.feed.replay_worker import ReplayTask, replay
 from foldb.streams.feed.serial_executor import outcome_of
 from tests.unit.log.fake_disk import FakeDisk
 from tests.unit.log.local_logs import Inline
@@ -39,7 +39,7 @@ RETENTION_MS = 20_000
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks, pieces and what stays in memory are small, so that all of it happens with few changes."""
     monkeypatch.setattr(change_writer, "SEND_BYTES", 2000)
-    monkeypatch.setattr(change_writer, "LEAST_BYTES", 4000)
+    monkeypatch.setattr(change_writer, "MIN_TABLE_BYTES", 4000)
     monkeypatch.setattr(segments, "BLOCK_BYTES", 1000)
 
 
@@ -49,7 +49,7 @@ class Held:
     def __init__(self) -> None:
         self.jobs: list[Any] = []
 
-    def do(self, job: Any, done: Any) -> None:
+    def submit(self, job: Any, done: Any) -> None:
         self.jobs.append((job, done))
 
     def run(self, count: int = 1 << 30) -> None:
@@ -63,7 +63,7 @@ class Held:
         """Do all jobs; what came of them is told when the returned one is run."""
         told = Held()
         for job, done in self.jobs:
-            told.do(partial(_again, outcome_of(job)), done)
+            told.submit(partial(_again, outcome_of(job)), done)
         self.jobs.clear()
         return told
 
@@ -107,7 +107,7 @@ class Life:
         self.starts = 0
         self.retention_ms = retention_ms
         self.segment_bytes = segment_bytes
-        self.remade: list[tuple[int, int, int]] = []
+        self.rebuilt: list[tuple[int, int, int]] = []
         self.start()
 
     def start(self) -> None:
@@ -124,22 +124,22 @@ class Life:
             background=Inline(),
             level=3,
         )
-        keeping = ChangeStore(
+        store = ChangeStore(
             CHANGES, self.log.genesis(0).log_id, 0, disk=self.disk, segment_bytes=self.segment_bytes
         )
-        keeping.open(self.log.end(0))
+        store.open(self.log.end(0))
         start = Snapshots(FOLDER, self.disk).load_newest(
-            self.log, lambda state, now_ms: keeping.suits(state, now_ms, self.retention_ms)
+            self.log, lambda state, now_ms: store.suits(state, now_ms, self.retention_ms)
         )
         self.folded_from = start.state.next_offset
         self.feed = Feed(
             start.state,
             lambda: self.worker.position,
             self.loop,
-            keeping,
+            store,
             retention_ms=self.retention_ms,
             recent_bytes=6000,
-            remake=self.remake,
+            rebuild=self.rebuild,
         )
         self.worker = Worker(
             self.log,
@@ -171,15 +171,15 @@ class Life:
         self.disk.power_cut(self.dice)
         self.start()
 
-    def remake(self, table: int, after: int, until: int, done: Any) -> None:
-        """Make a segment again from the log, as another process would."""
-        self.remade.append((table, after, until))
-        task = Task(0, table, after, until, kept=True)
+    def rebuild(self, table: int, after: int, until: int, done: Any) -> None:
+        """Rebuild a segment from the log, as another process would."""
+        self.rebuilt.append((table, after, until))
+        task = ReplayTask(0, table, after, until, is_segment=True)
         folder = CHANGES / "past"
         snapshots = Snapshots(FOLDER, self.disk)
         reader = LogReader(FOLDER, self.disk)
-        made = outcome_of(lambda: make(reader, task, folder, lambda _: None, snapshots, self.disk))
-        done(made or folder / segments.file_name(table, after), lambda: None)
+        made = outcome_of(lambda: replay(reader, task, folder, lambda _: None, snapshots, self.disk))
+        done(made or folder / segment_files.file_name(table, after), lambda: None)
 
     def snapshot(self) -> None:
         """Make one."""
@@ -258,7 +258,7 @@ class Life:
 
     def mark(self) -> None:
         """The time to mark what there is has come, and it is done."""
-        self.loop.advance(change_writer.MARK_S)
+        self.loop.advance(change_writer.SYNC_INTERVAL_S)
         self.writing.run()
 
     def _note_label(self, table: int) -> None:

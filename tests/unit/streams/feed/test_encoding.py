@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from foldb.log.commands import Context
 from foldb.materializer.fold.outcomes import Change, Tx, sequence_number
 from foldb.streams.feed import change_codec
-from foldb.streams.feed.change_codec import DamagedError, Owner
+from foldb.streams.feed.change_codec import DamagedError, SegmentOwner
 from tests.unit.log.samples import contexts
 
-OWNER = Owner(b"l" * 16, 3, 7)
+OWNER = SegmentOwner(b"l" * 16, 3, 7)
 HEADER = change_codec.header(OWNER, 41)
 MARKER = HEADER[-change_codec.MARKER_BYTES :]
 
@@ -49,7 +49,7 @@ def test_a_block_is_read_as_it_was_written(written: list[Change], shard: int) ->
     first = written[0]
     assert (1000, len(data), len(written)) == (head.at, head.size, head.changes)
     assert (first.sequence_number, first.time, first.stream, shard) == (
-        head.number,
+        head.sequence_number,
         head.time,
         head.stream,
         head.shard,

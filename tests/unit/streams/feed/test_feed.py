@@ -185,12 +185,12 @@ def test_windows_that_have_ended_cost_a_write_nothing(
     """They are looked through when a definition has changed, and not again."""
     looks: list[int] = []
 
-    def look(windows: Sequence[CapturePeriod], number: int) -> CapturePeriod | None:
+    def notify(windows: Sequence[CapturePeriod], number: int) -> CapturePeriod | None:
         looks.append(len(windows))
         return window_of(windows, number)
 
     window_of = feed._window_of
-    monkeypatch.setattr(feed, "_window_of", look)
+    monkeypatch.setattr(feed, "_window_of", notify)
     table = bench.create()
     for _ in range(3):
         bench.loop.advance(1)

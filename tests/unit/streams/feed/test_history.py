@@ -18,15 +18,15 @@ from foldb.model.errors import InternalServerError, RequestError
 from foldb.server.app import Serving
 from foldb.server.settings import Settings
 from foldb.streams.feed.historical_feed import (
-    AT_A_TIME,
+    MAX_REPLAYS,
     HistoricalFeed,
     HistoricalFeeds,
-    Tell,
+    OnProgress,
     in_process,
     in_thread,
 )
-from foldb.streams.feed.replay_worker import Task
-from foldb.streams.feed.serial_executor import AtOnce
+from foldb.streams.feed.replay_worker import ReplayTask
+from foldb.streams.feed.serial_executor import InlineExecutor
 from tests.support.raw import ask
 from tests.support.tables import table_request
 from tests.unit.streams.feed.life import Held
@@ -106,20 +106,20 @@ def answer_of(history: HistoricalFeed) -> Any:
 
 
 def test_a_past_that_cannot_be_begun_is_an_error_and_takes_nobodys_turn(tmp_path: Path) -> None:
-    begun: list[Task] = []
+    begun: list[ReplayTask] = []
 
-    def make(task: Task, folder: Path, tell: Tell) -> Callable[[], None]:
+    def make(task: ReplayTask, folder: Path, tell: OnProgress) -> Callable[[], None]:
         begun.append(task)
-        if len(begun) <= AT_A_TIME:
+        if len(begun) <= MAX_REPLAYS:
             raise BlockingIOError(errno.EAGAIN, "no room for another process")
         return lambda: None
 
-    histories = HistoricalFeeds(make, lambda: tmp_path, b"l" * 16, AtOnce())
-    made = [histories.changes(0, 1, 0, 10**26 + n) for n in range(AT_A_TIME + 1)]
+    histories = HistoricalFeeds(make, lambda: tmp_path, b"l" * 16, InlineExecutor())
+    made = [histories.changes(0, 1, 0, 10**26 + n) for n in range(MAX_REPLAYS + 1)]
 
-    assert [True] * AT_A_TIME == [isinstance(answer_of(each), InternalServerError) for each in made[:-1]]
+    assert [True] * MAX_REPLAYS == [isinstance(answer_of(each), InternalServerError) for each in made[:-1]]
     assert answer_of(made[-1]) is None
-    assert AT_A_TIME + 1 == len(begun)
+    assert MAX_REPLAYS + 1 == len(begun)
     histories.close()
     assert [] == list(tmp_path.iterdir())
 
@@ -136,7 +136,7 @@ def test_a_system_without_room_for_a_thread_is_an_error_too(
 
     log: Any = None
     maker = in_thread(log, deliver) if where == "thread" else in_process(deliver, database=tmp_path)
-    histories = HistoricalFeeds(maker, lambda: tmp_path, b"l" * 16, AtOnce())
+    histories = HistoricalFeeds(maker, lambda: tmp_path, b"l" * 16, InlineExecutor())
     monkeypatch.setattr(threading.Thread, "start", start)
 
     assert isinstance(answer_of(histories.items(0, 1, 10**26)), InternalServerError)
@@ -145,26 +145,26 @@ def test_a_system_without_room_for_a_thread_is_an_error_too(
 def test_a_disk_without_room_for_a_past_is_an_error_too(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     histories = HistoricalFeeds(
-        lambda *_: lambda: None, lambda: tmp_path / "file" / "past", b"l" * 16, AtOnce()
+        lambda *_: lambda: None, lambda: tmp_path / "file" / "past", b"l" * 16, InlineExecutor()
     )
 
     assert isinstance(answer_of(histories.items(0, 1, 10**26)), InternalServerError)
 
 
 def test_a_past_that_waits_for_its_turn_takes_no_room(tmp_path: Path) -> None:
-    histories = HistoricalFeeds(lambda *_: lambda: None, lambda: tmp_path, b"l" * 16, AtOnce())
+    histories = HistoricalFeeds(lambda *_: lambda: None, lambda: tmp_path, b"l" * 16, InlineExecutor())
     for n in range(9):
         histories.changes(0, 1, 0, 10**26 + n)
 
-    assert AT_A_TIME == len(list(tmp_path.iterdir()))
+    assert MAX_REPLAYS == len(list(tmp_path.iterdir()))
     histories.close()
 
 
 def test_a_past_that_nobody_waits_for_any_more_when_it_has_its_folder_is_not_made(tmp_path: Path) -> None:
     reading = Held()
-    made: list[Task] = []
+    made: list[ReplayTask] = []
 
-    def make(task: Task, folder: Path, tell: Tell) -> Callable[[], None]:
+    def make(task: ReplayTask, folder: Path, tell: OnProgress) -> Callable[[], None]:
         made.append(task)
         return lambda: None
 

@@ -9,7 +9,7 @@ import pytest
 from foldb.materializer.feed_requests import CountChanges, FindSequenceNumber, ReadChanges
 from foldb.model.errors import InternalServerError, LogError
 from foldb.streams.feed import change_writer, repairs
-from foldb.streams.feed.change_codec import Head
+from foldb.streams.feed.change_codec import BlockHead
 from tests.unit.log.fake_disk import FakeDisk
 from tests.unit.streams.feed.life import CHANGES, FOLDER, Held, Life
 
@@ -21,7 +21,7 @@ def files(disk: FakeDisk) -> list[str]:
 
 
 def test_segments_are_several_and_memory_holds_the_newest_alone(life: Life) -> None:
-    [channel] = life.feed._channels.values()
+    [channel] = life.feed._tables.values()
 
     assert len(files(life.disk)) > 3
     assert len(channel.recent) < 30
@@ -91,7 +91,9 @@ def test_a_damaged_mark_is_reported(life: Life, caplog: pytest.LogCaptureFixture
     life.kill()
 
     assert 0 == life.folded_from
-    assert "made again from the log: the mark is not what was written" in caplog.text
+    assert (
+        "the durable offset has other bytes than were written; they are rebuilt from the log" in caplog.text
+    )
     life.check()
 
 
@@ -115,9 +117,9 @@ def test_a_log_that_ends_before_the_mark_was_restored_and_is_the_truth(life: Lif
     other.check()
 
 
-def block_of(life: Life, path: Path) -> Head:
+def block_of(life: Life, path: Path) -> BlockHead:
     """The last block of a segment."""
-    [channel] = life.feed._channels.values()
+    [channel] = life.feed._tables.values()
     [segment] = [each for each in channel.segments._segments if each.path == path]
     return segment.heads[-1]
 
@@ -153,12 +155,12 @@ def test_a_damaged_segment_is_made_again_from_the_log(
     flip(life, path, REGIONS[region](block_of(life, path)))
 
     if place < 0:  # memory has its changes too: only a check reads it
-        life.feed.check(life.table, after_of(path))
+        life.feed.verify(life.table, after_of(path))
         life.reading.run()
         life.writing.run()
     life.check()
     assert (1, 0) == (life.feed.repairs.repaired, life.feed.repairs.damaged)
-    assert f"{path} was made again from the log" in caplog.text
+    assert f"{path} was rebuilt from the log" in caplog.text
 
     life.fill(life.table, 20)
     life.mark()
@@ -181,19 +183,19 @@ def test_a_segment_is_made_again_as_it_was() -> None:
         life.now += 5 * 3600 * 1000
         life.fill(table, 20)
     life.mark()
-    [channel] = life.feed._channels.values()
-    shards, segments = list(channel.beginnings), channel.segments
+    [channel] = life.feed._tables.values()
+    shards, segments = list(channel.shard_starts), channel.segments
     changes = [each for page in segments.read(0, 10**30) for each in page]
     assert 4 == len(shards)
 
     for name in files(life.disk):
         flip(life, CHANGES / name, -1)
-        life.feed.check(table, after_of(CHANGES / name))
+        life.feed.verify(table, after_of(CHANGES / name))
         life.reading.run()
         life.writing.run()
 
-    assert len(files(life.disk)) == len(life.remade) == life.feed.repairs.repaired
-    assert shards == segments.beginnings()
+    assert len(files(life.disk)) == len(life.rebuilt) == life.feed.repairs.repaired
+    assert shards == segments.shard_starts()
     assert changes == [each for page in segments.read(0, 10**30) for each in page]
     life.check()
 
@@ -203,7 +205,7 @@ def test_readers_of_a_damaged_segment_wait_and_then_fail(life: Life) -> None:
     path = CHANGES / files(life.disk)[1]
     flip(life, path, -1)
     held = Held()
-    life.feed.repairs._remake = lambda *task: held.do(lambda: life.remake(*task), lambda _: None)
+    life.feed.repairs._rebuild = lambda *task: held.submit(lambda: life.rebuild(*task), lambda _: None)
     answers: list[object] = []
     for _ in range(2):
         life.partition.feed(ReadChanges(life.table, 0), lambda answer, _: answers.append(answer))
@@ -218,7 +220,7 @@ def test_readers_of_a_damaged_segment_wait_and_then_fail(life: Life) -> None:
     held.run()
     life.writing.run()
     life.check()
-    assert 1 == len(life.remade)
+    assert 1 == len(life.rebuilt)
 
 
 def test_a_segment_that_cannot_be_made_again_stays_an_error(
@@ -233,7 +235,7 @@ def test_a_segment_that_cannot_be_made_again_stays_an_error(
         asked.append(task)
         task[-1](LogError("the log is damaged too"), lambda: None)
 
-    life.feed.repairs._remake = refuse
+    life.feed.repairs._rebuild = refuse
     answers: list[object] = []
     for _ in range(3):
         life.partition.feed(ReadChanges(life.table, 0), lambda answer, _: answers.append(answer))
@@ -243,10 +245,10 @@ def test_a_segment_that_cannot_be_made_again_stays_an_error(
     assert [True] * 3 == [isinstance(answer, InternalServerError) for answer in answers]
     assert 1 == len(asked)
     assert 1 == life.feed.repairs.damaged
-    assert "cannot be made again from the log: the log is damaged too" in caplog.text
+    assert "the log is damaged too; its readers get an error" in caplog.text
 
-    life.loop.advance(repairs.AGAIN_S)
-    life.feed.repairs._remake = life.remake
+    life.loop.advance(repairs.RETRY_S)
+    life.feed.repairs._rebuild = life.rebuild
     life.check()
     assert 0 == life.feed.repairs.damaged
 
@@ -260,7 +262,7 @@ def test_a_segment_removed_while_it_is_made_again_stays_so() -> None:
     path = CHANGES / files(life.disk)[0]
     flip(life, path, -1)
     held = Held()
-    life.feed.repairs._remake = lambda *task: held.do(lambda: life.remake(*task), lambda _: None)
+    life.feed.repairs._rebuild = lambda *task: held.submit(lambda: life.rebuild(*task), lambda _: None)
     answers: list[Any] = []
     life.partition.feed(ReadChanges(table, 0), lambda answer, _: answers.append(answer))
     life.reading.run()
@@ -280,9 +282,9 @@ def test_a_segment_removed_while_it_is_made_again_stays_so() -> None:
 
 def test_a_count_does_not_wait_for_a_damaged_segment(life: Life) -> None:
     """It fails at once, and has the segment made again all the same."""
-    [channel] = life.feed._channels.values()
+    [channel] = life.feed._tables.values()
     segment = channel.segments._segments[1]
-    request = CountChanges(life.table, segment.heads[0].number)
+    request = CountChanges(life.table, segment.heads[0].sequence_number)
     life.kill()
     flip(life, segment.path, segment.heads[0].at + 200)
     answers: list[object] = []
@@ -299,13 +301,13 @@ def test_a_count_does_not_wait_for_a_damaged_segment(life: Life) -> None:
 def test_a_segment_that_is_checked_is_made_again(at: int, life: Life) -> None:
     """No reader looks at a header."""
     path = CHANGES / files(life.disk)[1]
-    life.feed.check(life.table, after_of(path))
+    life.feed.verify(life.table, after_of(path))
     life.reading.run()
-    assert [] == life.remade
+    assert [] == life.rebuilt
 
     good = bytes(life.disk.names_cached[path].cached)
     flip(life, path, at)
-    life.feed.check(life.table, after_of(path))
+    life.feed.verify(life.table, after_of(path))
     life.reading.run()
     life.writing.run()
 
@@ -326,9 +328,9 @@ def test_a_start_believes_no_damaged_head_of_a_block(bit: int) -> None:
     numbers = [change.sequence_number for change in found]
     path = CHANGES / files(life.disk)[0]
     good = bytes(life.disk.names_cached[path].cached)
-    [channel] = life.feed._channels.values()
+    [channel] = life.feed._tables.values()
     block = channel.segments._segments[0].heads[2]  # a start reads the first and the last one to their ends
-    first = numbers.index(block.number)
+    first = numbers.index(block.sequence_number)
     for at in range(block.at, block.at + 24):
         for low, high in [(first - 3, first), (first - 1, first + 1), (first + 1, first + 3), (0, 119)]:
             data = bytearray(good)
@@ -368,7 +370,7 @@ def test_a_disk_that_takes_nothing_costs_the_oldest_changes_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Until the next start, which makes them anew: the log has them."""
-    monkeypatch.setattr(change_writer, "_LOSE_TIMES", 2)
+    monkeypatch.setattr(change_writer, "_REFUSED_FACTOR", 2)
     life = Life(random.Random(1), retention_ms=0)
     table = life.create("T")
 
@@ -465,7 +467,7 @@ def test_what_was_removed_is_told_from_the_moment_on_at_which_it_is_gone() -> No
     life.write(table, ("later", {}))
     count = len(files(life.disk))
 
-    life.loop.advance(change_writer.MARK_S)
+    life.loop.advance(change_writer.SYNC_INTERVAL_S)
     told = life.writing.run_untold()
     assert count > len(files(life.disk))
     page = life.ask(ReadChanges(table, before))
@@ -483,7 +485,7 @@ def test_the_segments_of_a_table_that_nobody_knows_are_removed_by_the_next_start
     life.drop(table)
     life.now += 40_000
     life.write(other, ("a", {}))
-    life.loop.advance(change_writer.MARK_S)
+    life.loop.advance(change_writer.SYNC_INTERVAL_S)
     life.writing.jobs.pop()  # which would remove them
     life.writing.run()
     life.kill()

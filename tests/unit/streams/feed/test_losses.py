@@ -45,7 +45,7 @@ def test_a_disk_on_which_nothing_can_be_written_any_more_keeps_nobody_from_writi
         if path == CHANGES or path.parent == CHANGES:
             raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(change_writer, "_LOSE_TIMES", 2)
+    monkeypatch.setattr(change_writer, "_REFUSED_FACTOR", 2)
     life.disk.hook = is_read_only
     life.fill(life.table, 200)
     life.mark()
@@ -62,8 +62,8 @@ def test_what_was_let_go_of_is_not_marked_by_what_was_on_its_way(
 ) -> None:
     """The thread has a mark to write when the loop finds that it is too late for that."""
     life.write(life.table, ("late", {}))
-    life.loop.advance(change_writer.MARK_S)
-    monkeypatch.setattr(change_writer, "MOST_BYTES", 8000)
+    life.loop.advance(change_writer.SYNC_INTERVAL_S)
+    monkeypatch.setattr(change_writer, "MAX_UNWRITTEN_BYTES", 8000)
     for n in range(20):
         life.write(life.table, (f"more {n}", {"x": {"S": "x" * 300}}))
     life.writing.run()
@@ -80,7 +80,7 @@ def test_when_the_time_of_what_was_let_go_of_is_over_there_is_a_mark_again(
     table = life.create("T")
     life.fill(table, 60)
     with monkeypatch.context() as patched:
-        patched.setattr(change_writer, "MOST_BYTES", 8000)
+        patched.setattr(change_writer, "MAX_UNWRITTEN_BYTES", 8000)
         for n in range(20):
             life.write(table, (f"more {n}", {"x": {"S": "x" * 300}}))
     life.now += 10_000
@@ -110,7 +110,7 @@ def test_a_reader_of_a_lost_block_gets_its_changes(how: str, life: Life) -> None
     _lose(life, how)
 
     life.check()
-    assert 1 == len(life.remade)
+    assert 1 == len(life.rebuilt)
     life.fill(table, 40)
     life.mark()
     life.kill()
@@ -120,19 +120,19 @@ def test_a_reader_of_a_lost_block_gets_its_changes(how: str, life: Life) -> None
 @pytest.mark.parametrize("how", ["flipped", "removed"])
 def test_a_number_is_found_in_a_block_that_was_lost(how: str, life: Life) -> None:
     table = life.table
-    segment = life.feed._channels[table].segments._segments[1]
+    segment = life.feed._tables[table].segments._segments[1]
     request = FindSequenceNumber(table, segment.heads[0].time + 1)
     before = life.ask(request)
     life.kill()
     _lose(life, how)
 
     assert before == life.ask(request)
-    assert 1 == len(life.remade)
+    assert 1 == len(life.rebuilt)
 
 
 def _lose(life: Life, how: str) -> None:
     """Damage the first block of the second segment, or remove all of it."""
-    segment = life.feed._channels[life.table].segments._segments[1]
+    segment = life.feed._tables[life.table].segments._segments[1]
     if how == "flipped":
         data = bytearray(life.disk.names_cached[segment.path].cached)
         data[segment.heads[0].at + 200] ^= 1
@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_opened_for_a_moment_costs_nothing(
     def is_full(path: Path, *, create: bool = False, write: bool = True) -> Any:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(change_writer, "_LOSE_TIMES", 2)
+    monkeypatch.setattr(change_writer, "_REFUSED_FACTOR", 2)
     with monkeypatch.context() as patched:
         patched.setattr(life.disk, "open", is_full)
         assert isinstance(ask(life, ReadChanges(table, 0)), InternalServerError)

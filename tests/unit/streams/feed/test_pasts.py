@@ -10,9 +10,9 @@ from foldb.materializer.feed_requests import ReadChanges
 from foldb.model.errors import InternalServerError, ThrottlingError
 from foldb.server.partitions import historical_reads
 from foldb.server.partitions.historical_reads import MOST_OPEN, HistoricalReads
-from foldb.streams.feed.historical_feed import HistoricalFeeds, Tell
-from foldb.streams.feed.replay_worker import Task, Told
-from foldb.streams.feed.serial_executor import AtOnce
+from foldb.streams.feed.historical_feed import HistoricalFeeds, OnProgress
+from foldb.streams.feed.replay_worker import ReplayProgress, ReplayTask
+from foldb.streams.feed.serial_executor import InlineExecutor
 from tests.unit.materializer.fake_loop import FakeLoop
 
 END = 10**26
@@ -22,14 +22,14 @@ class Bench:
     """Pasts whose makers tell what the test has them tell."""
 
     def __init__(self, folder: Path) -> None:
-        self.made: list[Task] = []
-        self.tells: list[Tell] = []
+        self.made: list[ReplayTask] = []
+        self.tells: list[OnProgress] = []
         self.loop = FakeLoop()
         self.pasts = HistoricalReads(
-            HistoricalFeeds(self._make, lambda: folder, b"l" * 16, AtOnce()), self.loop
+            HistoricalFeeds(self._make, lambda: folder, b"l" * 16, InlineExecutor()), self.loop
         )
 
-    def _make(self, task: Task, _: Path, tell: Tell) -> Callable[[], None]:
+    def _make(self, task: ReplayTask, _: Path, tell: OnProgress) -> Callable[[], None]:
         self.made.append(task)
         self.tells.append(tell)
         return lambda: None
@@ -69,7 +69,7 @@ def test_a_stretch_is_open_until_nobody_has_waited_for_it_for_a_while(bench: Ben
     """To get to its first page a whole log may have to be folded."""
     answers = bench.read(10)
     bench.loop.advance(10 * historical_reads._IDLE_S)
-    bench.tells[0](Told(None, 7, True))
+    bench.tells[0](ReplayProgress(None, 7, True))
     assert answers[0].is_end
 
     bench.loop.advance(2 * historical_reads._IDLE_S)
@@ -83,7 +83,7 @@ def test_a_stretch_that_could_not_be_read_is_begun_anew_by_who_asks_again(bench:
     assert isinstance(answers[0], InternalServerError)
 
     answers = bench.read(10)
-    bench.tells[1](Told(None, 7, True))
+    bench.tells[1](ReplayProgress(None, 7, True))
 
     assert answers[0].is_end
 

@@ -18,10 +18,10 @@ def test_a_wait_whose_time_is_over_while_it_is_told_is_answered() -> None:
 
     waits = LongPolls(loop, read)
     read(ReadChanges(1, 0, wait_ms=5000), lambda *_: answered.append("in time"), None)
-    [wait] = waits._waits
+    [wait] = waits._polls
     assert isinstance(wait.timer, Timer)
 
-    waits.look()
+    waits.notify()
     loop.turn()  # he is told that there may be something
     wait.timer.call()
     loop.settle()

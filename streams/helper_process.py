@@ -1,0 +1,61 @@
+"""Helper processes: Python modules of foldb that run beside the server, at low priority.
+
+job, one line of JSON ──► stdin ──► python -m MODULE ──► stdout ──► lines, read by a thread
+"""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from ..materializer.os_process import helper_environment
+
+_NICENESS: Final = 10
+
+
+class ListenerClosedError(Exception):
+    """The reader of a helper's output has closed."""
+
+
+def start_helper(
+    module: str, job: bytes, on_line: Callable[[bytes], None], on_exit: Callable[[int], None]
+) -> "subprocess.Popen[bytes]":
+    """Start a helper, and call `on_line` with each line that it writes and `on_exit` with its exit code, in a thread.
+
+    If `on_line` raises ListenerClosedError, the thread ends, and the helper ends at its next line.
+
+    Raises:
+        OSError: The system has no room for another process, or another thread.
+    """
+    # -P: Python must not import modules from the folder that the server runs in.
+    process = subprocess.Popen(  # noqa: S603  a module of foldb
+        [sys.executable, "-P", "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=helper_environment(),
+        start_new_session=True,
+    )
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
+
+    def listen() -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(ListenerClosedError), process:
+            with suppress(BrokenPipeError):
+                process.stdin.write(job)
+                process.stdin.close()
+            for line in process.stdout:
+                on_line(line)
+            on_exit(process.wait())
+
+    try:
+        threading.Thread(target=listen, name=module.rpartition(".")[2], daemon=True).start()
+    except RuntimeError as error:  # the system has no room for another thread
+        with process:
+            process.kill()
+        raise OSError(str(error)) from error
+    return process
