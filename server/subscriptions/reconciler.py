@@ -21,8 +21,8 @@ from ...log.commands import Context
 from ...model.errors import RequestError
 from ...model.subscriptions import Subscription, check_request
 from ...model.tables import TableDefinition
-from ...streams.workers.code_folder import Folder
-from ...streams.workers.declarations import Declarations, Found
+from ...streams.workers.code_folder import CodeFolder
+from ...streams.workers.declarations import Declarations, FolderDeclarations
 from .async_partition import NO_TABLE, end_sequence_numbers
 from .context import SubscriptionContext
 from .retarget import Retarget, is_through
@@ -84,7 +84,7 @@ class TriggerReconciler:
         node: SubscriptionContext,
         subscriptions: SubscriptionOperations,
         running: Mapping[str, RunningSubscription],
-        folder: Folder,
+        folder: CodeFolder,
         scratch: Path,
     ) -> None:
         """`scratch` is a folder of temporary files."""
@@ -93,7 +93,7 @@ class TriggerReconciler:
         self._subscriptions = subscriptions
         self._running = running
         self._declarations = Declarations(folder, scratch / "declarations")
-        self._found: Found | None = None
+        self._found: FolderDeclarations | None = None
         self._declared: dict[str, list[_Settings]] = {}  # by file; the last good state of a broken one
         self._since: dict[_Declaration, int] = {}  # when a declaration was first seen
         self._before: dict[_Declaration, dict[int, int]] = {}  # sequence numbers before all added tables

@@ -22,7 +22,7 @@ from ...streams.delivery.filter import ChangeFilter
 from ...streams.formats.table_view import Delivery, TableView, view_in, view_of
 from ...streams.sinks import check_shared_target, outdated_tables, sink_kind, tracing
 from ...streams.sinks.sink import Sink, SinkContext
-from ...streams.workers.code_folder import Folder
+from ...streams.workers.code_folder import CodeFolder
 from ..settings import Settings
 from .async_partition import AsyncPartition
 from .context import SubscriptionContext
@@ -175,7 +175,7 @@ def check_runnable(node: SubscriptionContext, scratch: Path, name: str, settings
     if node.settings.runs_triggers:
         sink_of(node, scratch, name, settings)
         if folder is not None and kind.function is not None:
-            Folder(folder).module(kind.function(sink))
+            CodeFolder(folder).module(kind.function(sink))
     ChangeFilter(settings)
     if settings["Transactions"] == "together" and settings["ParallelizationFactor"] > 1:
         raise ValidationError("Transactions together go one after the other: ParallelizationFactor must be 1")

@@ -15,7 +15,7 @@ from ...model.errors import ResourceInUseError, ResourceNotFoundError, Validatio
 from ...model.subscriptions import Subscription, check, check_request
 from ...model.subscriptions.setting_types import invalid
 from ...streams.sinks import sink_kind
-from ...streams.workers.code_folder import Folder
+from ...streams.workers.code_folder import CodeFolder
 from . import drain, lag, replays
 from .async_partition import NO_TABLE, AsyncPartition, end_sequence_numbers
 from .context import SubscriptionContext
@@ -54,7 +54,7 @@ class SubscriptionService:
         settings = self._node.settings
         self.runner.start(on_running)
         if settings.runs_triggers and settings.triggers is not None:
-            folder = Folder(settings.triggers, settings.trigger_user)
+            folder = CodeFolder(settings.triggers, settings.trigger_user)
             self.reconciler = TriggerReconciler(
                 self._node, self, self.runner.running, folder, self.runner.scratch
             )

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ...model.errors import ValidationError
 from ...model.subscriptions.setting_types import Texts
 from ..workers.code_folder import version_of_file
-from ..workers.worker_pool import Work, WorkerPool
+from ..workers.worker_pool import WorkerPool, WorkerSpec
 from .kind import SinkKind, SinkSetting
 from .process_sink import MEMORY_SIZE, ProcessSink, folder_of, lines
 from .sink import Batch, DeliveryResult, SinkContext
@@ -38,7 +38,7 @@ class CommandSink(ProcessSink):
     async def deliver(self, batch: Batch) -> DeliveryResult:
         """Run the command with the batch on its stdin."""
         self._refresh_version()
-        return await self._workers.deliver(batch, lines(batch), {})
+        return await self._call(batch, lines(batch), {})
 
     def _refresh_version(self) -> None:
         stat = self._file.stat()
@@ -51,9 +51,9 @@ def make(settings: dict[str, Any], context: SinkContext) -> CommandSink:
     """Return a sink that runs `Command`."""
     folder, argv = folder_of(context), settings["Command"]
     file = folder.command(argv)
-    head = {"argv": [str(file), *argv[1:]]}
-    work = Work("command", argv[0], head, KIND.value(settings, "MemorySize"), {}, imports=False)
-    return CommandSink(WorkerPool(work, folder, context), file)
+    message = {"argv": [str(file), *argv[1:]]}
+    spec = WorkerSpec("command", argv[0], message, KIND.value(settings, "MemorySize"), {}, imports=False)
+    return CommandSink(WorkerPool(spec, folder, context), file)
 
 
 def _verify(sink: dict[str, Any]) -> None:

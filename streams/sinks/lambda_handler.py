@@ -16,7 +16,7 @@ from ...model.subscriptions.settings import BYTES_MAX
 from ...model.tables import REGION
 from ..formats.lambda_event import event, windowed
 from ..workers.code_folder import handler_named
-from ..workers.worker_pool import Work, WorkerPool
+from ..workers.worker_pool import WorkerPool, WorkerSpec
 from .kind import SinkKind, SinkSetting
 from .process_sink import MEMORY_SIZE, ProcessSink, folder_of, parse_function
 from .sink import Batch, DeliveryResult, Failure, PartialFailure, SinkContext, Success
@@ -43,10 +43,8 @@ class LambdaSink(ProcessSink):
 
     async def deliver(self, batch: Batch) -> DeliveryResult:
         """Call the handler with the batch."""
-        head = {"timeout_s": self._timeout_s, "trace": traceparent()}
-        answer = await self._workers.ask(batch, self._event(batch), head)
-        if isinstance(answer, Failure):
-            return answer
+        message = {"timeout_s": self._timeout_s, "trace": traceparent()}
+        answer = await self._workers.call(batch.lane, self._event(batch), message)
         if "error" in answer:
             return Failure(answer["error"], answer["traceback"])
         return delivery_result(answer["answer"], batch, is_partial=self._is_partial)
@@ -115,7 +113,7 @@ def make(settings: dict[str, Any], context: SinkContext) -> LambdaSink:
     folder = folder_of(context)
     handler, name = settings["Handler"], context.subscription
     memory_mb = KIND.value(settings, "MemorySize")
-    work = Work(
+    spec = WorkerSpec(
         "lambda",
         handler,
         {"function": handler_named(handler)},
@@ -134,7 +132,7 @@ def make(settings: dict[str, Any], context: SinkContext) -> LambdaSink:
         in_folder=True,
     )
     return LambdaSink(
-        WorkerPool(work, folder, context), context.timeout_s, is_partial=context.reports_failures
+        WorkerPool(spec, folder, context), context.timeout_s, is_partial=context.reports_failures
     )
 
 

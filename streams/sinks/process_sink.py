@@ -1,14 +1,14 @@
 """The common part of functions, Lambda handlers and commands: user code that runs in a pool of worker processes."""
 
-from typing import Final
+from typing import Any, Final
 
 from ...model.errors import ValidationError
 from ...model.subscriptions.setting_types import Int
 from ..formats.plain import plain
-from ..workers.code_folder import Folder
+from ..workers.code_folder import CodeFolder
 from ..workers.worker_pool import WorkerPool
 from .kind import SinkSetting
-from .sink import Batch, SinkContext
+from .sink import Batch, DeliveryResult, Failure, PartialFailure, SinkContext, Success
 
 MEMORY_SIZE: Final = SinkSetting("MemorySize", Int(128, 65_536), 2048)
 """Memory limit of a worker process, in megabytes."""
@@ -43,13 +43,26 @@ class ProcessSink:
         """End the worker processes."""
         await self._workers.close()
 
+    async def _call(self, batch: Batch, body: bytes, message: dict[str, Any]) -> DeliveryResult:
+        """Call the worker of the batch's lane, and return the meaning of its answer."""
+        answer = await self._workers.call(batch.lane, body, message)
+        if "error" not in answer:
+            return Success(answer.get("state"))
+        index, error, traceback = answer.get("failed"), answer["error"], answer["traceback"]
+        if index is None:
+            return Failure(error, traceback)
+        failed = batch.changes[index]
+        return PartialFailure(
+            failed.partition, failed.change.sequence_number, error, traceback, state=answer.get("state")
+        )
+
 
 def lines(batch: Batch) -> bytes:
     """Return the changes of a batch as JSON Lines, the input of a worker process."""
     return b"\n".join([plain(delivery, replay=batch.replay) for delivery in batch.changes])
 
 
-def folder_of(context: SinkContext) -> Folder:
+def folder_of(context: SinkContext) -> CodeFolder:
     """Return the folder of triggers.
 
     Raises:
@@ -59,7 +72,7 @@ def folder_of(context: SinkContext) -> Folder:
         raise ValidationError(
             "This server runs no functions and no commands: start it with `foldb serve --triggers FOLDER`"
         )
-    return Folder(context.folder, context.trigger_user)
+    return CodeFolder(context.folder, context.trigger_user)
 
 
 def parse_function(text: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ...model.subscriptions.setting_types import Text
 from ...model.subscriptions.settings import BYTES_MAX
 from ..workers.code_folder import function_named
-from ..workers.worker_pool import Work, WorkerPool
+from ..workers.worker_pool import WorkerPool, WorkerSpec
 from .kind import SinkKind, SinkSetting
 from .process_sink import MEMORY_SIZE, ProcessSink, folder_of, lines, parse_function
 from .sink import Batch, DeliveryResult, SinkContext
@@ -21,8 +21,8 @@ class PythonSink(ProcessSink):
 
     async def deliver(self, batch: Batch) -> DeliveryResult:
         """Call the function with the batch."""
-        head = {"window": window_of(batch), "trace": traceparent()}
-        return await self._workers.deliver(batch, lines(batch), head)
+        message = {"window": window_of(batch), "trace": traceparent()}
+        return await self._call(batch, lines(batch), message)
 
 
 def window_of(batch: Batch) -> dict[str, Any] | None:
@@ -35,8 +35,8 @@ def window_of(batch: Batch) -> dict[str, Any] | None:
 
 def make(settings: dict[str, Any], context: SinkContext) -> PythonSink:
     """Return a sink that calls `Function`."""
-    work = Work("python", settings["Function"], {}, KIND.value(settings, "MemorySize"), {})
-    return PythonSink(WorkerPool(work, folder_of(context), context))
+    spec = WorkerSpec("python", settings["Function"], {}, KIND.value(settings, "MemorySize"), {})
+    return PythonSink(WorkerPool(spec, folder_of(context), context))
 
 
 def _parse_flag(text: str) -> dict[str, Any]:

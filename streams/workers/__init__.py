@@ -1,6 +1,6 @@
-"""Users' code, in processes of its own: nothing of it is ever imported where data is served.
+"""Worker processes, which run user code: the process that serves data never imports it.
 
-    server ──frames──► child: user's module ──► answer        one child a lane, one question at a time
+    server ──frames──► worker: user's module ──► answer        one worker per lane, one request at a time
 
-What runs in a child is in inside/; frames.py is what both sides speak.
+The code that runs in a worker is in runtime/. Both sides speak the frames of frames.py.
 """

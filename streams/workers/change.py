@@ -1,9 +1,9 @@
-"""A change as a function of the user's gets it: plain Python values, as boto3's resource gives them.
+"""A change in the form that user functions receive: plain Python values, like those of boto3's resource.
 
     def send_receipt(change: Change) -> None:
         change.new["total"]          Decimal('42')
 
-A Change can be made by hand too, so that a function is tested by calling it.
+A test can make a Change by hand and call the function with it.
 """
 
 from base64 import b64decode
@@ -22,7 +22,7 @@ _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Tx(NamedTuple):
-    """Which transaction a change was made in: its id, the change's place in it from 0, and how many it made."""
+    """The transaction of a change: its id, the change's index in it from 0, and its number of changes."""
 
     id: str
     n: int
@@ -34,21 +34,21 @@ class Change:
     """One item before and after a write.
 
     Attributes:
-        op: INSERT, MODIFY, REMOVE; READ where the item was only found, as part of a snapshot.
+        op: INSERT, MODIFY, REMOVE; READ for an item of a snapshot.
         keys: The item's key attributes.
-        old: The item before, None where there was none.
-        new: The item after, None where it was removed.
-        table: Its table's name.
-        sequence_number: Its sequence number: rises with every change of an item.
-        position: Where the write stands in the log, `2:10482.3`.
+        old: The item before the write; None for an INSERT.
+        new: The item after the write; None for a REMOVE.
+        table: Name of the table.
+        sequence_number: Sequence number: rises with every change of an item.
+        position: Position of the write in the log, `2:10482.3`.
         time: Log time.
-        tx: The transaction that it was part of, if any.
-        principal: Whose credentials wrote it; None where nobody is asked for any.
-        request_id: The write's x-amzn-RequestId.
+        tx: The transaction, if the change is part of one.
+        principal: The access key of the writer; None without authentication.
+        request_id: The x-amzn-RequestId of the write.
         source: api, ttl, trigger or restore.
-        depth: How many triggers led to it.
-        replay: Whether it was delivered before, and is again because somebody asked for that.
-        subscription: Whose delivery it is.
+        depth: Number of triggers in the chain that led to the change.
+        replay: Whether a replay delivers the change again.
+        subscription: Name of the subscription that delivers it.
     """
 
     op: Literal["INSERT", "MODIFY", "REMOVE", "READ"]
@@ -72,7 +72,7 @@ class Change:
 
 
 class ChangeError(Exception):
-    """Says which change of a batch failed: what stands before it is done, it and what stands behind it is not.
+    """Names the failed change of a batch: the changes before it are handled, it and those after it are not.
 
     raise ChangeError(change, "no such customer")
     """
@@ -84,14 +84,14 @@ class ChangeError(Exception):
 
 @dataclass(slots=True)
 class Window:
-    """A tumbling window: what a batch function with a second argument gets.
+    """A tumbling window: the second argument of a batch function.
 
     Attributes:
-        start: Log time from which its changes are.
-        end: Log time before which they are.
-        state: What the function left here for the window's last batch; plain JSON. Change it, or return another. What
-            is here when it raises ChangeError stays too: it is that of the changes before the one.
-        is_final: Whether this is the window's last call; such a call has no changes.
+        start: Start of the window in log time, inclusive.
+        end: End of the window in log time, exclusive.
+        state: The state that the last call of the window left, as plain JSON. Change it, or return another. The state
+            at a ChangeError is kept too: it belongs to the changes before the failed one.
+        is_final: Whether this is the window's last call, which has no changes.
     """
 
     start: datetime
@@ -101,52 +101,52 @@ class Window:
 
 
 def read_changes(lines: bytes, subscription: str) -> list[Change]:
-    """Changes from the lines that streams/formats/plain.py makes."""
+    """Parse changes from the lines that streams/formats/plain.py writes."""
     return [_change(orjson.loads(line), subscription) for line in lines.split(b"\n") if line]
 
 
 def time_of(milliseconds: int) -> datetime:
-    """Log time as an aware datetime."""
+    """Return a log time as an aware datetime."""
     seconds, rest = divmod(milliseconds, 1000)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000)
 
 
-def _change(told: dict[str, Any], subscription: str) -> Change:
-    old, new, tx = told["old"], told["new"], told["tx"]
+def _change(row: dict[str, Any], subscription: str) -> Change:
+    old, new, tx = row["old"], row["new"], row["tx"]
     return Change(
-        told["op"],
-        plain_item(told["keys"]),
+        row["op"],
+        plain_item(row["keys"]),
         None if old is None else plain_item(old),
         None if new is None else plain_item(new),
-        told["table"],
-        int(told["number"]),
-        told["position"],
-        datetime.fromisoformat(told["time"]),
+        row["table"],
+        int(row["number"]),
+        row["position"],
+        datetime.fromisoformat(row["time"]),
         None if tx is None else Tx(tx["id"], tx["n"], tx["of"]),
-        told["principal"],
-        told["requestId"],
-        told["source"],
-        told["depth"],
-        told["replay"],
+        row["principal"],
+        row["requestId"],
+        row["source"],
+        row["depth"],
+        row["replay"],
         subscription,
     )
 
 
 def plain_item(item: Mapping[str, Mapping[str, Any]]) -> PlainItem:
-    """An item in Python's values.
+    """Return an item as Python values.
 
     >>> plain_item({"id": {"S": "o-1"}, "tags": {"SS": ["a"]}, "price": {"N": "1.50"}})
     {'id': 'o-1', 'tags': {'a'}, 'price': Decimal('1.50')}
     """
     found = {}
     for name, value in item.items():
-        for kind, content in value.items():  # there is one
+        for kind, content in value.items():  # exactly one
             found[name] = _READ[kind](content)
     return found
 
 
 def plain_value(value: Mapping[str, Any]) -> Value:
-    """One attribute value in Python's."""
+    """Return one attribute value as a Python value."""
     [(kind, content)] = value.items()
     return _READ[kind](content)
 

@@ -1,8 +1,8 @@
-"""The folder of triggers: the one place that functions and commands come from.
+"""The folder of triggers: the only source of functions and commands.
 
-triggers/receipts.py, triggers/billing/__init__.py, ...   modules: read as texts, imported in children alone
-triggers/notify.sh                                        a command: a file that may be executed
-triggers/.env                                             KEY=VALUE lines for the environment of children
+triggers/receipts.py, triggers/billing/__init__.py, ...   modules: read as texts, imported in workers alone
+triggers/notify.sh                                        a command: an executable file
+triggers/.env                                             KEY=VALUE lines for the environment of workers
 """
 
 import os
@@ -16,9 +16,8 @@ from typing import Final, TypeAlias
 from ...model.errors import ValidationError
 
 Stamp: TypeAlias = tuple[tuple[str | int, ...], ...]
-Texts: TypeAlias = Mapping[str, tuple[str, str, str | None]]
-"""The folder's modules as they were at one moment: name -> (path, text, why it cannot be read, if so). Names are those
-of `import`."""
+Sources: TypeAlias = Mapping[str, tuple[str, str, str | None]]
+"""The folder's modules at one moment: name as in `import` -> (path, text, error if the file cannot be read)."""
 
 ENVIRONMENT_FILE: Final = ".env"
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -26,61 +25,61 @@ _HANDLER = re.compile(r"[A-Za-z_]\w*([./][A-Za-z_]\w*)*\.[A-Za-z_]\w*", re.ASCII
 _VARIABLE = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*)", re.ASCII)
 
 
-class Folder:
-    """Looks at the folder; `path` is absolute. `user` is who runs what is in it, if not the server's own."""
+class CodeFolder:
+    """Reads the folder; `path` is absolute. Its code runs as the system user `user`, None for the server's own."""
 
     def __init__(self, path: Path, user: str | None = None) -> None:
         self.path = path.resolve()
         self.user = user
         self._stamp: Stamp | None = None
-        self._texts: Texts = {}
+        self._texts: Sources = {}
 
-    def look(self) -> Texts:
-        """The modules as they are now. The same object as long as no file has changed, which is looked for each time.
+    def read(self) -> Sources:
+        """Return the current modules: the same object until a file changes, which each call checks.
 
-        A file that cannot be read is whoever's trouble who imports it.
+        A file that cannot be read is an error of its import only.
 
         Raises:
             OSError: The folder cannot be read.
         """
-        stamp = self._look()
+        stamp = self._current_stamp()
         if stamp != self._stamp:
             self._texts = {name: (str(path), *_text_of(path)) for name, path in self._files()}
             self._stamp = stamp
         return self._texts
 
     def changed(self) -> bool:
-        """Whether `look` would find anything new."""
-        return self._look() != self._stamp
+        """Return whether a file has changed since the last `read`."""
+        return self._current_stamp() != self._stamp
 
     def module(self, function: str) -> None:
-        """Refuse a `module:function` of which there is no module.
+        """Check that the module of a `module:function` is in the folder.
 
         Raises:
-            ValidationError: It is not in the folder.
+            ValidationError: The folder has no such module.
         """
         module = function.partition(":")[0]
-        if module not in self.look():
+        if module not in self.read():
             file = module.replace(".", "/") + ".py"
             raise ValidationError(f"there is no {file} in the folder of triggers, {self.path}")
 
     def command(self, argv: list[str]) -> Path:
-        """The file that a command runs.
+        """Return the file of a command.
 
         Raises:
-            ValidationError: It is not in the folder, or may not be executed.
+            ValidationError: The file is not in the folder, or is not executable.
         """
         path = (self.path / argv[0]).resolve()
         if not path.is_relative_to(self.path):
-            raise ValidationError(f"{argv[0]} is outside of the folder of triggers, {self.path}")
+            raise ValidationError(f"{argv[0]} is outside the folder of triggers, {self.path}")
         if not path.is_file():
             raise ValidationError(f"there is no {argv[0]} in the folder of triggers, {self.path}")
         if not os.access(path, os.X_OK):
-            raise ValidationError(f"{path} may not be executed: chmod +x it")
+            raise ValidationError(f"{path} is not executable: chmod +x it")
         return path
 
     def environment(self) -> dict[str, str]:
-        """What `.env` says."""
+        """Return the variables of `.env`."""
         try:
             lines = (self.path / ENVIRONMENT_FILE).read_text().splitlines()
         except FileNotFoundError:
@@ -91,7 +90,7 @@ class Folder:
                 found[match[1]] = _unquoted(match[2])
         return found
 
-    def _look(self) -> Stamp:
+    def _current_stamp(self) -> Stamp:
         return tuple((name, *_stamp_of(path)) for name, path in self._files())
 
     def _files(self) -> Iterator[tuple[str, Path]]:
@@ -99,15 +98,15 @@ class Folder:
 
 
 def version_of_file(path: Path) -> str:
-    """A short hash of what is in a file."""
+    """Return a short hash of a file's content."""
     return blake2b(path.read_bytes(), digest_size=8).hexdigest()
 
 
 def function_named(name: str) -> str:
-    """Check a `module:function`.
+    """Validate a `module:function`.
 
     Raises:
-        ValidationError: It is none.
+        ValidationError: The name has another form.
     """
     if not _FUNCTION.fullmatch(name):
         raise ValidationError("Sink.Function must be written module:function")
@@ -115,22 +114,22 @@ def function_named(name: str) -> str:
 
 
 def handler_named(name: str) -> str:
-    """The `module:function` that Lambda's `module.function` means.
+    """Return the `module:function` of a name in Lambda's form `module.function`.
 
     >>> handler_named("billing/app.lambda_handler")
     'billing.app:lambda_handler'
 
     Raises:
-        ValidationError: It is none.
+        ValidationError: The name has another form.
     """
     if not _HANDLER.fullmatch(name):
-        raise ValidationError("Sink.Handler must be written module.function, as Lambda's is")
+        raise ValidationError("Sink.Handler must be written module.function, as in Lambda")
     module, _, function = name.rpartition(".")
     return f"{module.replace('/', '.')}:{function}"
 
 
 def _modules(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
-    """Modules of a folder and of the packages in it, in order of their names."""
+    """Yield the modules of a folder and of its packages, in order of their names."""
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         stem, dot, suffix = entry.name.partition(".")
         if suffix == "py" and stem.isidentifier():
@@ -150,12 +149,12 @@ def _stamp_of(path: Path) -> tuple[int, ...]:
 
 
 def _text_of(path: Path) -> tuple[str, str | None]:
-    """A file as Python reads one, in the encoding that it names; empty, and why, where it cannot be read."""
+    """Read a file with the encoding that it declares, as Python does. Return its text, or empty text and the error."""
     try:
-        if not path.is_file():  # whoever opens a pipe waits for ever
-            return "", "it is no file, or a link to none"
+        if not path.is_file():  # opening a pipe would block
+            return "", "it is not a file, or a link to none"
         text = decode_source(path.read_bytes())
-        text.encode()  # some encodings have what cannot be handed on
+        text.encode()  # some encodings have characters that UTF-8 has not
     except (PermissionError, SyntaxError, UnicodeError, LookupError) as error:
         return "", str(error)
     return text, None

@@ -1,14 +1,14 @@
-"""Which triggers the files of a folder declare: each is imported in a child, and the child tells.
+"""Reads the triggers that the files of a folder declare: a worker imports each file and returns its declarations.
 
-A file that cannot be imported is told of apart from the others, which are read all the same; so is one that ends the
-process, or never comes to its end.
+A file that cannot be imported, ends the process, or never finishes, is reported by itself. The other files are read all
+the same.
 """
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from .code_folder import Folder, Texts
+from .code_folder import CodeFolder
 from .os_user import lend
 from .worker_env import environment
 from .worker_process import EndedError, WorkerProcess
@@ -19,19 +19,19 @@ _MEMORY_MB: Final = 2048
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why nobody knows what a file declares."""
+    """The reason why the declarations of a file are unknown."""
 
     error: str
     traceback: str | None
 
 
 @dataclass(slots=True)
-class Found:
-    """What a folder declares.
+class FolderDeclarations:
+    """The declarations of a folder.
 
     Attributes:
-        declared: By file, the settings of its triggers; each has a Name besides.
-        problems: By file, of those that cannot be read.
+        declared: By file, the settings of its triggers, each with its Name.
+        problems: By file, of the files that cannot be read.
     """
 
     declared: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -41,45 +41,46 @@ class Found:
 class Declarations:
     """Reads the declarations of a folder."""
 
-    def __init__(self, folder: Folder, scratch: Path) -> None:
+    def __init__(self, folder: CodeFolder, scratch: Path) -> None:
         self._folder = folder
         self._scratch = scratch
 
     def changed(self) -> bool:
-        """Whether a file is not what it was when they were read."""
+        """Return whether a file has changed since the last `read`."""
         return self._folder.changed()
 
-    async def read(self, endpoint: str, only: str | None = None) -> Found:
-        """Import the files that may declare triggers, or `only` that module's, and say what they do.
+    async def read(self, endpoint: str, only: str | None = None) -> FolderDeclarations:
+        """Import the files that may declare triggers, or only the module `only`, and return their declarations.
 
         Raises:
             OSError: The folder cannot be read.
         """
-        texts = self._folder.look()
-        found = Found()
-        child: WorkerProcess | None = None
-        for module, (path, text, trouble) in texts.items():
+        sources = self._folder.read()
+        found = FolderDeclarations()
+        worker: WorkerProcess | None = None
+        for module, (path, text, error) in sources.items():
             if only not in (None, module):
                 continue
             file = str(Path(path).relative_to(self._folder.path))
-            if trouble is not None:
-                found.problems[file] = Problem(f"it cannot be read: {trouble}", None)
+            if error is not None:
+                found.problems[file] = Problem(f"it cannot be read: {error}", None)
                 continue
             if "foldb" not in text or "trigger" not in text:
-                continue  # a handler for Lambda, say: it need not be imported before it is called
-            child = child or await self._start(endpoint)
+                continue  # a Lambda handler, for example, is imported at its first call
+            worker = worker or await self._start(endpoint)
+            request = {"do": "declare", "module": module, "texts": sources}
             try:
-                answer = await child.ask(_question(module, texts), b"", _IMPORT_S)
-            except EndedError as error:
-                found.problems[file] = Problem(f"importing it: {error}", error.tail or None)
-                child = None
+                answer = await worker.request(request, b"", _IMPORT_S)
+            except EndedError as ended:
+                found.problems[file] = Problem(f"importing it: {ended}", ended.tail or None)
+                worker = None
                 continue
             if "error" in answer:
                 found.problems[file] = Problem(answer["error"], answer["traceback"])
             else:
                 found.declared[file] = answer["declared"]
-        if child is not None:
-            await child.kill()
+        if worker is not None:
+            await worker.kill()
         return found
 
     async def _start(self, endpoint: str) -> WorkerProcess:
@@ -87,13 +88,7 @@ class Declarations:
         user = self._folder.user
         if user is not None:
             lend(self._scratch, user, self._scratch.parent)
-        surroundings = environment(
+        variables = environment(
             endpoint, scratch=self._scratch, app_id="foldb", given=self._folder.environment()
         )
-        return await WorkerProcess.start(
-            str(self._folder.path), surroundings, self._scratch, _MEMORY_MB, user
-        )
-
-
-def _question(module: str, texts: Texts) -> dict[str, Any]:
-    return {"do": "declare", "module": module, "texts": texts}
+        return await WorkerProcess.start(str(self._folder.path), variables, self._scratch, _MEMORY_MB, user)

@@ -1,8 +1,8 @@
-"""What a server and its children tell each other, over a socket between the two.
+"""Frames: the messages between a server and its workers, over a socket pair.
 
-    frame ::= length head-length head body      both lengths in 4 bytes, big-endian; `length` counts what follows it
+    frame ::= length message-length message body      lengths in 4 bytes, big-endian; `length` counts the bytes after it
 
-The head is a JSON object. The body is handed on as it is: the changes of a batch, one line of JSON each.
+The message is a JSON object. The body is passed on unchanged: the changes of a batch, one line of JSON each.
 """
 
 import socket
@@ -11,31 +11,31 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-Head: TypeAlias = dict[str, Any]
+Message: TypeAlias = dict[str, Any]
 
 LENGTH: Final = Struct(">I")
 _CHUNK: Final = 1 << 20
 
 
-def encode(head: Head, body: bytes = b"") -> bytes:
-    """A whole frame."""
-    first = orjson.dumps(head)
+def encode(message: Message, body: bytes = b"") -> bytes:
+    """Encode a frame."""
+    first = orjson.dumps(message)
     length = LENGTH.size + len(first) + len(body)
     return b"%b%b%b%b" % (LENGTH.pack(length), LENGTH.pack(len(first)), first, body)
 
 
-def receive(channel: socket.socket) -> tuple[Head, bytes]:
-    """The next frame, for a child, which has nothing else to do.
+def receive(channel: socket.socket) -> tuple[Message, bytes]:
+    """Receive the next frame. It blocks: for a worker, which has nothing else to do.
 
     Raises:
-        EOFError: The other end is gone.
+        EOFError: The server has closed the socket.
     """
     (length,) = LENGTH.unpack(_read(channel, LENGTH.size))
     return decode(_read(channel, length))
 
 
-def decode(frame: bytes) -> tuple[Head, bytes]:
-    """Head and body of what follows a frame's length."""
+def decode(frame: bytes) -> tuple[Message, bytes]:
+    """Decode message and body from the bytes after a frame's length."""
     (length,) = LENGTH.unpack_from(frame)
     end = LENGTH.size + length
     return orjson.loads(frame[LENGTH.size : end]), frame[end:]
@@ -46,6 +46,6 @@ def _read(channel: socket.socket, length: int) -> bytes:
     while len(data) < length:
         more = channel.recv(min(length - len(data), _CHUNK))
         if not more:
-            raise EOFError("the server is gone")
+            raise EOFError("the server has closed the socket")
         data += more
     return bytes(data)

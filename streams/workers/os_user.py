@@ -1,8 +1,8 @@
-"""The user that runs the code of triggers, where the server is root and an operator names one.
+"""The system user that runs trigger code, if the server is root and an operator names one.
 
-check    at the start of a server: refuse a user that could not run a child
-lend     before a child starts: its scratch folder
-become   in a worker, before it reads any code
+check    at the start of a server: refuse a user that cannot run a worker
+lend     before a worker starts: give it its scratch folder
+become   in the worker, before it reads any code (runtime/sandbox.py)
 """
 
 import os
@@ -11,28 +11,28 @@ import subprocess
 import sys
 from pathlib import Path
 
-_CHILD = "foldb.streams.workers.runtime.worker"
+_WORKER = "foldb.streams.workers.runtime.worker"
 
 
 def check(name: str) -> None:
-    """Refuse a user that children cannot run as.
+    """Check that workers can run as a user.
 
     Raises:
-        ValueError: This process is not root's, there is no such user, it is root, or it cannot read Python or foldb.
+        ValueError: This process is not root, the user does not exist or is root, or it cannot read Python or foldb.
     """
     if os.geteuid() != 0:
         raise ValueError(
-            f"only root can run children as {name}; start the server as root, or as {name} itself"
+            f"only root can run workers as {name}; start the server as root, or as {name} itself"
         )
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
         raise ValueError(f"there is no user {name!r} on this machine") from None
     if entry.pw_uid == 0:
-        raise ValueError(f"{name} is root, from whom the server's secrets cannot be kept; name another user")
+        raise ValueError(f"{name} is root, which can read the server's secrets; name another user")
     try:
-        subprocess.run(  # noqa: S603  our own command
-            [sys.executable, "-P", "-c", f"import {_CHILD}"],
+        subprocess.run(  # noqa: S603  foldb's own command
+            [sys.executable, "-P", "-c", f"import {_WORKER}"],
             user=entry.pw_uid,
             group=entry.pw_gid,
             extra_groups=os.getgrouplist(name, entry.pw_gid),
@@ -56,9 +56,9 @@ def _unusable(name: str, reason: str) -> ValueError:
 
 
 def lend(folder: Path, name: str, root: Path) -> None:
-    """Make a user the owner of a folder, and let it pass through those above it, up to `root`.
+    """Give a user the ownership of a folder, and the right to pass through the folders above it, up to `root`.
 
-    The folders above stay the server's, so that the user cannot put a link where the server makes a folder.
+    The folders above stay the server's, so that the user cannot place a link where the server makes a folder.
     """
     entry = pwd.getpwnam(name)
     for above in folder.parents:

@@ -1,7 +1,7 @@
-"""What a child finds around it: an environment made for it, and nothing of the server's own.
+"""The environment of a worker: made for it, without variables of the server.
 
-boto3 and every other AWS SDK read where foldb is from it, so that `boto3.resource("dynamodb")` in a trigger reaches the
-server that called it. What else a trigger needs, an operator writes into `.env` in the folder of triggers.
+boto3 and every other AWS SDK read foldb's address from it, so that `boto3.resource("dynamodb")` in a trigger reaches
+the server that called it. An operator adds variables in `.env` in the folder of triggers.
 """
 
 import os
@@ -12,21 +12,21 @@ from typing import Final
 
 from ...model.tables import REGION
 
-_PLACES: Final = ("/usr/local/bin", "/usr/bin", "/bin")
+_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin")
 _KEY: Final = "foldb"
 
 
 def environment(endpoint: str, *, scratch: Path, app_id: str, given: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of a child.
+    """Return the whole environment of a worker.
 
     Args:
-        endpoint: Where the server answers.
-        scratch: Its own folder, for what need not stay.
-        app_id: What its SDK says of itself with each request; the server knows by it which trigger writes.
-        given: What the operator wants in it; it goes before all but `app_id`.
+        endpoint: URL of the server.
+        scratch: The worker's own folder for temporary files.
+        app_id: The application id that its SDK sends with each request; it tells the server which trigger writes.
+        given: The operator's variables; they override all others except `app_id`.
     """
     return {
-        "PATH": os.pathsep.join((str(Path(sys.executable).parent), *_PLACES)),
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), *_PATH)),
         "HOME": str(scratch),
         "TMPDIR": str(scratch),
         "LANG": "C.UTF-8",

@@ -35,7 +35,7 @@ from ....streams.sinks.sink import (
     Success,
     Unsubscribed,
 )
-from ....streams.workers.code_folder import Folder
+from ....streams.workers.code_folder import CodeFolder
 from ....streams.workers.declarations import Declarations
 from ...lib import trigger_options
 from ...lib.change_sources import Known, Row, known
@@ -177,7 +177,9 @@ def _check_there(file: Path, name: str) -> None:
 async def _declared(folder: Path, file: str, function: str, url: str) -> Row:
     """What the file declares of its function with @trigger; {} where that is nothing."""
     with tempfile.TemporaryDirectory(prefix="foldb-test-") as scratch:
-        found = await Declarations(Folder(folder), Path(scratch)).read(url, only=function.partition(":")[0])
+        found = await Declarations(CodeFolder(folder), Path(scratch)).read(
+            url, only=function.partition(":")[0]
+        )
     if file in found.problems:
         raise CommandError(f"{file} cannot be imported: {found.problems[file].error}", ExitCode.PARTLY)
     for declared in found.declared.get(file, ()):

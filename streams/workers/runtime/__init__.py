@@ -1,1 +1,1 @@
-"""What runs in a child. It imports little, so that a child starts fast, and nothing of the server."""
+"""The code that runs in a worker. It imports few modules, so that a worker starts fast, and none of the server's."""

@@ -1,8 +1,8 @@
-"""What the annotation of a parameter says that it takes, in whatever way it is written.
+"""Reads the type that a parameter's annotation names, in every notation.
 
     list[Change], Annotated[list[Change], ...], list[Change] | None, "list[Change]" ──► list
 
-What cannot be evaluated, since it stands on names that only a type checker knows, is read as text.
+An annotation that cannot be evaluated, because it uses names that only a type checker knows, is parsed as text.
 """
 
 import ast
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters that may be given without their names."""
+    """Return the positional parameters of a function."""
     try:
         signature = inspect.signature(function, eval_str=True)
     except (NameError, AttributeError):  # names that only a type checker knows
@@ -27,7 +27,7 @@ def positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def kind_of(annotation: Any, kinds: Sequence[type]) -> type | None:
-    """Which of some types it names, or nothing but: `Change | list[Change]` is no list."""
+    """Return the one type of `kinds` that an annotation names; None for `Change | list[Change]`, which names two."""
     if isinstance(annotation, typing.ForwardRef):
         annotation = annotation.__forward_arg__
     if isinstance(annotation, str):
@@ -59,7 +59,7 @@ def _kind_written(written: ast.expr, kinds: Sequence[type]) -> type | None:
 
 
 def _only(found: typing.Iterable[type | None]) -> type | None:
-    """The one kind that all are."""
+    """Return the one kind that all have in common, or None."""
     several = set(found)
     return several.pop() if len(several) == 1 else None
 

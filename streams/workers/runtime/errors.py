@@ -1,48 +1,48 @@
-"""What the user's code raised, as the server is told it."""
+"""Describes the exceptions of user code for the server."""
 
 import importlib
 import traceback
 from pathlib import Path
 from typing import Final
 
-from ..frames import Head
+from ..frames import Message
 
-_NOT_THEIRS: Final = (str(Path(__file__).parent), importlib.__file__, "<frozen importlib")
-_LINE_MOST: Final = 1_000
-_CHAIN_MOST: Final = 20
-_TRACEBACK_MOST: Final = 16_000
+_RUNTIME_FILES: Final = (str(Path(__file__).parent), importlib.__file__, "<frozen importlib")
+_MAX_LINE: Final = 1_000
+_MAX_CHAIN: Final = 20
+_MAX_TRACEBACK: Final = 16_000
 
 
-def told(error: BaseException) -> Head:
-    """The error in one line, and where it happened without the frames that are not the user's."""
+def describe(error: BaseException) -> Message:
+    """Return an error in one line, and its traceback without the frames of the worker runtime."""
     return {
-        "error": _legible(line_of(error)),
-        "traceback": _legible(_traceback_of(error))[-_TRACEBACK_MOST:],
+        "error": _as_utf8(line_of(error)),
+        "traceback": _as_utf8(_traceback_of(error))[-_MAX_TRACEBACK:],
     }
 
 
 def line_of(error: BaseException) -> str:
-    """Its type and what it says."""
+    """Return the type and text of an error."""
     try:
-        said = " ".join(str(error).split())
-    except Exception:  # a user's own exception may not be able to say what it is
-        said = ""
+        text = " ".join(str(error).split())
+    except Exception:  # a user's own exception class may raise here
+        text = ""
     name = type(error).__qualname__
-    return f"{name}: {said}"[:_LINE_MOST] if said else name
+    return f"{name}: {text}"[:_MAX_LINE] if text else name
 
 
 def _traceback_of(error: BaseException) -> str:
-    """Where it happened, and the errors that led to it: the last of them, if they are many."""
+    """Return the traceback of an error and of its causes: of a long chain the last ones."""
     found = traceback.TracebackException.from_exception(error, compact=True)
-    is_whole = _shorten(found)
+    is_complete = _shorten(found)
     written = "".join(found.format())
-    return written if is_whole else f"(What led to the first of these is left out.)\n\n{written}"
+    return written if is_complete else f"(The causes of the first of these are left out.)\n\n{written}"
 
 
 def _shorten(found: traceback.TracebackException) -> bool:
-    """Leave out our frames, and errors that are far back; whether none was."""
-    for _ in range(_CHAIN_MOST):
-        theirs = [frame for frame in found.stack if not frame.filename.startswith(_NOT_THEIRS)]
+    """Remove the frames of the worker runtime, and the causes far back. Return whether no cause was removed."""
+    for _ in range(_MAX_CHAIN):
+        theirs = [frame for frame in found.stack if not frame.filename.startswith(_RUNTIME_FILES)]
         found.stack = traceback.StackSummary.from_list(theirs)
         before = found.__cause__ or found.__context__
         if before is None:
@@ -52,6 +52,6 @@ def _shorten(found: traceback.TracebackException) -> bool:
     return False
 
 
-def _legible(text: str) -> str:
-    """Text that can be written as UTF-8: a name of a file, say, may not be."""
+def _as_utf8(text: str) -> str:
+    """Return text that can be encoded as UTF-8; a file name, for example, may have other characters."""
     return text.encode(errors="backslashreplace").decode()

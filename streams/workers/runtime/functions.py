@@ -1,11 +1,11 @@
-"""Calling a Python function, sync or async, with one change at a time or with a batch.
+"""Calls a Python function, sync or async, with one change at a time or with a batch.
 
     def f(change: Change)                         once for each change, in order
     def f(changes: list[Change])                  once for a batch
     def f(changes: list[Change], window: Window)  with the state of a tumbling window
 
-Which it is, is what its first parameter's annotation says; one that says nothing gets one change at a time. A second
-parameter with a default is the function's own, unless it says that it is a window.
+The annotation of the first parameter decides; without one the function takes one change at a time. A second parameter
+with a default is ignored, unless its annotation or name is that of a window.
 """
 
 import inspect
@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Iterable, MutableSequence, Seq
 from typing import TYPE_CHECKING, Any, Final
 
 from ..change import Change, ChangeError, Window, read_changes, time_of
-from ..frames import Head
+from ..frames import Message
 from . import telemetry
 from .annotations import kind_of, positional
-from .errors import told
-from .fork_guard import alone
+from .errors import describe
 from .modules import Modules
+from .sandbox import end_forks
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 _BATCHES: Final = (list, tuple, Sequence, MutableSequence, Iterable, Collection)
 
 
-def load(modules: Modules, head: Head) -> tuple[Callable[[Head, bytes], Head], bool]:
-    """Import the function that `module:name` names; what calls it, and whether it gets one change at a time."""
-    function = modules.find(head["name"])
+def load(modules: Modules, message: Message) -> tuple[Callable[[Message, bytes], Message], bool]:
+    """Import the function `module:name`. Return a function that calls it, and whether it takes one change at a time."""
+    function = modules.find(message["name"])
     if not callable(function):
-        raise TypeError(f"{head['name']} is no function")
+        raise TypeError(f"{message['name']} is not a function")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"{head['name']} has a yield in it, so calling it runs none of its lines")
-    loaded = Function(function, head["subscription"])
+        raise TypeError(f"{message['name']} has a yield, so a call of it runs none of its lines")
+    loaded = Function(function, message["subscription"])
     return loaded.call, loaded.is_single
 
 
 class Function:
-    """A user's function, and the loop that it runs on if it is async.
+    """A user's function, and the event loop that it runs on if it is async.
 
     Attributes:
-        is_single: Whether it gets one change at a time.
+        is_single: Whether it takes one change at a time.
     """
 
     def __init__(self, function: Callable[..., Any], subscription: str) -> None:
@@ -52,53 +52,55 @@ class Function:
         self._takes_window = takes_window(function)
         self._runner: asyncio.Runner | None = None
 
-    def call(self, head: Head, body: bytes) -> Head:
-        """Call it with what `body` tells of; the answer is `{}`, `{"state": ...}` or what went wrong."""
+    def call(self, message: Message, body: bytes) -> Message:
+        """Call the function with the changes in `body`. Return `{}`, `{"state": ...}` or the error."""
         changes = read_changes(body, self._subscription)
-        with telemetry.continuing(head.get("trace")):
+        with telemetry.continuing(message.get("trace")):
             if self._gather is None:
                 return self._one_by_one(changes)
-            return self._batch(head, self._gather(changes))
+            return self._batch(message, self._gather(changes))
 
-    def _one_by_one(self, changes: list[Change]) -> Head:
-        for at, change in enumerate(changes):
+    def _one_by_one(self, changes: list[Change]) -> Message:
+        for index, change in enumerate(changes):
             try:
                 self._run(change)
             except BaseException as error:
-                return {**told(error), "failed": at}
+                return {**describe(error), "failed": index}
         return {}
 
-    def _batch(self, head: Head, changes: Sequence[Change]) -> Head:
-        window = _window(head.get("window"))
+    def _batch(self, message: Message, changes: Sequence[Change]) -> Message:
+        window = _window(message.get("window"))
         try:
             answer = self._run(changes, window) if self._takes_window else self._run(changes)
         except ChangeError as error:
-            failed = {**told(error), "failed": _place_of(error.change, changes)}
+            failed = {**describe(error), "failed": _index_of(error.change, changes)}
             return failed if window is None else {**failed, "state": window.state}
         if window is None:
             return {}
         return {"state": answer if isinstance(answer, dict) else window.state}
 
     def _run(self, *arguments: Any) -> Any:
-        with alone():
+        with end_forks():
             answer = self._function(*arguments)
             if inspect.isawaitable(answer):
                 return self._await(answer)
-        if inspect.isgenerator(answer) or inspect.isasyncgen(answer):  # a decorator hides what it calls
+        if inspect.isgenerator(answer) or inspect.isasyncgen(
+            answer
+        ):  # a decorator hides the generator function
             raise TypeError("it returned a generator, of which no line has run")
         return answer
 
     def _await(self, answer: Any) -> Any:
-        """Run it on a loop that lasts from call to call, so that what the function keeps open on it stays."""
+        """Run a coroutine on a loop that lasts over calls, so that connections of the function stay open on it."""
         if self._runner is None:
-            import asyncio  # which takes as long to load as all else here
+            import asyncio  # takes as long to import as everything else here
 
             self._runner = asyncio.Runner()
         return self._runner.run(_awaited(answer))
 
 
 def gatherer(function: Callable[..., Any]) -> type[list[Change]] | type[tuple[Change, ...]] | None:
-    """What makes a batch of changes, if its first parameter is annotated as several."""
+    """Return the type of a batch of changes, if the first parameter's annotation names several changes."""
     parameters = positional(function)
     if not parameters:
         raise TypeError("a trigger's function takes a Change, or a list[Change]")
@@ -107,7 +109,7 @@ def gatherer(function: Callable[..., Any]) -> type[list[Change]] | type[tuple[Ch
 
 
 def takes_window(function: Callable[..., Any]) -> bool:
-    """Whether its second parameter is a window's."""
+    """Return whether the second parameter is a window."""
     return any(
         second.default is second.empty or second.name == "window" or kind_of(second.annotation, (Window,))
         for second in positional(function)[1:2]
@@ -118,12 +120,12 @@ async def _awaited(answer: Any) -> Any:
     return await answer
 
 
-def _place_of(change: Change, changes: Sequence[Change]) -> int | None:
-    """Where in the batch it stands; None, which fails all of it, where it is not part of it."""
-    return next((at for at, each in enumerate(changes) if each is change), None)
+def _index_of(change: Change, changes: Sequence[Change]) -> int | None:
+    """Return the index of a change in its batch; None, which fails the whole batch, if it is not part of it."""
+    return next((index for index, each in enumerate(changes) if each is change), None)
 
 
-def _window(told: Head | None) -> Window | None:
-    if told is None:
+def _window(message: Message | None) -> Window | None:
+    if message is None:
         return None
-    return Window(time_of(told["start"]), time_of(told["end"]), told["state"], told["final"])
+    return Window(time_of(message["start"]), time_of(message["end"]), message["state"], message["final"])

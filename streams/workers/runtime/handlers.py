@@ -1,4 +1,4 @@
-"""Calling `lambda_handler(event, context)` as AWS Lambda does."""
+"""Calls `lambda_handler(event, context)` as AWS Lambda does."""
 
 import json
 import os
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..frames import Head
+from ..frames import Message
 from . import telemetry
 from .modules import Modules
 
 
 @dataclass(slots=True)
 class CognitoIdentity:
-    """Nobody's: a stream has no user."""
+    """An empty identity: a stream has no user."""
 
     cognito_identity_id: str | None = None
     cognito_identity_pool_id: str | None = None
@@ -23,7 +23,7 @@ class CognitoIdentity:
 
 @dataclass(slots=True)
 class LambdaContext:
-    """What Lambda's context object has."""
+    """The attributes and methods of Lambda's context object."""
 
     function_name: str
     invoked_function_arn: str
@@ -37,20 +37,20 @@ class LambdaContext:
     client_context: None = None
 
     def get_remaining_time_in_millis(self) -> int:
-        """How long the call may still take."""
+        """Return the remaining time of the call in milliseconds."""
         return max(0, int((self.ends - time.monotonic()) * 1000))
 
 
-def load(modules: Modules, head: Head) -> tuple[Callable[[Head, bytes], Head], bool]:
-    """Import the handler that `module:function` names; what calls it, and that it gets batches."""
-    handler = modules.find(head["function"])
+def load(modules: Modules, message: Message) -> tuple[Callable[[Message, bytes], Message], bool]:
+    """Import the handler `module:function`. Return the function that calls it, and False: it takes batches."""
+    handler = modules.find(message["function"])
     if not callable(handler):
-        raise TypeError(f"{head['name']} is no function")
+        raise TypeError(f"{message['name']} is not a function")
 
-    def call(head: Head, body: bytes) -> Head:
+    def call(message: Message, body: bytes) -> Message:
         event = json.loads(body)
-        with telemetry.continuing(head.get("trace")):
-            answer = handler(event, _context(head["timeout_s"]))
+        with telemetry.continuing(message.get("trace")):
+            answer = handler(event, _context(message["timeout_s"]))
         return {"answer": _marshalled(answer)}
 
     return call, False
@@ -69,7 +69,7 @@ def _context(timeout_s: float) -> LambdaContext:
 
 
 def _marshalled(answer: Any) -> Any:
-    """The answer as JSON has it, which is how Lambda sees it."""
+    """Return the answer as JSON has it, which is the form that Lambda returns."""
     try:
         return json.loads(json.dumps(answer))
     except (TypeError, ValueError) as error:

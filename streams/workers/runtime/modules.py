@@ -1,9 +1,9 @@
-"""The user's modules, imported from texts that the server read, never from the folder itself.
+"""Imports the user's modules from texts that the server read, never from the folder itself.
 
     {"receipts": ["/triggers/receipts.py", "def send ...", null]} ──► import receipts
 
-So all children of a subscription run one state of the code, whatever is saved meanwhile, and its version is the hash
-of exactly what was imported. No compiled file is read or written either: those go by whole seconds and by sizes.
+All workers of a subscription therefore run one state of the code, even while files are saved, and its version is the
+hash of exactly the imported texts. No compiled file is read or written: their checks use whole seconds and sizes.
 """
 
 import importlib
@@ -21,9 +21,9 @@ _PACKAGE: Final = "__init__.py"
 
 
 class Modules:
-    """Finds and loads what is in `texts`: module -> (path, text, why it cannot be read, if so).
+    """Finds and loads the modules in `texts`: module -> (path, text, error if the file cannot be read).
 
-    Both a finder and a loader, as importlib has them.
+    It is both a finder and a loader of importlib.
     """
 
     def __init__(self, texts: Mapping[str, tuple[str, str, str | None]]) -> None:
@@ -31,11 +31,11 @@ class Modules:
         self._used: set[str] = set()
 
     def install(self) -> None:
-        """Be asked first, so that the user's `secrets.py` is what a user's `import secrets` means."""
+        """Become the first finder, so that `import secrets` in user code imports the user's `secrets.py`."""
         sys.meta_path.insert(0, self)
 
     def find_spec(self, fullname: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        """Say that a module is ours."""
+        """Return the spec of a module of the user, None for other modules."""
         if fullname not in self._texts:
             return None
         spec = ModuleSpec(
@@ -45,24 +45,24 @@ class Modules:
         return spec
 
     def create_module(self, _spec: ModuleSpec) -> None:
-        """Have Python make it as it makes any."""
+        """Let Python make the module."""
 
     def is_package(self, fullname: str) -> bool:
-        """Whether it has modules below it."""
+        """Return whether a module is a package."""
         return self._texts[fullname][0].endswith(_PACKAGE)
 
     def get_source(self, fullname: str) -> str:
-        """Its text; a traceback shows lines of it."""
+        """Return a module's text; tracebacks show its lines."""
         return self._texts[fullname][1]
 
     def get_resource_reader(self, fullname: str) -> "TraversableResources":
-        """Its folder, for `importlib.resources`. What is no module is read when it is asked for."""
-        from importlib.readers import FileReader  # few need it
+        """Return a module's folder, for `importlib.resources`. Files that are not modules are read from the disk."""
+        from importlib.readers import FileReader  # rarely needed
 
         return FileReader(cast(Any, SimpleNamespace(path=self._texts[fullname][0])))
 
     def get_code(self, fullname: str) -> CodeType:
-        """Compile it."""
+        """Compile a module."""
         self._used.add(fullname)
         path, text, trouble = self._texts[fullname]
         if trouble is not None:
@@ -70,25 +70,25 @@ class Modules:
         return compile(text, path, "exec", dont_inherit=True)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run it."""
+        """Execute a module."""
         exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102  importing a module is this
 
     def version(self) -> str:
-        """Tells one state of what was imported so far from another."""
+        """Return a version of the modules imported so far."""
         return version_of((name, self._texts[name][1]) for name in sorted(self._used))
 
     def find(self, path: str) -> Any:
-        """What `module:name` or `module:Class.name` means.
+        """Import the object that `module:name` or `module:Class.name` names.
 
         Raises:
-            LookupError: It is not in the folder.
-            Exception: Whatever importing it raised.
+            LookupError: The folder has no such module, or the module has no such name.
+            Exception: The module raised it while it was imported.
         """
         module, _, name = path.partition(":")
         if module not in self._texts:
             raise LookupError(f"there is no {module.replace('.', '/')}.py in the folder of triggers")
         if module in sys.modules and module not in self._used:
-            raise LookupError(f"{module}.py has the name of a module of Python's own: call it something else")
+            raise LookupError(f"{module}.py has the name of a module of Python: rename it")
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             if not hasattr(found, part):
@@ -98,7 +98,7 @@ class Modules:
 
 
 def version_of(parts: Any) -> str:
-    """A short hash of names and texts."""
+    """Return a short hash of names and texts."""
     digest = blake2b(digest_size=8)
     for name, text in parts:
         digest.update(b"%d %b %d " % (len(name.encode()), name.encode(), len(text.encode())))

@@ -1,11 +1,11 @@
-"""The process between the server and users' code: when it ends, every process that the code has started has ended.
+"""The process between the server and user code: when it ends, every process that the code has started has ended.
 
-    server ──lifeline──► supervisor ──fork──► worker: users' code ──► what that starts
-                             ◄───── orphans among all of these, as new children ──┘
+    server ──lifeline──► supervisor ──fork──► worker: user code ──► processes that it starts
+                             ◄───── orphans among all of these, as new children ────┘
 
 A daemon leaves its parent, group and session, and stays a descendant. The supervisor is the subreaper of its
-descendants: killing its children until it has none ends all of them. It runs no code of users, and has two reasons to
-end: its worker has ended, or the lifeline says so. A server that is killed closes the lifeline.
+descendants, so it ends all of them by killing its children until it has none. It runs no user code. It ends when its
+worker ends, or when the lifeline says so. A server that is killed closes the lifeline.
 """
 
 import os
@@ -20,16 +20,16 @@ from typing import Final, NoReturn
 from ....materializer.os_process import adopt_orphans
 
 STACKS: Final = b"s"
-"""On the lifeline: have the worker print where it is."""
+"""Sent on the lifeline: the worker prints its stack."""
 END: Final = b"e"
-"""On the lifeline: kill the worker and all that it has started. A closed lifeline says the same."""
+"""Sent on the lifeline: kill the worker and all processes that it has started. A closed lifeline means the same."""
 
 
 def fork_worker(lifeline: int, channel: int) -> int:
-    """Fork the worker, and return in the worker alone: the process id of the supervisor.
+    """Fork the worker. Return in the worker alone, with the process id of the supervisor.
 
     Args:
-        lifeline: The end of a pipe from which the supervisor reads.
+        lifeline: The read end of a pipe from the server.
         channel: The socket on which the worker answers; the supervisor closes its copy.
     """
     adopt_orphans()
@@ -39,16 +39,16 @@ def fork_worker(lifeline: int, channel: int) -> int:
         os.close(channel)
         _supervise(worker, lifeline)
     os.close(lifeline)
-    os.setsid()  # what users' code sends to its own group must not reach the supervisor
+    os.setsid()  # signals of user code to its own group must not reach the supervisor
     return supervisor
 
 
 def end_descendants() -> None:
     """Kill all descendants of this process, and return when none is left.
 
-    Where only processes of other users are left, which a program such as sudo has started, say so and return.
+    If only processes of other users are left, which a program such as sudo has started, write a message and return.
     """
-    options = os.WNOHANG  # nearly always there is no child, and no reason to search for any
+    options = os.WNOHANG  # nearly always there is no child, and no reason to search for one
     while True:
         try:
             os.waitpid(-1, options)
@@ -56,17 +56,17 @@ def end_descendants() -> None:
             return
         killed = [_kill(child) for child in _children()]
         if killed and not any(killed):
-            sys.stderr.write("processes that run as another user cannot be ended, and go on\n")
+            sys.stderr.write("processes that run as another user cannot be ended and keep running\n")
             return
         options = 0
 
 
 def _supervise(worker: int, lifeline: int) -> NoReturn:
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: _kill(worker))
+    for signal_number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signal_number, lambda *_: _kill(worker))
     threading.Thread(target=_obey, args=(lifeline, worker), daemon=True).start()
     status = _wait_for(worker)
-    with suppress(ProcessLookupError, PermissionError):  # all that is ended where there are no subreapers
+    with suppress(ProcessLookupError, PermissionError):  # the only way to end descendants without a subreaper
         os.killpg(worker, signal.SIGKILL)
     end_descendants()
     _end_with(status)
@@ -80,7 +80,7 @@ def _obey(lifeline: int, worker: int) -> None:
 
 
 def _wait_for(worker: int) -> int:
-    """Return the worker's wait status; orphans that end before it are reaped."""
+    """Return the worker's wait status; orphans that end earlier are reaped."""
     while True:
         process, status = os.waitpid(-1, 0)
         if process == worker:
@@ -88,9 +88,9 @@ def _wait_for(worker: int) -> int:
 
 
 def _children() -> Iterator[int]:
-    """Yield the process ids of this process's children, which include adopted orphans.
+    """Yield the process ids of this process's children, adopted orphans included.
 
-    Process ids rise and entries are read one by one, so a child is seen that is forked while this runs.
+    Process ids rise and entries are read one by one, so children that are forked meanwhile are found too.
     """
     here = str(os.getpid())
     if not os.path.isdir("/proc"):
@@ -104,7 +104,7 @@ def _children() -> Iterator[int]:
 
 
 def _kill(process: int) -> bool:
-    """Kill a process; False if it is another user's."""
+    """Kill a process. Return False if it belongs to another user."""
     try:
         os.kill(process, signal.SIGKILL)
     except ProcessLookupError:
@@ -115,7 +115,7 @@ def _kill(process: int) -> bool:
 
 
 def _end_with(status: int) -> NoReturn:
-    """End this process as the worker has ended."""
+    """End this process with the status of the worker."""
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         with suppress(OSError):  # SIGKILL cannot be given a handler, and needs none

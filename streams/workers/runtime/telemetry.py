@@ -1,4 +1,4 @@
-"""What a function traces stands under the span of its delivery, where OpenTelemetry is installed."""
+"""Continues the trace of a delivery in user code, if OpenTelemetry is installed."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

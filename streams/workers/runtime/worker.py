@@ -1,11 +1,10 @@
-"""The process itself. It reads a question, answers it, and ends with the server.
+"""The worker process. It reads a request, answers it, and ends with the server.
 
     fork ──► supervisor.py
-      └► limits ──► load: import the user's module ──► call, call, call ...      load may be `declare` instead
+      └► limits ──► load: import the user's module ──► call, call, call ...      `declare` may come instead of `load`
 
-python -m foldb.streams.workers.runtime.worker CHANNEL LIFELINE SETTINGS: the worker's end of a socket to the
-server, the
-supervisor's end of a pipe from it, and JSON with the limits and the `user` of the worker.
+`python -m foldb.streams.workers.runtime.worker CHANNEL LIFELINE SETTINGS`: the worker's end of a socket to the server,
+the supervisor's end of a pipe from it, and JSON with the limits and the `user` of the worker.
 """
 
 import faulthandler
@@ -18,63 +17,62 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from ....materializer.os_process import end_with_parent
-from ..frames import Head, encode, receive
-from . import limits
-from .errors import told
-from .fork_guard import alone, keep_from_forks
+from ..frames import Message, encode, receive
+from . import sandbox
+from .errors import describe
 from .modules import Modules
-from .os_user import become
+from .sandbox import become, close_in_forks, end_forks
 from .supervisor import fork_worker
 
-Answer: TypeAlias = Callable[[Head, bytes], Head]
+Answer: TypeAlias = Callable[[Message, bytes], Message]
 
-# Who answers a call, by the kind of sink. Each module is loaded when it is needed, so that a child starts fast.
+# The module that answers calls, by kind of sink. It is imported on demand, so that a worker starts fast.
 _KINDS: Final = {"python": "functions", "lambda": "handlers", "command": "commands"}
 
 
 class Session:
-    """What has been loaded, and what answers calls."""
+    """The loaded code, and the function that answers calls."""
 
     def __init__(self) -> None:
         self._call: Answer | None = None
         self._modules: Modules | None = None
 
-    def answer(self, head: Head, body: bytes) -> bytes:
-        """Do what is asked; the frame of the answer. One that is `spent` is this child's last."""
-        answer = self._answer(head, body)
-        if "error" in answer and limits.is_room_taken():
+    def answer(self, message: Message, body: bytes) -> bytes:
+        """Handle a request. Return the frame of the answer. A worker whose answer is `spent` is replaced."""
+        answer = self._answer(message, body)
+        if "error" in answer and sandbox.is_room_taken():
             answer["spent"] = True
         try:
             return encode(answer)
-        except TypeError as error:  # the user's code has its part in it
-            return encode(told(TypeError(f"an answer that is no JSON: {error}")))
+        except TypeError as error:  # user code takes part in the answer
+            return encode(describe(TypeError(f"the answer is not JSON: {error}")))
 
-    def _answer(self, head: Head, body: bytes) -> Head:
-        """Whatever the user's code raises is an answer too."""
+    def _answer(self, message: Message, body: bytes) -> Message:
+        """Handle a request. An exception of user code becomes an answer too."""
         try:
-            with alone():
-                match head["do"]:
+            with end_forks():
+                match message["do"]:
                     case "load":
-                        return self._load(head)
+                        return self._load(message)
                     case "declare":
-                        return self._declared(head)
-                assert self._call is not None, "a child is loaded before it is called"
-                return self._call(head, body)
+                        return self._declared(message)
+                assert self._call is not None, "`load` comes before `call`"
+                return self._call(message, body)
         except BaseException as error:  # SystemExit too: a function that calls sys.exit has failed
-            return told(error)
+            return describe(error)
 
-    def _load(self, head: Head) -> Head:
-        modules = self._importing(head["texts"])
-        kind = __import__(_KINDS[head["kind"]], globals(), level=1)
-        self._call, is_single = kind.load(modules, head)
+    def _load(self, message: Message) -> Message:
+        modules = self._importing(message["texts"])
+        kind = __import__(_KINDS[message["kind"]], globals(), level=1)
+        self._call, is_single = kind.load(modules, message)
         return {"version": modules.version(), "single": is_single}
 
-    def _declared(self, head: Head) -> Head:
-        """What a module declares; one child may be asked for several."""
+    def _declared(self, message: Message) -> Message:
+        """Return the declarations of a module; one worker may read several modules."""
         from ...decorator import read_declarations
 
-        self._importing(head["texts"])
-        return {"declared": read_declarations(head["module"])}
+        self._importing(message["texts"])
+        return {"declared": read_declarations(message["module"])}
 
     def _importing(self, texts: Any) -> Modules:
         if self._modules is None:
@@ -84,8 +82,10 @@ class Session:
 
 
 def main(arguments: list[str]) -> None:
-    """Answer until the server closes the channel."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C on a terminal is for the server, which then ends us
+    """Answer requests until the server closes the channel."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C on a terminal is for the server, which then ends the worker
     settings = orjson.loads(arguments[2])
     supervisor = fork_worker(lifeline=int(arguments[1]), channel=int(arguments[0]))
     if user := settings.pop("user", None):
@@ -93,17 +93,17 @@ def main(arguments: list[str]) -> None:
     end_with_parent(supervisor)
     channel = socket.socket(fileno=int(arguments[0]))
     channel.set_inheritable(False)
-    # Asked for when a call takes too long: where it is, told by C code, which no loop of Python's keeps away.
+    # The server asks for the stack when a call takes too long. C code prints it, even if a Python loop never yields.
     faulthandler.register(signal.SIGUSR1, all_threads=False, chain=False)
-    keep_from_forks(channel)
-    limits.set_limits(**settings)
+    close_in_forks(channel)
+    sandbox.set_limits(**settings)
     session = Session()
     while True:
         try:
-            head, body = receive(channel)
+            message, body = receive(channel)
         except (EOFError, OSError):
             return
-        channel.sendall(session.answer(head, body))
+        channel.sendall(session.answer(message, body))
 
 
 if __name__ == "__main__":

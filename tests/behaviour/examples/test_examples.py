@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from foldb.streams.workers.code_folder import Folder
+from foldb.streams.workers.code_folder import CodeFolder
 from foldb.streams.workers.declarations import Declarations
 from tests.behaviour.cli.consoles import steps
 from tests.behaviour.examples.conftest import Run
@@ -149,7 +149,7 @@ def test_a_view_counts_each_change_once_though_all_are_delivered_again(run: Run)
 
 def test_every_example_can_be_served_as_it_stands_there(tmp_path: Path) -> None:
     """`foldb serve --triggers docs/examples`, with nothing set."""
-    found = asyncio.run(Declarations(Folder(EXAMPLES), tmp_path).read("http://127.0.0.1:1"))
+    found = asyncio.run(Declarations(CodeFolder(EXAMPLES), tmp_path).read("http://127.0.0.1:1"))
 
     assert {} == found.problems
     assert found.declared["archive.py"]
@@ -276,7 +276,7 @@ def test_the_tables_that_examples_need_are_listed_as_commands(run: Run) -> None:
     for step in steps((EXAMPLES / "README.md").read_text()):
         running.foldb(*shlex.split(step.line, comments=True)[1:])
 
-    found = asyncio.run(Declarations(Folder(EXAMPLES), running.folder).read("http://127.0.0.1:1"))
+    found = asyncio.run(Declarations(CodeFolder(EXAMPLES), running.folder).read("http://127.0.0.1:1"))
     wanted = {table for each in found.declared.values() for one in each for table in one["TableNames"]}
     assert wanted <= set(running.resource.meta.client.list_tables()["TableNames"])
 

@@ -146,11 +146,11 @@ def test_a_command_is_another_version_when_its_file_has_changed(folder: Folder) 
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["/bin/sh", "-c", "true"], "is outside of the folder of triggers"),
-        (["../outside.sh"], "is outside of the folder of triggers"),
-        (["link.sh"], "is outside of the folder of triggers"),
+        (["/bin/sh", "-c", "true"], "is outside the folder of triggers"),
+        (["../outside.sh"], "is outside the folder of triggers"),
+        (["link.sh"], "is outside the folder of triggers"),
         (["./missing.sh"], "there is no ./missing.sh in the folder of triggers"),
-        (["app.py"], "may not be executed"),
+        (["app.py"], "is not executable"),
     ],
 )
 def test_only_what_is_in_the_folder_runs(folder: Folder, argv: list[str], said: str) -> None:

@@ -16,12 +16,12 @@ from foldb.model.subscriptions import check
 from foldb.streams.decorator import condition, read_declarations, seconds
 from foldb.streams.delivery.filter import ChangeFilter
 from foldb.streams.sinks.sink import Success
-from foldb.streams.workers.code_folder import Folder as TriggersFolder
-from foldb.streams.workers.declarations import Declarations, Found
+from foldb.streams.workers.code_folder import CodeFolder as TriggersFolder
+from foldb.streams.workers.declarations import Declarations, FolderDeclarations
 from tests.unit.streams.workers.working import Folder
 
 
-def read(folder: Folder) -> Found:
+def read(folder: Folder) -> FolderDeclarations:
     declarations = Declarations(TriggersFolder(folder.path), folder.scratch)
     return asyncio.run(declarations.read("http://127.0.0.1:1"))
 
@@ -142,7 +142,7 @@ def test_a_file_is_read_in_the_encoding_that_it_names(folder: Folder, source: by
         (b"# coding: klingon\n", "it cannot be read: unknown encoding: klingon"),
         (b"# coding: hex\n00", "it cannot be read: 'hex' is not a text encoding"),
         (b"# coding: unicode_escape\n'\\ud800'", "it cannot be read: 'utf-8' codec can't encode character"),
-        (None, "it cannot be read: it is no file, or a link to none"),
+        (None, "it cannot be read: it is not a file, or a link to none"),
     ],
 )
 def test_a_file_that_is_no_text_is_its_own_problem_alone(
@@ -171,13 +171,13 @@ def test_a_pipe_among_the_files_is_not_waited_for(folder: Folder) -> None:
 def test_a_file_that_can_be_read_again_is_read(folder: Folder, tmp_path: Path) -> None:
     (folder.path / "app.py").symlink_to(tmp_path / "later.py")
     triggers = TriggersFolder(folder.path)
-    triggers.look()
+    triggers.read()
     assert not triggers.changed()
 
     (tmp_path / "later.py").write_text("1")
 
     assert triggers.changed()
-    assert triggers.look()["app"][1:] == ("1", None)
+    assert triggers.read()["app"][1:] == ("1", None)
 
 
 UTIL = """

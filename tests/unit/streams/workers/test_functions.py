@@ -261,7 +261,7 @@ def test_an_error_with_thousands_of_causes_is_told_with_the_last_of_them(folder:
     assert isinstance(verdict, PartialFailure)
     assert verdict.error == "KeyError: 4999"
     assert verdict.traceback is not None
-    assert verdict.traceback.startswith("(What led to the first of these is left out.)\n\nTraceback")
+    assert verdict.traceback.startswith("(The causes of the first of these are left out.)\n\nTraceback")
     assert verdict.traceback.endswith("KeyError: 4999\n")
     assert verdict.traceback.count("KeyError: ") == 20
 
@@ -281,7 +281,7 @@ def test_a_state_that_is_no_json_fails_its_batch_and_does_not_end_the_process(
 
     for verdict in verdicts:
         assert isinstance(verdict, Failure)
-        assert verdict.error.startswith("TypeError: an answer that is no JSON: ")
+        assert verdict.error.startswith("TypeError: the answer is not JSON: ")
     assert len(set(folder.out.split())) == 1
 
 
@@ -304,7 +304,7 @@ def test_lanes_have_processes_of_their_own(folder: Folder) -> None:
     [
         ("missing:f", "there is no missing.py in the folder of triggers"),
         ("app:missing", "app.py has no missing"),
-        ("app:number", "is no function"),
+        ("app:number", "is not a function"),
         ("json:loads", "there is no json.py in the folder of triggers"),
     ],
 )
@@ -319,7 +319,7 @@ def test_what_is_no_function_of_the_folder_is_not_called(folder: Folder, name: s
 def test_a_generator_is_refused_since_calling_it_runs_nothing(folder: Folder, definition: str) -> None:
     folder.write("app.py", f"{definition} f(change):\n    yield change")
 
-    with pytest.raises(Exception, match="app:f has a yield in it, so calling it runs none of its lines"):
+    with pytest.raises(Exception, match="app:f has a yield, so a call of it runs none of its lines"):
         folder.deliver(function("f"))
 
 

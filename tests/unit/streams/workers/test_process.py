@@ -25,7 +25,7 @@ async def loaded(folder: Path, text: str) -> AsyncIterator[WorkerProcess]:
     child = await WorkerProcess.start("receipts", around, folder, 2048)
     load: dict[str, Any] = {"kind": "python", "name": "app:f", "subscription": "receipts"}
     try:
-        answer = await child.ask({"do": "load", "texts": {"app": ["/app.py", text, None]}, **load}, b"", 60)
+        answer = await child.request({"do": "load", "texts": {"app": ["/app.py", text, None]}, **load}, b"", 60)
         assert "error" not in answer
         yield child
     finally:
@@ -33,7 +33,7 @@ async def loaded(folder: Path, text: str) -> AsyncIterator[WorkerProcess]:
 
 
 async def call(child: WorkerProcess, timeout_s: float = 60) -> dict[str, Any]:
-    return await child.ask({"do": "call"}, plain(numbered(1)[0]), timeout_s)
+    return await child.request({"do": "call"}, plain(numbered(1)[0]), timeout_s)
 
 
 def test_who_is_called_off_while_a_child_ends_keeps_nobody_else_from_waiting_for_that(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_what_cannot_be_loaded_leaves_the_old_code_running_and_is_told(
 
     assert words(folder) == ["old", "old", "old", "mended"]
     assert len(set(processes(folder)[:3])) == 1
-    assert sum("keeps its old code" in record.getMessage() for record in caplog.records) == 1
+    assert sum("the old code stays in use" in record.getMessage() for record in caplog.records) == 1
 
 
 def test_a_child_that_dies_is_followed_by_one_with_the_same_code_whatever_was_saved(folder: Folder) -> None:

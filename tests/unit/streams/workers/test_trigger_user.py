@@ -138,7 +138,7 @@ def test_a_server_that_is_not_roots_refuses_another_user(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
-    with pytest.raises(SettingError, match="only root can run children as nobody; start the server as root"):
+    with pytest.raises(SettingError, match="only root can run workers as nobody; start the server as root"):
         check(Settings(triggers=tmp_path, trigger_user="nobody"))
 
 
