@@ -1,8 +1,8 @@
-"""Who asks, and what for: access keys, the signatures made with them, and what each key may do.
+"""Authentication and authorization: access keys, their signatures, and the rights of each key.
 
     head, body ──► verify ──► the key ──► rights ──► the operation
                    (signature)            (rights)
 
-guard.py keeps the keys of a file (keyfile.py) at hand while a node serves. What crosses the wire between client and
-server is signature.py's, which the command line signs with, too.
+guard.py holds the keys of a file (keyfile.py) while a node serves. signature.py implements AWS Signature Version 4 for
+the server and for the command line.
 """

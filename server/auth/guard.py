@@ -1,7 +1,7 @@
-"""The keys of a server at work: read at its start, looked at every second, read anew when their file has changed.
+"""The keys of a running server, reloaded within a second after their file changes.
 
-So a key that is made can be used, and one that is revoked cannot, within a second and without a restart. A file that
-is wrong changes nothing but the log of the process: whoever edits one by hand does not lock everybody out.
+So a new key is valid and a revoked key is invalid without a restart. If the changed file is malformed, the server logs
+an error and keeps the previous keys: a mistake in an edit locks no client out.
 """
 
 import hmac
@@ -19,17 +19,17 @@ logger = logging.getLogger(__name__)
 
 
 class Guard:
-    """Lets in who has a key.
+    """Authenticates requests.
 
     Attributes:
-        keys: As the file has them.
+        keys: The keys that were read from the file.
     """
 
     def __init__(self, path: Path, clock: Callable[[], int]) -> None:
         """Read the file.
 
         Raises:
-            KeyFileError: It cannot be used.
+            KeyFileError: The file cannot be used.
         """
         self._path = path
         self._clock = clock
@@ -38,20 +38,20 @@ class Guard:
         self._verifier = Verifier(self.keys)
 
     def admit(self, head: Head, body: bytes) -> Key:
-        """The key of whoever asks; `body` is as it was sent.
+        """Return the key that signed a request; `body` is as it was sent.
 
         Raises:
-            RequestError: Nobody whom we know asked, or not now.
+            RequestError: The signature is missing or wrong, or its key is unknown or expired.
         """
         return self._verifier.verify(head, body, self._clock())
 
-    def admit_plainly(self, authorization: bytes) -> Key:
-        """The key of whoever says id and secret, by HTTP's Basic scheme.
+    def admit_basic(self, authorization: bytes) -> Key:
+        """Return the key whose id and secret a Basic Authorization header holds.
 
         Raises:
-            RequestError: Nobody whom we know asked, or not now.
+            RequestError: The header is malformed, or the key is unknown, expired or has another secret.
         """
-        key_id, _, secret = _said(authorization).partition(b":")
+        key_id, _, secret = _credentials(authorization).partition(b":")
         key = self.keys.by_id.get(key_id.decode("latin-1"))
         expected = self.keys.decoy if key is None else key.secret
         if not hmac.compare_digest(expected.encode(), secret) or key is None:
@@ -61,7 +61,7 @@ class Guard:
         return key
 
     def reload_if_changed(self) -> None:
-        """Read the file anew if it has changed."""
+        """Read the file again if it has changed."""
         stamp = _stamp(self._path)
         if stamp == self._stamp:
             return
@@ -69,14 +69,14 @@ class Guard:
         try:
             self.keys = read_keys(self._path)
         except KeyFileError as error:
-            logger.error("the keys stay what they were: %s", error)
+            logger.error("cannot reload the keys: %s; the previous keys stay in use", error)
             return
         self._verifier = Verifier(self.keys)
         logger.info("read %d keys from %s", len(self.keys.by_id), self._path)
 
 
-def _said(authorization: bytes) -> bytes:
-    """What a Basic Authorization header says."""
+def _credentials(authorization: bytes) -> bytes:
+    """Return the `id:secret` of a Basic Authorization header."""
     scheme, _, coded = authorization.partition(b" ")
     if scheme.lower() != b"basic":
         raise MissingAuthenticationTokenError
@@ -87,7 +87,7 @@ def _said(authorization: bytes) -> bytes:
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
-    """Another one whenever the file was written, replaced, or given other rights."""
+    """Return a value that changes whenever the file is written, replaced or given other permissions."""
     try:
         status = os.stat(path)
     except OSError:

@@ -1,19 +1,19 @@
-"""The file that access keys are in: TOML, its owner's alone, written whole or not at all.
+"""The file of access keys: TOML, readable only by its owner, replaced atomically.
 
     [cluster]
-    secret = "..."                       # what nodes prove to each other that they are of one database
+    secret = "..."                       # with it nodes authenticate each other
 
     [keys.FOLDB7Q2M5K4T3X6J2WA]
     secret = "..."
     created = 2026-11-21T20:00:00Z
-    expires = 2027-11-21T20:00:00Z       # if it does
+    expires = 2027-11-21T20:00:00Z       # optional
     note = "the order service"
-    read = ["Log*"]                      # tables, where * is anything;
-    write = ["Orders", "Orders-*"]       # who may write may read,
-    admin = []                           # and who may administer may do both
-    monitor = true                       # may read GET /metrics and the status; admin = ["*"] may too
+    read = ["Log*"]                      # table names; * matches any text
+    write = ["Orders", "Orders-*"]       # write includes read,
+    admin = []                           # admin includes write
+    monitor = true                       # may read GET /metrics and the status; so may admin = ["*"]
 
-A signature is checked with the secret itself, so that is what is kept here, and who can read the file can be anybody.
+Verifying a signature takes the secret itself, so the file contains it. A reader of the file can use every key.
 """
 
 import fcntl
@@ -38,16 +38,16 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _SHORTEST_SECRET = 16
 _OTHERS = 0o077
 _MEMBERS = {"secret", "created", "expires", "note", "read", "write", "admin", "monitor"}
-_HEAD = "# The access keys of foldb, written by `foldb key`, which keeps no other comments than this.\n"
+_HEAD = "# The access keys of foldb, written by `foldb key`, which removes other comments.\n"
 
 
 class KeyFileError(FoldbError):
-    """The file is not there, is not only ours, or is no key file."""
+    """The file does not exist, other users can read or write it, or it is malformed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An access key, as AWS calls the pair of id and secret, and what may be done with it."""
+    """An access key: an id, a secret and the rights of the key."""
 
     id: str
     secret: str = field(repr=False)
@@ -55,7 +55,7 @@ class Key:
     expires: datetime | None = None
     note: str = ""
     rights: Rights = field(default_factory=Rights)
-    # Compared with every request, so it is worked out once.
+    # Compared with every request, so computed once.
     expires_ms: int | None = None
 
     def __post_init__(self) -> None:
@@ -65,12 +65,12 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What a key file says.
+    """The contents of a key file.
 
     Attributes:
-        by_id: The keys.
-        cluster_secret: What nodes prove to each other; None where the file has none.
-        decoy: The secret of all keys that are not there.
+        by_id: The keys by id.
+        cluster_secret: The secret with which nodes authenticate each other; None if the file has none.
+        decoy: A secret that stands in for the secrets of unknown keys, so that they take as much work.
     """
 
     by_id: Mapping[str, Key]
@@ -82,7 +82,7 @@ def read_keys(path: Path) -> Keys:
     """Read a key file.
 
     Raises:
-        KeyFileError: There is none, somebody else could read it, or it is none.
+        KeyFileError: The file does not exist, other users can read it, or it is malformed.
     """
     try:
         with path.open("rb") as file:
@@ -91,22 +91,22 @@ def read_keys(path: Path) -> Keys:
     except OSError as error:
         raise KeyFileError(f"cannot read the keys in {path}: {os.strerror(error.errno or 0)}") from error
     except ValueError as error:
-        raise KeyFileError(f"{path} is no TOML: {error}") from None
+        raise KeyFileError(f"{path} is not TOML: {error}") from None
     return _keys(path, data)
 
 
 def new_key(now: datetime, rights: Rights, expires: datetime | None = None, note: str = "") -> Key:
-    """A key that nobody has; its id is as long as AWS's are."""
+    """Create a key. Its id is as long as those of AWS."""
     key_id = "FOLDB" + b32encode(os.urandom(10)).decode()[:15]
     return Key(key_id, _secret(), now.replace(microsecond=0), expires, note, rights)
 
 
 @contextmanager
 def changed(path: Path) -> Iterator[dict[str, Key]]:
-    """The keys of a file, to be changed and written when the block ends; a file that is not there is made.
+    """Yield the keys of a file, and write them when the block ends. A missing file is created.
 
     Raises:
-        KeyFileError: It cannot be read or written.
+        KeyFileError: The file cannot be read or written.
     """
     path = path.resolve()
     try:
@@ -114,7 +114,7 @@ def changed(path: Path) -> Iterator[dict[str, Key]]:
     except OSError as error:
         raise KeyFileError(f"cannot write {path}: {os.strerror(error.errno or 0)}") from error
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)  # two that change it at a time would lose what one of them did
+        fcntl.flock(folder, fcntl.LOCK_EX)  # two concurrent changes would lose one of them
         keys = read_keys(path) if path.exists() else Keys({}, _secret().encode())
         by_id = dict(keys.by_id)
         yield by_id
@@ -133,10 +133,10 @@ def _secret() -> str:
 def _check_owner(path: Path, status: os.stat_result) -> None:
     if status.st_mode & _OTHERS:
         raise KeyFileError(
-            f"others could read the secrets in {path}: `chmod 600 {path}`, and make new keys if they did"
+            f"other users can read the secrets in {path}: run `chmod 600 {path}`, and create new keys if they were read"
         )
     if status.st_uid not in (0, os.geteuid()):
-        raise KeyFileError(f"{path} is another user's, who could put keys in it: make it your own")
+        raise KeyFileError(f"{path} belongs to another user, who could add keys: change its owner to yours")
 
 
 def _keys(path: Path, data: dict[str, Any]) -> Keys:
@@ -156,7 +156,7 @@ def _keys(path: Path, data: dict[str, Any]) -> Keys:
 def _key(key_id: str, members: dict[str, Any]) -> Key:
     try:
         if not _ID.fullmatch(key_id):
-            raise ValueError("an id has letters, digits, - and _ alone")
+            raise ValueError("an id consists of letters, digits, - and _")
         _check_members(members, _MEMBERS)
         expires = members.get("expires")
         return Key(
@@ -176,12 +176,12 @@ def _key(key_id: str, members: dict[str, Any]) -> Key:
 
 def _check_members(table: dict[str, Any], known: set[str]) -> None:
     if unknown := sorted(table.keys() - known):
-        raise ValueError(f"what is {unknown[0]}? There are: {', '.join(sorted(known))}")
+        raise ValueError(f"unknown member {unknown[0]}; known are: {', '.join(sorted(known))}")
 
 
 def _of_type(value: Any, kind: type) -> Any:
     if type(value) is not kind:
-        raise ValueError(f"{str(value)[:40]!r} where a {kind.__name__} is due")
+        raise ValueError(f"{str(value)[:40]!r} is not a {kind.__name__}")
     return value
 
 
@@ -193,7 +193,7 @@ def _long_enough(secret: Any) -> str:
 
 def _moment(value: Any) -> datetime:
     if type(value) is not datetime or value.tzinfo is None:
-        raise ValueError("a time is written 2026-11-21T20:00:00Z")
+        raise ValueError("a time has the form 2026-11-21T20:00:00Z")
     return value
 
 
@@ -201,7 +201,7 @@ def _patterns(values: Any) -> list[str]:
     patterns = [_of_type(value, str) for value in _of_type(values, list)]
     for pattern in patterns:
         if not is_pattern(pattern):
-            raise ValueError(f"{pattern!r} cannot be the name of a table, where * is anything")
+            raise ValueError(f"{pattern!r} cannot match the name of a table; * matches any text")
     return patterns
 
 
@@ -227,7 +227,7 @@ def _toml(cluster_secret: bytes | None, keys: Iterable[Key]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A TOML string: JSON's are a part of them, but for DEL."""
+    """Return a TOML string. Every JSON string is one, except that DEL is escaped."""
     return orjson.dumps(text).decode().replace("\x7f", "\\u007f")
 
 
@@ -236,7 +236,7 @@ def _written(moment: datetime) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """In the place of what was there, at once; at no moment could others read it."""
+    """Replace the file atomically. Other users can read it at no time."""
     beside = path.with_name(f"{path.name}.new")
     beside.unlink(missing_ok=True)
     with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:

@@ -1,10 +1,10 @@
-"""What a key may do: for each table one of nothing, reading, writing and administering, each with all before it.
+"""The rights of a key: for each table none, read, write or admin, each of which includes those before it.
 
-    DEMANDS["Query"](body)  ──►  (action, right, table), ...  ──►  check: all of them, or AccessDeniedException
+    operation.demands(body)  ──►  (action, right, table), ...  ──►  check: all of them, or AccessDeniedException
 
-An operation without a line in DEMANDS cannot be routed, so none is forgotten. Indexes count as their table. What is
-about no table, or about all, is about the table `*`, which the pattern `*` alone matches. What is about the node that
-answers is about NODE: a right of its own reads it, `monitor`, and the right to administer all tables.
+Every operation declares its demands (api/operation.py). An index belongs to its table. An operation on no table or on
+all tables demands a right on the table `*`, which only the pattern `*` matches. The status and the metrics of a node
+demand a right on NODE, which the right `monitor` grants, and the right to administer all tables.
 """
 
 import re
@@ -18,14 +18,14 @@ from ...model.tables import name_of
 
 EVERYTHING = "*"
 NODE = None
-"""What is about a node and no table; no request can name it."""
+"""The node itself, as a resource; no request can name it."""
 
 _PATTERN = re.compile(r"[A-Za-z0-9_.*-]{1,255}")
-_TABLES_MAX = 1000  # whose rights are remembered
+_TABLES_MAX = 1000  # cached rights
 
 
 class Right(IntEnum):
-    """Each has those before it."""
+    """A right on a table. Each includes the lower ones."""
 
     NONE = 0
     READ = 1
@@ -34,10 +34,11 @@ class Right(IntEnum):
 
 
 class Rights:
-    """Which tables may be read, written and administered: names, in which `*` is anything.
+    """The tables that a key may read, write and administer, as patterns in which `*` matches any text.
 
     Attributes:
-        monitor: Whether the figures of a node may be read, which name all tables.
+        monitor: Whether the key may read the status and the metrics of a node, which name all tables.
+        patterns: The patterns by right.
     """
 
     def __init__(
@@ -55,37 +56,37 @@ class Rights:
             for right, patterns in reversed(self.patterns.items())
             if patterns
         ]
-        self._known: dict[str | None, Right] = {}
+        self._cache: dict[str | None, Right] = {}
         if self.on(EVERYTHING) < Right.ADMIN:
-            self._known[NODE] = Right.READ if monitor else Right.NONE
+            self._cache[NODE] = Right.READ if monitor else Right.NONE
         else:
-            self._known[NODE] = Right.ADMIN
+            self._cache[NODE] = Right.ADMIN
 
     def on(self, table: str | None) -> Right:
-        """The highest right on a table, or on NODE."""
-        right = self._known.get(table)
+        """Return the highest right on a table, or on NODE."""
+        right = self._cache.get(table)
         if right is None:
             assert table is not NODE
             right = next((right for right, names in self._levels if names.fullmatch(table)), Right.NONE)
-            if len(self._known) < _TABLES_MAX:
-                self._known[table] = right
+            if len(self._cache) < _TABLES_MAX:
+                self._cache[table] = right
         return right
 
 
 def is_pattern(text: str) -> bool:
-    """Whether it can match the name of a table."""
+    """Return whether the text is a pattern that can match the name of a table."""
     return bool(_PATTERN.fullmatch(text))
 
 
 Demand: TypeAlias = tuple[str, Right, str | None]
-"""An action of IAM, the right that it takes here, and the table, or NODE."""
+"""An IAM action, the right that it needs, and its table or NODE."""
 
 Demands: TypeAlias = Callable[[dict[str, Any]], Iterable[Demand]]
-"""From a request to all that it takes."""
+"""Returns the rights that a request needs."""
 
 
 class Bearer(Protocol):
-    """Who has rights: a key."""
+    """The holder of rights: a key."""
 
     @property
     def id(self) -> str: ...
@@ -95,10 +96,10 @@ class Bearer(Protocol):
 
 
 def check(bearer: Bearer, demands: Iterable[Demand]) -> None:
-    """Let a request pass if its key has all the rights that it takes.
+    """Check that a key has all the rights that a request needs.
 
     Raises:
-        AccessDeniedError: It lacks one.
+        AccessDeniedError: The key lacks a right.
     """
     for action, right, table in demands:
         name = NODE if table is NODE else name_of(table)
@@ -122,6 +123,6 @@ def each_table(operation: str, right: Right) -> Demands:
     return demands
 
 
-def of_metrics() -> Iterator[Demand]:
-    """Yield the demand of GET /metrics, whose figures name tables and hold nothing of any item."""
+def metrics_demands() -> Iterator[Demand]:
+    """Yield the demand of GET /metrics. Metrics name tables and contain no data of items."""
     yield "foldb:Metrics", Right.READ, NODE

@@ -1,10 +1,10 @@
-"""AWS Signature Version 4, as clients of DynamoDB sign with it.
+"""AWS Signature Version 4, with which clients of DynamoDB sign requests.
 
     method, path, signed fields, sha256(body)            ──► canonical request
     time, scope, sha256(canonical request)               ──► string to sign
     secret ──► day ──► region ──► service ──► signing key; its HMAC of the string to sign is the signature
 
-A scope is `day/region/service/aws4_request`: the same secret yields another signing key each day and for each region.
+A scope is `day/region/service/aws4_request`: so a secret has a signing key per day and region.
 """
 
 import hashlib
@@ -16,14 +16,14 @@ ALGORITHM = b"AWS4-HMAC-SHA256"
 SERVICE = b"dynamodb"
 TERMINATOR = b"aws4_request"
 
-_BLOCK_BYTES = 64  # of SHA-256, as RFC 2104 fills a key up
+_BLOCK_BYTES = 64  # of SHA-256; RFC 2104 pads keys to this size
 
 
 class SigningKey:
     """Signs strings of one scope.
 
-    An HMAC is a hash of a hash, each begun with the key; both beginnings are kept. That is half the time of hmac's
-    own function, which begins anew with every string.
+    An HMAC is a hash of a hash, each with a prefix from the key. The states after both prefixes are kept, which takes
+    half the time of the hmac module.
     """
 
     __slots__ = ("_inner", "_outer")
@@ -37,7 +37,7 @@ class SigningKey:
         self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in key))
 
     def sign(self, text: bytes) -> bytes:
-        """The signature, in hexadecimal digits."""
+        """Return the signature in hexadecimal digits."""
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(text)
         outer.update(inner.digest())
@@ -47,16 +47,16 @@ class SigningKey:
 def canonical_request(
     fields: Mapping[bytes, bytes], names: Sequence[bytes], listed: bytes, body: bytes
 ) -> bytes:
-    """What is signed of a POST to `/`: the fields named, in their order, and all of the body.
+    """Return the canonical request of a POST to `/`: the signed header fields and the hash of the body.
 
     Args:
-        fields: By names in lower case.
-        names: Of those that are signed, in order.
-        listed: The same, joined by semicolons.
-        body: As it is sent.
+        fields: The header fields, by lower-case name.
+        names: The names of the signed fields, sorted.
+        listed: The same names, joined by semicolons.
+        body: The body as it is sent.
 
     Raises:
-        KeyError: A field that is signed is not there.
+        KeyError: A signed field is missing.
     """
     lines = b"".join([name + b":" + fields[name] + b"\n" for name in names])
     if lines.find(b"  ") >= 0 or lines.find(b" \n") >= 0 or lines.find(b"\t") >= 0:
@@ -65,12 +65,12 @@ def canonical_request(
 
 
 def string_to_sign(iso_time: bytes, scope: bytes, request: bytes) -> bytes:
-    """What the signing key signs, of a canonical request."""
+    """Return the string to sign for a canonical request."""
     return b"%b\n%b\n%b\n%b" % (ALGORITHM, iso_time, scope, hashlib.sha256(request).hexdigest().encode())
 
 
 def iso(seconds: int) -> bytes:
-    """A time as signatures say it.
+    """Return a time in the basic format of ISO 8601.
 
     >>> iso(1795269600)
     b'20261121T144000Z'
@@ -87,7 +87,7 @@ def sign(
     seconds: int,
     region: str = "us-east-1",
 ) -> dict[str, str]:
-    """The fields that sign a request: `fields`, which have Host and X-Amz-Target, and what this adds to them."""
+    """Return `fields`, which have Host and X-Amz-Target, with X-Amz-Date and Authorization added."""
     signed = {**fields, "X-Amz-Date": iso(seconds).decode()}
     lower = {name.lower().encode(): value.encode() for name, value in signed.items()}
     names = sorted(lower)

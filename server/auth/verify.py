@@ -1,9 +1,8 @@
-"""Whose request it is: a signature is made again from what came, and compared.
+"""Verification of signatures: the server computes the signature of a received request and compares.
 
-Nothing that the request says of itself is taken for true. The body's hash is made from the body, whatever a field says
-that it is; every field that has a meaning to AWS must be signed, and must have come once; the clock is looked at first,
-so that an old request costs no hash. A key that nobody has is treated as one with a secret that nobody knows: so that
-an unknown key and a wrong signature take the same work, and the time an answer takes tells neither from the other.
+No claim of the request is trusted. The hash is computed from the body, not taken from a header field. Every field with
+a meaning to AWS must be signed and must not be repeated. The time is checked first, so that an old request costs no
+hash. An unknown key is verified with a random secret, so that an unknown key and a wrong signature take the same time.
 """
 
 import hmac
@@ -24,21 +23,21 @@ from ...model.errors import (
 from .keyfile import Key, Keys
 from .signature import ALGORITHM, SERVICE, TERMINATOR, SigningKey, canonical_request, iso, string_to_sign
 
-CLOCK_S = 15 * 60  # how far a client's clock may be off, either way
+CLOCK_S = 15 * 60  # tolerance for the clock of a client, in both directions
 
 _HEADER = re.compile(
     rb"AWS4-HMAC-SHA256 +Credential=([^\s,=]+) *, *SignedHeaders=([^\s,=]+) *, *Signature=[0-9a-f]{64}"
 )
 _SIGNATURE = 64
 _ISO = re.compile(rb"\d{8}T\d{6}Z")
-_SHOWN = 256  # of what is wrong, in the answer that says so
-# What a client says before its signature is the same all day, so there are few; these are bounds and not sizes.
+_SHOWN = 256  # limit of quoted text in an error
+# Limits of the cached claims. A client sends the same claim all day, so there are few.
 _CLAIMS_MAX = 1000
 _CLAIM_BYTES = 1024
 
 
 class Head(Protocol):
-    """What is signed of a request besides its body; see http/heads.py."""
+    """The part of a request's head that signatures cover; see http/request_head.py."""
 
     fields: dict[bytes, bytes]
     path: bytes
@@ -46,25 +45,25 @@ class Head(Protocol):
 
 
 class Claim:
-    """All of an Authorization header but the signature: who signs, for which day, and which fields.
+    """An Authorization header without the signature: the key, the day and the signed fields.
 
     Attributes:
-        key: None where nobody has it.
-        day: As times begin.
-        scope: The credential without the key.
-        signing_key: What makes the signature, once one was asked for.
-        listed: The names of the fields that are signed, as they were said.
-        names: The same, in order.
-        signed: The same, as a set.
+        key: The key; None if it is unknown.
+        day: The day of the scope, YYYYMMDD.
+        scope: The credential without the key id.
+        signing_key: The signing key, after the first `derive`.
+        listed: The names of the signed fields, joined by semicolons.
+        names: The same names, sorted.
+        signed: The same names, as a set.
     """
 
     __slots__ = ("_region", "_secret", "day", "key", "listed", "names", "scope", "signed", "signing_key")
 
     def __init__(self, authorization: bytes, keys: Keys) -> None:
-        """Read a header.
+        """Parse a header.
 
         Raises:
-            RequestError: It is none, or not for us.
+            RequestError: The header is malformed, or for another service.
         """
         credential, self.listed = _parts(authorization)
         self.names = _names(self.listed)
@@ -88,16 +87,15 @@ class Claim:
         self.signing_key: SigningKey | None = None
 
     def derive(self) -> SigningKey:
-        """Make the signing key, and keep it."""
+        """Compute the signing key and cache it."""
         self.signing_key = SigningKey(self._secret.encode(), self.day, self._region)
         return self.signing_key
 
 
 class Verifier:
-    """Knows whose request it is, by the keys as they are.
+    """Verifies signatures with a fixed set of keys.
 
-    What was claimed is kept, with the signing keys that were made for it. Other keys need another verifier, so what was
-    revoked is forgotten.
+    It caches claims and their signing keys. A change of the keys needs a new verifier, so a revoked key is in no cache.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -105,10 +103,10 @@ class Verifier:
         self._claims: dict[bytes, Claim] = {}
 
     def verify(self, head: Head, body: bytes, now_ms: int) -> Key:
-        """The key that the request was signed with; `body` is as it was sent.
+        """Return the key that signed the request; `body` is as it was sent.
 
         Raises:
-            RequestError: It is not signed, not as it should be, not now, or by nobody we know.
+            RequestError: The signature is missing, malformed, wrong or expired, or its key is unknown.
         """
         fields = head.fields
         authorization = fields.get(b"authorization", b"")
@@ -122,13 +120,13 @@ class Verifier:
         _check_fields(head, claim)
         try:
             request = canonical_request(fields, claim.names, claim.listed, body)
-        except KeyError:  # a field that is said to be signed and did not come
+        except KeyError:  # a signed field is missing
             raise InvalidSignatureError from None
         signing_key = claim.signing_key or claim.derive()
         expected = signing_key.sign(string_to_sign(iso_time, claim.scope, request))
         is_right = hmac.compare_digest(expected, authorization[-_SIGNATURE:])
         key = claim.key
-        # Ours are keys for long: what comes with a session token was not made with one of them.
+        # Keys of foldb are long-term keys: a request with a session token was signed with another key.
         if key is None or b"x-amz-security-token" in fields:
             raise UnrecognizedClientError
         if not is_right:
@@ -147,7 +145,7 @@ class Verifier:
 
 
 def _parts(authorization: bytes) -> tuple[bytes, bytes]:
-    """Credential and signed names, as the header says them."""
+    """Return the credential and the list of signed fields of a header."""
     match = _HEADER.fullmatch(authorization)
     if match is not None:
         credential, listed = match.groups()
@@ -161,7 +159,7 @@ def _parts(authorization: bytes) -> tuple[bytes, bytes]:
 
 
 def incomplete(authorization: bytes) -> IncompleteSignatureError:
-    """What is wrong with a header that begins as it should, in AWS's words where it has some."""
+    """Return the error for a malformed header of the right algorithm, with AWS's message where AWS has one."""
     lacking = [
         f"Authorization header requires '{part}' parameter."
         for part in ("Credential", "Signature", "SignedHeaders")
@@ -174,7 +172,7 @@ def incomplete(authorization: bytes) -> IncompleteSignatureError:
 
 
 def _names(listed: bytes) -> tuple[bytes, ...]:
-    """The names in a list of signed headers, which is sorted and names each once."""
+    """Return the names in a list of signed fields. The list must be sorted, without duplicates."""
     names = tuple(listed.split(b";"))
     if names != tuple(sorted(set(names))) or listed != listed.lower():
         raise InvalidSignatureError
@@ -186,7 +184,11 @@ def _names(listed: bytes) -> tuple[bytes, ...]:
 
 
 def _check_fields(head: Head, claim: Claim) -> None:
-    """Refuse a request that says something to AWS without having signed it, or says twice what it signed once."""
+    """Refuse unsigned fields with a meaning to AWS, and repeated signed fields.
+
+    Raises:
+        InvalidSignatureError: A field has to be signed, or is repeated.
+    """
     fields, signed = head.fields, claim.signed
     for name in fields.keys() - signed:
         if name.startswith(b"x-amz-"):
@@ -200,7 +202,11 @@ def _check_fields(head: Head, claim: Claim) -> None:
 
 
 def _time(fields: Mapping[bytes, bytes], now: int) -> bytes:
-    """When the request was signed, if that was now."""
+    """Return the time of the signature.
+
+    Raises:
+        RequestError: The time is missing, malformed, or too far from now.
+    """
     text = fields.get(b"x-amz-date") or fields.get(b"date")
     if text is None:
         raise IncompleteSignatureError(
@@ -223,7 +229,7 @@ def _time(fields: Mapping[bytes, bytes], now: int) -> bytes:
 
 @lru_cache(maxsize=100)
 def _read_time(text: bytes) -> tuple[bytes, int]:
-    """A time as signatures say it, and in seconds since 1970. Most requests of a second say the same."""
+    """Return a time in ISO 8601 basic format and in seconds since 1970. Cached: requests of one second share it."""
     try:
         if _ISO.fullmatch(text):
             read = datetime.strptime(text.decode(), "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)

@@ -1,5 +1,5 @@
-"""HTTP, as much of it as the API needs: bytes to requests, answers to bytes.
+"""The subset of HTTP/1.1 that the API needs, from bytes to requests and from answers to bytes.
 
-listener.py accepts, protocol.py is one connection, heads.py and bodies.py read what comes in, answers.py writes what
-goes out. request_log.py writes a line about each request. What a request means is dispatch.py's.
+listener.py accepts connections; protocol.py handles one connection; request_head.py and request_body.py parse requests;
+response.py formats answers; request_log.py logs each request. api/dispatch.py handles the requests.
 """

@@ -1,52 +1,53 @@
-"""A bound on what is kept for clients that are slow.
+"""The limit of the memory that is buffered for slow clients.
 
-Half a body, requests sent ahead, an answer that nobody reads: each is bounded for one connection, and a thousand
-connections would still fill the memory. So they are counted together. Past the bound the client that has been slow
-for longest gives way: an honest one is done in the time in which a hundred others begin.
+A connection buffers half a body, pipelined requests and unread answers. The buffers of one connection are bounded, but
+a thousand connections would still fill the memory. So the buffers of all connections have one limit. Past it, the
+client that has been slow for the longest time is disconnected: an honest client finishes before a hundred others
+begin.
 """
 
 from typing import Protocol
 
 
 class BufferHolder(Protocol):
-    """Whoever something is kept for: a connection.
+    """A connection that buffers bytes for a slow client.
 
     Attributes:
-        held: How many bytes; `Slow` alone writes it.
+        held: The number of buffered bytes. Only `BufferBudget` sets it.
     """
 
     held: int
 
-    def give_way(self) -> None:
-        """Go; what was kept is needed no more."""
+    def evict(self) -> None:
+        """Close the connection and drop its buffers."""
         ...
 
 
 class BufferBudget:
-    """Counts what is kept, and for whom.
+    """Limits the bytes that all holders buffer together.
 
     Attributes:
-        bytes: All that is kept.
+        bytes: The number of bytes that are buffered now.
     """
 
-    def __init__(self, bound: int) -> None:
+    def __init__(self, limit: int) -> None:
         self.bytes = 0
-        self._bound = bound
-        self._holders: dict[BufferHolder, None] = {}  # who has been slow for longest comes first
+        self._limit = limit
+        self._holders: dict[BufferHolder, None] = {}  # the longest slow holder first
 
-    def hold(self, holder: BufferHolder, size: int) -> None:
-        """Keep `size` bytes for it from now on, not counting what was kept before; 0 when it is slow no more."""
+    def reserve(self, holder: BufferHolder, size: int) -> None:
+        """Set the number of bytes buffered for `holder`. 0 releases them."""
         self.bytes += size - holder.held
         holder.held = size
         if size == 0:
             self._holders.pop(holder, None)
             return
         self._holders[holder] = None
-        while self.bytes > self._bound:
+        while self.bytes > self._limit:
             slowest = next(iter(self._holders))
-            self.forget(slowest)
-            slowest.give_way()
+            self.release(slowest)
+            slowest.evict()
 
-    def forget(self, holder: BufferHolder) -> None:
-        """It is slow no more, or no more there."""
-        self.hold(holder, 0)
+    def release(self, holder: BufferHolder) -> None:
+        """Release all bytes of `holder`: its client has caught up, or its connection is closed."""
+        self.reserve(holder, 0)

@@ -1,9 +1,9 @@
-"""Long requests have a share of each turn of the loop, so that short ones need not wait for them.
+"""Fair scheduling of long requests: they have a share of each turn of the event loop, so that short ones do not wait.
 
-A page of a scan takes as long as five hundred gets. A hundred clients that scan would make every get, and the line
-that says that we are healthy, wait for a hundred pages; and all those pages would be in memory at once. So what may
-be long is begun only while its share of the turn lasts and few long pages are under way, and otherwise waits for a
-later turn, in order. What waits is bounded in bytes; past the bound clients are throttled.
+A page of a Scan takes as long as five hundred GetItems. With a hundred scanning clients, every get and health check
+would wait for a hundred pages, and all those pages would be in memory together. So a long request starts only while the
+share of this turn lasts and few long pages are being read. Otherwise it is queued for a later turn, in order. The queue
+is limited in bytes; past the limit clients receive a ThrottlingException.
 """
 
 import time
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 SHARE_S = 0.010
 
-# What may take long; and whatever has a large body.
+# Operations that can take long. Requests with a large body are long, too.
 LONG = frozenset((
     b"DynamoDB_20120810.BatchGetItem", b"DynamoDB_20120810.BatchWriteItem",
     b"DynamoDB_20120810.Query", b"DynamoDB_20120810.Scan",
@@ -24,53 +24,53 @@ LONG_BODY_BYTES = 32 * 1024
 
 
 class Loop(Protocol):
-    """The part of an event loop that is needed."""
+    """The part of an event loop that the scheduler uses."""
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
 
 
 class FairScheduler:
-    """Does long requests as the turns of a loop allow."""
+    """Starts long requests within their share of each turn."""
 
     def __init__(
         self,
         loop: Loop,
-        bound: int,
+        limit: int,
         clock: Callable[[], float] = time.perf_counter,
         *,
         is_full: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Keep at most `bound` bytes of requests waiting; begin none while `is_full` returns True."""
+        """Queue at most `limit` bytes of requests; start none while `is_full` returns True."""
         self._loop = loop
         self._clock = clock
         self._is_full = is_full
-        self._bound = bound
-        self._bytes = 0  # of what waits
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-        self._end = 0.0  # of the share of this turn; 0 when none was begun
+        self._limit = limit
+        self._bytes = 0  # in the queue
+        self._queue: deque[tuple[int, Callable[[], None]]] = deque()
+        self._end = 0.0  # of this turn's share; 0 if no request was scheduled in this turn
 
-    def do(self, size: int, request: Callable[[], None]) -> bool:
-        """Do a request of so many bytes now, or later and after all that wait; False if there is no room to wait."""
+    def schedule(self, size: int, request: Callable[[], None]) -> bool:
+        """Run a request of `size` bytes now, or queue it; return False if the queue is full."""
         if not self._end:
             self._end = self._clock() + SHARE_S
             self._loop.call_soon(self._next)
-        if not self._waiting and self._clock() <= self._end and not self._is_full():
+        if not self._queue and self._clock() <= self._end and not self._is_full():
             request()
             return True
-        if self._waiting and self._bytes + size > self._bound:
+        if self._queue and self._bytes + size > self._limit:
             return False
         self._bytes += size
-        self._waiting.append((size, request))
+        self._queue.append((size, request))
         return True
 
     def _next(self) -> None:
         self._end = 0.0
-        if self._waiting:
+        if self._queue:
             self._end = self._clock() + SHARE_S
             self._loop.call_soon(self._next)
-        # The first of a turn is done however long the turn has lasted.
-        while self._waiting and not self._is_full():
-            size, request = self._waiting.popleft()
+        # The first request of a turn runs even if the share has passed.
+        while self._queue and not self._is_full():
+            size, request = self._queue.popleft()
             self._bytes -= size
             request()
             if self._clock() > self._end:

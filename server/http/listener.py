@@ -1,7 +1,7 @@
-"""Accepts connections for a node, and keeps what they share: the second it is, the date, the next request id.
+"""The listening socket, its connections, and the state that they share: the tick, the date, the next request id.
 
-Where there are too many connections, the one that is nearest to being closed anyway makes room for the newcomer; one
-whose request is under way stays. So nobody is kept out by connections that ask for nothing.
+Past the limit of connections, the idle connection with the nearest deadline is closed for the new one. Connections with
+a request in flight stay open. So idle connections cannot lock out other clients.
 """
 
 import asyncio
@@ -30,35 +30,34 @@ from .request_log import RequestLog
 from .tls import Certificate, Tls
 
 _BACKLOG = 1024
-# What the system receives ahead of us, and so the most that one read of a socket gives: who sends without end waits at
-# his own end.
+# The receive buffer of a socket, and so the maximum of one read. A client that sends more has to wait.
 _RECEIVE_BYTES = 32 * 1024
-# Of the log, the loop and whatever else the process has open: a log that finds none left for its next file stops.
+# Descriptors for the log, the event loop and other files: a log that cannot open its next file stops.
 _OTHER_DESCRIPTORS = 48
 
 
 class AddressRefusedError(FoldbError):
-    """The address to listen on can be reached from another machine, and nothing guards it."""
+    """Other machines could reach the address, and neither keys nor TLS protect it."""
 
 
 class ListenError(OSError):
-    """The port is taken, or the address is not of this machine."""
+    """The port is in use, or the address is not an address of this machine."""
 
 
 class Listener:
     """One listening socket and its connections.
 
     Attributes:
-        node: What requests are for.
-        guard: Whose signatures are good; None takes any.
-        gate: Who may ask.
-        slow: What is kept for slow clients.
-        turns: When long requests are done.
-        tick: Seconds since the start, counted; connections set their deadlines by it.
-        date: What answers say in `Date`.
-        address: Host and port, once it listens.
+        node: The node that handles requests.
+        guard: Verifies signatures; None accepts every signature.
+        origin_policy: Refuses requests of web pages.
+        buffer_budget: Limits the buffers of slow clients.
+        fair_scheduler: Schedules long requests.
+        tick: The number of ticks, of a second each, since the start. Connections express deadlines in ticks.
+        date: The value of `Date` in answers.
+        address: Host and port, after `start`.
         request_log: The log of requests; None without --log-requests.
-        depth: Says how many triggers lead to a request from whoever calls himself so; None while none run here.
+        depth: Returns how many triggers led to a request with a user agent; None while no trigger runs here.
     """
 
     def __init__(
@@ -71,16 +70,16 @@ class Listener:
         settings = node.settings
         self.node = node
         self.guard = guard
-        self.gate = OriginPolicy(
+        self.origin_policy = OriginPolicy(
             (settings.host, *settings.allowed_hosts),
             settings.cors,
             scheme="http" if certificate is None else "https",
             any_host=guard is not None,
             network_names=is_open(settings),
         )
-        self.slow = BufferBudget(settings.client_buffer_bytes)
+        self.buffer_budget = BufferBudget(settings.client_buffer_bytes)
         pages = node.partitions.long_reads
-        self.turns = FairScheduler(loop, settings.queue_bytes, is_full=lambda: pages.is_full)
+        self.fair_scheduler = FairScheduler(loop, settings.queue_bytes, is_full=lambda: pages.is_full)
         self.tick = 0
         self.date = _date(node.clock())
         self.address: tuple[str, int] = ("", 0)
@@ -90,24 +89,24 @@ class Listener:
         self._certificate = certificate
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._connections: dict[Connection, None] = {}  # the oldest first
-        self._drained = asyncio.Event()  # the last connection has closed
-        self._most = settings.connections
-        self._most_of_peer = settings.connections_per_address
+        self._connections: dict[Connection, None] = {}  # in the order of accept
+        self._drained = asyncio.Event()  # set when the last connection closes
+        self._limit = settings.connections
+        self._limit_per_peer = settings.connections_per_address
         self._peers: Counter[str] = Counter()
-        self._spare: list[tuple[int, Connection]] = []  # who may make room, the next one last
+        self._spare: list[tuple[int, Connection]] = []  # connections that can be evicted, the next one last
         self._requests = 0
         self._id_prefix = node.random_bytes(18).hex().upper()
         self._position: ResultPosition | None = None
         self._position_fields = b""
 
     async def start(self, bound: socket.socket) -> None:
-        """Listen at what `bind` returned, and take no more connections than leave the log its files.
+        """Listen on the socket that `bind` returned. Limit connections so that the log can open its files.
 
         Raises:
-            ListenError: Somebody else has begun to listen there since.
+            ListenError: Another process listens on the address since it was bound.
         """
-        self._most = max(1, min(self.node.settings.connections, _descriptors() - _OTHER_DESCRIPTORS))
+        self._limit = max(1, min(self.node.settings.connections, _descriptors() - _OTHER_DESCRIPTORS))
         try:
             self._server = await self._loop.create_server(self._accept, sock=bound, backlog=_BACKLOG)
         except OSError as error:
@@ -115,8 +114,8 @@ class Listener:
         self.address = self._server.sockets[0].getsockname()[:2]
         self._timer = self._loop.call_later(self.node.settings.tick_ms / 1000, self._on_tick)
 
-    async def stop(self, patience_s: float = 5) -> None:
-        """Accept nothing more, answer what is under way, close; after `patience_s` close all the same."""
+    async def stop(self, timeout_s: float = 5) -> None:
+        """Stop accepting, wait at most `timeout_s` for the requests in flight, and close all connections."""
         if self._server is not None:
             self._server.close()
         self._drained.clear()
@@ -124,7 +123,7 @@ class Listener:
             connection.finish()
         if self._connections:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._drained.wait(), patience_s)
+                await asyncio.wait_for(self._drained.wait(), timeout_s)
         for connection in list(self._connections):
             connection.expire()
         if self._timer is not None:
@@ -140,53 +139,53 @@ class Listener:
 
     # Called by connections
 
-    def next_turn(self, do: Callable[[], object]) -> None:
-        """Have something done in the loop's next turn."""
-        self._loop.call_soon(do)
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Call `callback` in the next turn of the event loop."""
+        self._loop.call_soon(callback)
 
     def opened(self, connection: Connection) -> None:
-        """Count a connection in; where there are too many, another one goes, or itself."""
-        if len(self._connections) >= self._most and not self._make_room():
+        """Register a connection. Past the limit, evict another one, or finish this one."""
+        if len(self._connections) >= self._limit and not self._make_room():
             connection.finish()
         self._connections[connection] = None
-        if self._most_of_peer:
+        if self._limit_per_peer:
             peer = connection.peer
             self._peers[peer] += 1
-            if self._peers[peer] > self._most_of_peer:
+            if self._peers[peer] > self._limit_per_peer:
                 connection.finish()
 
     def closed(self, connection: Connection) -> None:
-        """Count a connection out."""
+        """Unregister a connection."""
         self._connections.pop(connection, None)
-        self.slow.forget(connection)
-        if self._most_of_peer:
+        self.buffer_budget.release(connection)
+        if self._limit_per_peer:
             self._peers[connection.peer] -= 1
         if not self._connections:
             self._drained.set()
 
     def request_id(self) -> str:
-        """A new request id, in the alphabet and length of DynamoDB's."""
+        """Return a new request id, in the alphabet and length of DynamoDB's."""
         self._requests += 1
         return f"{self._id_prefix}{self._requests:016X}"
 
     def position_fields(self, position: ResultPosition) -> bytes:
-        """The fields that say what an answer is as of; between two writes they are always the same."""
+        """Return the header fields of a position. Between two writes they are the same, so the last ones are kept."""
         if position is not self._position:
             self._position = position
-            place = position.text(self.node.partitions.count).encode()
-            self._position_fields = response.as_of(place, position.time_ms)
+            text = position.text(self.node.partitions.count).encode()
+            self._position_fields = response.position_fields(text, position.time_ms)
         return self._position_fields
 
     def _make_room(self) -> bool:
-        """Close a connection that nothing is owed to, if there is one."""
+        """Evict a connection without a request in flight; return False if there is none."""
         if not self._spare:
-            waiting = ((one.deadline, one) for one in self._connections if one.deadline < NEVER)
-            self._spare = heapq.nsmallest(max(1, self._most // 16), waiting, key=itemgetter(0))
+            idle = ((each.deadline, each) for each in self._connections if each.deadline < NEVER)
+            self._spare = heapq.nsmallest(max(1, self._limit // 16), idle, key=itemgetter(0))
             self._spare.reverse()
         while self._spare:
             deadline, connection = self._spare.pop()
             if connection.deadline == deadline and connection in self._connections:
-                connection.give_way()
+                connection.evict()
                 return True
         return False
 
@@ -202,16 +201,16 @@ class Listener:
 
 
 def bind(settings: Settings) -> socket.socket:
-    """Take an address without listening there yet: callers are turned away until there is somebody to answer them.
+    """Bind the address without listening: until `Listener.start` the system refuses connections.
 
     Raises:
-        AddressRefusedError: Other machines could reach it, and nothing guards it.
-        ListenError: The port is taken, or the address is not of this machine.
+        AddressRefusedError: Other machines could reach the address, and nothing protects it.
+        ListenError: The port is in use, or the address is not an address of this machine.
     """
-    address = guarded(settings)
+    address = listen_address(settings)
     bound = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     try:
-        if sys.platform != "win32":  # where it would let two processes listen at one port
+        if sys.platform != "win32":  # where the option lets two processes listen on one port
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
         bound.bind((address, settings.port))
@@ -221,12 +220,12 @@ def bind(settings: Settings) -> socket.socket:
     return bound
 
 
-def guarded(settings: Settings) -> str:
-    """Return the address to listen on.
+def listen_address(settings: Settings) -> str:
+    """Return the IP address to listen on.
 
     Raises:
-        AddressRefusedError: The host is a name, or other machines can reach it and neither keys with TLS guard it nor a
-            setting allows it without.
+        AddressRefusedError: The host is a name, or other machines can reach it, and neither keys with TLS protect it
+            nor a setting allows it.
     """
     host = settings.host
     if host == "localhost":
@@ -235,20 +234,20 @@ def guarded(settings: Settings) -> str:
         address = ipaddress.ip_address(host)
     except ValueError:
         raise AddressRefusedError(
-            f"will not listen on {host}: it is no address. Use 127.0.0.1, ::1 or localhost, or with keys any other."
+            f"will not listen on {host}: it is not an IP address. Use 127.0.0.1, ::1 or localhost; with keys any other."
         ) from None
     if address.is_loopback:
         return host
     if settings.keys is None and not settings.insecure_any_address:
         raise AddressRefusedError(
-            f"will not listen on {host}: nothing guards it against other machines. Use 127.0.0.1, ::1 or localhost, "
+            f"will not listen on {host}: nothing protects it from other machines. Use 127.0.0.1, ::1 or localhost, "
             "make keys with `foldb key create` and name their file with --keys, or, in a container for development, "
-            "say --insecure-any-address."
+            "use --insecure-any-address."
         )
     if settings.keys is not None and settings.tls_cert is None and not settings.insecure_plaintext:
         raise AddressRefusedError(
-            f"will not listen on {host}: without TLS whoever is between can read and change what is sent. Name a "
-            "certificate with --tls-cert and --tls-key, or say --insecure-plaintext where something else keeps it."
+            f"will not listen on {host}: without TLS others on the network can read and change all requests. Name a "
+            "certificate with --tls-cert and --tls-key, or use --insecure-plaintext behind a TLS proxy."
         )
     return host
 
@@ -259,7 +258,7 @@ def is_open(settings: Settings) -> bool:
 
 
 def _descriptors() -> int:
-    """How many files and sockets this process may have open."""
+    """Return how many files and sockets this process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 

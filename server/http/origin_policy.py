@@ -1,10 +1,10 @@
-"""Who may ask: what keeps the pages that a browser shows out of a database on the same machine.
+"""The origin policy: which web pages may send requests. By default no page may.
 
-foldb listens on loopback, and so does every page's script. Two fields that a page can neither leave out nor choose
-tell it apart. `Host` is the name that the address was found under, so a page whose own name was made to point at this
-machine (DNS rebinding) says that name: only names of this machine are answered. `Origin`, or at least
-`Sec-Fetch-Site`, says that the request is a page's: only origins that were let in are answered. Both are looked at
-before a byte of the body is.
+foldb listens on loopback, and the script of any page in a local browser can reach it there. Two header fields identify
+a page, because a page can neither omit nor choose them. `Host` holds the name of the server in the page's URL; a page
+whose own name resolves to this machine (DNS rebinding) sends that name, so only names of this machine are accepted.
+`Origin`, or at least `Sec-Fetch-Site`, marks the request of a page; only allowed origins are accepted. Both are checked
+before the body is read.
 """
 
 import ipaddress
@@ -16,7 +16,7 @@ from .request_head import BadRequestError, Head
 # A name, an IPv4 address or an IPv6 address in brackets, and perhaps a port.
 _HOST = re.compile(rb"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9_.-]{1,255}))(?::[0-9]{1,5})?")
 _ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[a-z0-9_.:\[\]-]+")
-# Spellings of our own name that were found good: a client has one, so this is a bound and not a size.
+# Limit of the accepted values of Host that are remembered. A client sends one, so there are few.
 _KNOWN_MAX = 1000
 _ECHOED_BYTES = 1024
 _OWN_PAGES = (None, b"same-origin", b"none")
@@ -25,25 +25,25 @@ _EXPOSED = b"x-amzn-RequestId, x-amz-crc32, x-foldb-position, x-foldb-log-time"
 
 
 class ForbiddenError(BadRequestError):
-    """The request is well-formed, but not of somebody who may ask; the reason is for who set the client up."""
+    """The request is well-formed, but its origin or host is not allowed. The reason is for the client's developer."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(403, reason)
 
 
 class OriginPolicy:
-    """The names that this server answers to, and the origins that it lets in.
+    """The host names of this server, and the origins whose pages may send requests.
 
     Args:
-        hosts: Names besides those of loopback, without ports.
-        origins: As browsers say them, `http://localhost:3000`; `*` is any.
-        scheme: Of our own pages.
-        any_host: Whether it answers to any name: where requests are signed, no page can make one under any name.
-        network_names: Whether it answers to every IP address and to every name without a dot, such as the name of a
-            service in a container network. A page can be rebound only under a name of public DNS, which has a dot.
+        hosts: Names in addition to those of loopback, without ports.
+        origins: Origins as browsers send them, `http://localhost:3000`; `*` allows all.
+        scheme: The scheme of the server's own origin.
+        any_host: Accept every name. Where requests are signed, a page cannot create a request under any name.
+        network_names: Accept every IP address and every name without a dot, such as the name of a service in a
+            container network. A page can be rebound only under a name of public DNS, which has a dot.
 
     Attributes:
-        known: Values of Host that were found good.
+        known: Accepted values of Host.
     """
 
     def __init__(
@@ -63,39 +63,39 @@ class OriginPolicy:
         self._origins = {origin.lower().encode() for origin in origins}
 
     def admit(self, head: Head) -> None:
-        """Let a request in, with what its answer has to say to its browser.
+        """Accept a request, and set the header fields that its answer needs for a browser.
 
         Raises:
-            ForbiddenError: It is another machine's name that it asks for, or a page that asks.
+            ForbiddenError: The Host is not a name of this server, or a page of another origin sent the request.
         """
         host = head.fields[b"host"]
         if host not in self.known:
             self._check_host(host)
         origin = head.fields.get(b"origin")
-        if origin is not None and self._lets_in(origin):
+        if origin is not None and self._allows(origin):
             head.more = _allowing(b"*" if b"*" in self._origins else origin)
         elif head.method == b"POST" and not self._is_own(origin, host, head.fields.get(b"sec-fetch-site")):
-            raise ForbiddenError("A page of another origin asks; --cors ORIGIN lets one in.")
+            raise ForbiddenError("A page of another origin sent the request; --cors ORIGIN allows an origin.")
 
     def preflight(self, head: Head) -> bytes:
-        """What a browser that asks whether it may ask is told besides; nothing, where it may not."""
+        """Return the header fields of the answer to a preflight request; none if its origin is not allowed."""
         if not head.more:
             return b""
-        wanted = head.fields.get(b"access-control-request-headers", b"")[:_ECHOED_BYTES]
-        told = b"\r\nAccess-Control-Allow-Methods: POST\r\nAccess-Control-Max-Age: 86400"
-        told += b"\r\nAccess-Control-Allow-Headers: %b" % (wanted or b"x-amz-target")
+        requested = head.fields.get(b"access-control-request-headers", b"")[:_ECHOED_BYTES]
+        fields = b"\r\nAccess-Control-Allow-Methods: POST\r\nAccess-Control-Max-Age: 86400"
+        fields += b"\r\nAccess-Control-Allow-Headers: %b" % (requested or b"x-amz-target")
         if head.fields.get(b"access-control-request-private-network") == b"true":
-            told += b"\r\nAccess-Control-Allow-Private-Network: true"
-        return told
+            fields += b"\r\nAccess-Control-Allow-Private-Network: true"
+        return fields
 
     def _check_host(self, host: bytes) -> None:
         match = _HOST.fullmatch(host)
         if match is None:
-            raise ForbiddenError("The Host is no name.")
+            raise ForbiddenError("The Host is malformed.")
         name = _bare((match[1] or match[2]).decode())
         if not self._is_ours(name):
             raise ForbiddenError(
-                f"This server is not called '{name[:100]}'; if it is, start it with --allowed-host and that name."
+                f"'{name[:100]}' is not a name of this server; start it with --allowed-host and that name to allow it."
             )
         if len(self.known) < _KNOWN_MAX:
             self.known.add(host)
@@ -106,17 +106,17 @@ class OriginPolicy:
         return self._network_names and _is_network_name(name)
 
     def _is_own(self, origin: bytes | None, host: bytes, site: bytes | None) -> bool:
-        """Whether no browser speaks, or the page is one of ours."""
+        """Return whether the client is not a browser, or the page has the server's own origin."""
         if origin is None:
             return site in _OWN_PAGES
         return origin.lower() == self._scheme + host.lower()
 
-    def _lets_in(self, origin: bytes) -> bool:
+    def _allows(self, origin: bytes) -> bool:
         return b"*" in self._origins or origin.lower() in self._origins
 
 
 def is_host(name: str) -> bool:
-    """Whether it can be the name of a server: no port, no scheme, no wildcard."""
+    """Return whether the text can be the name of a server: no port, no scheme, no wildcard."""
     if ":" not in name:
         return bool(_HOST.fullmatch(name.encode()))
     try:
@@ -126,17 +126,17 @@ def is_host(name: str) -> bool:
 
 
 def is_origin(origin: str) -> bool:
-    """Whether it is an origin as browsers say it, without a path; or `*`."""
+    """Return whether the text is an origin as browsers send it, without a path, or `*`."""
     return bool(_ORIGIN.fullmatch(origin.lower()))
 
 
 def _bare(name: str) -> str:
-    """The name as names are compared. `localhost.` is `localhost`, only more so."""
+    """Return the name in lower case, without brackets and without the final dot of a fully qualified name."""
     return name.lower().strip("[]").removesuffix(".")
 
 
 def is_loopback(name: str) -> bool:
-    """Whether the name can mean nothing but this machine: no server on the internet says what ends in .localhost."""
+    """Return whether the name always means this machine. Names in .localhost never resolve on the internet."""
     if name.endswith(".localhost"):
         return True
     try:

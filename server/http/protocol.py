@@ -1,13 +1,11 @@
-"""One connection: bytes in, requests to the dispatcher, answers out.
+"""One connection: receives bytes, passes requests to the dispatcher and sends answers.
 
-    bytes ──► head ──► body ──► dispatch ──► answer ──► the next head
-              (heads)  (bodies)
+    bytes ──► head (request_head) ──► body (request_body) ──► dispatch ──► answer ──► next head
 
-One request of a connection is under way at a time; what arrives meanwhile waits in the buffer, and beyond a bound
-in the socket. So pipelined requests are answered in their order, a write is done before the read behind it
-looks, and no client can queue up more than a buffer. Nor can it keep others waiting: of the requests that it has
-sent ahead, one is done in each turn of the loop. A connection reads no clock: the listener's tick says how late it
-is.
+A connection has one request in flight. Bytes that arrive before its answer wait in the buffer, and past a limit in the
+socket. So pipelined requests are answered in order, a read sees the write before it, and a client can queue no more
+than one buffer. The event loop starts one pipelined request of a connection per turn, so other clients do not wait for
+them. A connection reads no clock; the listener counts ticks.
 """
 
 import asyncio
@@ -28,7 +26,7 @@ from ...model.errors import (
 from ..api.dispatch import dispatch
 from ..api.reply import Reply
 from ..auth.guard import Guard
-from ..auth.rights import check, of_metrics
+from ..auth.rights import check, metrics_demands
 from ..auth.verify import incomplete
 from ..node import Node
 from . import response
@@ -40,44 +38,42 @@ from .request_body import Body, ChunkedBody, SizedBody, TooLargeError, inflate
 from .request_head import HEAD_BYTES, BadRequestError, Head, read_head
 from .request_log import Record, RequestLog
 
-# In ticks, which are seconds.
+# In ticks, which are seconds by default.
 FIRST_TICKS = 30  # before the first request
-IDLE_TICKS = (
-    120  # before the next: the pools of most SDKs let go of a connection sooner, so they never find it closed
-)
+IDLE_TICKS = 120  # before the next request: most SDKs close idle connections sooner, so that they never find one closed
 HEAD_TICKS = 5  # from a head's first byte to its last
 BODY_TICKS = 10  # between two pieces of a body
 BODY_TOTAL_TICKS = 60
-STALL_TICKS = 30  # an answer that nobody reads
-LINGER_TICKS = 5  # a client that is refused may finish sending before it looks
+STALL_TICKS = 30  # while the client reads nothing of an answer
+LINGER_TICKS = 5  # a refused client may finish sending before it reads the answer
 NEVER = 1 << 60
 
-_WAITING_BYTES = 16 * 1024  # received while a request is under way
-_UNREAD_BYTES = 16 * 1024  # of answers, before a client counts as slow
+_WAITING_BYTES = 16 * 1024  # received while a request is in flight
+_UNREAD_BYTES = 16 * 1024  # unread bytes of answers, past which a client counts as slow
 
 _HEALTHY = b"healthy: foldb, speaking DynamoDB's API version 2012-08-10\n"
 _NO_MONITOR = b". `foldb key create --monitor` makes a key that may read this page.\n"
 _BASIC = b'\r\nWWW-Authenticate: Basic realm="foldb"'
 _ALLOW = b"\r\nAllow: POST, GET, HEAD, OPTIONS"
-# DynamoDB's whole answer to a body that does not say that it is JSON.
+# DynamoDB's whole answer to a body whose Content-Type is not JSON.
 _NO_JSON = b"<UnknownOperationException/>\n"
 _NO_PATH = b"The API is at the path '/' and takes no query.\n"
 
 
 class Shared(Protocol):
-    """What the connections of a listener share; see `Listener`."""
+    """The part of `Listener` that connections use."""
 
     node: Node
     guard: Guard | None
-    gate: OriginPolicy
-    slow: BufferBudget
-    turns: FairScheduler
+    origin_policy: OriginPolicy
+    buffer_budget: BufferBudget
+    fair_scheduler: FairScheduler
     tick: int
     date: bytes
     depth: Callable[[bytes], int] | None
     request_log: RequestLog | None
 
-    def next_turn(self, do: Callable[[], object]) -> None: ...
+    def call_soon(self, callback: Callable[[], object]) -> None: ...
 
     def opened(self, connection: "Connection") -> None: ...
 
@@ -114,23 +110,23 @@ class Connection(asyncio.Protocol):
     def __init__(self, listener: Shared) -> None:
         self._listener = listener
         self._transport: asyncio.Transport | None = None
-        self._buffer = b""  # what came and is not taken yet, from `_at` on; empty when all is taken
+        self._buffer = b""  # received bytes; those before `_at` are consumed
         self._at = 0
-        self._head: Head | None = None  # of the request under way
-        self._body: Body | None = None  # while a body is under way
+        self._head: Head | None = None  # of the request in flight
+        self._body: Body | None = None  # while a body is being received
         self._body_deadline = NEVER
-        self._reply: Reply | None = None  # while an answer is owed
-        self._record: Record | None = None  # of the request under way, with --log-requests
+        self._reply: Reply | None = None  # while a request is in flight
+        self._record: Record | None = None  # of the request in flight, with --log-requests
         self._advancing = False
-        self._is_next = False  # what waits in the buffer has its turn in the next turn of the loop
-        self._paused = False  # the client does not read what it asked for
-        self._is_last = False  # the client sends nothing more
-        self._closing = False  # nothing more is read, or taken up
+        self._is_next = False  # the next turn of the event loop handles the buffer
+        self._paused = False  # the client does not read its answers
+        self._is_last = False  # the client has half-closed the connection
+        self._closing = False  # no further request is handled
         self.deadline = listener.tick + FIRST_TICKS
-        self.held = 0  # bytes kept because the client is slow; see slow.py
+        self.held = 0  # bytes buffered because the client is slow; see buffer_limit.py
         self.peer = ""  # the client's address
 
-    # What the transport calls
+    # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -148,7 +144,7 @@ class Connection(asyncio.Protocol):
         self._listener.closed(self)
 
     def eof_received(self) -> bool:
-        """The client has sent all that it will, but may still read: who is owed an answer gets it."""
+        """Keep the connection open for an answer: the client has half-closed it, but may still read."""
         self._is_last = True
         return self._reply is not None or self._is_next or self._paused
 
@@ -156,7 +152,7 @@ class Connection(asyncio.Protocol):
         if self._closing:
             return
         if self._body is not None:
-            self._take_body(data)
+            self._receive_body(data)
             return
         if self._buffer:
             data = self._buffer[self._at :] + data
@@ -166,7 +162,7 @@ class Connection(asyncio.Protocol):
             self._advance()
         elif len(data) > _WAITING_BYTES and self._transport is not None:
             self._transport.pause_reading()
-            self._hold(len(data))
+            self._reserve(len(data))
 
     def pause_writing(self) -> None:
         transport = self._transport
@@ -175,18 +171,18 @@ class Connection(asyncio.Protocol):
         if transport is not None:
             if not self._closing:
                 transport.pause_reading()
-            self._hold(transport.get_write_buffer_size() + len(self._buffer))
+            self._reserve(transport.get_write_buffer_size() + len(self._buffer))
 
     def resume_writing(self) -> None:
         self._paused = False
         self.deadline = self._listener.tick + (STALL_TICKS if self._closing else IDLE_TICKS)
-        self._hold(0)
+        self._reserve(0)
         self._go_on()
 
-    # What the listener calls
+    # Called by the listener
 
     def expire(self) -> None:
-        """The deadline has passed: say so if a request is half there, and go."""
+        """Close the connection, because its deadline has passed; answer 408 to an incomplete request."""
         transport = self._transport
         if transport is None:
             return
@@ -197,14 +193,14 @@ class Connection(asyncio.Protocol):
         else:
             self._close()
 
-    def give_way(self) -> None:
-        """Others need the room: go, whatever was half sent or half read."""
+    def evict(self) -> None:
+        """Close the connection at once, because other clients need its memory or its place."""
         self._closing = True
         if self._transport is not None:
             self._transport.abort()
 
     def finish(self) -> None:
-        """Close as soon as no answer is owed."""
+        """Close the connection once no request is in flight."""
         if self._reply is None:
             self._close()
         self._closing = True
@@ -212,33 +208,33 @@ class Connection(asyncio.Protocol):
     # Requests
 
     def _advance(self) -> None:
-        """Take up the next request from the buffer, and let others have their turn before the one behind it."""
+        """Handle the next request in the buffer, and leave the one behind it for another turn of the event loop."""
         if self._closing or self._paused:
             return
         self._advancing = True
         try:
-            is_taken = self._take_head()
+            is_begun = self._begin_request()
         except BadRequestError as error:
             self._refuse(error)
             return
         finally:
             self._advancing = False
-        if is_taken and self._buffer and self._reply is None:
-            self._queue_up()
-        elif self._is_last and not is_taken:
+        if is_begun and self._buffer and self._reply is None:
+            self._wait_for_turn()
+        elif self._is_last and not is_begun:
             self._close()
 
-    def _queue_up(self) -> None:
+    def _wait_for_turn(self) -> None:
         if not self._is_next:
             self._is_next = True
-            self._listener.next_turn(self._take_turn)
+            self._listener.call_soon(self._on_turn)
 
-    def _take_turn(self) -> None:
+    def _on_turn(self) -> None:
         self._is_next = False
         self._go_on()
 
-    def _take_head(self) -> bool:
-        """Begin the request at the front of the buffer; False if its head is not all there."""
+    def _begin_request(self) -> bool:
+        """Begin the request at the front of the buffer; return False if its head is incomplete."""
         buffer, at = self._buffer, self._at
         end = buffer.find(b"\r\n\r\n", at) + 4
         if end < 4 or end - at > HEAD_BYTES:
@@ -249,7 +245,7 @@ class Connection(asyncio.Protocol):
             return False
         self._head = head = read_head(buffer[at:end])
         fields, listener = head.fields, self._listener
-        gate = listener.gate
+        gate = listener.origin_policy
         if listener.request_log is not None:
             self._record = listener.request_log.begin(self.peer, head, end - at)
         if fields[b"host"] not in gate.known or b"origin" in fields or b"sec-fetch-site" in fields:
@@ -264,7 +260,7 @@ class Connection(asyncio.Protocol):
             self._buffer, self._at = b"", 0
         else:
             self._at = at
-        self._perform(head, buffer[end:at])
+        self._handle(head, buffer[end:at])
         return True
 
     def _begin_body(self, head: Head, data: bytes) -> None:
@@ -280,7 +276,7 @@ class Connection(asyncio.Protocol):
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._feed_body(self._body, data)
 
-    def _take_body(self, data: bytes) -> None:
+    def _receive_body(self, data: bytes) -> None:
         assert self._body is not None
         try:
             self._feed_body(self._body, data)
@@ -288,42 +284,42 @@ class Connection(asyncio.Protocol):
             self._refuse(error)
             return
         if self._body is None and self._buffer and self._reply is None:
-            self._queue_up()
+            self._wait_for_turn()
 
     def _feed_body(self, body: Body, data: bytes) -> None:
         rest = body.feed(data)
         self.deadline = min(self._listener.tick + BODY_TICKS, self._body_deadline)
         if body.done:
             assert self._head is not None
-            self._hold(0)
+            self._reserve(0)
             self._body = None
             self._buffer = rest
-            self._perform(self._head, bytes(body.data))
+            self._handle(self._head, bytes(body.data))
         else:
-            self._hold(len(body.data))
+            self._reserve(len(body.data))
 
-    def _hold(self, size: int) -> None:
-        """Say how much is kept for this client while it is slow; it may be told to give way at once."""
+    def _reserve(self, size: int) -> None:
+        """Reserve memory for this slow client. That may evict the connection at once."""
         if size != self.held:
-            self._listener.slow.hold(self, size)
+            self._listener.buffer_budget.reserve(self, size)
 
-    def _perform(self, head: Head, body: bytes) -> None:
+    def _handle(self, head: Head, body: bytes) -> None:
         self.deadline = NEVER
         if self._record is not None:
             self._record.bytes_in += len(body)
         if head.method == b"POST":
             self._post(head, body)
         else:
-            self._show(head)
+            self._answer_page(head)
 
     def _post(self, head: Head, body: bytes) -> None:
         if head.path != b"/":
-            self._tell(head, 404, _NO_PATH)
+            self._answer_text(head, 404, _NO_PATH)
             return
         fields = head.fields
         content_type = fields.get(b"content-type", b"")
         if content_type not in response.ECHOED and body and not _is_json(content_type):
-            self._tell(head, 404, _NO_JSON, b"\r\nx-amz-crc32: %d" % zlib.crc32(_NO_JSON))
+            self._answer_text(head, 404, _NO_JSON, b"\r\nx-amz-crc32: %d" % zlib.crc32(_NO_JSON))
             return
         authorization = fields.get(b"authorization", b"")
         listener = self._listener
@@ -341,17 +337,17 @@ class Connection(asyncio.Protocol):
             self._verify(listener.guard, head, body, reply)
         elif not authorization.startswith(b"AWS4-"):
             reply.error(MissingAuthenticationTokenError())
-        elif _lacks(authorization):
+        elif _is_incomplete(authorization):
             reply.error(incomplete(authorization))
         else:
-            self._take_up(head, body, reply)
+            self._dispatch(head, body, reply)
 
     def _verify(self, guard: Guard, head: Head, body: bytes, reply: Reply) -> None:
-        """Find out who asks, before anything is made of the body. A large one takes as long to hash as it is."""
+        """Verify the signature before the body is parsed. The hash of a large body takes long, so it is scheduled."""
         if len(body) <= LONG_BODY_BYTES:
             self._admit(guard, head, body, reply)
         else:
-            self._in_turn(len(body), partial(self._admit_later, guard, head, body, reply), reply)
+            self._schedule(len(body), partial(self._admit_scheduled, guard, head, body, reply), reply)
 
     def _admit(self, guard: Guard, head: Head, body: bytes, reply: Reply) -> None:
         try:
@@ -359,16 +355,16 @@ class Connection(asyncio.Protocol):
         except RequestError as error:
             reply.error(error)
             return
-        self._take_up(head, body, reply)
+        self._dispatch(head, body, reply)
 
-    def _admit_later(self, guard: Guard, head: Head, body: bytes, reply: Reply) -> None:
+    def _admit_scheduled(self, guard: Guard, head: Head, body: bytes, reply: Reply) -> None:
         if self._transport is not None:
             try:
                 self._admit(guard, head, body, reply)
             except BadRequestError as error:
                 self._refuse(error)
 
-    def _take_up(self, head: Head, body: bytes, reply: Reply) -> None:
+    def _dispatch(self, head: Head, body: bytes, reply: Reply) -> None:
         fields, listener = head.fields, self._listener
         coding = fields.get(b"content-encoding")
         if coding is not None and coding != b"identity":
@@ -377,53 +373,55 @@ class Connection(asyncio.Protocol):
             body = inflate(body, listener.node.limits.body_bytes)
         target = fields.get(b"x-amz-target", b"")
         if target in LONG or len(body) > LONG_BODY_BYTES:
-            self._in_turn(len(body), partial(self._do_long, target, body, reply), reply)
+            self._schedule(len(body), partial(self._dispatch_scheduled, target, body, reply), reply)
         else:
             dispatch(listener.node, target, body, reply)
 
-    def _in_turn(self, size: int, request: Callable[[], None], reply: Reply) -> None:
-        if not self._listener.turns.do(size, request):
+    def _schedule(self, size: int, request: Callable[[], None], reply: Reply) -> None:
+        if not self._listener.fair_scheduler.schedule(size, request):
             reply.error(ThrottlingError("Rate of requests exceeds the allowed throughput."))
 
-    def _do_long(self, target: bytes, body: bytes, reply: Reply) -> None:
-        if self._transport is not None:  # else the client has gone, and nothing was done
+    def _dispatch_scheduled(self, target: bytes, body: bytes, reply: Reply) -> None:
+        if self._transport is not None:  # else the client has disconnected before the request began
             dispatch(self._listener.node, target, body, reply)
 
-    def _show(self, head: Head) -> None:
-        """Answer what is no request of the API: somebody looks whether we are there, or how we are."""
+    def _answer_page(self, head: Head) -> None:
+        """Answer a request that is not of the API: a health check, GET /metrics or a preflight."""
         status, text, fields = 405, b"", _ALLOW
         if head.method in (b"GET", b"HEAD"):
             if head.path == b"/metrics":
-                self._measure(head)
+                self._answer_metrics(head)
                 return
             status, text, fields = (200, _HEALTHY, b"") if head.path == b"/" else (404, b"", b"")
         elif head.method == b"OPTIONS":
-            status, fields = 200, _ALLOW + self._listener.gate.preflight(head)
-        self._tell(head, status, text, fields)
+            status, fields = 200, _ALLOW + self._listener.origin_policy.preflight(head)
+        self._answer_text(head, status, text, fields)
 
-    def _measure(self, head: Head) -> None:
-        """Answer with the figures of this node, to a key with the right `monitor`."""
+    def _answer_metrics(self, head: Head) -> None:
+        """Answer with the metrics of this node, to a key with the right `monitor`."""
         listener, guard = self._listener, self._listener.guard
         if guard is not None:
             if listener.node.settings.tls_cert is None and not is_loopback(self.peer):
-                self._tell(head, 403, b"a secret is not sent in the clear: --tls-cert\n")
+                self._answer_text(head, 403, b"a secret must not be sent without TLS: --tls-cert\n")
                 return
             try:
-                key = guard.admit_plainly(head.fields.get(b"authorization", b""))
+                key = guard.admit_basic(head.fields.get(b"authorization", b""))
                 if self._record is not None:
                     self._record.access_key = key.id
-                check(key, of_metrics())
+                check(key, metrics_demands())
             except AccessDeniedError as error:
-                self._tell(head, 403, error.message.encode() + _NO_MONITOR)
+                self._answer_text(head, 403, error.message.encode() + _NO_MONITOR)
                 return
             except RequestError as error:
-                self._tell(head, 401, error.message.encode() + b"\n", _BASIC)
+                self._answer_text(head, 401, error.message.encode() + b"\n", _BASIC)
                 return
-        self._reply = Reply(self, listener.request_id())  # an answer is owed
-        metrics(listener.node, lambda text: self._tell(head, 500 if text is None else 200, text or b""))
+        self._reply = Reply(self, listener.request_id())  # a request is in flight
+        metrics(
+            listener.node, lambda text: self._answer_text(head, 500 if text is None else 200, text or b"")
+        )
 
-    def _tell(self, head: Head, status: int, text: bytes, fields: bytes = b"") -> None:
-        """Answer with what is no JSON."""
+    def _answer_text(self, head: Head, status: int, text: bytes, fields: bytes = b"") -> None:
+        """Answer with plain text."""
         close = self._closing or not head.keep_alive
         data = response.plain(
             status,
@@ -442,9 +440,9 @@ class Connection(asyncio.Protocol):
     # Answers
 
     def answer(self, reply: Reply, status: int, body: bytes, position: ResultPosition | None) -> None:
-        """Send the answer to the request under way."""
+        """Send the answer to the request in flight."""
         if self._transport is None:
-            return  # the client has gone
+            return  # the client has disconnected
         assert reply is self._reply, "a request was answered twice"
         head, listener = self._head, self._listener
         assert head is not None
@@ -453,14 +451,16 @@ class Connection(asyncio.Protocol):
         content_type = fields.get(b"content-type", response.JSON)
         if content_type not in response.ECHOED:
             content_type = response.JSON
-        where = listener.position_fields(listener.node.position if position is None else position)
+        fields_of_position = listener.position_fields(
+            listener.node.position if position is None else position
+        )
         if head.more:
-            where += head.more
-        may_pack = response.GZIP_FROM_BYTES <= len(body) <= response.GZIP_UP_TO_BYTES
-        packed = may_pack and b"gzip" in fields.get(b"accept-encoding", b"")
+            fields_of_position += head.more
+        may_compress = response.GZIP_FROM_BYTES <= len(body) <= response.GZIP_UP_TO_BYTES
+        compressed = may_compress and b"gzip" in fields.get(b"accept-encoding", b"")
         request_id = reply.request_id.encode()
-        if status == 200 and not close and not packed:
-            data = response.ok(body, listener.date, content_type, request_id, where)
+        if status == 200 and not close and not compressed:
+            data = response.ok(body, listener.date, content_type, request_id, fields_of_position)
             apart = len(body) >= response.APART_FROM_BYTES
         else:
             apart = False
@@ -470,8 +470,8 @@ class Connection(asyncio.Protocol):
                 date=listener.date,
                 content_type=content_type,
                 request_id=request_id,
-                position=where,
-                gzip=packed,
+                position=fields_of_position,
+                gzip=compressed,
                 close=close,
             )
         if self._record is not None:
@@ -483,8 +483,8 @@ class Connection(asyncio.Protocol):
         transport.write(data)
         if apart:
             transport.write(body)
-        if self._paused:  # the transport keeps all of it, however little is left to send
-            self._hold(len(data) + len(body) * apart + len(self._buffer))
+        if self._paused:  # the transport buffers all of it, even if little is left to send
+            self._reserve(len(data) + len(body) * apart + len(self._buffer))
         self._answered(close)
 
     def _answered(self, close: bool) -> None:
@@ -507,7 +507,7 @@ class Connection(asyncio.Protocol):
             and not self._paused
             and not self._transport.is_reading()
         ):
-            self._hold(0)
+            self._reserve(0)
             self._transport.resume_reading()
 
     def _write(self, data: bytes) -> None:
@@ -515,12 +515,12 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def _refuse(self, error: BadRequestError) -> None:
-        """Answer what is no request, and close. The client may still be sending: let it, so that it reads this."""
+        """Answer a malformed or forbidden request. Close after a pause in which the client can finish and read it."""
         listener, record = self._listener, self._record
         request_id = listener.request_id() if isinstance(error, ForbiddenError) else None
         data = _refusal(error, request_id, listener.date)
         if listener.request_log is not None:
-            if record is None:  # no head that could be read
+            if record is None:  # the head could not be parsed
                 record = listener.request_log.begin(self.peer, None, len(self._buffer) - self._at)
             if request_id is not None:
                 record.error = AccessDeniedError.wire_name
@@ -528,7 +528,7 @@ class Connection(asyncio.Protocol):
         self._reply = None
         self._body = None
         self._buffer = b""
-        self._hold(0)
+        self._reserve(0)
         self._closing = True
         self.deadline = listener.tick + LINGER_TICKS
         self._write(data)
@@ -543,7 +543,7 @@ class Connection(asyncio.Protocol):
         request_id: str | None = None,
         position: str | None = None,
     ) -> None:
-        """Log the end of the request under way."""
+        """Log the end of the request in flight."""
         assert self._listener.request_log is not None
         self._record = None
         if self._body is not None:  # a part of it was received
@@ -572,12 +572,12 @@ def _refusal(error: BadRequestError, request_id: str | None, date: bytes) -> byt
 
 
 def _is_json(content_type: bytes) -> bool:
-    """Whether it is one of the types of the API, whatever its case and parameters."""
+    """Return whether a Content-Type is one of the API, in any case and with any parameters."""
     return content_type.partition(b";")[0].rstrip(b" \t").lower() in response.ECHOED
 
 
-def _lacks(authorization: bytes) -> bool:
-    """Whether a SigV4 Authorization header has not all of its parts."""
-    # `in` first takes what it looks for to be a number, and makes an exception of it: ten times slower.
+def _is_incomplete(authorization: bytes) -> bool:
+    """Return whether a part is missing in a SigV4 Authorization header."""
+    # `in` first tries its operand as an integer, and catches an exception: ten times slower than `find`.
     find = authorization.find
     return find(b"Credential=") < 0 or find(b"SignedHeaders=") < 0 or find(b"Signature=") < 0

@@ -1,7 +1,7 @@
-"""The body of an HTTP request, gathered piece by piece and never beyond its bound.
+"""The body of an HTTP request, received in pieces, with a limit.
 
-The bound counts bytes received and, for a gzipped body, bytes inflated, each as it grows. So neither a lie about
-the length nor a zip bomb costs more memory than an honest request of the largest size.
+The limit counts received bytes and, for a gzipped body, inflated bytes, while the body grows. So neither a false length
+nor a zip bomb takes more memory than an honest request of the maximum size.
 """
 
 import zlib
@@ -9,11 +9,11 @@ from typing import Protocol
 
 from .request_head import BadRequestError
 
-_CHUNK_LINE = 1024  # a chunk's size and its extensions; and each of the trailers, which are read past
+_CHUNK_LINE = 1024  # a chunk's size with its extensions, or one trailer; trailers are skipped
 _TRAILERS = 4096
 _INFLATE_STEP = 64 * 1024
-_SIZES = {b"%x" % size: size for size in range(1, 4096)}  # of chunks that have no extension
-_GZIP = 16 + zlib.MAX_WBITS  # zlib's way of asking for a gzip header
+_SIZES = {b"%x" % size: size for size in range(1, 4096)}  # sizes of chunks without extensions
+_GZIP = 16 + zlib.MAX_WBITS  # selects gzip in zlib
 
 
 class TooLargeError(BadRequestError):
@@ -24,18 +24,18 @@ class TooLargeError(BadRequestError):
 
 
 class Body(Protocol):
-    """A body under way."""
+    """A body that is being received."""
 
     done: bool
     data: bytearray
 
     def feed(self, data: bytes) -> bytes:
-        """Take what belongs to the body and return the rest."""
+        """Consume the bytes of the body and return the rest."""
         ...
 
 
 class SizedBody:
-    """A body whose length the head told."""
+    """A body with a Content-Length."""
 
     __slots__ = ("_length", "data", "done")
 
@@ -45,7 +45,7 @@ class SizedBody:
         self.done = length == 0
 
     def feed(self, data: bytes) -> bytes:
-        """Take what belongs to the body and return the rest."""
+        """Consume the bytes of the body and return the rest."""
         wanted = self._length - len(self.data)
         self.data += memoryview(data)[:wanted]
         self.done = len(self.data) == self._length
@@ -55,8 +55,8 @@ class SizedBody:
 class ChunkedBody:
     """A body in chunks, each `size-in-hex [;extension] CRLF bytes CRLF`, ended by one of size 0 and trailers.
 
-    Only CRLF ends a line and sizes are plain hexadecimal: a decoder that is lenient here can be made to see
-    another end of the request than a proxy in front of it.
+    Only CRLF ends a line, and sizes are plain hexadecimal. A lenient decoder could be made to see another end of the
+    request than a proxy in front of it.
     """
 
     __slots__ = ("_left", "_limit", "_rest", "_state", "_trailers", "data", "done")
@@ -71,7 +71,7 @@ class ChunkedBody:
         self.done = False
 
     def feed(self, data: bytes) -> bytes:
-        """Take what belongs to the body and return the rest."""
+        """Consume the bytes of the body and return the rest."""
         data = self._rest + data
         at = self._whole_chunks(data, 0) if self._state == self._size else 0
         while at < len(data) and not self.done:
@@ -83,9 +83,9 @@ class ChunkedBody:
         return data[at:] if self.done else b""
 
     def _whole_chunks(self, data: bytes, at: int) -> int:
-        """Take the chunks from here on that are as most clients write them, and return the place behind them.
+        """Consume complete chunks in the common form from `at` on, and return the index behind them.
 
-        A piece from the socket may hold forty thousand chunks of a byte: one by one they would stop the loop.
+        One read of the socket may hold forty thousand chunks of one byte: parsed one by one they would block the loop.
         """
         body, most = self.data, self._limit
         while True:
@@ -99,7 +99,7 @@ class ChunkedBody:
             body += data[start:at_end]
             at = at_end + 2
 
-    # A state takes something from `data` at a place and returns the place behind it, or None if it needs more.
+    # A state consumes bytes of `data` from an index on, and returns the index behind them or None if it needs more.
 
     def _line(self, data: bytes, at: int) -> bytes | None:
         end = data.find(b"\r\n", at, at + _CHUNK_LINE + 2)
@@ -153,11 +153,11 @@ class ChunkedBody:
 
 
 def inflate(data: bytes, limit: int) -> bytes:
-    """Undo gzip, once, in steps, to at most `limit` bytes.
+    """Decompress gzip, in steps, to at most `limit` bytes.
 
     Raises:
-        TooLargeError: It would be more.
-        BadRequestError: It is no gzip, ends early, or goes on after its end.
+        TooLargeError: The body has more than `limit` bytes.
+        BadRequestError: The data is not gzip, is incomplete, or has bytes after its end.
     """
     inflater = zlib.decompressobj(_GZIP)
     whole = bytearray()

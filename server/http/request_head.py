@@ -1,10 +1,9 @@
-"""The head of an HTTP request: read whole, or refused.
+"""The head of an HTTP request, parsed as a whole or refused.
 
-The connection collects a head until its blank line and only then has it parsed. So a slow sender costs a few
-kilobytes and no parser state, and one pure function sees every line there is. httptools knows the grammar and is
-strict about it; what it lets pass although a proxy in front of us might read it otherwise is refused here: the same
-field twice where only one can count, transfer codings piled up, a whole URL that could name another host than Host
-does. After any refusal the connection is closed.
+The connection buffers a head until its blank line, and parses it then. So a slow sender costs a few kilobytes and no
+parser state, and one pure function sees every line. httptools implements the grammar strictly. This module also refuses
+forms that a proxy in front of the server might parse differently: a repeated field where only one can count, several
+transfer codings, an absolute URL, which could name another host than Host. A refusal closes the connection.
 """
 
 import re
@@ -35,7 +34,7 @@ _ONCE = frozenset(
 
 
 class BadRequestError(Exception):
-    """What was sent is no HTTP request that we read; `status` says in which way, `reason` in words of ours alone."""
+    """The request is malformed or not supported. `reason` never quotes the request."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -48,9 +47,9 @@ class Head:
 
     Attributes:
         keep_alive: Whether the client may send another request on the connection.
-        length: Bytes of the body; None if it comes in chunks.
-        more: Fields that the answer has because of who asks; see gate.py.
-        repeated: Names of fields that came more than once; of these `fields` has the last.
+        length: The bytes of the body; None if it is chunked.
+        more: Header fields that the answer has for the origin of the request; see origin_policy.py.
+        repeated: The names of repeated fields, of which `fields` has the last.
     """
 
     __slots__ = ("fields", "keep_alive", "length", "method", "more", "path", "repeated")
@@ -74,11 +73,11 @@ class Head:
 
 
 class _Collector:
-    """Gathers fields without a Python frame for each: the parser calls the dict's own method."""
+    """Collects header fields without a Python frame for each: the parser calls a method of the dict."""
 
     __slots__ = ("on_header", "raw")
 
-    # The parser asks for all of its callbacks; each that it does not find costs it an exception.
+    # The parser looks up every callback; each missing one costs an exception.
     on_message_begin = on_url = on_headers_complete = on_body = on_message_complete = None
     on_chunk_header = on_chunk_complete = None
 
@@ -88,17 +87,17 @@ class _Collector:
 
 
 def read_head(data: bytes) -> Head:
-    """Read a head; `data` ends with its blank line.
+    """Parse a head; `data` ends with its blank line.
 
     Raises:
-        BadRequestError: It is no well-formed head, or an ambiguous one.
+        BadRequestError: The head is malformed or ambiguous.
     """
     collector = _Collector()
     parser = httptools.HttpRequestParser(collector)
     try:
         parser.feed_data(data)
     except httptools.HttpParserUpgrade:
-        pass  # some clients offer another protocol with every request; we may decline by not answering to it
+        pass  # some clients offer another protocol with every request; a server declines by ignoring the offer
     except httptools.HttpParserError as error:
         raise BadRequestError(400, str(error)) from None
 
@@ -120,7 +119,7 @@ def read_head(data: bytes) -> Head:
 
 
 def _first_line(data: bytes, fields: dict[bytes, bytes]) -> tuple[bytes, bytes, bool]:
-    """Return method, path, and whether the version keeps connections open.
+    """Return the method, the path, and whether the version keeps connections open.
 
     HTTP/1.0 closes after each answer: its keep-alive is an extension that a server need not offer (RFC 9112, C.2.2).
     """
@@ -137,15 +136,15 @@ def _first_line(data: bytes, fields: dict[bytes, bytes]) -> tuple[bytes, bytes, 
 
 
 def _says_close(values: Iterable[bytes]) -> bool:
-    """Return whether one of some Connection fields has the option `close`.
+    """Return whether one of the Connection fields has the option `close`.
 
-    The parser's own answer is right only while a body is due: it resets its flags at the end of a message.
+    The parser's own flag is correct only while it expects a body: the end of a message resets it.
     """
     return any(option.strip(b" \t") == b"close" for value in values for option in value.lower().split(b","))
 
 
 def _length(fields: dict[bytes, bytes]) -> int | None:
-    """The body's length; None if it comes in chunks. The parser refused both at once, and whatever is no number."""
+    """Return the length of the body; None if it is chunked. The parser refuses both together, and malformed numbers."""
     coding = fields.get(b"transfer-encoding")
     if coding is None:
         return int(fields.get(b"content-length", b"0"))
@@ -155,12 +154,12 @@ def _length(fields: dict[bytes, bytes]) -> int | None:
 
 
 def _repeated(data: bytes) -> frozenset[bytes]:
-    """The fields that came twice, unless only one can count: that is refused. Two Accept fields are nobody's harm."""
+    """Return the names of repeated fields, such as Accept. Refuse a repeated field of which only one can count."""
     lines = data.strip(b"\r\n").split(b"\r\n")[1:]
     if len(lines) > FIELDS:
         raise BadRequestError(431, "too many header fields")
     counts = Counter(line.partition(b":")[0].lower() for line in lines)
     repeated = frozenset(name for name, count in counts.items() if count > 1)
     if not repeated.isdisjoint(_ONCE):
-        raise BadRequestError(400, "a header field came twice")
+        raise BadRequestError(400, "a header field is repeated")
     return repeated

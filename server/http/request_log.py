@@ -31,9 +31,9 @@ STDERR = 2
 LINE_BYTES = 4096
 TABLES = 10
 BUFFER_BYTES = 8 * 1024 * 1024
-# Each write wakes a thread that competes with the loop for the interpreter: one in this time costs little.
+# Each write wakes a thread that competes with the event loop for the interpreter: one per interval costs little.
 FLUSH_S = 0.05
-# At the end of the process, for a reader of stderr that has stopped.
+# At the end of the process the writer may wait this long for a reader of stderr that has stopped.
 CLOSE_S = 1.0
 
 _TEXT = 128  # of an operation, path or access key id
@@ -41,13 +41,13 @@ _TABLE = 255
 
 
 class Record:
-    """A request that has no answer yet.
+    """A request in flight.
 
     Attributes:
-        bytes_in: Bytes received of its head and body.
+        bytes_in: The received bytes of its head and body.
         access_key: The id of the key that it names.
-        tables: The names of its tables, once its body is read.
-        error: The name of the error that answers it; without one, it is named for the status.
+        tables: The names of its tables, once its body is parsed.
+        error: The name of the error in its answer; without one, the line names the error after the status.
     """
 
     __slots__ = ("access_key", "began", "bytes_in", "error", "method", "operation", "path", "peer", "tables")
@@ -69,7 +69,7 @@ class Record:
             self.access_key = access_key(head.fields.get(b"authorization", b""))
 
     def note(self, demands: Iterable[Demand]) -> None:
-        """Take the names of the tables from the rights that the request needs."""
+        """Record the names of the tables in the rights that the request needs."""
         names: dict[str, None] = {}
         for _, _, table in demands:
             if table is not NODE and table != EVERYTHING and len(names) < TABLES:
@@ -140,7 +140,7 @@ class RequestLog:
         self._append(data)
 
     def close(self) -> None:
-        """Write all lines, unless stderr takes none for a second."""
+        """Write all lines, unless stderr blocks for a second."""
         self._flush()
         if self._thread is not None:
             self._queue.put(None)

@@ -1,19 +1,18 @@
 """The bytes of an HTTP answer.
 
-The checksum in x-amz-crc32 is over the body as it is sent, gzipped where it is gzipped: SDKs check it before
-they unpack.
+The checksum in x-amz-crc32 covers the body as it is sent, which may be gzipped: SDKs check it before they decompress.
 """
 
 import zlib
 
 JSON = b"application/x-amz-json-1.0"
-# An answer has the type of its request, if it is one of these.
+# An answer has the Content-Type of its request, if it is one of these.
 ECHOED = frozenset((JSON, b"application/x-amz-json-1.1", b"application/json"))
-# Below this a body fits a packet or two: packing it would cost more time than it saves.
+# A smaller body fits into one or two packets: its compression would cost more time than it saves.
 GZIP_FROM_BYTES = 4096
-# Above this packing would stop other requests for more than twenty milliseconds.
+# The compression of a larger body would delay other requests by more than 20 ms.
 GZIP_UP_TO_BYTES = 2 * 1024 * 1024
-# From this on a body is written by itself: a copy behind its head takes longer than a second write.
+# A body of this size or more is written separately: its copy behind the head takes longer than a second write.
 APART_FROM_BYTES = 256 * 1024
 
 _FIELDS = b"\r\nDate: %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nx-amzn-RequestId: %b\r\nx-amz-crc32: %d"
@@ -38,17 +37,17 @@ REASONS = {
 }
 
 
-def as_of(position: bytes, log_time_ms: int | None) -> bytes:
-    """The fields that say what an answer is true of: a place in the log, and log time there where that is known."""
+def position_fields(position: bytes, log_time_ms: int | None) -> bytes:
+    """Return the header fields of the position that an answer is true of, with its log time if that is known."""
     if log_time_ms is None:
         return b"\r\nx-foldb-position: " + position
     return b"\r\nx-foldb-position: %b\r\nx-foldb-log-time: %d" % (position, log_time_ms)
 
 
 def ok(body: bytes, date: bytes, content_type: bytes, request_id: bytes, position: bytes) -> bytes:
-    """The common answer: 200, not packed, the connection stays; `position` are the fields of `as_of`.
+    """Format the common answer: 200, not gzipped, the connection stays open. `position` holds its header fields.
 
-    A body of APART_FROM_BYTES or more is left out: it is to be written next.
+    A body of APART_FROM_BYTES or more is left out: the caller writes it next.
     """
     size, check = len(body), zlib.crc32(body)
     shown = body if size < APART_FROM_BYTES else b""
@@ -66,10 +65,10 @@ def answer(
     gzip: bool = False,
     close: bool = False,
 ) -> bytes:
-    """Any answer of the API; `gzip` says that the client takes it packed, `position` are the fields of `as_of`."""
+    """Format an answer of the API; with `gzip` the client accepts gzip. `position` holds header fields."""
     more = position
     if gzip and GZIP_FROM_BYTES <= len(body) <= GZIP_UP_TO_BYTES:
-        body = packed(body)
+        body = gzipped(body)
         more += b"\r\nContent-Encoding: gzip"
     if close:
         more += b"\r\nConnection: close"
@@ -82,14 +81,14 @@ def answer(
 def plain(
     status: int, text: bytes, *, date: bytes, close: bool, fields: bytes = b"", head: bool = False
 ) -> bytes:
-    """An answer to what is no request of the API; `head` leaves the body out but tells its length."""
+    """Format an answer to a request that is not of the API; with `head` only the length of the body is sent."""
     return b"HTTP/1.1 %d %b\r\nDate: %b\r\nContent-Type: text/plain\r\nContent-Length: %d%b%b\r\n\r\n%b" % (
         status, REASONS[status], date, len(text), fields, b"\r\nConnection: close" if close else b"",
         b"" if head else text,
     )  # fmt: skip
 
 
-def packed(body: bytes) -> bytes:
-    """Gzip, as fast as it goes: the peer is near, and the loop waits meanwhile."""
-    packer = zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
-    return packer.compress(body) + packer.flush()
+def gzipped(body: bytes) -> bytes:
+    """Gzip the body at the fastest level: the client is near, and the event loop waits."""
+    compressor = zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+    return compressor.compress(body) + compressor.flush()

@@ -3,9 +3,9 @@
     socket ──► Tls.data_received ──► decrypted ──► Connection.data_received
     socket ◄── encrypted ◄── Tls.write ◄── Connection
 
-A connection is counted, and has a deadline, from the moment that it is accepted, so that whoever begins to shake hands
-and goes no further is hung up on, and makes room, like any other. asyncio's own TLS would show it to us only when the
-hands are shaken, and would keep a quarter of a mebibyte for each.
+A connection counts and has a deadline from its accept, so that a client that never finishes the handshake times out and
+can be evicted like any other. asyncio's own TLS would report a connection only after the handshake, and would buffer
+256 KiB for each.
 """
 
 import asyncio
@@ -20,33 +20,33 @@ from .protocol import FIRST_TICKS, Connection
 
 HANDSHAKE_TICKS = 10
 
-_RECORD_BYTES = 16 * 1024  # TLS has none that is larger
-# Of TLS 1.2 what is left when ciphers without forward secrecy or authentication are gone. TLS 1.3 has no others.
+_RECORD_BYTES = 16 * 1024  # the maximum of TLS
+# The ciphers of TLS 1.2 with forward secrecy and authentication. TLS 1.3 has no others.
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 
 class Certificate:
-    """The server's certificate and private key, as they are in their files.
+    """The server's certificate and private key.
 
     Attributes:
-        context: For connections that begin now.
+        context: The context of new connections.
     """
 
     def __init__(self, certificate: Path, key: Path | None) -> None:
-        """Read them.
+        """Read the files.
 
         Raises:
-            CertificateError: They cannot be read, or are not each other's.
+            CertificateError: A file cannot be read, or the key does not belong to the certificate.
         """
         self._certificate = certificate
         self._key = key
         self.context = self._read()
 
     def reload(self) -> None:
-        """Read them anew: connections that are open stay as they are.
+        """Read the files again. Open connections keep their certificate.
 
         Raises:
-            CertificateError: They cannot be used; those from before go on being used.
+            CertificateError: The files cannot be used; new connections keep the previous certificate.
         """
         self.context = self._read()
 
@@ -57,25 +57,25 @@ class Certificate:
         context.set_ciphers(_CIPHERS)
         context.set_alpn_protocols(["http/1.1"])
         try:
-            # A key that wants a password is refused: a server has nobody to ask.
+            # A key with a password is refused: the server cannot ask for it.
             context.load_cert_chain(self._certificate, self._key, password="")
-        except (OSError, ValueError) as error:  # ssl's own errors are among them
-            why = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        except (OSError, ValueError) as error:  # OSError includes the errors of ssl
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
             files = " and ".join(str(path) for path in (self._certificate, self._key) if path is not None)
-            raise CertificateError(f"cannot use the certificate in {files}: {why}") from error
+            raise CertificateError(f"cannot use the certificate in {files}: {reason}") from error
         return context
 
 
 class Shared(Protocol):
-    """What is needed of the listener."""
+    """The part of the listener that TLS uses."""
 
     tick: int
 
-    def next_turn(self, do: Callable[[], object]) -> None: ...
+    def call_soon(self, callback: Callable[[], object]) -> None: ...
 
 
 class Tls(asyncio.Protocol, asyncio.Transport):
-    """To the socket it is the protocol, to the connection the transport."""
+    """The protocol of the socket and the transport of the connection."""
 
     def __init__(self, connection: Connection, context: ssl.SSLContext, listener: Shared) -> None:
         self._connection = connection
@@ -84,12 +84,12 @@ class Tls(asyncio.Protocol, asyncio.Transport):
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._socket: asyncio.Transport | None = None
-        self._is_open = False  # hands are shaken
+        self._is_open = False  # the handshake is complete
         self._is_reading = True
-        self._is_read = False  # the client has said that nothing more comes
-        self._is_ended = False  # we have
+        self._is_read = False  # the client has sent its end
+        self._is_ended = False  # this side has sent its end
 
-    # What the socket calls
+    # Called by the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)
@@ -115,16 +115,16 @@ class Tls(asyncio.Protocol, asyncio.Transport):
 
     def data_received(self, data: bytes) -> None:
         self._incoming.write(data)
-        if self._is_open or self._shake_hands():
+        if self._is_open or self._handshake():
             self._read()
 
-    def _shake_hands(self) -> bool:
+    def _handshake(self) -> bool:
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
             self._flush()
-        except ssl.SSLError:  # it speaks no TLS, or none that we do
-            self._flush()  # says which
+        except ssl.SSLError:  # not TLS, or no version or cipher in common
+            self._flush()  # the alert says which
             self.close()
         else:
             self._is_open = True
@@ -133,7 +133,7 @@ class Tls(asyncio.Protocol, asyncio.Transport):
         return self._is_open
 
     def _read(self) -> None:
-        """Hand over what came. Who asks us to pause gets the rest when he goes on."""
+        """Pass decrypted bytes to the connection, until it pauses."""
         try:
             while self._is_reading and self._socket is not None:
                 data = self._tls.read(_RECORD_BYTES)
@@ -142,10 +142,10 @@ class Tls(asyncio.Protocol, asyncio.Transport):
                     break
                 self._connection.data_received(data)
         except ssl.SSLWantReadError:
-            self._flush()  # TLS may have something to say of its own
+            self._flush()  # TLS may have bytes of its own to send
         except ssl.SSLZeroReturnError:
             self._close_notified()
-        except ssl.SSLError:  # somebody has changed what was sent
+        except ssl.SSLError:  # the record was tampered with
             self.abort()
 
     def _close_notified(self) -> None:
@@ -153,13 +153,13 @@ class Tls(asyncio.Protocol, asyncio.Transport):
             self.close()
 
     def _ended_by_client(self) -> bool:
-        """Tell the connection, once; whether it stays open to answer."""
+        """Notify the connection once; return whether it stays open to answer."""
         if self._is_read:
             return True
         self._is_read = True
         return self._connection.eof_received()
 
-    # What the connection calls
+    # Called by the connection
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return default if self._socket is None else self._socket.get_extra_info(name, default)
@@ -183,7 +183,7 @@ class Tls(asyncio.Protocol, asyncio.Transport):
         self._is_reading = True
         if self._socket is not None:
             self._socket.resume_reading()
-            self._listener.next_turn(self._read)  # what was decrypted no socket tells of
+            self._listener.call_soon(self._read)  # no socket event reports bytes that are decrypted already
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_open and not self._is_ended:
@@ -194,7 +194,7 @@ class Tls(asyncio.Protocol, asyncio.Transport):
         return True
 
     def write_eof(self) -> None:
-        """Say that nothing more comes, and go on reading."""
+        """Send the end of this side, and continue to read."""
         self._end()
         if self._socket is not None and self._socket.can_write_eof():
             self._socket.write_eof()
@@ -212,7 +212,7 @@ class Tls(asyncio.Protocol, asyncio.Transport):
         if not self._is_open or self._is_ended:
             return
         self._is_ended = True
-        with contextlib.suppress(ssl.SSLError):  # it would wait for the client to say the same
+        with contextlib.suppress(ssl.SSLError):  # it would wait for the end of the client
             self._tls.unwrap()
         self._flush()
 

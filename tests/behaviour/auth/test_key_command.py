@@ -101,7 +101,7 @@ def test_a_file_that_others_could_read_is_not_written_either(keys: Path) -> None
     for command in (("create", "--read", "*"), ("list",), ("revoke", "ONE")):
         result = key(*command, "--keys", keys)
         assert 2 == result.exit_code
-        assert "others could read the secrets" in result.stderr
+        assert "other users can read the secrets" in result.stderr
     assert before == keys.read_bytes()
 
 

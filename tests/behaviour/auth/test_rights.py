@@ -10,7 +10,7 @@ from foldb.server.api.admin import ADMIN
 from foldb.server.api.operations import OPERATIONS
 from foldb.server.api.operations.streams import STREAMS
 from foldb.server.auth.keyfile import Key
-from foldb.server.auth.rights import Demand, Demands, Right, Rights, check, is_pattern, of_metrics
+from foldb.server.auth.rights import Demand, Demands, Right, Rights, check, is_pattern, metrics_demands
 from tests.behaviour.auth.signed import CREATED
 
 ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/Cars"
@@ -146,7 +146,7 @@ def test_an_operation_of_dynamodb_opens_to_its_roles_alone(operation: str, role:
 @pytest.mark.parametrize("role", ROLES)
 def test_metrics_open_to_monitors_and_administrators(role: str) -> None:
     """They name every table, so rights on data do not open them."""
-    assert (role in ("a monitor", "an administrator")) == allows(bearing(ROLES[role]), of_metrics())
+    assert (role in ("a monitor", "an administrator")) == allows(bearing(ROLES[role]), metrics_demands())
 
 
 @pytest.mark.parametrize("name", ["", "None", "node", "*"])
@@ -241,7 +241,7 @@ def test_names_that_a_client_makes_up_are_not_kept_without_bound() -> None:
     for n in range(5000):
         rights.on(f"table-{n}")
 
-    assert len(rights._known) <= 1000
+    assert len(rights._cache) <= 1000
     assert Right.READ == rights.on("Cars")
 
 

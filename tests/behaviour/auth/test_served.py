@@ -230,10 +230,10 @@ def test_the_command_line_finds_its_key_where_it_is_told(server: Server, tmp_pat
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ((), r"nothing guards it against other machines"),
-        (("--keys", "KEYS"), "without TLS whoever is between can read"),
-        (("--tls-cert", "CERT", "--tls-key", "KEY"), "nothing guards it against other machines"),
-        (("--insecure-plaintext",), "nothing guards it against other machines"),
+        ((), r"nothing protects it from other machines"),
+        (("--keys", "KEYS"), "without TLS others on the network can read"),
+        (("--tls-cert", "CERT", "--tls-key", "KEY"), "nothing protects it from other machines"),
+        (("--insecure-plaintext",), "nothing protects it from other machines"),
     ],
 )
 def test_an_address_that_others_can_reach_needs_keys_and_tls(

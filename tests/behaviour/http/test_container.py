@@ -122,7 +122,7 @@ def test_it_warns_that_no_key_is_needed(container: Container) -> None:
     warnings = [line for line in container.said.splitlines() if line.startswith("WARNING")]
 
     assert len(warnings) == 1
-    assert "anyone who can reach 0.0.0.0 port 8000 can read and change everything" in warnings[0]
+    assert "anyone who can reach 0.0.0.0 port 8000 can read and change all data" in warnings[0]
 
 
 def test_its_health_check_passes(client: Client, container: Container) -> None:

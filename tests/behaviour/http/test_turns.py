@@ -43,7 +43,7 @@ def test_what_is_short_after_all_is_done_at_once_and_leaves_nothing_to_do() -> N
     loop = Loop()
     long = turns(loop)
     for name in "abc":
-        assert long.do(1, loop.request(name, SHARE_S / 4))
+        assert long.schedule(1, loop.request(name, SHARE_S / 4))
     loop.turn()
 
     assert (["a", "b", "c"], []) == (loop.done, loop.ready)
@@ -53,7 +53,7 @@ def test_past_its_share_of_the_turn_each_waits_for_those_before_it() -> None:
     loop = Loop()
     long = turns(loop)
     for name in "abcde":
-        long.do(1, loop.request(name, SHARE_S * 0.6))
+        long.schedule(1, loop.request(name, SHARE_S * 0.6))
     done = [len(loop.done)]
     while loop.ready:
         loop.turn()
@@ -67,7 +67,7 @@ def test_the_longest_still_gets_its_turn_and_so_do_those_behind_it() -> None:
     loop = Loop()
     long = turns(loop)
     for name in "abc":
-        long.do(1, loop.request(name, SHARE_S * 50))
+        long.schedule(1, loop.request(name, SHARE_S * 50))
     for _ in range(3):
         loop.turn()
 
@@ -77,11 +77,11 @@ def test_the_longest_still_gets_its_turn_and_so_do_those_behind_it() -> None:
 def test_what_waits_is_bounded_in_bytes_but_one_of_any_size_may() -> None:
     loop = Loop()
     long = turns(loop, bound=1000)
-    long.do(1, loop.request("under way", SHARE_S * 2))
-    taken = [long.do(size, loop.request("later", SHARE_S * 2)) for size in (5000, 1, 1)]
+    long.schedule(1, loop.request("under way", SHARE_S * 2))
+    taken = [long.schedule(size, loop.request("later", SHARE_S * 2)) for size in (5000, 1, 1)]
     loop.turn()
-    taken.append(long.do(600, loop.request("later", 0)))
-    taken.append(long.do(600, loop.request("later", 0)))
+    taken.append(long.schedule(600, loop.request("later", 0)))
+    taken.append(long.schedule(600, loop.request("later", 0)))
 
     assert [True, False, False, True, False] == taken
 
@@ -90,7 +90,7 @@ def test_none_begins_while_enough_long_pages_are_under_way() -> None:
     loop, is_full = Loop(), True
     long = FairScheduler(loop, 1000, loop.clock, is_full=lambda: is_full)
     for name in "ab":
-        assert long.do(1, loop.request(name, 0))
+        assert long.schedule(1, loop.request(name, 0))
     loop.turn()
     done = [*loop.done]
     is_full = False

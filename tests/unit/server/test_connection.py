@@ -13,7 +13,7 @@ from foldb.materializer.fold.outcomes import Failed, Outcome
 from foldb.materializer.partition import ResultPosition
 from foldb.model.errors import ThrottlingError
 from foldb.server.http import protocol
-from foldb.server.http.listener import AddressRefusedError, Listener, guarded
+from foldb.server.http.listener import AddressRefusedError, Listener, listen_address
 from foldb.server.http.protocol import Connection
 from foldb.server.node import Node
 from foldb.server.settings import Settings
@@ -321,10 +321,10 @@ def test_who_sends_ahead_without_end_is_read_no_further_until_it_was_answered(be
         bench.loop.turn()
 
     assert not bench.transport.reading
-    assert bench.listener.slow.bytes > 64 * 1024
+    assert bench.listener.buffer_budget.bytes > 64 * 1024
     bench.loop.run()
     assert bench.transport.reading
-    assert (0, 2 * (70_000 // len(one))) == (bench.listener.slow.bytes, bench.answers())
+    assert (0, 2 * (70_000 // len(one))) == (bench.listener.buffer_budget.bytes, bench.answers())
 
 
 def test_a_client_that_has_sent_its_last_gets_all_its_answers(bench: Bench) -> None:
@@ -350,10 +350,10 @@ def test_of_slow_clients_the_slowest_gives_way() -> None:
 
     assert (False, True) == (before, reader.aborted)
     assert (False, False) == (sender.aborted, bench.transport.aborted)
-    assert bench.listener.slow.bytes < 100_000
+    assert bench.listener.buffer_budget.bytes < 100_000
     bench.connection.data_received(request("ListTables", "x" * 50_000)[40_000:])
     sending.connection_lost(None)
-    assert 0 == bench.listener.slow.bytes
+    assert 0 == bench.listener.buffer_budget.bytes
 
 
 def test_a_bug_in_a_handler_is_a_500_that_tells_nothing(
@@ -394,11 +394,11 @@ def test_batch_writes_that_are_turned_away_come_back(bench: Bench, monkeypatch: 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "localhost"])
 def test_loopback_addresses_are_served(host: str) -> None:
-    assert guarded(Settings(host=host)) in (host, "127.0.0.1")
+    assert listen_address(Settings(host=host)) in (host, "127.0.0.1")
 
 
 @pytest.mark.guarantee("SEC1")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.1", "example.com"])
 def test_any_other_address_is_refused_with_what_to_do(host: str) -> None:
     with pytest.raises(AddressRefusedError, match=r"Use 127\.0\.0\.1"):
-        guarded(Settings(host=host))
+        listen_address(Settings(host=host))

@@ -136,7 +136,7 @@ BUGS = [
         "what is kept for slow clients has no bound",
         """
 @ server/http/buffer_limit.py
--        while self.bytes > self._bound:
+-        while self.bytes > self._limit:
 +        while False:
 """,
         CONNECTION,
