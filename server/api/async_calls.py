@@ -68,7 +68,7 @@ async def read_feeds(
     def read(callback: Callable[[tuple[list[Any], list[ResultPosition]]], None]) -> None:
         fan_in = FanIn(len(requests), lambda *results: callback(results))
         for index, (partition, request) in enumerate(requests):
-            partition.feed(request, partial(fan_in.answered, index))
+            partition.feed(request, partial(fan_in.add, index))
 
     answers, positions = await call(loop, read)
     error = first_error(answers)

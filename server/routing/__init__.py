@@ -1,4 +1,4 @@
-"""The whole database behind the seam of one partition: which partition a request is for, and answers joined."""
+"""The whole database behind the interface of one partition: requests are routed or split, and answers are merged."""
 
 from .fan_in import joined
 from .router import Router

@@ -1,4 +1,4 @@
-"""Several partitions' answers made one."""
+"""Merging the answers of several partitions."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -9,39 +9,40 @@ from ...model.errors import RequestError
 
 
 class FanIn:
-    """Waits for so many answers; the last to come makes the whole."""
+    """Collects a fixed number of answers, and passes them on with the last one."""
 
-    def __init__(self, count: int, done: Callable[[list[Any], list[ResultPosition]], None]) -> None:
-        self._waiting = count
+    def __init__(self, count: int, callback: Callable[[list[Any], list[ResultPosition]], None]) -> None:
+        """`callback` receives the results in order, and their positions."""
+        self._missing = count
         self._results: list[Any] = [None] * count
-        self._places: list[ResultPosition] = []
-        self._done = done
+        self._positions: list[ResultPosition] = []
+        self._callback = callback
 
-    def answered(self, nth: int, result: Any, place: ResultPosition | None = None) -> None:
-        """Take answer number `nth`."""
-        self._results[nth] = result
-        if place is not None:
-            self._places.append(place)
-        self._waiting -= 1
-        if not self._waiting:
-            self._done(self._results, self._places)
+    def add(self, index: int, result: Any, position: ResultPosition | None = None) -> None:
+        """Add the answer with that index."""
+        self._results[index] = result
+        if position is not None:
+            self._positions.append(position)
+        self._missing -= 1
+        if not self._missing:
+            self._callback(self._results, self._positions)
 
 
 def first_error(results: Sequence[Any]) -> RequestError | None:
-    """The first of the answers that is an error."""
+    """Return the first result that is an error, if there is one."""
     return next((result for result in results if isinstance(result, RequestError)), None)
 
 
-def joined(places: Iterable[ResultPosition]) -> ResultPosition:
-    """Return the latest position of each partition; one alone where all are of one partition.
+def joined(positions: Iterable[ResultPosition]) -> ResultPosition:
+    """Return a cut with the latest position of each partition; a position if all are of one partition.
 
-    Its log time is the latest of all, where each is known: an earlier position of a partition has no later one.
+    Its log time is the latest of all. It is None if one of them is unknown.
     """
     latest: dict[int, Position] = {}
     times: list[int | None] = []
-    for place in places:
-        times.append(place.time_ms)
-        for each in place.positions if isinstance(place, Cut) else (place,):
+    for position in positions:
+        times.append(position.time_ms)
+        for each in position.positions if isinstance(position, Cut) else (position,):
             known = latest.get(each.partition)
             if known is None or _order(each) > _order(known):
                 latest[each.partition] = each
@@ -49,9 +50,9 @@ def joined(places: Iterable[ResultPosition]) -> ResultPosition:
         return next(iter(latest.values()))
     known_times = [time for time in times if time is not None]
     time_ms = max(known_times) if known_times and len(known_times) == len(times) else None
-    return Cut(tuple(latest[number] for number in sorted(latest)), time_ms)
+    return Cut(tuple(latest[partition_id] for partition_id in sorted(latest)), time_ms)
 
 
 def _order(position: Position) -> tuple[int, bool, int]:
-    """After a whole entry is later than after any of its commands."""
+    """Return the sort key of a position: the end of an entry comes after all of its commands."""
     return position.offset, position.index is None, position.index or 0

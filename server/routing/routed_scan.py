@@ -2,10 +2,9 @@
 
     partition ──► its part of the page ──► room left? ──► the next partition ──► ... ──► one Page
 
-Partitions follow each other in the order of hashes, so where a page stops says where the next begins. Limit and the
-megabyte are those of the whole page, and what it costs is worked out from its sum. A local index is spread as its
-table is but ordered by hashes of its own: there the order is partition after partition, and a segment has a part in
-each of them.
+Partitions are ordered by hash, so the end of a page determines the partition where the next begins. Limit and the
+megabyte apply to the whole page, and its cost is computed from its total size. A local index is partitioned like its
+table but ordered by hashes of its own: it is scanned partition after partition, and a segment has a part in each.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,56 +19,56 @@ from ...model.keys import slot
 from ...model.slots import data_partitions, partition_of, partition_of_key
 from .fan_in import joined
 
-Done = Callable[[Page | RequestError, ResultPosition], None]
+OnPage = Callable[[Page | RequestError, ResultPosition], None]
 
 
 class RoutedScan:
-    """One page under way.
+    """One page of a scan.
 
     Args:
-        partitions: All there are, by number.
-        request: What was asked of the whole.
-        numbers: The partitions that have a part in it, in order.
-        page_bytes: The room of a page.
-        scheduler: The loop: between two partitions it is the others' turn.
-        done: Told the page.
+        partitions: All partitions, by id.
+        request: The request for the page.
+        partition_ids: The partitions to scan, in order.
+        page_bytes: The size limit of a page.
+        scheduler: The event loop. Other requests run between two partitions.
+        callback: Receives the page.
     """
 
     def __init__(
         self,
         partitions: Sequence[Partition],
         request: ScanRequest,
-        numbers: Sequence[int],
+        partition_ids: Sequence[int],
         page_bytes: int,
         scheduler: Scheduler,
-        done: Done,
+        callback: OnPage,
     ) -> None:
         self._partitions = partitions
-        self._numbers = iter(numbers)
-        self._rest = replace(request, room=page_bytes)  # what is still to be read
+        self._partition_ids = iter(partition_ids)
+        self._rest = replace(request, room=page_bytes)  # the part that is not read yet
         self._scheduler = scheduler
-        self._done = done
+        self._callback = callback
         self._page = Page([], 0, 0, None, 0)
-        self._places: list[ResultPosition] = []
+        self._positions: list[ResultPosition] = []
 
-    def go_on(self) -> None:
-        """Ask the next partition, or be done."""
-        number = next(self._numbers, None)
-        if number is None:
+    def scan_next(self) -> None:
+        """Scan the next partition, or finish the page after the last one."""
+        partition_id = next(self._partition_ids, None)
+        if partition_id is None:
             self._finish()
         else:
-            self._partitions[number].scan(self._rest, self._answered)
+            self._partitions[partition_id].scan(self._rest, self._on_part)
 
-    def _answered(self, part: Page | RequestError, place: ResultPosition) -> None:
+    def _on_part(self, part: Page | RequestError, position: ResultPosition) -> None:
         if isinstance(part, RequestError):
-            self._done(part, place)
+            self._callback(part, position)
             return
         page, rest = self._page, self._rest
-        if part.full:  # the page ends where it stood
+        if part.full:  # the page ends before this partition
             page.last = page.tail
             self._finish()
             return
-        self._places.append(place)
+        self._positions.append(position)
         _add(page, part)
         if part.last is not None:
             page.last = part.last
@@ -78,17 +77,17 @@ class RoutedScan:
         assert rest.room is not None
         limit = None if rest.limit is None else rest.limit - part.scanned
         self._rest = replace(rest, start=None, limit=limit, room=max(0, rest.room - part.weight))
-        self._scheduler.call_soon(self.go_on)
+        self._scheduler.call_soon(self.scan_next)
 
     def _finish(self) -> None:
         page = self._page
-        # Half units of parts do not add up to those of the whole: each would be rounded up by itself.
+        # The half units of the parts cannot be added: each part is rounded up.
         units = read_half_units(page.size, self._rest.consistent)
         if self._rest.index is None:
             page.table_half_units = units
         else:
             page.index_half_units = units
-        self._done(page, joined(self._places))
+        self._callback(page, joined(self._positions))
 
 
 def _add(page: Page, part: Page) -> None:
@@ -101,13 +100,17 @@ def _add(page: Page, part: Page) -> None:
 
 
 def partitions_of(request: ScanRequest, owner: int, *, is_local: bool, partitions: int) -> range:
-    """The partitions that a scan has to ask from where it starts, in order; `owner` says how keys are spread."""
-    asked = data_partitions(partitions)
+    """Return the partitions to scan, in order, from the start key on.
+
+    `owner` is the id of the table or global index by whose hashes the entries are partitioned.
+    """
+    selected = data_partitions(partitions)
     if not is_local:
         low, high = segment_bounds(request.segment, request.segments)
-        asked = range(partition_of(slot(low), partitions), partition_of(slot(high - 1), partitions) + 1)
+        first, last = partition_of(slot(low), partitions), partition_of(slot(high - 1), partitions)
+        selected = range(first, last + 1)
     if request.start is not None:
         start = partition_of_key(owner, request.start[0], partitions)
-        if start in asked:  # else it is of another segment: for the first of these to refuse
-            asked = range(start, asked.stop)
-    return asked
+        if start in selected:  # else the key is of another segment, and the first partition refuses it
+            selected = range(start, selected.stop)
+    return selected

@@ -1,12 +1,12 @@
-"""Finds the partition that a request is for, or splits it among several and joins what they answer.
+"""Routes a request to its partition, or splits it among several and merges their answers.
 
     write, get, query     ──► the partition of the key
-    batches of keys       ──► split by partition ──► joined, in the order that was asked for
-    scan                  ──► one partition after another, within one page (scanning.py)
+    batches of keys       ──► split by partition ──► merged in the order of the request
+    scan                  ──► one partition after another, within one page (routed_scan.py)
     transaction           ──► the partition that coordinates it
     table command         ──► the catalog
 
-A partition may be in this process or on another node, and move: who moves it replaces its entry in `partitions`.
+A partition may be in this process or on another node. When it moves, its entry in `partitions` is replaced.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -46,27 +46,27 @@ from ...model.slots import partition_of_key
 from .fan_in import FanIn, first_error, joined
 from .routed_scan import RoutedScan, partitions_of
 
-# Asks a partition for those of the keys that it has.
-Ask: TypeAlias = Callable[[int, Sequence[EncodedKey], Callable[[Any, ResultPosition], None]], None]
-Answered: TypeAlias = Callable[[Outcome, ResultPosition], None]
+# Reads the keys of one partition.
+ReadKeys: TypeAlias = Callable[[int, Sequence[EncodedKey], Callable[[Any, ResultPosition], None]], None]
+OnOutcome: TypeAlias = Callable[[Outcome, ResultPosition], None]
 
 CATALOG: Final = 0
 
-# A write that comes to its partition before the table does is appended anew.
-_TRIES: Final = 50
-_TRY_AGAIN_S: Final = 0.02
+# A write that reaches its partition before the table's definition does is appended again.
+_RETRIES: Final = 50
+_RETRY_S: Final = 0.02
 
-# A table command is answered when all partitions have applied it, or after so many looks all the same.
-_LOOKS: Final = 2000
-_LOOK_AGAIN_S: Final = 0.001
-_NOT_EVERYWHERE: Final = "The subscription is made, but not every partition is known to have heard of it yet."
+# A table command is answered when all partitions have applied it, or after two seconds.
+_POLLS: Final = 2000
+_POLL_S: Final = 0.001
+_NOT_APPLIED: Final = "The subscription was created, but some partitions may not have applied it yet."
 
 
 class Router:
-    """A `Partition` that is all of them.
+    """A `Partition` that consists of all partitions.
 
     Attributes:
-        partitions: By number; each may be replaced at any moment.
+        partitions: The partitions by id. Entries may be replaced at any moment.
     """
 
     def __init__(
@@ -77,20 +77,20 @@ class Router:
         *,
         catch_up: Callable[[Callable[[], None]], None] = lambda done: done(),
     ) -> None:
-        """Route by the tables in the state `catalog`; `catch_up` brings that to the end of its log, and calls back."""
+        """Route by the tables of the state `catalog`. `catch_up` folds its log to the end, and calls back."""
         self.partitions = partitions
         self._count = len(partitions)
         self._catalog = catalog
         self._scheduler = scheduler
         self._catch_up = catch_up
 
-    def submit(self, command: Command, size: int, done: Answered) -> None:
-        """Have a command folded where it belongs."""
+    def submit(self, command: Command, size: int, done: OnOutcome) -> None:
+        """Submit a command to its partition."""
         if type(command) is DefineTable and not command.settle:
-            done = partial(self._defined, done, _LOOKS)
+            done = partial(self._defined, done, _POLLS)
         elif type(command) is DefineSubscription:
-            done = partial(self._subscribed, done, _LOOKS)
-        self._submit(command, size, done, _TRIES)
+            done = partial(self._subscribed, done, _POLLS)
+        self._submit(command, size, done, _RETRIES)
 
     def get(
         self,
@@ -109,9 +109,11 @@ class Router:
         consistent: bool,
         done: Callable[[list[Stored | None] | RequestError, ResultPosition], None],
     ) -> None:
-        """Read items; those of one partition at one position of its log."""
+        """Read items; the items of one partition at one position of its log."""
         self._split(
-            keys, lambda number, own, answer: self.partitions[number].get_all(own, consistent, answer), done
+            keys,
+            lambda partition_id, own, answer: self.partitions[partition_id].get_all(own, consistent, answer),
+            done,
         )
 
     def get_isolated(
@@ -120,26 +122,30 @@ class Router:
         since: Position | None,
         done: Callable[[list[Found] | RequestError, ResultPosition], None],
     ) -> None:
-        """Read items as they all were at one moment.
+        """Read items as all of them were at one moment.
 
-        One partition reads its own at once. Several are asked twice: if no key has changed when they are asked for the
-        second time, then between the two all items were as they were read.
+        Within one partition one read suffices. Several partitions are read twice: if no key has changed at the second
+        read, all items had the values of the first read at a moment in between.
         """
-        assert since is None, "it is the router that knows since when"
+        assert since is None, "the router chooses the position"
 
-        def found(items: list[Found] | RequestError, place: ResultPosition) -> None:
-            if isinstance(items, RequestError) or isinstance(place, Position) or _conflict_in(items):
-                done(items, place)
+        def first_read(items: list[Found] | RequestError, position: ResultPosition) -> None:
+            if isinstance(items, RequestError) or isinstance(position, Position) or _conflict_in(items):
+                done(items, position)
                 return
-            seen = {each.partition: each for each in place.positions}
+            seen = {each.partition: each for each in position.positions}
             self._split(
                 keys,
-                lambda number, own, answer: self.partitions[number].get_isolated(own, seen[number], answer),
+                lambda partition_id, own, answer: self.partitions[partition_id].get_isolated(
+                    own, seen[partition_id], answer
+                ),
                 done,
             )
 
         self._split(
-            keys, lambda number, own, answer: self.partitions[number].get_isolated(own, None, answer), found
+            keys,
+            lambda partition_id, own, answer: self.partitions[partition_id].get_isolated(own, None, answer),
+            first_read,
         )
 
     def query(
@@ -147,79 +153,80 @@ class Router:
     ) -> None:
         """Read a page of one item collection."""
 
-        def ask(owner: int) -> None:
+        def query(owner: int) -> None:
             self.partitions[partition_of_key(owner, request.pk, self._count)].query(request, done)
 
-        self._spread_by(request, ask, done)
+        self._with_owner(request, query, done)
 
     def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, ResultPosition], None]) -> None:
         """Read a page in hash order; of a local index, partition after partition."""
-        self._spread_by(request, lambda owner: self._scan(request, owner, done), done)
+        self._with_owner(request, lambda owner: self._scan(request, owner, done), done)
 
     def _scan(
         self, request: ScanRequest, owner: int, done: Callable[[Page | RequestError, ResultPosition], None]
     ) -> None:
         is_local = request.index is not None and owner == request.table
-        asked = partitions_of(request, owner, is_local=is_local, partitions=self._count)
-        if len(asked) == 1:
-            self.partitions[asked[0]].scan(request, done)
+        selected = partitions_of(request, owner, is_local=is_local, partitions=self._count)
+        if len(selected) == 1:
+            self.partitions[selected[0]].scan(request, done)
         else:
             room = self._catalog.limits.page_bytes
-            RoutedScan(self.partitions, request, asked, room, self._scheduler, done).go_on()
+            RoutedScan(self.partitions, request, selected, room, self._scheduler, done).scan_next()
 
     def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
-        """Wait for a position, or for all of a cut."""
+        """Wait for a position, or for all positions of a cut."""
         wanted = position.positions if isinstance(position, Cut) else (position,)
-        join = FanIn(len(wanted), lambda results, _: done(first_error(results)))
-        for nth, each in enumerate(wanted):
-            self.partitions[each.partition].reach(each, partial(join.answered, nth))
+        fan_in = FanIn(len(wanted), lambda results, _: done(first_error(results)))
+        for index, each in enumerate(wanted):
+            self.partitions[each.partition].reach(each, partial(fan_in.add, index))
 
     def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
-        """Each partition's figures, or the RequestError in their place, by its number as text."""
-        join = FanIn(
+        """Return the status of each partition, or its RequestError, by its id as text."""
+        fan_in = FanIn(
             self._count,
-            lambda results, _: done({str(number): result for number, result in enumerate(results)}),
+            lambda results, _: done({str(each): result for each, result in enumerate(results)}),
         )
-        for number, each in enumerate(self.partitions):
-            each.status(partial(join.answered, number))
+        for partition_id, partition in enumerate(self.partitions):
+            partition.status(partial(fan_in.add, partition_id))
 
-    def _submit(self, command: Command, size: int, done: Answered, tries: int) -> None:
-        def answered(outcome: Outcome, place: ResultPosition) -> None:
-            if isinstance(outcome, Skipped) and tries:
-                self._catch_up(partial(judged, outcome, place))
+    def _submit(self, command: Command, size: int, done: OnOutcome, retries: int) -> None:
+        def on_outcome(outcome: Outcome, position: ResultPosition) -> None:
+            if isinstance(outcome, Skipped) and retries:
+                self._catch_up(partial(on_skipped, outcome, position))
             else:
-                done(outcome, place)
+                done(outcome, position)
 
-        def judged(outcome: Outcome, place: ResultPosition) -> None:
-            # It had no effect, so it may be sent again. Whether its table is there, the catalog knows.
-            if self._may_come(command):
-                self._scheduler.call_later(_TRY_AGAIN_S, self._submit, command, size, done, tries - 1)
+        def on_skipped(outcome: Outcome, position: ResultPosition) -> None:
+            # The command had no effect, so it may be sent again.
+            if self._has_tables(command):
+                self._scheduler.call_later(_RETRY_S, self._submit, command, size, done, retries - 1)
             else:
-                done(outcome, place)
+                done(outcome, position)
 
-        self.partitions[self._home(command)].submit(command, size, answered)
+        self.partitions[self._home(command)].submit(command, size, on_outcome)
 
-    def _may_come(self, command: Command) -> bool:
+    def _has_tables(self, command: Command) -> bool:
+        """Return whether the catalog has the command's tables, so that its partition will have them, too."""
         actions = command.actions if isinstance(command, Transact) else (command,)
         tables = [self._catalog.tables.get(getattr(action, "table", 0)) for action in actions]
         return all(table is not None and table.definition.status != "DELETING" for table in tables)
 
-    def _defined(self, done: Answered, looks: int, outcome: Outcome, place: ResultPosition) -> None:
-        """Answer a table command when it holds everywhere: who sent it may go on at once, as with one partition."""
+    def _defined(self, done: OnOutcome, polls: int, outcome: Outcome, position: ResultPosition) -> None:
+        """Answer a table command when all partitions have applied it: its client may then use the table at once."""
         table = self._catalog.tables.get(outcome.definition.id) if isinstance(outcome, TableDefined) else None
-        if table is None or table.definition.status == "ACTIVE" or not looks:
-            done(outcome, place)
+        if table is None or table.definition.status == "ACTIVE" or not polls:
+            done(outcome, position)
         else:
-            self._scheduler.call_later(_LOOK_AGAIN_S, self._defined, done, looks - 1, outcome, place)
+            self._scheduler.call_later(_POLL_S, self._defined, done, polls - 1, outcome, position)
 
-    def _subscribed(self, done: Answered, looks: int, outcome: Outcome, place: ResultPosition) -> None:
-        """Answer a command about a subscription when everybody captures for it what is written from then on."""
+    def _subscribed(self, done: OnOutcome, polls: int, outcome: Outcome, position: ResultPosition) -> None:
+        """Answer a command about a subscription when all partitions capture later changes for it."""
         if not isinstance(outcome, Subscribed) or self._catalog.is_applied_everywhere(outcome.version):
-            done(outcome, place)
-        elif not looks:
-            done(Failed(InternalServerError(_NOT_EVERYWHERE)), place)
+            done(outcome, position)
+        elif not polls:
+            done(Failed(InternalServerError(_NOT_APPLIED)), position)
         else:
-            self._scheduler.call_later(_LOOK_AGAIN_S, self._subscribed, done, looks - 1, outcome, place)
+            self._scheduler.call_later(_POLL_S, self._subscribed, done, polls - 1, outcome, position)
 
     def _home(self, command: Command) -> int:
         match command:
@@ -229,41 +236,41 @@ class Router:
                 return self._coordinator(command)
             case _:
                 of_catalog = DefineTable | Settle | DefineSubscription | Checkpoint
-                assert isinstance(command, of_catalog), "its owner alone submits it"
+                assert isinstance(command, of_catalog), "only owners submit other commands"
                 return CATALOG
 
     def _coordinator(self, command: Transact) -> int:
-        """By its token where it has one: so a token that is used for something else is noticed, whatever its keys."""
+        """Return the coordinating partition: that of its token, so that every second use of the token is noticed."""
         if command.token is not None:
             return partition_of_key(0, command.token.encode(), self._count)
         first = command.actions[0]
         return partition_of_key(first.table, first.pk, self._count)
 
-    def _spread_by(
+    def _with_owner(
         self,
         request: QueryRequest | ScanRequest,
-        then: Callable[[int], None],
+        callback: Callable[[int], None],
         done: Callable[[Page | RequestError, ResultPosition], None],
     ) -> None:
-        """Go on with the id whose hashes tell where entries are: a global index's own; a local one's is its table's."""
+        """Call back with the id by whose hashes the entries are partitioned: the global index's, else the table's."""
         if request.index is None:
-            then(request.table)
+            callback(request.table)
             return
         owner = self._owner_of(request.table, request.index)
         if owner is not None:
-            then(owner)
+            callback(owner)
             return
 
         def caught_up() -> None:
             found = self._owner_of(request.table, request.index or "")
             if found is not None:
-                then(found)
+                callback(found)
             else:
                 catalog = self._catalog
                 last = Position(CATALOG, catalog.next_offset - 1, time_ms=catalog.log_time)
                 done(ResourceNotFoundError(), last)
 
-        # This node may not have heard of it yet; to guess where it is would be to find nothing there.
+        # The catalog of this node may be behind. A guess of the owner would read the wrong partitions.
         self._catch_up(caught_up)
 
     def _owner_of(self, table_id: int, index_name: str) -> int | None:
@@ -274,30 +281,30 @@ class Router:
         return index.definition.id if index.definition.kind == "GSI" else table_id
 
     def _split(
-        self, keys: Sequence[EncodedKey], ask: Ask, done: Callable[[Any, ResultPosition], None]
+        self, keys: Sequence[EncodedKey], read: ReadKeys, done: Callable[[Any, ResultPosition], None]
     ) -> None:
-        """Ask each partition for the keys that it has, and put what they answer into the order of `keys`."""
-        places: dict[int, list[int]] = {}
-        for place, (table, pk, _) in enumerate(keys):
-            places.setdefault(partition_of_key(table, pk, self._count), []).append(place)
-        if len(places) == 1:
-            ask(next(iter(places)), keys, done)
+        """Read the keys of each partition, and merge the results in the order of `keys`."""
+        indexes: dict[int, list[int]] = {}
+        for index, (table, pk, _) in enumerate(keys):
+            indexes.setdefault(partition_of_key(table, pk, self._count), []).append(index)
+        if len(indexes) == 1:
+            read(next(iter(indexes)), keys, done)
             return
 
-        def answered(results: list[Any], positions: list[ResultPosition]) -> None:
+        def merge(results: list[Any], positions: list[ResultPosition]) -> None:
             error = first_error(results)
-            done(error or _in_order(places.values(), results, len(keys)), joined(positions))
+            done(error or _in_order(indexes.values(), results, len(keys)), joined(positions))
 
-        join = FanIn(len(places), answered)
-        for nth, (number, own) in enumerate(places.items()):
-            ask(number, [keys[place] for place in own], partial(join.answered, nth))
+        fan_in = FanIn(len(indexes), merge)
+        for nth, (partition_id, own) in enumerate(indexes.items()):
+            read(partition_id, [keys[index] for index in own], partial(fan_in.add, nth))
 
 
-def _in_order(places: Collection[Sequence[int]], results: Sequence[Sequence[Any]], count: int) -> list[Any]:
+def _in_order(indexes: Collection[Sequence[int]], results: Sequence[Sequence[Any]], count: int) -> list[Any]:
     found: list[Any] = [None] * count
-    for own, result in zip(places, results, strict=True):
-        for place, one in zip(own, result, strict=True):
-            found[place] = one
+    for own, result in zip(indexes, results, strict=True):
+        for index, each in zip(own, result, strict=True):
+            found[index] = each
     return found
 
 

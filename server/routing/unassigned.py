@@ -1,4 +1,4 @@
-"""A partition that nobody is known to serve yet."""
+"""A partition whose node is not known yet."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,15 +13,15 @@ _UNKNOWN = Position(0, -1)
 
 
 class UnassignedPartition:
-    """A `Partition` that answers everything with an error which SDKs try again after."""
+    """A `Partition` that answers every request with ServiceUnavailable, which SDKs retry."""
 
     def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:  # noqa: ARG002
-        """Take nothing."""
+        """Refuse the command."""
         done(Failed(ServiceUnavailableError()), _UNKNOWN)
 
-    def get(self, *asked: Any) -> None:
-        """Read nothing."""
-        asked[-1](ServiceUnavailableError(), _UNKNOWN)
+    def get(self, *arguments: Any) -> None:
+        """Refuse the read."""
+        arguments[-1](ServiceUnavailableError(), _UNKNOWN)
 
     get_all = get_isolated = get
 
@@ -30,19 +30,19 @@ class UnassignedPartition:
         request: QueryRequest | ScanRequest,  # noqa: ARG002
         done: Callable[[RequestError, ResultPosition], None],
     ) -> None:
-        """Read nothing."""
+        """Refuse the read."""
         done(ServiceUnavailableError(), _UNKNOWN)
 
     scan = query
 
     def feed(self, request: FeedRequest, done: OnFed) -> None:  # noqa: ARG002
-        """Read nothing."""
+        """Refuse the read."""
         done(ServiceUnavailableError(), _UNKNOWN)
 
     def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:  # noqa: ARG002
-        """Reach nothing."""
+        """Refuse the wait."""
         done(ServiceUnavailableError())
 
     def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
-        """Know nothing."""
+        """Refuse the request."""
         done(ServiceUnavailableError())

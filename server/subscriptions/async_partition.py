@@ -6,10 +6,9 @@ a callback of a partition into a future.
 """
 
 import asyncio
-import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 from ...log.commands import Command
 from ...materializer.feed_requests import (
@@ -24,16 +23,12 @@ from ...materializer.feed_requests import (
 from ...materializer.fold.outcomes import Failed, Outcome, Refused, Skipped
 from ...materializer.fold.read_requests import Page, QueryRequest, ScanRequest
 from ...materializer.partition import Partition
-from ...model.errors import InternalServerError, RequestError, ServiceUnavailableError
-
-Callback: TypeAlias = Callable[[dict[str, Any] | RequestError], None]
-"""Receives the answer of a request, or its error."""
+from ...model.errors import RequestError, ServiceUnavailableError
 
 NO_TABLE: Final = 0
 """The id of no table: its count of changes has the end of the feed alone."""
 
 T = TypeVar("T")
-logger = logging.getLogger(__name__)
 
 
 class AsyncPartition:
@@ -102,28 +97,6 @@ async def end_sequence_numbers(partitions: Mapping[int, FedPartition], table: in
         partition_id: (await AsyncFeed(partition).count(table, 0)).end
         for partition_id, partition in partitions.items()
     }
-
-
-def answer(
-    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, dict[str, Any]], callback: Callback
-) -> None:
-    """Run `work` in a task, and call `callback` with its result or its RequestError."""
-
-    async def run() -> None:
-        try:
-            callback(await work)
-        except RequestError as error:
-            callback(error)
-        except Exception:
-            logger.exception("a request about subscriptions failed")
-            callback(InternalServerError())
-
-    task = loop.create_task(run())
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
-
-
-_tasks: set[asyncio.Task[None]] = set()  # the event loop keeps only weak references to tasks
 
 
 async def _answer_of(request: Callable[[Callable[[T | RequestError, object], None]], None]) -> T:

@@ -38,4 +38,4 @@ def _append(
 ) -> None:
     fan_in = FanIn(len(partitions), lambda *results: callback(results))
     for index, partition in enumerate(partitions):
-        partition.submit(level, _LEVEL_BYTES, partial(fan_in.answered, index))
+        partition.submit(level, _LEVEL_BYTES, partial(fan_in.add, index))

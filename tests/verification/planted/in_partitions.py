@@ -255,9 +255,9 @@ BUGS = [
         "items of several partitions are read in isolation once",
         """
 @ server/routing/router.py
--            if isinstance(items, RequestError) or isinstance(place, Position) or _conflict_in(items):
+-            if isinstance(items, RequestError) or isinstance(position, Position) or _conflict_in(items):
 +            if True:
-                 done(items, place)
+                 done(items, position)
 """,
         ROUTER,
     ),
@@ -265,7 +265,7 @@ BUGS = [
         "a page that is full at the end of a partition says that it is the last",
         """
 @ server/routing/routed_scan.py
-         if part.full:  # the page ends where it stood
+         if part.full:  # the page ends before this partition
 -            page.last = page.tail
              self._finish()
 """,
