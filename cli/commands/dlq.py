@@ -1,7 +1,7 @@
-"""`foldb dlq`: what triggers gave up, to look at, to mend, to deliver again or to do without.
+"""`foldb dlq`: list, show, edit, retry and drop the dead letters of triggers.
 
-A letter is meant by its sequence number, or by the key of its item; of a key the first letter, in whose way nothing is.
-What is delivered again or dropped by a key is all of its letters.
+A sequence number selects one dead letter. The key of an item selects all dead letters of the key for `retry` and
+`drop`, and the first of them for `edit`: it blocks the others.
 """
 
 import shlex
@@ -26,97 +26,106 @@ from ..lib.session import Session
 from ..lib.settings import editor
 from ..lib.values import plain_item, read_json, read_text, typed_item, write_json
 
-app = typer.Typer(
-    no_args_is_help=True, help="Look at what triggers gave up, mend it, deliver it again, or drop it."
-)
+app = typer.Typer(no_args_is_help=True, help="List, show, edit, retry and drop the dead letters of triggers.")
 
-Which = Annotated[
+Selector = Annotated[
     str | None,
     typer.Argument(
-        metavar="[NUMBER|KEY]", help="A letter's sequence number, or its item's key; all, if left out."
+        metavar="[NUMBER|KEY]",
+        help="Sequence number of a dead letter, or key of its item. Default: all dead letters.",
     ),
 ]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many letters.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number of dead letters.")]
 
-Letter = dict[str, Any]
+DeadLetter = dict[str, Any]
 
-_MOST = 10_000
+_MAX_LIMIT = 10_000
 
 
 @app.command("list")
 def list_(
     ctx: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A trigger; all, if none is named.")
+        str | None, typer.Argument(metavar="[NAME]", help="Name of a trigger. Default: all triggers.")
     ] = None,
     limit: Limit = 100,
 ) -> None:
-    """Print the letters of a trigger, or how many each trigger has.
+    """Print the dead letters of a trigger, or their number for each trigger.
 
     Example: foldb dlq list receipts
     """
     session: Session = ctx.obj
     if name is not None:
-        letters, count = _letters(session, name, limit)
+        dead_letters, count = _listed(session, name, limit)
         session.output.rows(
-            [_row(session, letter) for letter in letters], first=("key", "number", "op", "error")
+            [_row(session, each) for each in dead_letters], first=("key", "number", "op", "error")
         )
-        session.output.say(counted(count, "letter"))
+        session.output.say(counted(count, "dead letter"))
         return
     names = [each["Name"] for each in session.client.admin("ListSubscriptions")["Subscriptions"]]
-    session.output.rows([_count(session, each) for each in names], first=("trigger", "letters"))
+    session.output.rows([_count(session, each) for each in names], first=("trigger", "dead_letters"))
 
 
 @app.command()
-def show(ctx: typer.Context, name: TriggerName, which: Which = None, limit: Limit = 100) -> None:
-    """Print letters whole: the change, the error, the traceback, the attempts.
+def show(ctx: typer.Context, name: TriggerName, selector: Selector = None, limit: Limit = 100) -> None:
+    """Print dead letters with the change, the error, the traceback and the attempts.
 
     Example: foldb dlq show receipts o-17 -o json
     """
     session: Session = ctx.obj
-    for letter in _meant(session, name, which)[:limit]:
-        session.output.row(_whole(session, letter))
+    for dead_letter in _selected(session, name, selector)[:limit]:
+        session.output.row(_full_row(session, dead_letter))
 
 
 @app.command()
 def edit(
     ctx: typer.Context,
     name: TriggerName,
-    which: Annotated[
-        str, typer.Argument(metavar="NUMBER|KEY", help="A letter's sequence number, or its item's key.")
+    selector: Annotated[
+        str,
+        typer.Argument(metavar="NUMBER|KEY", help="Sequence number of a dead letter, or key of its item."),
     ],
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="PATH=JSON", help="Change a part: new.total=12, or new={...}; repeat it."
+            "--set",
+            metavar="PATH=JSON",
+            help="Set a part of an image: new.total=12, or new={...}. Repeatable.",
         ),
     ] = None,
     payload: Annotated[
         str | None,
         typer.Option(
-            "--payload", metavar="FILE", help="A JSON object with `new`, `old` or both; - is stdin."
+            "--payload",
+            metavar="FILE",
+            help="File with a JSON object with `new`, `old` or both. - reads stdin.",
         ),
     ] = None,
 ) -> None:
-    """Change what a letter delivers when it is retried; without --set and --payload in $EDITOR.
+    """Change the images that a retry of a dead letter delivers. Without --set and --payload it opens $EDITOR.
 
-    What was written in an editor and cannot be used is kept in a file, and that is said.
+    If the text from the editor is invalid, it is kept in a file, and the error names the file.
 
     Example: foldb dlq edit receipts o-17 --set new.total=12
     """
     session: Session = ctx.obj
     if set_ and payload is not None:
-        raise CommandError("--set and --payload: say one of them", ExitCode.USAGE)
-    letter = _meant(session, name, which)[0]
+        raise CommandError("--set and --payload: give one of them", ExitCode.USAGE)
+    dead_letter = _selected(session, name, selector)[0]
     with _draft() as draft:
-        _edit(session, name, letter, set_, payload, draft)
+        _edit(session, name, dead_letter, set_, payload, draft)
 
 
 def _edit(
-    session: Session, name: str, letter: Letter, set_: list[str] | None, payload: str | None, draft: Path
+    session: Session,
+    name: str,
+    dead_letter: DeadLetter,
+    set_: list[str] | None,
+    payload: str | None,
+    draft: Path,
 ) -> None:
     typed = session.settings.typed
-    before = {side: letter["Change"][side] for side in ("old", "new")}
+    before = {side: dead_letter["Change"][side] for side in ("old", "new")}
     images = {
         side: image and (deepcopy(image) if typed else plain_item(image)) for side, image in before.items()
     }
@@ -126,95 +135,103 @@ def _edit(
     elif payload is not None:
         images |= _images(read_json(read_text(payload), payload), payload)
     else:
-        images |= _images(_edited(draft, write_json(images, indent=True)), "what you wrote")
+        images |= _images(_edited(draft, write_json(images, indent=True)), "your text")
     after = images if typed else {side: image and typed_item(image) for side, image in images.items()}
     if after == before:
         session.output.say("nothing was changed")
         return
-    _store(session, name, letter, after)
-    session.output.row(_whole(session, letter | {"Change": letter["Change"] | after}))
+    _store(session, name, dead_letter, after)
+    session.output.row(_full_row(session, dead_letter | {"Change": dead_letter["Change"] | after}))
 
 
 @app.command()
 def retry(
     ctx: typer.Context,
     name: TriggerName,
-    which: Which = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = None,
+    selector: Selector = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, max=10_000, help="Maximum number of dead letters.")
+    ] = None,
 ) -> None:
-    """Deliver letters again, those of a key in their order; what is handled is a letter no more.
+    """Deliver dead letters again, those of a key in order. A handled dead letter is removed.
 
     Example: foldb dlq retry receipts o-17
     """
     session: Session = ctx.obj
     request: dict[str, Any] = {"Name": name} | ({} if limit is None else {"Limit": limit})
-    if which is not None:
-        request["Key"] = _meant(session, name, which)[0]["Key"]
-    answer = _asked(session, "RetryDeadLetters", request)
+    if selector is not None:
+        request["Key"] = _selected(session, name, selector)[0]["Key"]
+    answer = _send(session, "RetryDeadLetters", request)
     session.output.row({"delivered": answer["Delivered"], "failed": answer["Failed"], "left": answer["Left"]})
     if answer["Failed"]:
         raise CommandError(
-            f"{counted(answer['Failed'], 'key')} failed again: `foldb dlq show {name}` says why",
+            f"{counted(answer['Failed'], 'key')} failed again: `foldb dlq show {name}` prints the errors",
             ExitCode.PARTLY,
         )
 
 
 @app.command()
-def drop(ctx: typer.Context, name: TriggerName, which: Which = None) -> None:
-    """Remove letters undelivered, after asking: the one of a number, all of a key, or all there are.
+def drop(ctx: typer.Context, name: TriggerName, selector: Selector = None) -> None:
+    """Remove dead letters without delivery, after confirmation: one by its number, all of a key, or all.
 
-    Of a number's key other letters stay, also earlier ones, without which it would never have been delivered.
+    A drop by number keeps the other dead letters of the same key, also earlier ones.
 
     Example: foldb dlq drop receipts o-17 --yes
     """
     session: Session = ctx.obj
-    letters = _meant(session, name, which)
-    of_number = [letter for letter in letters if letter["Number"] == which]
-    if of_number:
-        _drop_alone(session, name, of_number)
+    dead_letters = _selected(session, name, selector)
+    numbered = [each for each in dead_letters if each["Number"] == selector]
+    if numbered:
+        _drop_numbered(session, name, numbered)
         return
     request: dict[str, Any] = {"Name": name}
-    if which is not None:
-        request["Key"] = letters[0]["Key"]
-        letters = [letter for letter in letters if letter["Key"] == letters[0]["Key"]]
-    session.confirm(_drop_question(letters))
+    if selector is not None:
+        request["Key"] = dead_letters[0]["Key"]
+        dead_letters = [each for each in dead_letters if each["Key"] == dead_letters[0]["Key"]]
+    session.confirm(_drop_question(dead_letters))
     answer = session.client.admin("DropDeadLetters", request)
-    session.output.say(f"{counted(answer['Dropped'], 'letter')} dropped")
+    session.output.say(f"{counted(answer['Dropped'], 'dead letter')} dropped")
 
 
-def _drop_alone(session: Session, name: str, letters: list[Letter]) -> None:
-    """Drop these letters, and none of those before and behind them."""
-    keys, place = {letter["Key"] for letter in letters}, _place(letters[0])
-    same_key = [_place(each) for each in _letters(session, name, _MOST)[0] if each["Key"] in keys]
-    before, behind = sum(each < place for each in same_key), sum(each > place for each in same_key)
-    stays = f" Of its key {before:,} before it and {behind:,} behind it stay." if before or behind else ""
-    session.confirm(f"{_drop_question(letters)}{stays}")
+def _drop_numbered(session: Session, name: str, dead_letters: list[DeadLetter]) -> None:
+    """Drop these dead letters, and no others of their keys."""
+    keys, dropped = {each["Key"] for each in dead_letters}, _sort_key(dead_letters[0])
+    same_key = [_sort_key(each) for each in _listed(session, name, _MAX_LIMIT)[0] if each["Key"] in keys]
+    before, after = sum(each < dropped for each in same_key), sum(each > dropped for each in same_key)
+    kept = (
+        f" {before:,} before it and {after:,} after it of the same key are kept." if before or after else ""
+    )
+    session.confirm(f"{_drop_question(dead_letters)}{kept}")
     table = _table(session, name)
-    for letter in letters:
-        session.client.call("DeleteItem", {"TableName": table, "Key": _item_key(letter)})
-    session.output.say(f"{counted(len(letters), 'letter')} dropped.{stays}")
+    for dead_letter in dead_letters:
+        session.client.call("DeleteItem", {"TableName": table, "Key": _item_key(dead_letter)})
+    session.output.say(f"{counted(len(dead_letters), 'dead letter')} dropped.{kept}")
 
 
-def _place(letter: Letter) -> tuple[int, str]:
-    """By which the letters of a key are in order: their numbers are texts."""
-    return len(letter["Number"]), letter["Number"]
+def _sort_key(dead_letter: DeadLetter) -> tuple[int, str]:
+    """Return the position among the dead letters of a key; sequence numbers are texts."""
+    return len(dead_letter["Number"]), dead_letter["Number"]
 
 
-def _drop_question(letters: list[Letter]) -> str:
-    keys = {letter["Key"] for letter in letters}
+def _drop_question(dead_letters: list[DeadLetter]) -> str:
+    keys = {each["Key"] for each in dead_letters}
     return (
-        f"Drop {counted(len(letters), 'letter')} of {counted(len(keys), 'key')}? "
-        "What they hold is delivered to nobody."
+        f"Drop {counted(len(dead_letters), 'dead letter')} of {counted(len(keys), 'key')}? "
+        "Their changes are never delivered."
     )
 
 
-def _letters(session: Session, name: str, limit: int) -> tuple[list[Letter], int]:
-    answer = _asked(session, "ListDeadLetters", {"Name": name, "Limit": limit})
+def _listed(session: Session, name: str, limit: int) -> tuple[list[DeadLetter], int]:
+    answer = _send(session, "ListDeadLetters", {"Name": name, "Limit": limit})
     return answer["DeadLetters"], answer["Count"]
 
 
-def _asked(session: Session, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-    """What the server answers; of a trigger that is removed, where its letters are."""
+def _send(session: Session, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Return the server's answer.
+
+    Raises:
+        CommandError: The trigger does not exist; if its dead-letter table does, the text names the table.
+    """
     try:
         return session.client.admin(operation, request)
     except RequestFailedError as failure:
@@ -222,7 +239,7 @@ def _asked(session: Session, operation: str, request: dict[str, Any]) -> dict[st
         if failure.code is not ExitCode.NOT_FOUND or not _is_table(session, f"{name}.dlq"):
             raise
         raise CommandError(
-            f"there is no trigger {name} any more; its letters are in the table {name}.dlq: `foldb scan {name}.dlq`",
+            f"there is no trigger {name}, but the table of its dead letters exists: `foldb scan {name}.dlq`",
             ExitCode.NOT_FOUND,
         ) from None
 
@@ -236,31 +253,36 @@ def _is_table(session: Session, name: str) -> bool:
 
 
 def _count(session: Session, name: str) -> dict[str, Any]:
-    letters, count = _letters(session, name, 1)
-    return {"trigger": name, "letters": count, "first": letters[0]["First"] if letters else None}
+    dead_letters, count = _listed(session, name, 1)
+    first = dead_letters[0]["First"] if dead_letters else None
+    return {"trigger": name, "dead_letters": count, "first": first}
 
 
-def _meant(session: Session, name: str, which: str | None) -> list[Letter]:
-    """The letters that are meant, at least one."""
-    letters, _ = _letters(session, name, _MOST)
-    if which is not None:
-        letters = [letter for letter in letters if _is_called(letter, which)]
-    if not letters and which is None:
-        raise CommandError(f"{name} has no letters: nothing was given up", ExitCode.NOT_FOUND)
-    if not letters:
+def _selected(session: Session, name: str, selector: str | None) -> list[DeadLetter]:
+    """Return the dead letters that a selector matches, at least one.
+
+    Raises:
+        CommandError: No dead letter matches.
+    """
+    dead_letters, _ = _listed(session, name, _MAX_LIMIT)
+    if selector is not None:
+        dead_letters = [each for each in dead_letters if _matches(each, selector)]
+    if not dead_letters and selector is None:
+        raise CommandError(f"{name} has no dead letters", ExitCode.NOT_FOUND)
+    if not dead_letters:
         raise CommandError(
-            f"{name} has no letter {which}: `foldb dlq list {name}` prints those that it has",
+            f"{name} has no dead letter {selector}: `foldb dlq list {name}` prints them",
             ExitCode.NOT_FOUND,
         )
-    return letters
+    return dead_letters
 
 
-def _is_called(letter: Letter, which: str) -> bool:
-    """Whether a letter may be called so; a number of its key however that is written."""
-    keys = plain_item(letter["Change"]["keys"] or {})  # none, if it was edited into something else
-    values, words = [*keys.values()], which.split(" ")
-    names = (letter["Number"], letter["Key"], write_json(keys), " ".join(map(cell, values)))
-    return which in names or (len(words) == len(values) and all(map(_is_value, values, words)))
+def _matches(dead_letter: DeadLetter, selector: str) -> bool:
+    """Return whether a selector is the number or the key of a dead letter, in any spelling of numbers in the key."""
+    keys = plain_item(dead_letter["Change"]["keys"] or {})  # an edit may have removed them
+    values, words = [*keys.values()], selector.split(" ")
+    names = (dead_letter["Number"], dead_letter["Key"], write_json(keys), " ".join(map(cell, values)))
+    return selector in names or (len(words) == len(values) and all(map(_is_value, values, words)))
 
 
 def _is_value(value: Any, word: str) -> bool:
@@ -272,27 +294,29 @@ def _is_value(value: Any, word: str) -> bool:
         return False
 
 
-def _row(session: Session, letter: Letter) -> dict[str, Any]:
-    change = shown(letter["Change"], typed=session.settings.typed)
+def _row(session: Session, dead_letter: DeadLetter) -> dict[str, Any]:
+    change = shown(dead_letter["Change"], typed=session.settings.typed)
     return {
         "key": change["keys"],
-        "number": letter["Number"],
+        "number": dead_letter["Number"],
         "op": change["op"],
-        "error": letter["Error"],
-        "attempts": letter["Attempts"],
-        "first": letter["First"],
-        "last": letter["Last"],
+        "error": dead_letter["Error"],
+        "attempts": dead_letter["Attempts"],
+        "first": dead_letter["First"],
+        "last": dead_letter["Last"],
     }
 
 
-def _whole(session: Session, letter: Letter) -> dict[str, Any]:
-    change = shown(letter["Change"], typed=session.settings.typed)
+def _full_row(session: Session, dead_letter: DeadLetter) -> dict[str, Any]:
+    change = shown(dead_letter["Change"], typed=session.settings.typed)
     names = ("Traceback", "Version", "Partition", "Subscription")
-    return _row(session, letter) | {name.lower(): letter[name] for name in names} | {"payload": change}
+    return (
+        _row(session, dead_letter) | {name.lower(): dead_letter[name] for name in names} | {"payload": change}
+    )
 
 
 def _set(images: dict[str, Any], text: str) -> None:
-    """Set a part of the images: `new.total=12`."""
+    """Set a part of the images, as in `new.total=12`."""
     path, equals, value = text.partition("=")
     side, *names = path.strip().split(".")
     if not equals or side not in images or not all(names):
@@ -308,24 +332,29 @@ def _set(images: dict[str, Any], text: str) -> None:
     inner[names[-1]] = read_json(value, f"--set {path}")
 
 
-def _images(found: Any, what: str) -> dict[str, Any]:
-    """`old` and `new` out of what was written; a whole letter, as `dlq show` prints it, will do."""
-    if isinstance(found, dict) and isinstance(found.get("payload"), dict):
-        found = found["payload"]
-    sides = {side: found[side] for side in ("old", "new") if side in found} if isinstance(found, dict) else {}
+def _images(document: Any, source: str) -> dict[str, Any]:
+    """Return `old` and `new` of a payload, or of a dead letter as `dlq show` prints it.
+
+    Raises:
+        CommandError: The document from `source` has neither image.
+    """
+    if isinstance(document, dict) and isinstance(document.get("payload"), dict):
+        document = document["payload"]
+    present = document.keys() & {"old", "new"} if isinstance(document, dict) else set()
+    sides = {side: document[side] for side in sorted(present)}
     if not sides or not all(isinstance(image, dict | None) for image in sides.values()):
         raise CommandError(
-            f"{what} is no payload: write a JSON object with `new`, `old` or both", ExitCode.USAGE
+            f"{source} is not a payload: write a JSON object with `new`, `old` or both", ExitCode.USAGE
         )
     return sides
 
 
 @contextmanager
 def _draft() -> Iterator[Path]:
-    """A file to write in, which is there no more at the end, unless what was written there came to nothing.
+    """Yield a temporary file for an editor. It is deleted unless its text is invalid.
 
     Raises:
-        CommandError: It came to nothing; where it is.
+        CommandError: The text in the file is invalid; the message names the file.
     """
     folder = Path(tempfile.mkdtemp(prefix="foldb-"))
     path = folder / "payload.json"
@@ -333,17 +362,19 @@ def _draft() -> Iterator[Path]:
         yield path
     except CommandError as error:
         if path.exists():
-            kept = f"{error.sentence.rstrip('.')}; what you wrote is in {path}: mend it, and say --payload {path}"
+            kept = (
+                f"{error.sentence.rstrip('.')}; your text is in {path}: correct it and use --payload {path}"
+            )
             raise CommandError(kept, error.code) from None
         shutil.rmtree(folder)
         raise
-    shutil.rmtree(folder)  # with what the editor left beside it
+    shutil.rmtree(folder)  # with backup files of the editor
 
 
 def _edited(path: Path, text: str) -> Any:
-    """What a person makes of it in an editor; the file stays if they have made something of it."""
+    """Return the JSON that the user writes in an editor, which starts with `text`."""
     if sys.stdin is None or not sys.stdin.isatty():
-        raise CommandError("there is no terminal for an editor: say --set or --payload", ExitCode.USAGE)
+        raise CommandError("there is no terminal for an editor: use --set or --payload", ExitCode.USAGE)
     path.write_text(text, "utf-8")
     command = shlex.split(editor())
     try:
@@ -356,20 +387,20 @@ def _edited(path: Path, text: str) -> Any:
     if ended:
         path.unlink(missing_ok=True)
         raise CommandError(f"{command[0]} ended with {ended}: nothing was changed", ExitCode.INTERRUPTED)
-    return read_json(read_text(str(path)), "what you wrote")
+    return read_json(read_text(str(path)), "your text")
 
 
-def _store(session: Session, name: str, letter: Letter, images: dict[str, Any]) -> None:
-    """Write the images into the letter, if it is there and nobody else mended it meanwhile."""
-    before = {side: letter["Change"][side] for side in images}
-    which = {"Name": name, "Key": letter["Key"], "Number": letter["Number"]}
-    session.client.admin("EditDeadLetter", {**which, "Before": before, "After": images})
+def _store(session: Session, name: str, dead_letter: DeadLetter, images: dict[str, Any]) -> None:
+    """Replace the images of a dead letter, unless another edit or a retry changed it first."""
+    before = {side: dead_letter["Change"][side] for side in images}
+    selected = {"Name": name, "Key": dead_letter["Key"], "Number": dead_letter["Number"]}
+    session.client.admin("EditDeadLetter", {**selected, "Before": before, "After": images})
 
 
 def _table(session: Session, name: str) -> str:
-    """The table that the letters of a trigger are items of."""
+    """Return the name of a trigger's dead-letter table."""
     return str(session.client.admin("DescribeSubscription", {"Name": name})["Settings"]["DeadLetterTable"])
 
 
-def _item_key(letter: Letter) -> dict[str, Any]:
-    return {"key": {"S": letter["Key"]}, "number": {"S": letter["Number"]}}
+def _item_key(dead_letter: DeadLetter) -> dict[str, Any]:
+    return {"key": {"S": dead_letter["Key"]}, "number": {"S": dead_letter["Number"]}}

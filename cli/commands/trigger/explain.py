@@ -1,4 +1,4 @@
-"""`foldb trigger explain`: why a trigger delivers a change, or does not."""
+"""`foldb trigger explain`: the rules by which a trigger delivers a change, or does not."""
 
 import re
 from collections.abc import Iterable
@@ -27,59 +27,59 @@ def explain(
     event: EventFile = None,
     last: Annotated[
         int | None,
-        typer.Option("--last", min=1, show_default=str(LAST), help="The last so many of its tables."),
+        typer.Option("--last", min=1, show_default=str(LAST), help="Number of latest changes of its tables."),
     ] = None,
     begin: Annotated[str | None, FROM] = None,
     count: Annotated[
-        int | None, typer.Option("--count", "-c", min=1, help="With --from: at most so many.")
+        int | None, typer.Option("--count", "-c", min=1, help="Maximum number of changes; with --from only.")
     ] = None,
 ) -> None:
-    """Say of changes whether a trigger delivers them, and what each of its rules says.
+    """Print for changes whether a trigger delivers them, and the result of each of its rules.
 
-    Unless --event or --from names others they are the last ones of its tables. The database need not be served.
+    Default: the latest changes of its tables. The command works without a server.
 
     Example: foldb trigger explain receipts --from @10482.3 -c 1
     """
     session: Session = ctx.obj
     if sum(each is not None for each in (event, last, begin)) > 1:
-        raise CommandError("--event, --last and --from: say one of them", ExitCode.USAGE)
+        raise CommandError("--event, --last and --from: give one of them", ExitCode.USAGE)
     if count is not None and begin is None:
-        raise CommandError("-c is for --from; without it, --last says how many", ExitCode.USAGE)
+        raise CommandError("-c requires --from; use --last for the latest changes", ExitCode.USAGE)
     database = known(session)
     settings = database.settings(name)
     typed = session.settings.typed
     if event is not None:
         deliveries = deliveries_of(read_events(event), database.keys, event, typed=typed)
     else:
-        meant: Iterable[Row]
+        rows: Iterable[Row]
         if begin is None:
-            meant = database.last(settings["TableNames"], iter, last or LAST)
+            rows = database.last(settings["TableNames"], iter, last or LAST)
         else:
-            meant = islice(database.rows(settings["TableNames"], read_start(begin, now)), count)
-        deliveries = deliveries_of(meant, database.keys, session.settings.db)
-    chooser = ChangeFilter(settings)
-    explained = [_explained(settings, chooser, delivery, typed=typed) for delivery in deliveries]
+            rows = islice(database.rows(settings["TableNames"], read_start(begin, now)), count)
+        deliveries = deliveries_of(rows, database.keys, session.settings.db)
+    change_filter = ChangeFilter(settings)
+    explained = [_explained(settings, change_filter, delivery, typed=typed) for delivery in deliveries]
     session.output.rows(explained, first=_COLUMNS)
     delivered = sum(row["delivered"] for row in explained)
     session.output.say(f"{delivered} of {len(explained):,} changes would be delivered")
 
 
-def _explained(settings: Row, chooser: ChangeFilter, delivery: Delivery, *, typed: bool) -> Row:
+def _explained(settings: Row, change_filter: ChangeFilter, delivery: Delivery, *, typed: bool) -> Row:
     row = told(delivery, typed=typed)
-    row["delivered"] = chooser.chooses(delivery)
+    row["delivered"] = change_filter.chooses(delivery)
     row["why"] = [
-        {"rule": rule, "holds": holds, "says": _written(settings, says) if rule == "Filter" else says}
-        for rule, holds, says in chooser.explain(delivery)
+        {"rule": rule, "holds": holds, "says": _with_values(settings, says) if rule == "Filter" else says}
+        for rule, holds, says in change_filter.explain(delivery)
     ]
     return {name: row[name] for name in _COLUMNS}
 
 
-def _written(settings: Row, expression: str) -> str:
-    """The trigger's expression with its names and values in place of their placeholders."""
-    given = settings["Filter"]
-    names = given.get("ExpressionAttributeNames") or {}
+def _with_values(settings: Row, expression: str) -> str:
+    """Return the trigger's expression with names and values substituted for their placeholders."""
+    condition = settings["Filter"]
+    names = condition.get("ExpressionAttributeNames") or {}
     values: dict[str, Any] = {
         name: write_json(plain(value))
-        for name, value in (given.get("ExpressionAttributeValues") or {}).items()
+        for name, value in (condition.get("ExpressionAttributeValues") or {}).items()
     }
     return re.sub(r"[#:]\w+", lambda match: (names | values).get(match[0], match[0]), expression)

@@ -1,4 +1,4 @@
-"""`foldb trigger replay`: deliver a stretch of history again, once it is known how much that is."""
+"""`foldb trigger replay`: deliver a range of history again."""
 
 import time
 from typing import Annotated, Any, Final
@@ -15,7 +15,7 @@ from ...lib.session import Session
 from ...lib.start_position import read_end, read_start
 from ...lib.values import read_item
 
-_LOOK_S: Final = 0.2
+_POLL_S: Final = 0.2
 _DONE: Final = "done"
 
 
@@ -28,19 +28,24 @@ def replay(
         typer.Option(
             "--to",
             metavar="PLACE",
-            help="Up to here: -1h, a time, @POSITION or a sequence number; else up to now.",
+            help="End: -1h, a time, @POSITION or a sequence number. Default: now.",
         ),
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="Only this item: its key, or a JSON object.")
+        str | None,
+        typer.Option(
+            "--key", metavar="KEY", help="Deliver only changes of this item: its key, or a JSON object."
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how much it would be.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the number of calls, and call nothing.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end of the replay.")] = True,
 ) -> None:
-    """Call a trigger again for what was changed before; the calls say that they are a replay.
+    """Call a trigger again for earlier changes; the calls are marked as a replay.
 
-    First it is counted how many calls that is, and of how many keys; then it is asked. The trigger itself goes on as it
-    does, and its marks stay: the replay is a subscription of its own, which ends when it is done.
+    The command counts calls and keys, and asks for confirmation. The replay is a subscription of its own, which ends
+    after the last change: the trigger itself continues, with its own checkpoints.
 
     Example: foldb trigger replay receipts --from 2026-11-20 --dry-run
     """
@@ -53,9 +58,9 @@ def replay(
     if key is not None:
         request["Key"] = _key(session, name, key)
     counts = session.client.admin("ReplaySubscription", request | {"DryRun": True})
-    told = {"trigger": name, "calls": counts["Calls"], "changes": counts["Changes"], "keys": counts["Keys"]}
+    row = {"trigger": name, "calls": counts["Calls"], "changes": counts["Changes"], "keys": counts["Keys"]}
     if dry_run or not counts["Changes"]:
-        session.output.row(told)
+        session.output.row(row)
         session.output.say("nothing was called")
         return
     if wait and not is_served(session):
@@ -67,35 +72,35 @@ def replay(
     begun = session.client.admin("ReplaySubscription", request | {"DryRun": False})
     replay_name = begun["Replay"]
     ended = _watch(session, replay_name, counts["Changes"]) if wait else {}
-    session.output.row(told | {"replay": replay_name} | ended)
-    if ended.get("dead"):
+    session.output.row(row | {"replay": replay_name} | ended)
+    if ended.get("dead_letters"):
         raise CommandError(
-            f"{counted(ended['dead'], 'letter')}: `foldb dlq show {replay_name}` says what could not be delivered",
+            f"{counted(ended['dead_letters'], 'dead letter')}: `foldb dlq show {replay_name}` prints the errors",
             ExitCode.PARTLY,
         )
     if ended.get("status", _DONE) != _DONE:
         raise CommandError(
-            f"it came to another end: `foldb trigger show {replay_name}` tells more", ExitCode.PARTLY
+            f"the replay stopped early: `foldb trigger show {replay_name}` prints the reason", ExitCode.PARTLY
         )
-    session.output.say(f"`foldb trigger show {replay_name}` tells of it")
+    session.output.say(f"`foldb trigger show {replay_name}` prints its state")
 
 
 def _watch(session: Session, name: str, total: int) -> dict[str, Any]:
-    """Wait for the end of a replay, and show how far it is."""
+    """Return the result of a replay at its end; print its progress until then."""
     shown = 0
     try:
         with progress(session.settings, session.output.stderr, name, total) as advance:
             while True:
                 described = session.client.admin("DescribeSubscription", {"Name": name})
-                handled = min(described["Handled"], total)  # what a filter drops is handled, too
+                handled = min(described["Handled"], total)  # changes that the filter drops count as handled
                 advance(handled - shown)
                 shown = handled
                 if described["Status"] != "ACTIVE":
-                    return {"status": described["Reason"], "dead": described["Dead"]}
-                time.sleep(_LOOK_S)
+                    return {"status": described["Reason"], "dead_letters": described["Dead"]}
+                time.sleep(_POLL_S)
     except KeyboardInterrupt as error:
         raise CommandError(
-            f"interrupted; the replay goes on: `foldb trigger pause {name}` stops it", ExitCode.INTERRUPTED
+            f"interrupted; the replay continues: `foldb trigger pause {name}` stops it", ExitCode.INTERRUPTED
         ) from error
 
 

@@ -1,8 +1,8 @@
-"""`foldb trigger test`: what a trigger would be called with, and with --call, what comes of it.
+"""`foldb trigger test`: print the calls of a trigger; with --call, make them and print their results.
 
-    the last changes, or a file's ──► those that the trigger chooses ──► calls ──► shown ──► made, with --call
+    the latest changes, or those of a file ──► filter ──► batches ──► print ──► call, with --call
 
-Nothing of it is remembered: no mark moves, no letter is written. The database need not be served.
+It writes no checkpoint and no dead letter, and works without a server.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -48,21 +48,25 @@ from ...lib.session import Session
 from ...lib.values import read_folder, read_json
 
 
-def rehearse(
+def run_test(
     ctx: typer.Context,
     function: Annotated[
         str,
-        typer.Argument(metavar="NAME|FILE.py:FUNCTION", help="A trigger, or a function that is none yet."),
+        typer.Argument(metavar="NAME|FILE.py:FUNCTION", help="A trigger, or a function of a file."),
     ],
     event: EventFile = None,
     last: Annotated[
         int | None,
-        typer.Option("--last", min=1, show_default=str(LAST), help="The last so many that it chooses."),
+        typer.Option(
+            "--last", min=1, show_default=str(LAST), help="Number of latest changes that pass the filter."
+        ),
     ] = None,
     step: Annotated[
-        bool, typer.Option("--step", help="One change at a time: Enter goes on, q and Enter ends.")
+        bool, typer.Option("--step", help="One change per call. Enter continues, q and Enter ends.")
     ] = False,
-    call: Annotated[bool, typer.Option("--call", help="Call it, instead of only showing with what.")] = False,
+    call: Annotated[
+        bool, typer.Option("--call", help="Call the target instead of only printing the calls.")
+    ] = False,
     is_lambda: Annotated[
         bool, typer.Option("--lambda", help="FUNCTION is a handler as AWS Lambda calls it.")
     ] = False,
@@ -79,32 +83,27 @@ def rehearse(
             metavar="FOLDER",
             parser=read_folder,
             show_default="that of FILE.py, else .",
-            help="Where functions and commands come from.",
+            help="Folder of functions and commands.",
         ),
     ] = None,
     webhooks: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ADDRESS", help="A private address that --call may call all the same; repeat it."
-        ),
+        typer.Option(metavar="ADDRESS", help="Private address or network that --call may call. Repeatable."),
     ] = None,
 ) -> None:
-    """Show what a trigger would be called with, for the last changes or those of a file; --call calls it.
+    """Print the calls of a trigger for the latest changes or those of a file; --call makes the calls.
 
-    Without --call nothing is called, and in no case does anybody else notice. The database need not be served: the
-    changes are read from its log. Of a function that its file declares with @trigger the declaration counts; the file
-    is imported for that.
+    Neither form changes the state of a trigger. Without a server the changes are read from the log. If the file of a
+    function declares it with @trigger, the declaration applies; the file is imported for that.
 
     Example: foldb trigger test triggers/receipts.py:send_receipt --last 10
     """
     session: Session = ctx.obj
     if event is not None and last is not None:
-        raise CommandError(
-            "--event and --last: the changes are either of a file or the last ones", ExitCode.USAGE
-        )
+        raise CommandError("--event and --last: give one of them", ExitCode.USAGE)
     folder, is_trigger = triggers or Path(), ":" not in function
     if triggers is None and not is_trigger:
-        folder, function = _apart(function)
+        folder, function = _split(function)
     database = known(session)
     if is_trigger:
         settings = database.settings(function)
@@ -116,24 +115,24 @@ def rehearse(
     check_server(ServerSettings(webhooks=tuple(webhooks or ())))
     if call:
         _check_callable(function, settings["Sink"])
-    found = _chosen(session, database, settings, event, last or LAST)
-    calls = batches(found, 1 if step else settings["BatchSize"])
-    showing = _Showing(session, settings, call=call, step=step)
-    hint = f": `foldb trigger explain {function}` says why" if is_trigger else ""
+    changes = _filtered(session, database, settings, event, last or LAST)
+    calls = batches(changes, 1 if step else settings["BatchSize"])
+    report = _Report(session, settings, call=call, step=step)
+    hint = f": `foldb trigger explain {function}` prints the reason" if is_trigger else ""
     if call:
         name = function.rpartition(":")[2]
-        asyncio.run(_call(showing, calls, name, settings, folder, tuple(webhooks or ()), session.url or ""))
+        asyncio.run(_call(report, calls, name, settings, folder, tuple(webhooks or ()), session.url or ""))
     else:
         for deliveries in calls:
-            if not showing.show(deliveries, None):
+            if not report.show(deliveries, None):
                 break
-    showing.end(len(calls), hint)
+    report.end(len(calls), hint)
 
 
-def _apart(function: str) -> tuple[Path, str]:
-    """The folder of triggers that a path as a shell completes it names, and the function as it is named in there.
+def _split(function: str) -> tuple[Path, str]:
+    """Return the folder of triggers and the function in it that a path, as a shell completes it, names.
 
-    A folder with an __init__.py is a package, which is part of a module's name.
+    A folder with an __init__.py is a package, so its name is part of the module's.
     """
     file, colon, name = function.rpartition(":")
     path = Path(file)
@@ -144,7 +143,7 @@ def _apart(function: str) -> tuple[Path, str]:
 
 
 def _of_function(text: str, folder: Path, url: str, *, is_lambda: bool) -> Row:
-    """The settings of a function that is no trigger yet: what its file declares of it, or what none declares."""
+    """Return the settings of a function: those that its file declares, or the defaults."""
     sink = trigger_options.sink_from_flag("lambda" if is_lambda else "python", text)
     file = text.rpartition(":")[0].removeprefix("./")
     if not (folder / file).is_file():
@@ -152,16 +151,16 @@ def _of_function(text: str, folder: Path, url: str, *, is_lambda: bool) -> Row:
             f"there is no {file} in {folder.absolute()}: name the folder with --triggers", ExitCode.USAGE
         )
     declared = {} if is_lambda else asyncio.run(_declared(folder, file, sink["Function"], url))
-    _check_there(folder / file, text.rpartition(":")[2])
+    _check_function(folder / file, text.rpartition(":")[2])
     settings = check("test", {"TableNames": ["any"], "Sink": sink} | declared)
     return settings | {"TableNames": declared.get("TableNames", [])}
 
 
-def _check_there(file: Path, name: str) -> None:
-    """Refuse a function that the file does not have. It is read and not run: to be shown a call is to call nothing.
+def _check_function(file: Path, name: str) -> None:
+    """Check that a file defines a function. The file is parsed and not run, because printing a call must call nothing.
 
     Raises:
-        CommandError: It has none of that name.
+        CommandError: The file has no such function, or is not valid Python.
     """
     text = file.read_text("utf-8", "replace")
     try:
@@ -175,24 +174,24 @@ def _check_there(file: Path, name: str) -> None:
 
 
 async def _declared(folder: Path, file: str, function: str, url: str) -> Row:
-    """What the file declares of its function with @trigger; {} where that is nothing."""
+    """Return the settings that a file declares for its function with @trigger; {} if it declares none."""
     with tempfile.TemporaryDirectory(prefix="foldb-test-") as scratch:
-        found = await Declarations(CodeFolder(folder), Path(scratch)).read(
+        declarations = await Declarations(CodeFolder(folder), Path(scratch)).read(
             url, only=function.partition(":")[0]
         )
-    if file in found.problems:
-        raise CommandError(f"{file} cannot be imported: {found.problems[file].error}", ExitCode.PARTLY)
-    for declared in found.declared.get(file, ()):
+    if file in declarations.problems:
+        raise CommandError(f"{file} cannot be imported: {declarations.problems[file].error}", ExitCode.PARTLY)
+    for declared in declarations.declared.get(file, ()):
         if declared["Sink"]["Function"] == function:
             return {member: value for member, value in declared.items() if member != "Name"}
     return {}
 
 
 def _check_callable(name: str, sink: Row) -> None:
-    """Refuse to call what only a server can write, or what cannot be signed as it would be.
+    """Check that the command can call a sink.
 
     Raises:
-        CommandError: It is so.
+        CommandError: Only a server can write to the sink, or the server hides members of the sink.
     """
     kind = sink_kind(sink)
     if kind.writes is not None:
@@ -208,24 +207,23 @@ def _check_callable(name: str, sink: Row) -> None:
         )
 
 
-def _chosen(
+def _filtered(
     session: Session, database: Known, settings: Row, event: str | None, count: int
 ) -> list[Delivery]:
-    """The changes that are meant, those of a file or the last ones."""
-    chooses = ChangeFilter(settings).chooses
+    """Return the changes of a file, or the latest ones, that pass the filter."""
+    passes = ChangeFilter(settings).chooses
     if event is not None:
         typed = session.settings.typed
-        given = deliveries_of(read_events(event), database.keys, event, typed=typed)
-        return list(filter(chooses, given))
+        return list(filter(passes, deliveries_of(read_events(event), database.keys, event, typed=typed)))
 
-    def chosen(rows: Iterable[Row]) -> Iterable[Delivery]:
-        return filter(chooses, deliveries_of(rows, database.keys, session.settings.db))
+    def passing(rows: Iterable[Row]) -> Iterable[Delivery]:
+        return filter(passes, deliveries_of(rows, database.keys, session.settings.db))
 
-    return database.last(settings["TableNames"], chosen, count)
+    return database.last(settings["TableNames"], passing, count)
 
 
-class _Showing:
-    """Shows calls, and what came of them."""
+class _Report:
+    """Prints calls and their results."""
 
     def __init__(self, session: Session, settings: Row, *, call: bool, step: bool) -> None:
         self._session = session
@@ -234,40 +232,44 @@ class _Showing:
         self._step = step
         self._calls = self._changes = self._failed = 0
 
-    def show(self, deliveries: Sequence[Delivery], verdict: Row | None) -> bool:
-        """Show one call; False where nobody wants to see another one."""
+    def show(self, deliveries: Sequence[Delivery], result: Row | None) -> bool:
+        """Print one call; return False if the user ends the test."""
         self._calls += 1
         self._changes += len(deliveries)
-        row: Row = {"call": self._calls, "calls": trigger_options.sink_text(self._sink)}
+        row: Row = {"call": self._calls, "target": trigger_options.sink_text(self._sink)}
         if self._sink["Kind"] == "lambda":
             row["event"] = read_json(lambda_event.event(deliveries), "the event")
         else:
             typed = self._session.settings.typed
             row["changes"] = [told(each, typed=typed) for each in deliveries]
-        if verdict is not None:
-            row |= verdict
-            self._failed += verdict["verdict"] != "handled"
+        if result is not None:
+            row |= result
+            self._failed += result["result"] != "success"
         self._session.output.row(row)
-        return not self._step or self._goes_on()
+        return not self._step or self._continues()
 
     def end(self, calls: int, hint: str) -> None:
-        """Say what there was; fail if a call did. `hint` says what to do where no change is chosen."""
-        said = f"{counted(self._calls, 'call')} · {counted(self._changes, 'change')}"
+        """Print the totals. `hint` follows if no change passes the filter.
+
+        Raises:
+            CommandError: A call failed.
+        """
+        totals = f"{counted(self._calls, 'call')} · {counted(self._changes, 'change')}"
         if not calls:
-            self._session.output.say(f"no change is chosen{hint}")
+            self._session.output.say(f"no change passes the filter{hint}")
         else:
-            self._session.output.say(said if self._call else f"{said} · nothing was called: --call does it")
+            self._session.output.say(totals if self._call else f"{totals} · nothing was called: use --call")
         if self._failed:
             raise CommandError(f"{self._failed} of {self._calls:,} calls failed", ExitCode.PARTLY)
 
-    def _goes_on(self) -> bool:
-        typer.echo("Enter goes on, q and Enter ends: ", nl=False, err=True)
+    def _continues(self) -> bool:
+        typer.echo("Enter continues, q and Enter ends: ", nl=False, err=True)
         answer = sys.stdin.readline() if sys.stdin else ""
         return bool(answer) and answer.strip().lower() not in ("q", "quit")
 
 
 async def _call(
-    showing: _Showing,
+    report: _Report,
     calls: Sequence[Sequence[Delivery]],
     name: str,
     settings: Row,
@@ -275,10 +277,10 @@ async def _call(
     webhooks: tuple[str, ...],
     url: str,
 ) -> None:
-    """Make the calls, one after the other; what they print is said, as a server would."""
+    """Make the calls one after the other, and log their output as a server would."""
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="foldb-test-") as scratch:
-        surroundings = SinkContext(
+        context = SinkContext(
             loop=asyncio.get_running_loop(),
             clock=now,
             subscription=name,
@@ -294,11 +296,11 @@ async def _call(
         )
         kind = sink_kind(settings["Sink"])
         kind.check(settings["Sink"])
-        sink = kind.make(settings["Sink"], surroundings)
+        sink = kind.make(settings["Sink"], context)
         try:
             await _start(sink)
             for deliveries in calls:
-                if not showing.show(deliveries, await _deliver(sink, Batch(name, deliveries))):
+                if not report.show(deliveries, await _deliver(sink, Batch(name, deliveries))):
                     break
         finally:
             await sink.close()
@@ -310,25 +312,30 @@ async def _start(sink: Sink) -> None:
     except RequestError:
         raise
     except Exception as error:
-        raise CommandError(f"it cannot be called: {error}", ExitCode.PARTLY) from error
+        raise CommandError(f"the target cannot be loaded: {error}", ExitCode.PARTLY) from error
 
 
 async def _deliver(sink: Sink, batch: Batch) -> Row:
-    begun = time.monotonic()
+    started = time.monotonic()
     try:
-        verdict = _of_verdict(await sink.deliver(batch))
-    except Exception as error:  # a sink that raises has failed, as it would have in a server
-        verdict = {"verdict": "failed", "error": f"{type(error).__name__}: {error}"}
-    return verdict | {"milliseconds": round((time.monotonic() - begun) * 1000)}
+        row = _result_row(await sink.deliver(batch))
+    except Exception as error:  # a server counts an error of a sink as a failure, too
+        row = {"result": "failure", "error": f"{type(error).__name__}: {error}"}
+    return row | {"milliseconds": round((time.monotonic() - started) * 1000)}
 
 
-def _of_verdict(verdict: DeliveryResult) -> dict[str, Any]:
-    match verdict:
+def _result_row(result: DeliveryResult) -> Row:
+    match result:
         case Success():
-            return {"verdict": "handled"}
-        case PartialFailure(sequence_number=number, error=error, traceback=traceback):
-            return {"verdict": "failed", "number": str(number), "error": error, "traceback": traceback}
+            return {"result": "success"}
+        case PartialFailure(sequence_number=sequence_number, error=error, traceback=traceback):
+            return {
+                "result": "failure",
+                "number": str(sequence_number),
+                "error": error,
+                "traceback": traceback,
+            }
         case Failure(error=error, traceback=traceback):
-            return {"verdict": "failed", "error": error, "traceback": traceback}
+            return {"result": "failure", "error": error, "traceback": traceback}
         case Unsubscribed(reason=reason):
-            return {"verdict": "gone", "error": reason}
+            return {"result": "unsubscribed", "error": reason}

@@ -1,4 +1,4 @@
-"""`foldb trigger`: what is called when items change, how far each is, and what would be called."""
+"""`foldb trigger`: add, inspect, pause, reset, replay and test triggers."""
 
 import time
 from decimal import Decimal
@@ -16,7 +16,7 @@ from ...lib.session import Session
 from ...lib.start_position import read_start
 from .explain import explain
 from .replay import replay
-from .test import rehearse
+from .test import run_test
 
 app = typer.Typer(
     no_args_is_help=True, help="Call functions, commands, endpoints and topics when items change."
@@ -24,8 +24,8 @@ app = typer.Typer(
 
 Row = dict[str, Any]
 
-_BEGUN_S: Final = 3.0
-_LOOK_S: Final = 0.02
+_START_TIMEOUT_S: Final = 3.0
+_POLL_S: Final = 0.02
 
 
 @app.command()
@@ -73,12 +73,12 @@ def add(
         "Start": read_start(begin or "end", now),
     } | settings
     session.client.admin("CreateSubscription", request)
-    begun = _begun(session, name)
-    session.output.row(_summary(begun))
-    if begun["LastError"] is not None and not _is_started(begun):
+    described = _wait_until_started(session, name)
+    session.output.row(_summary(described))
+    if described["LastError"] is not None and not _is_started(described):
         raise CommandError(
-            f"{name} is there, and calls nobody yet: {begun['LastError']}. It is tried again; "
-            f"`foldb trigger show {name}` tells how it is.",
+            f"{name} is added, but its target cannot be loaded: {described['LastError']}. Loading is retried; "
+            f"`foldb trigger show {name}` prints its state.",
             ExitCode.PARTLY,
         )
 
@@ -86,36 +86,35 @@ def add(
 def _replace(session: Session, name: str, settings: Row, begin: str | None) -> None:
     if begin is not None:
         raise CommandError(
-            f"--from: `foldb trigger reset {name} --from {begin}` sets it to another place", ExitCode.USAGE
+            f"--from: `foldb trigger reset {name} --from {begin}` moves an existing trigger", ExitCode.USAGE
         )
     if "Sink" in settings and "Kind" not in settings["Sink"]:
         raise CommandError(
-            "--sink alone is not all of what is called, which is replaced as a whole: say it with its Kind, or beside "
-            "--webhook URL or whatever it is",
+            "--sink: a target is replaced as a whole: give its Kind, or its option such as --webhook URL",
             ExitCode.USAGE,
         )
     if not settings:
         raise CommandError("nothing to change: see `foldb trigger add --help`", ExitCode.USAGE)
     session.client.admin("UpdateSubscription", {"Name": name} | settings)
-    _tell(session, name)
+    _print_summary(session, name)
 
 
 @app.command("list")
 def list_(ctx: typer.Context) -> None:
-    """Print all triggers: what each calls, whether it runs, and how far it is behind.
+    """Print all triggers with target, status and lag.
 
     Example: foldb trigger list
     """
     session: Session = ctx.obj
     session.output.rows(
         [_summary(_described(session, name)) for name in _names(session)],
-        first=("trigger", "tables", "calls", "status"),
+        first=("trigger", "tables", "target", "status"),
     )
 
 
 @app.command()
 def show(ctx: typer.Context, name: TriggerName) -> None:
-    """Print all that is known of a trigger: settings, marks, lag, rate, errors, blocked keys.
+    """Print a trigger's settings, checkpoints, lag, rates, errors and blocked keys.
 
     Example: foldb trigger show receipts -o json
     """
@@ -127,9 +126,9 @@ def show(ctx: typer.Context, name: TriggerName) -> None:
 def pause(
     ctx: typer.Context,
     name: TriggerName,
-    drain: Annotated[bool, typer.Option("--drain", help="Deliver what was written until now first.")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="First deliver all changes written so far.")] = False,
 ) -> None:
-    """Stop calling, for now; nothing is lost, and `foldb trigger resume` goes on there.
+    """Stop calling the target. `foldb trigger resume` continues from the checkpoint, without loss.
 
     Example: foldb trigger pause receipts --drain
     """
@@ -137,37 +136,37 @@ def pause(
     if drain:
         check_called(session, [name])
     session.client.admin("PauseSubscription", {"Name": name, "Drain": drain})
-    _tell(session, name)
+    _print_summary(session, name)
 
 
 @app.command()
 def resume(ctx: typer.Context, name: TriggerName) -> None:
-    """Go on calling, from where the trigger was.
+    """Continue a paused or stopped trigger from its checkpoint.
 
     Example: foldb trigger resume receipts
     """
     session: Session = ctx.obj
     session.client.admin("ResumeSubscription", {"Name": name})
-    _tell(session, name)
+    _print_summary(session, name)
 
 
 @app.command()
 def reset(ctx: typer.Context, name: TriggerName, begin: Annotated[str, FROM]) -> None:
-    """Set a trigger to another place, after asking: what comes behind it is delivered, again or not at all.
+    """Move a trigger to another start, after confirmation. Later changes are delivered, also those delivered before.
 
     Example: foldb trigger reset receipts --from 2026-11-20T12:00:00Z
     """
     session: Session = ctx.obj
     start = read_start(begin, now)
     _described(session, name)
-    session.confirm(f"Set {name} to {begin}? What comes behind it is delivered, also what was before.")
+    session.confirm(f"Set {name} to {begin}? Later changes are delivered, also those delivered before.")
     session.client.admin("ResetSubscription", {"Name": name, "Start": start})
-    _tell(session, name)
+    _print_summary(session, name)
 
 
 @app.command()
 def remove(ctx: typer.Context, name: TriggerName) -> None:
-    """Remove a trigger, after asking; the table of its dead letters stays.
+    """Remove a trigger, after confirmation. The table of its dead letters is kept.
 
     Example: foldb trigger remove receipts --yes
     """
@@ -182,23 +181,23 @@ def remove(ctx: typer.Context, name: TriggerName) -> None:
 def lag(
     ctx: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A trigger; all, if none is named.")
+        str | None, typer.Argument(metavar="[NAME]", help="Name of a trigger. Default: all triggers.")
     ] = None,
 ) -> None:
-    """Print how far triggers are behind, partition by partition: in changes, and in seconds.
+    """Print the lag of triggers per partition, in changes and in seconds.
 
     Example: foldb trigger lag receipts
     """
     session: Session = ctx.obj
     names = _names(session) if name is None else [name]
-    rows = [row for each in names for row in _lags(_described(session, each))]
+    rows = [row for each in names for row in _lag_rows(_described(session, each))]
     session.output.rows(rows, first=("trigger", "partition", "changes", "seconds"))
     behind = sum(row["changes"] for row in rows)
     session.output.say(f"{counted(behind, 'change')} behind")
 
 
 app.command()(replay)
-app.command("test")(rehearse)
+app.command("test")(run_test)
 app.command()(explain)
 
 
@@ -211,23 +210,23 @@ def _described(session: Session, name: str) -> Row:
     return described
 
 
-def _begun(session: Session, name: str) -> Row:
-    """A trigger once what it calls is loaded, or could not be: a slip in a function's name is told where it is made."""
-    until = time.monotonic() + _BEGUN_S
+def _wait_until_started(session: Session, name: str) -> Row:
+    """Return a trigger once its target is loaded or failed to load, so that `add` reports a wrong function name."""
+    deadline = time.monotonic() + _START_TIMEOUT_S
     while True:
         described = _described(session, name)
         here, error = described["RunsHere"], described["LastError"]
-        if not here or _is_started(described) or error is not None or time.monotonic() > until:
+        if not here or _is_started(described) or error is not None or time.monotonic() > deadline:
             return described
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
 def _is_started(described: Row) -> bool:
-    """Whether what it calls is loaded, on the node that was asked."""
+    """Return whether the target is loaded on the node that answered."""
     return bool(described.get("Figures", {}).get("IsStarted"))
 
 
-def _tell(session: Session, name: str) -> None:
+def _print_summary(session: Session, name: str) -> None:
     session.output.row(_summary(_described(session, name)))
 
 
@@ -236,13 +235,13 @@ def _summary(described: Row) -> Row:
     return {
         "trigger": described["Name"],
         "tables": described["TableNames"],
-        "calls": trigger_options.sink_text(described["Settings"]["Sink"]),
+        "target": trigger_options.sink_text(described["Settings"]["Sink"]),
         "status": described["Status"],
         **({"reason": described["Reason"]} if described["Reason"] else {}),
         "handled": described["Handled"],
         "behind": sum(each["Changes"] for each in lag),
         "seconds": _seconds(max((each["Milliseconds"] for each in lag), default=0)),
-        "dead": described["Dead"],
+        "dead_letters": described["Dead"],
         "last_error": described["LastError"],
     }
 
@@ -251,14 +250,14 @@ def _seconds(milliseconds: int) -> Decimal:
     return Decimal(milliseconds) / 1000
 
 
-def _lags(described: Row) -> list[Row]:
+def _lag_rows(described: Row) -> list[Row]:
     return [
         {
             "trigger": described["Name"],
             "partition": int(partition),
             "changes": lag["Changes"],
             "seconds": _seconds(lag["Milliseconds"]),
-            "mark": described["Checkpoints"].get(partition),
+            "checkpoint": described["Checkpoints"].get(partition),
         }
         for partition, lag in described["Lag"].items()
     ]

@@ -11,7 +11,7 @@ from tests.behaviour.cli.conftest import Foldb, at
 
 @pytest.fixture(scope="module")
 def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foldb]:
-    """Commands on a database where `Orders`, which has a stream, was changed seven times, and `Notes` once."""
+    """Yield the command on a database with seven changes of `Orders`, which has a stream, and one of `Notes`."""
     with foldb.serve(tmp_path_factory.mktemp("orders") / "data", fsync="never") as server:
         cli = at(server.endpoint_url)
         assert cli("table", "create", "Orders", "id:S", "--stream").exit_code == 0
@@ -50,7 +50,7 @@ def lambda_handler(event, context):
 
 @pytest.fixture(scope="session")
 def triggers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of triggers: a command, and a module."""
+    """Return a folder of triggers with a command and a module."""
     folder = tmp_path_factory.mktemp("triggers")
     (folder / "notify.sh").write_text(NOTIFY)
     (folder / "notify.sh").chmod(0o700)
@@ -59,7 +59,7 @@ def triggers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Shop:
-    """A served database with a table `Orders`, and what its triggers noted."""
+    """A served database with a table `Orders`, and the notes of its triggers."""
 
     def __init__(self, url: str, triggers: Path) -> None:
         self.run = at(url)

@@ -1,4 +1,4 @@
-"""Changes out of a file: all that AWS and foldb write is read, and of what is none it is said which and why."""
+"""Changes from a file: all forms of AWS and foldb are read, other forms are refused with a reason."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.behaviour.cli.test_refusals import check
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Path:
-    """A database whose server is no more, with a trigger on `Orders`."""
+    """A database without a running server, with a trigger on `Orders`."""
     folder = tmp_path_factory.mktemp("events") / "data"
     with foldb.serve(folder, fsync="never", triggers=triggers) as server:
         cli = at(server.endpoint_url)
@@ -29,10 +29,8 @@ OLDER = {"Id": {"N": "101"}, "Message": {"S": "old"}}
 
 @pytest.mark.parametrize("op", ["INSERT", "MODIFY", "REMOVE"])
 @pytest.mark.parametrize("view", ["KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"])
-def test_an_event_of_lambdas_is_read_whatever_the_view_of_its_stream(
-    stopped: Path, tmp_path: Path, view: str, op: str
-) -> None:
-    """An image that the view leaves out is made of the key, so what happened can be told."""
+def test_a_lambda_event_of_every_view_type_is_read(stopped: Path, tmp_path: Path, view: str, op: str) -> None:
+    """An image that the view excludes is made from the key, so the operation is known."""
     told: dict[str, Any] = {"Keys": KEYS, "SequenceNumber": "333"}
     if "NEW" in view and op != "REMOVE":
         told["NewImage"] = IMAGE
@@ -48,7 +46,7 @@ def test_an_event_of_lambdas_is_read_whatever_the_view_of_its_stream(
     assert told.get("OldImage", None if op == "INSERT" else KEYS) == change["old"]
 
 
-def test_a_number_of_another_database_stands_nowhere_in_this_one(stopped: Path, tmp_path: Path) -> None:
+def test_a_sequence_number_of_another_database_is_ignored(stopped: Path, tmp_path: Path) -> None:
     (tmp_path / "event").write_text('{"new": {"id": "a"}, "table": "Orders", "number": "111"}')
 
     for command in ("test", "explain"):
@@ -57,7 +55,7 @@ def test_a_number_of_another_database_stands_nowhere_in_this_one(stopped: Path, 
         assert ("111", None) == (change["number"], change["position"])
 
 
-def test_what_several_partitions_made_is_read_back_as_it_was(tmp_path: Path, triggers: Path) -> None:
+def test_changes_of_several_partitions_are_read_unchanged(tmp_path: Path, triggers: Path) -> None:
     with foldb.serve(partitions=3, triggers=triggers) as server:
         cli = at(server.endpoint_url)
         cli("table", "create", "Orders", "id:S", "--stream")
@@ -74,7 +72,7 @@ def test_what_several_partitions_made_is_read_back_as_it_was(tmp_path: Path, tri
     ]
 
 
-def test_no_database_is_asked_where_each_change_has_its_keys(tmp_path: Path, triggers: Path) -> None:
+def test_changes_with_keys_need_no_database(tmp_path: Path, triggers: Path) -> None:
     (tmp_path / "event").write_text('{"keys": {"id": "a"}, "new": {"id": "a"}}')
 
     result = at("/nowhere/data")(

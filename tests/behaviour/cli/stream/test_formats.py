@@ -1,4 +1,4 @@
-"""Whatever these commands print, they print as a table, as CSV and as bare values too."""
+"""Every command of triggers and streams prints all output formats."""
 
 import typer.main
 from typer import Typer
@@ -10,7 +10,7 @@ from tests.behaviour.cli.stream.conftest import Shop
 
 GROUPS: dict[str, Typer] = {"stream": stream.app, "trigger": trigger.app, "dlq": dlq.app}
 
-# In this order: the first trigger has a letter, which is mended, fails again, and is dropped.
+# In this order: the first trigger has a dead letter, which is edited, fails again, and is dropped.
 COMMANDS = """\
 trigger add more --table Orders --python receipts.py:send
 trigger add more --replace --batch 7 --retries 0
@@ -54,7 +54,7 @@ def test_every_command_writes_every_format(shop: Shop) -> None:
             assert result.stdout or command.split(" ")[1] in ("remove", "drop"), command
 
 
-def test_every_command_is_among_them() -> None:
+def test_every_command_is_in_the_list() -> None:
     there = {f"{name} {command}" for name, app in GROUPS.items() for command in _names(app)}
 
     assert there == {" ".join(command.split(" ")[:2]) for command in COMMANDS}

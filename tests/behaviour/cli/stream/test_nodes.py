@@ -1,4 +1,4 @@
-"""The feed and triggers of nodes that share a log: any node can be asked."""
+"""The feed and triggers of nodes that share a log: every node answers for all."""
 
 from pathlib import Path
 
@@ -9,9 +9,7 @@ from tests.support.broker import kafka
 __all__ = ["kafka"]
 
 
-def test_any_node_tells_the_changes_of_all_and_what_triggers_do(
-    kafka: str, tmp_path: Path, triggers: Path
-) -> None:
+def test_every_node_has_all_changes_and_triggers(kafka: str, tmp_path: Path, triggers: Path) -> None:
     with Nodes(tmp_path, kafka, 2, "--triggers", str(triggers)) as nodes:
         nodes.settle()
         first, second = (at(url) for url in nodes.urls)

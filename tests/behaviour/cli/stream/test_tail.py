@@ -1,4 +1,4 @@
-"""`foldb stream tail`: what was changed, from any place on, as rows or lines of one's own making."""
+"""`foldb stream tail`: changes from any start, as rows or formatted lines."""
 
 import json
 import signal
@@ -16,7 +16,7 @@ from tests.support.served import FOLDB, served
 
 
 def what(cli: Foldb, *arguments: str) -> list[str]:
-    """Operations and keys that `tail` prints."""
+    """Return the operations and keys that `tail` prints."""
     result = cli("stream", "tail", "--format", "%op %k", *arguments)
     assert result.exit_code == 0, result.output
     return result.stdout.splitlines()
@@ -25,7 +25,7 @@ def what(cli: Foldb, *arguments: str) -> list[str]:
 ALL = ["INSERT o0", "INSERT o1", "INSERT o2", "INSERT o3", "INSERT o4", "MODIFY o1", "REMOVE o2"]
 
 
-def test_a_pipe_gets_a_json_line_a_change_with_all_that_is_known_of_it(orders: Foldb) -> None:
+def test_a_pipe_gets_one_json_line_per_change(orders: Foldb) -> None:
     changes = lines(orders("stream", "tail"))
 
     assert [
@@ -43,7 +43,7 @@ def test_typed_items_are_dynamodb_json(orders: Foldb) -> None:
     assert {"id": {"S": "o1"}, "price": {"N": "70"}} == lines(orders("stream", "tail", "--typed"))[5]["new"]
 
 
-def test_each_change_is_there_once_and_in_order(orders: Foldb) -> None:
+def test_each_change_is_printed_once_and_in_order(orders: Foldb) -> None:
     assert ALL == what(orders)
     numbers = [change["number"] for change in lines(orders("stream", "tail"))]
     assert sorted(numbers) == numbers
@@ -75,11 +75,11 @@ def test_each_change_is_there_once_and_in_order(orders: Foldb) -> None:
     ],
     ids=" ".join,
 )
-def test_what_is_read_can_be_chosen(orders: Foldb, arguments: list[str], expected: list[str]) -> None:
+def test_options_select_the_changes(orders: Foldb, arguments: list[str], expected: list[str]) -> None:
     assert expected == what(orders, *arguments)
 
 
-def test_a_reading_goes_on_where_another_one_ended(orders: Foldb) -> None:
+def test_tail_continues_from_a_sequence_number(orders: Foldb) -> None:
     third = lines(orders("stream", "tail", "-c", "3"))[-1]
 
     assert ALL[2:] == what(orders, "--from", third["number"])
@@ -115,7 +115,7 @@ def test_a_field_ends_where_its_word_ends(folder: Path) -> None:
         assert "INSERT:Orders,o-0 1 2->%t\n" == told.stdout
 
 
-def test_items_that_are_only_found_are_counted_too(orders: Foldb) -> None:
+def test_items_of_a_snapshot_count(orders: Foldb) -> None:
     [counts] = lines(orders("stream", "stats", "--from", "snapshot"))
 
     assert (4, 4, 0) == (counts["changes"], counts["READ"], counts["INSERT"])
@@ -125,7 +125,7 @@ def test_a_table_that_the_feed_does_not_keep_is_read_from_the_log(orders: Foldb)
     assert ["INSERT n"] == what(orders, "--table", "Notes")
 
 
-def test_a_table_that_is_gone_is_read_from_the_log(folder: Path, url: str) -> None:
+def test_a_deleted_table_is_read_from_the_log(folder: Path, url: str) -> None:
     cli = at(url)
     cli("table", "create", "Gone", "id:S", "--stream")
     cli("item", "put", "Gone", '{"id": "x"}')
@@ -136,7 +136,7 @@ def test_a_table_that_is_gone_is_read_from_the_log(folder: Path, url: str) -> No
         check(at(db)("stream", "tail", "--table", "Nope"), 3, "there was never a table Nope in this log")
 
 
-def test_a_folder_that_nobody_serves_is_read_from_its_log(folder: Path) -> None:
+def test_a_folder_without_a_server_is_read_from_its_log(folder: Path) -> None:
     with foldb.serve(folder, fsync="never") as server:
         cli = at(server.endpoint_url)
         cli("table", "create", "Gone", "id:S")
@@ -163,8 +163,8 @@ def test_without_a_stream_there_is_nothing_to_read(url: str) -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_what_the_feed_does_not_keep_is_read_from_the_log_by_the_server(partitions: int) -> None:
-    """The log is in memory, so nobody else could."""
+def test_the_server_reads_older_changes_from_its_log(partitions: int) -> None:
+    """The log is in memory, so no other process can read it."""
     with foldb.serve(partitions=partitions) as server:
         cli = at(server.endpoint_url)
         cli("table", "create", "Orders", "id:N")
@@ -195,18 +195,18 @@ def test_what_the_feed_does_not_keep_is_read_from_the_log_by_the_server(partitio
         assert after == lines(cli("stream", "tail", "--table", "Orders", "--from", f"@{place}"))
 
 
-def test_a_snapshot_is_every_item_as_it_is(folder: Path, orders: Foldb) -> None:
+def test_a_snapshot_has_every_current_item(folder: Path, orders: Foldb) -> None:
     assert ["READ o0", "READ o1", "READ o3", "READ o4"] == sorted(
         what(orders, "--table", "Orders", "--from", "snapshot")
     )
 
 
-def test_a_snapshot_of_all_is_of_the_tables_whose_changes_are_kept(orders: Foldb) -> None:
-    """Not of every table: of some nobody wants the changes, as of those that hold letters."""
+def test_a_snapshot_of_all_has_the_tables_of_the_feed(orders: Foldb) -> None:
+    """Other tables, such as those of dead letters, are left out."""
     assert ["READ o0", "READ o1", "READ o3", "READ o4"] == sorted(what(orders, "--from", "snapshot"))
 
 
-def test_who_follows_where_nothing_is_kept_is_told_so(url: str) -> None:
+def test_following_an_empty_feed_prints_a_notice(url: str) -> None:
     tail = heeding_interrupts(str(FOLDB), "stream", "tail", "-f", "--db", url)
     with subprocess.Popen(tail, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -216,7 +216,7 @@ def test_who_follows_where_nothing_is_kept_is_told_so(url: str) -> None:
     assert (130, "foldb: interrupted\n") == (process.returncode, said)
 
 
-def test_partitions_are_read_as_one_in_the_order_of_log_time() -> None:
+def test_partitions_are_merged_in_order_of_log_time() -> None:
     with foldb.serve(partitions=4) as server:
         cli = at(server.endpoint_url)
         cli("table", "create", "Orders", "id:S", "--stream")
@@ -234,7 +234,7 @@ def test_partitions_are_read_as_one_in_the_order_of_log_time() -> None:
         assert after == [line.split()[1] for line in what(cli, "--from", f"@{one['position']}")]
 
 
-def test_changes_are_printed_as_they_come_until_enough_have(folder: Path) -> None:
+def test_follow_prints_changes_up_to_the_count(folder: Path) -> None:
     with served(folder) as url:
         at(url)("table", "create", "Orders", "id:N", "--stream")
         tail = [
@@ -263,7 +263,7 @@ def test_changes_are_printed_as_they_come_until_enough_have(folder: Path) -> Non
 
 
 @pytest.mark.parametrize("where", ["a server", "a folder"])
-def test_an_interrupt_ends_it_with_130(folder: Path, where: str) -> None:
+def test_an_interrupt_exits_with_130(folder: Path, where: str) -> None:
     with foldb.serve(folder, fsync="never") as server:
         at(server.endpoint_url)("table", "create", "Orders", "id:N", "--stream")
         at(server.endpoint_url)("item", "put", "Orders", '{"id": 1}')
@@ -276,7 +276,7 @@ def test_an_interrupt_ends_it_with_130(folder: Path, where: str) -> None:
 
 
 def interrupted(*arguments: str) -> tuple[int, str]:
-    """How a command ends, and what it says, that is interrupted once it has printed a line."""
+    """Interrupt a command after its first line; return its exit code and stderr."""
     with subprocess.Popen(
         heeding_interrupts(str(FOLDB), *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -288,7 +288,7 @@ def interrupted(*arguments: str) -> tuple[int, str]:
     return process.returncode, said
 
 
-def test_a_reader_that_has_enough_is_no_error(folder: Path) -> None:
+def test_a_closed_pipe_is_no_error(folder: Path) -> None:
     with foldb.serve(folder, fsync="never") as server:
         at(server.endpoint_url)("table", "create", "Orders", "id:N", "--stream")
         items = "".join(f'{{"id": {number}}}\n' for number in range(2000))
@@ -304,7 +304,7 @@ def test_a_reader_that_has_enough_is_no_error(folder: Path) -> None:
     assert (0, "") == (process.returncode, said)
 
 
-def test_a_terminal_gets_a_coloured_line_a_change_and_none_of_what_items_would_have_it_do(
+def test_a_terminal_gets_coloured_lines_without_control_codes(
     folder: Path,
 ) -> None:
     with foldb.serve(folder, fsync="never") as server:
@@ -352,7 +352,9 @@ def test_a_terminal_gets_a_coloured_line_a_change_and_none_of_what_items_would_h
         ("--db /nowhere/data", 8, "there is no database in /nowhere/data."),
     ],
 )
-def test_mistakes_are_said_in_a_sentence(orders: Foldb, arguments: str, code: int, says: str) -> None:
+def test_an_invalid_command_fails_with_one_sentence(
+    orders: Foldb, arguments: str, code: int, says: str
+) -> None:
     check(orders("stream", "tail", *arguments.split(" ")), code, says)
 
 
@@ -364,7 +366,7 @@ def test_mistakes_are_said_in_a_sentence(orders: Foldb, arguments: str, code: in
         ("--from @7:3", "`7:3` is no position of this log, which has 1 partition: write"),
     ],
 )
-def test_mistakes_are_said_of_a_folder_too(folder: Path, arguments: str, says: str) -> None:
+def test_an_invalid_command_on_a_folder_fails(folder: Path, arguments: str, says: str) -> None:
     with foldb.serve(folder, fsync="never"):
         pass
     result = at(folder)("stream", "tail", *arguments.split(" "))

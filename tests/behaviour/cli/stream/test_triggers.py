@@ -1,4 +1,4 @@
-"""`foldb trigger`: what is called when items change, and how that is steered."""
+"""`foldb trigger`: add, change, pause, reset, replay and remove triggers."""
 
 import json
 from pathlib import Path
@@ -15,35 +15,37 @@ SEND = ("--table", "Orders", "--python", "receipts.py:send")
 
 
 def one(shop: Shop, *arguments: str) -> dict[str, Any]:
-    """The only row that a command prints."""
+    """Return the only row that a command prints."""
     [row] = lines(shop.run(*arguments))
     return dict(row)
 
 
-def test_a_command_is_called_with_the_changes_on_its_stdin(shop: Shop) -> None:
-    """The trigger has the name of its table, as none is named."""
+def test_a_command_reads_the_changes_on_its_stdin(shop: Shop) -> None:
+    """Without --table the trigger's name is the table's."""
     notes = shop.folder / "notes"
     notes.unlink(missing_ok=True)
     added = one(shop, "trigger", "add", "Orders", "--run", "./notify.sh 'two words' three")
     shop.put('{"id": "a", "n": 1}')
 
-    assert "./notify.sh 'two words' three" == added["calls"]
+    assert "./notify.sh 'two words' three" == added["target"]
     assert (["Orders"], "ACTIVE") == (added["tables"], added["status"])
     [change] = [json.loads(line) for line in notes.read_text().splitlines()]
     assert ("INSERT", {"id": {"S": "a"}}) == (change["op"], change["keys"])
 
 
-def test_a_function_that_is_not_there_is_told_where_it_is_named(shop: Shop) -> None:
+def test_add_reports_a_function_that_does_not_exist(shop: Shop) -> None:
     added = shop.run("trigger", "add", "receipts", "--table", "Orders", "--python", "receipts.py:sent")
 
     assert 10 == added.exit_code
-    assert "receipts is there, and calls nobody yet: receipts:sent cannot be loaded" in added.stderr
-    assert "`foldb trigger show receipts` tells how it is." in added.stderr
+    assert (
+        "receipts is added, but its target cannot be loaded: receipts:sent cannot be loaded" in added.stderr
+    )
+    assert "`foldb trigger show receipts` prints its state." in added.stderr
     row = json.loads(added.stdout)
     assert ("receipts", "ACTIVE") == (row["trigger"], row["status"])
 
 
-def test_only_chosen_changes_are_delivered_in_batches(shop: Shop) -> None:
+def test_only_changes_that_pass_the_filter_are_delivered(shop: Shop) -> None:
     shop.run(
         "trigger", "add", "receipts", *SEND, "--on", "MODIFY", "--when", "NEW.n > 1 AND OLD.n <= 1",
         "--pattern", '{"dynamodb": {"Keys": {"id": {"S": [{"prefix": "o"}]}}}}', "--batch", "10", "--window", "50ms",
@@ -53,7 +55,7 @@ def test_only_chosen_changes_are_delivered_in_batches(shop: Shop) -> None:
     assert ["MODIFY o1 False"] == shop.notes()
 
 
-def test_what_was_limited_has_no_limit_again(shop: Shop) -> None:
+def test_replace_removes_limits(shop: Shop) -> None:
     shop.run("trigger", "add", "receipts", *SEND, "--window", "5s", "--max-age", "1h", "--tumbling", "1m")
     changed = shop.run(
         "trigger", "add", "receipts", "--replace", "--window", "0s", "--max-age", "never", "--tumbling", "0s",
@@ -97,7 +99,7 @@ def test_every_option_is_a_setting(shop: Shop) -> None:
     assert expected == {name: settings[name] for name in expected}
 
 
-def test_a_trigger_is_changed_by_what_is_said_alone(shop: Shop) -> None:
+def test_replace_changes_only_the_given_settings(shop: Shop) -> None:
     shop.run("trigger", "add", "receipts", *SEND, "--batch", "7", "--retries", "3")
     shop.run("trigger", "add", "receipts", "--replace", "--batch", "9", "--tumbling", "1m")
     settings = one(shop, "trigger", "show", "receipts")["Settings"]
@@ -110,7 +112,7 @@ def test_a_trigger_is_changed_by_what_is_said_alone(shop: Shop) -> None:
     assert "receipts:send" == settings["Sink"]["Function"]
 
 
-def test_a_paused_trigger_goes_on_where_it_was(shop: Shop) -> None:
+def test_a_resumed_trigger_continues_from_its_checkpoint(shop: Shop) -> None:
     shop.run("trigger", "add", "receipts", *SEND)
     shop.put('{"id": "a"}')
     assert "PAUSED" == one(shop, "trigger", "pause", "receipts", "--drain")["status"]
@@ -131,15 +133,15 @@ def test_a_paused_trigger_goes_on_where_it_was(shop: Shop) -> None:
     assert 0 == one(shop, "trigger", "lag")["changes"]
 
 
-def test_who_waits_for_no_time_only_looks(shop: Shop) -> None:
+def test_a_wait_without_time_returns_the_current_state(shop: Shop) -> None:
     shop.run("trigger", "add", "receipts", *SEND)
     shop.put('{"id": "a"}')
 
-    looked = shop.run("wait", "--triggers", "--timeout", "0s")
-    assert (0, "every trigger has handled all changes\n") == (looked.exit_code, looked.stderr)
+    waited = shop.run("wait", "--triggers", "--timeout", "0s")
+    assert (0, "every trigger has handled all changes\n") == (waited.exit_code, waited.stderr)
 
 
-def test_a_trigger_is_set_to_another_place_once_somebody_said_yes(shop: Shop) -> None:
+def test_a_reset_moves_a_trigger_after_confirmation(shop: Shop) -> None:
     shop.run("trigger", "add", "receipts", *SEND)
     shop.put('{"id": "a"}', '{"id": "b"}')
     shop.notes()
@@ -155,7 +157,7 @@ def test_a_trigger_is_set_to_another_place_once_somebody_said_yes(shop: Shop) ->
     assert ["INSERT b False"] == shop.notes()
 
 
-def test_a_replay_is_counted_before_anybody_is_called(shop: Shop) -> None:
+def test_a_replay_is_counted_before_the_first_call(shop: Shop) -> None:
     shop.run("trigger", "add", "receipts", *SEND, "--batch", "2")
     shop.put('{"id": "a"}', '{"id": "b"}', '{"id": "a", "n": 1}')
     shop.notes()
@@ -170,15 +172,15 @@ def test_a_replay_is_counted_before_anybody_is_called(shop: Shop) -> None:
 
     begun = one(shop, *replay, "--yes")
     assert ["INSERT a True", "INSERT b True", "MODIFY a True"] == shop.notes()
-    assert ("done", 0) == (begun["status"], begun["dead"])
+    assert ("done", 0) == (begun["status"], begun["dead_letters"])
     assert "STOPPED" == one(shop, "trigger", "show", begun["replay"])["Status"]
     shop.run(*replay, "--key", "b", "--yes", "--no-wait")
     shop.settle()
     assert ["INSERT b True"] == shop.notes()
 
 
-def test_a_replay_ends_where_it_is_told_to(shop: Shop) -> None:
-    """The change at a position, or with a number, is the last."""
+def test_a_replay_ends_at_its_end(shop: Shop) -> None:
+    """The change at the position, or with the sequence number, is the last."""
     shop.run("trigger", "add", "receipts", *SEND)
     shop.put('{"id": "a"}', '{"id": "b"}', '{"id": "c"}')
     second = lines(shop.run("stream", "tail", "--table", "Orders"))[1]
@@ -188,20 +190,20 @@ def test_a_replay_ends_where_it_is_told_to(shop: Shop) -> None:
         assert 2 == counted["changes"], end
 
 
-def test_a_replay_that_gives_something_up_is_partly_done(shop: Shop) -> None:
+def test_a_replay_with_dead_letters_exits_with_partly(shop: Shop) -> None:
     shop.run("trigger", "add", "receipts", *SEND, "--retries", "0", "--backoff", "1ms..1ms")
     shop.put('{"id": "a", "bad": true}', '{"id": "b"}')
 
     result = shop.run("trigger", "replay", "receipts", "--from", "horizon", "--yes")
     assert 10 == result.exit_code
     begun = json.loads(result.stdout)
-    assert ("done", 1) == (begun["status"], begun["dead"])
+    assert ("done", 1) == (begun["status"], begun["dead_letters"])
     assert result.stderr.endswith(
-        f"foldb: 1 letter: `foldb dlq show {begun['replay']}` says what could not be delivered\n"
+        f"foldb: 1 dead letter: `foldb dlq show {begun['replay']}` prints the errors\n"
     )
 
 
-def test_a_removed_trigger_is_called_no_more(shop: Shop) -> None:
+def test_a_removed_trigger_is_not_called(shop: Shop) -> None:
     shop.run("trigger", "add", "receipts", *SEND)
     check(shop.run("trigger", "remove", "receipts", "--no-input"), 2, "say --yes")
     assert 0 == shop.run("trigger", "remove", "receipts", "--yes").exit_code
@@ -211,7 +213,7 @@ def test_a_removed_trigger_is_called_no_more(shop: Shop) -> None:
     assert [] == lines(shop.run("trigger", "list"))
 
 
-def test_who_watches_a_table_is_said_of_its_stream(shop: Shop) -> None:
+def test_a_stream_lists_the_triggers_of_its_table(shop: Shop) -> None:
     shop.run("trigger", "add", "receipts", *SEND)
 
     streams = lines(shop.run("stream", "list"))
@@ -228,7 +230,7 @@ def test_who_watches_a_table_is_said_of_its_stream(shop: Shop) -> None:
 
 @pytest.fixture(scope="module")
 def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
-    """A database with the trigger `receipts`, which no test changes."""
+    """Yield the command on a database with the trigger `receipts`, which no test changes."""
     with foldb.serve(
         tmp_path_factory.mktemp("refusing") / "data", fsync="never", triggers=triggers
     ) as server:
@@ -315,12 +317,12 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
         (
             "add receipts --replace --from start",
             2,
-            "--from: `foldb trigger reset receipts --from start` sets it to another place",
+            "--from: `foldb trigger reset receipts --from start` moves an existing trigger",
         ),
         (
             'add receipts --replace --sink {"Mode":"binary"}',
             2,
-            "--sink alone is not all of what is called, which is replaced as a whole: say it with its Kind",
+            "--sink: a target is replaced as a whole: give its Kind",
         ),
         ("add receipts --replace --table Other", 7, "TableNames cannot be changed. Remove it with"),
         ("add nope --replace --batch 1", 3, "`foldb trigger list` names the triggers there are."),
@@ -340,20 +342,22 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
         ("test nope", 3, "`foldb trigger list` names the triggers there are."),
         ("test receipts --last 0", 2, "--last"),
         ("test receipts --event /nowhere/event", 2, "cannot read /nowhere/event: No such file or directory"),
-        ("test receipts --event /dev/null --last 1", 2, "the changes are either of a file or the last ones"),
+        ("test receipts --event /dev/null --last 1", 2, "--event and --last: give one of them"),
         ("explain nope", 3, "`foldb trigger list` names the triggers there are."),
-        ("explain receipts --last 1 --from end", 2, "--event, --last and --from: say one of them"),
+        ("explain receipts --last 1 --from end", 2, "--event, --last and --from: give one of them"),
         ("list --db http://127.0.0.1:1", 8, "cannot reach http://127.0.0.1:1."),
         ("list --db /nowhere/data", 8, "there is no database in /nowhere/data."),
         ("test receipts --db /nowhere/data", 8, "there is no database in /nowhere/data."),
     ],
 )
-def test_mistakes_are_said_in_a_sentence(refusing: Foldb, arguments: str, code: int, says: str) -> None:
+def test_an_invalid_command_fails_with_one_sentence(
+    refusing: Foldb, arguments: str, code: int, says: str
+) -> None:
     check(refusing("trigger", *arguments.split(" ")), code, says)
     assert ["receipts"] == [each["trigger"] for each in lines(refusing("trigger", "list"))]
 
 
-def test_code_runs_only_where_the_server_was_given_a_folder_for_it(cli: Foldb) -> None:
+def test_code_runs_only_on_a_server_with_a_folder_of_triggers(cli: Foldb) -> None:
     cli("table", "create", "Orders", "id:S")
 
     check(
@@ -364,7 +368,7 @@ def test_code_runs_only_where_the_server_was_given_a_folder_for_it(cli: Foldb) -
     check(cli("trigger", "add", "x", *SEND), 7, "which comes from the folder of --triggers alone")
 
 
-def test_a_command_on_a_folder_that_nobody_serves_calls_nobody(folder: Path, triggers: Path) -> None:
+def test_without_a_server_no_trigger_is_called(folder: Path, triggers: Path) -> None:
     with foldb.serve(folder, fsync="never", triggers=triggers) as server:
         shop = Shop(server.endpoint_url, triggers)
         shop.run("table", "create", "Orders", "id:S")
@@ -376,11 +380,11 @@ def test_a_command_on_a_folder_that_nobody_serves_calls_nobody(folder: Path, tri
     cli = at(folder)
     check(cli("wait", "--triggers"), 8, "receipts is PAUSED, 1 change behind.")
     assert "ACTIVE" == lines(cli("trigger", "resume", "receipts"))[0]["status"]
-    nobody = (
+    refusal = (
         f"nobody serves {folder}, so no trigger is called: receipts is 1 change behind. `foldb serve --db"
     )
-    check(cli("wait", "--triggers"), 8, nobody)
-    check(cli("trigger", "pause", "receipts", "--drain"), 8, nobody)
+    check(cli("wait", "--triggers"), 8, refusal)
+    check(cli("trigger", "pause", "receipts", "--drain"), 8, refusal)
     check(
         cli("trigger", "replay", "receipts", "--from", "start", "--yes"), 8, f"nobody serves {folder}, so no"
     )
@@ -390,8 +394,8 @@ def test_a_command_on_a_folder_that_nobody_serves_calls_nobody(folder: Path, tri
     assert 2 == lines(cli("trigger", "list"))[0]["behind"]
 
 
-def test_a_trigger_begins_nowhere_beyond_the_end_of_the_log(shop: Shop) -> None:
-    """Until the log is there nothing would be delivered, and nobody would be told."""
+def test_a_start_beyond_the_end_of_the_log_is_refused(shop: Shop) -> None:
+    """The trigger would deliver nothing until the log reached the start, without any error."""
     shop.run("trigger", "add", "receipts", *SEND)
     add, reset = ("trigger", "add", "other", *SEND), ("trigger", "reset", "receipts", "--yes")
     for place in ("@999999", "100000000000999999000000000000"):

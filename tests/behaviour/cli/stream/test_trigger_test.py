@@ -1,4 +1,4 @@
-"""`foldb trigger test` and `explain`: what would be called with what, and why; also of a folder that nobody serves."""
+"""`foldb trigger test` and `explain`, with a server and without one."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.behaviour.cli.test_refusals import check
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Path:
-    """A database whose server is no more, with a trigger on orders that were paid."""
+    """A database without a running server, with a trigger on paid orders."""
     folder = tmp_path_factory.mktemp("stopped") / "data"
     with foldb.serve(folder, fsync="never", triggers=triggers) as server:
         shop = Shop(server.endpoint_url, triggers)
@@ -35,35 +35,35 @@ def stopped(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Path:
 
 @pytest.fixture
 def quiet(triggers: Path) -> Iterator[Path]:
-    """Where the functions note that they were called; nothing is there yet."""
+    """Yield the file in which the functions record their calls; it does not exist yet."""
     notes = triggers / "receipts.notes"
     notes.unlink(missing_ok=True)
     yield notes
     notes.unlink(missing_ok=True)
 
 
-def test_the_last_changes_that_a_trigger_chooses_are_shown_as_calls(stopped: Path, quiet: Path) -> None:
+def test_the_latest_changes_that_pass_are_printed_as_calls(stopped: Path, quiet: Path) -> None:
     result = at(stopped)("trigger", "test", "receipts")
 
     calls = lines(result)
     assert [["o0", "o2"], ["o4"]] == [[change["keys"]["id"] for change in call["changes"]] for call in calls]
-    assert ["receipts:send"] * 2 == [call["calls"] for call in calls]
-    assert result.stderr.endswith("2 calls · 3 changes · nothing was called: --call does it\n")
+    assert ["receipts:send"] * 2 == [call["target"] for call in calls]
+    assert result.stderr.endswith("2 calls · 3 changes · nothing was called: use --call\n")
     [last] = lines(at(stopped)("trigger", "test", "receipts", "--last", "1"))
     assert ["o4"] == [change["keys"]["id"] for change in last["changes"]]
     assert not quiet.exists()
 
 
-def test_they_can_be_called_and_nothing_is_remembered(stopped: Path, triggers: Path, quiet: Path) -> None:
+def test_call_makes_the_calls_and_writes_no_state(stopped: Path, triggers: Path, quiet: Path) -> None:
     calls = lines(at(stopped)("trigger", "test", "receipts", "--call", "--triggers", str(triggers)))
 
-    assert ["handled", "handled"] == [call["verdict"] for call in calls]
+    assert ["success", "success"] == [call["result"] for call in calls]
     assert ["INSERT o0 False", "INSERT o2 False", "INSERT o4 False"] == quiet.read_text().splitlines()
     [described] = lines(at(stopped)("trigger", "list"))
-    assert (3 + 2 + 1, 0) == (described["handled"], described["dead"])
+    assert (3 + 2 + 1, 0) == (described["handled"], described["dead_letters"])
 
 
-def test_a_function_that_is_no_trigger_yet_can_be_tried(stopped: Path, triggers: Path, quiet: Path) -> None:
+def test_a_function_without_a_trigger_is_tested(stopped: Path, triggers: Path, quiet: Path) -> None:
     tried = (
         "trigger", "test", "receipts.py:send", "--table", "Orders", "--on", "REMOVE", "--triggers", str(triggers)
     )  # fmt: skip
@@ -71,12 +71,12 @@ def test_a_function_that_is_no_trigger_yet_can_be_tried(stopped: Path, triggers:
     [call] = lines(at(stopped)(*tried))
     assert ["o0"] == [change["keys"]["id"] for change in call["changes"]]
     [call] = lines(at(stopped)(*tried, "--call"))
-    assert "handled" == call["verdict"]
+    assert "success" == call["result"]
     assert ["REMOVE o0 False"] == quiet.read_text().splitlines()
 
 
-def test_what_a_file_declares_of_a_function_counts(stopped: Path, tmp_path: Path) -> None:
-    """What is said on the command line goes before it."""
+def test_the_declaration_of_a_function_applies(stopped: Path, tmp_path: Path) -> None:
+    """Options of the command line override it."""
     (tmp_path / "paid.py").write_text(
         "from foldb import trigger\n\n\n"
         "@trigger('Orders', on='INSERT', when=\"NEW.status = 'PAID'\", batch=2)\n"
@@ -98,7 +98,7 @@ def test_what_a_file_declares_of_a_function_counts(stopped: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("package", ["", "billing/"], ids=["a module", "a module of a package"])
-def test_a_path_as_a_shell_completes_it_names_the_folder_of_triggers_too(
+def test_a_path_names_folder_and_function(
     stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     (tmp_path / "my-triggers" / "billing").mkdir(parents=True)
@@ -111,22 +111,20 @@ def test_a_path_as_a_shell_completes_it_names_the_folder_of_triggers_too(
     for place in ("my-triggers", "./my-triggers", tmp_path / "my-triggers"):
         [call] = lines(at(stopped)("trigger", "test", f"{place}/{package}paid.py:send", "--call"))
         assert ["REMOVE"] == [change["op"] for change in call["changes"]]
-        assert "handled" == call["verdict"]
+        assert "success" == call["result"]
 
 
-def test_where_nothing_is_chosen_a_trigger_can_be_explained(
-    stopped: Path, triggers: Path, quiet: Path
-) -> None:
+def test_without_passing_changes_explain_is_suggested(stopped: Path, triggers: Path, quiet: Path) -> None:
     none = ("--when", "NEW.line > 99")
 
     said = at(stopped)("trigger", "test", "receipts", *none).stderr
-    assert "no change is chosen: `foldb trigger explain receipts` says why\n" == said
+    assert "no change passes the filter: `foldb trigger explain receipts` prints the reason\n" == said
     said = at(stopped)("trigger", "test", "receipts.py:send", "--triggers", str(triggers), *none).stderr
-    assert "no change is chosen\n" == said
+    assert "no change passes the filter\n" == said
 
 
-def test_a_call_neither_writes_files_nor_signs_with_what_a_server_hides(folder: Path, tmp_path: Path) -> None:
-    """A server shows its secrets to nobody; what is shown in their place must not be sent."""
+def test_call_neither_writes_files_nor_signs_with_hidden_secrets(folder: Path, tmp_path: Path) -> None:
+    """A server hides secrets; the placeholders must not be sent."""
     secret = "whsec_" + "c2VjcmV0" * 4
     (tmp_path / "event").write_text('{"table": "Orders", "new": {"id": "a"}}')
     called = ("--call", "--event", str(tmp_path / "event"))
@@ -150,10 +148,10 @@ def test_a_call_neither_writes_files_nor_signs_with_what_a_server_hides(folder: 
     refused = at(folder)("trigger", "test", "signed", *called)
     check(refused, 2, "`--webhooks ADDRESS` of `foldb serve`, or of `foldb trigger test`, allows it")
     stopped = at(folder)("trigger", "test", "signed", *called, "--webhooks", "127.0.0.1")
-    assert "failed" == json.loads(stopped.stdout)["verdict"]  # nobody listens there: it was tried
+    assert "failure" == json.loads(stopped.stdout)["result"]  # no server is there: the call was made
 
 
-def test_a_handler_is_shown_the_event_that_it_gets(stopped: Path, triggers: Path, quiet: Path) -> None:
+def test_the_event_of_a_lambda_handler_is_printed(stopped: Path, triggers: Path, quiet: Path) -> None:
     tried = (
         "trigger", "test", "receipts.py:lambda_handler", "--lambda", "--table", "Orders", "--batch", "4",
         "--triggers", str(triggers),
@@ -166,7 +164,7 @@ def test_a_handler_is_shown_the_event_that_it_gets(stopped: Path, triggers: Path
     assert ["4 records", "2 records"] == quiet.read_text().splitlines()
 
 
-def test_a_call_that_fails_says_how(stopped: Path, triggers: Path, tmp_path: Path, quiet: Path) -> None:
+def test_a_failed_call_has_its_error(stopped: Path, triggers: Path, tmp_path: Path, quiet: Path) -> None:
     event = tmp_path / "event.json"
     event.write_text('{"table": "Orders", "new": {"id": "a", "line": 1, "status": "PAID", "bad": true}}')
     result = at(stopped)(
@@ -175,7 +173,7 @@ def test_a_call_that_fails_says_how(stopped: Path, triggers: Path, tmp_path: Pat
 
     assert 10 == result.exit_code
     call = json.loads(result.stdout)
-    assert ("failed", "ValueError: no such customer") == (call["verdict"], call["error"])
+    assert ("failure", "ValueError: no such customer") == (call["result"], call["error"])
     assert "receipts.py" in call["traceback"]
     assert result.stderr.endswith("foldb: 1 of 1 calls failed\n")
 
@@ -193,7 +191,7 @@ def test_a_call_that_fails_says_how(stopped: Path, triggers: Path, tmp_path: Pat
     ],
     ids=["as tail prints it", "a list", "lines", "of Lambda"],
 )
-def test_changes_can_be_read_from_a_file(stopped: Path, tmp_path: Path, text: str) -> None:
+def test_changes_are_read_from_a_file(stopped: Path, tmp_path: Path, text: str) -> None:
     (tmp_path / "event.json").write_text(text)
     [call] = lines(at(stopped)("trigger", "test", "receipts", "--event", str(tmp_path / "event.json")))
 
@@ -201,14 +199,14 @@ def test_changes_can_be_read_from_a_file(stopped: Path, tmp_path: Path, text: st
     assert ("INSERT", {"id": "a", "line": 1}) == (change["op"], change["keys"])
 
 
-def test_what_tail_prints_is_an_event(stopped: Path, tmp_path: Path) -> None:
+def test_the_output_of_tail_is_an_event_file(stopped: Path, tmp_path: Path) -> None:
     for flags in ((), ("--typed",)):
         (tmp_path / "event").write_text(at(stopped)("stream", "tail", *flags).stdout)
         calls = lines(at(stopped)("trigger", "test", "receipts", "--event", str(tmp_path / "event"), *flags))
         assert 3 == sum(len(call["changes"]) for call in calls)
 
 
-def test_one_steps_through_changes_one_at_a_time(stopped: Path) -> None:
+def test_step_asks_after_each_change(stopped: Path) -> None:
     stepping = ("trigger", "test", "receipts", "--step")
 
     assert [1, 2, 3] == [call["call"] for call in lines(at(stopped)(*stepping, stdin="\n\n\n"))]
@@ -216,7 +214,7 @@ def test_one_steps_through_changes_one_at_a_time(stopped: Path) -> None:
     assert 1 == len(lines(at(stopped)(*stepping)))
 
 
-def test_why_a_change_is_delivered_is_explained_rule_by_rule(stopped: Path) -> None:
+def test_explain_prints_the_result_of_each_rule(stopped: Path) -> None:
     result = at(stopped)("trigger", "explain", "receipts", "--last", "3")
     third, fourth, removed = lines(result)
 
@@ -229,7 +227,7 @@ def test_why_a_change_is_delivered_is_explained_rule_by_rule(stopped: Path) -> N
     assert fourth == one
 
 
-def test_a_served_database_is_asked(shop: Shop, quiet: Path) -> None:
+def test_a_running_server_is_used(shop: Shop, quiet: Path) -> None:
     shop.run(
         "trigger",
         "add",
@@ -250,7 +248,7 @@ def test_a_served_database_is_asked(shop: Shop, quiet: Path) -> None:
     assert [] == shop.notes()
 
 
-def test_what_was_changed_before_anybody_watched_is_found_in_the_log(shop: Shop, quiet: Path) -> None:
+def test_changes_before_the_trigger_are_read_from_the_log(shop: Shop, quiet: Path) -> None:
     shop.put('{"id": "a", "n": 1}', '{"id": "b", "n": 2}')
     shop.run("trigger", "add", "late", "--table", "Orders", "--python", "receipts.py:send")
     shop.put('{"id": "c", "n": 3}')
@@ -286,10 +284,10 @@ def test_what_was_changed_before_anybody_watched_is_found_in_the_log(shop: Shop,
             2,
             "webhooks: 'localhost' is not an address or network. Write one",
         ),
-        ("explain receipts -c 1", 2, "-c is for --from; without it, --last says how many"),
+        ("explain receipts -c 1", 2, "-c requires --from; use --last for the latest changes"),
     ],
 )
-def test_mistakes_are_said_in_a_sentence(
+def test_an_invalid_command_fails_with_one_sentence(
     stopped: Path, arguments: str, code: int, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -298,7 +296,7 @@ def test_mistakes_are_said_in_a_sentence(
     check(at(stopped)("trigger", *arguments.split(" ")), code, says)
 
 
-def test_a_database_in_memory_is_asked_too(triggers: Path) -> None:
+def test_a_database_in_memory_is_tested(triggers: Path) -> None:
     with foldb.serve(triggers=triggers) as server:
         cli: Foldb = at(server.endpoint_url)
         cli("table", "create", "Orders", "id:S")

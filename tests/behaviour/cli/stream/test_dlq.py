@@ -1,4 +1,4 @@
-"""`foldb dlq`: what was given up is looked at, mended, delivered again in the order of its key, or dropped."""
+"""`foldb dlq`: dead letters are listed, edited, retried in the order of their key, or dropped."""
 
 import json
 import os
@@ -19,7 +19,7 @@ LATER = '{"id": "x", "n": 2}'
 
 @pytest.fixture
 def failed(shop: Shop) -> Shop:
-    """A trigger `receipts` that gave up one change, and another because it follows that."""
+    """A trigger `receipts` with two dead letters of one key: a failed change and a later one."""
     added = shop.run(
         "trigger", "add", "receipts", "--table", "Orders", "--python", "receipts.py:send", "--retries", "0"
     )
@@ -29,7 +29,7 @@ def failed(shop: Shop) -> Shop:
     return shop
 
 
-def test_letters_tell_what_failed_how_and_how_often(failed: Shop) -> None:
+def test_a_dead_letter_has_change_error_and_attempts(failed: Shop) -> None:
     first, second = lines(failed.run("dlq", "list", "receipts"))
 
     assert ({"id": "x"}, "INSERT", "ValueError: no such customer", 1) == tuple(
@@ -39,7 +39,7 @@ def test_letters_tell_what_failed_how_and_how_often(failed: Shop) -> None:
         second[name] for name in ("op", "error", "attempts")
     )
     [counted] = lines(failed.run("dlq", "list"))
-    assert ("receipts", 2) == (counted["trigger"], counted["letters"])
+    assert ("receipts", 2) == (counted["trigger"], counted["dead_letters"])
     [whole] = lines(failed.run("dlq", "show", "receipts", first["number"]))
     assert 'raise ValueError("no such customer")' in whole["traceback"]
     assert json.loads(BAD) == whole["payload"]["new"]
@@ -47,8 +47,8 @@ def test_letters_tell_what_failed_how_and_how_often(failed: Shop) -> None:
     assert {"N": "1"} == typed["payload"]["new"]["n"]
 
 
-@pytest.mark.parametrize("which", ["o 1E+100", "o 1e100", f"o 1{'0' * 100}", "o 1.0E100"])
-def test_a_letter_is_found_by_its_key_however_its_number_is_written(shop: Shop, which: str) -> None:
+@pytest.mark.parametrize("selector", ["o 1E+100", "o 1e100", f"o 1{'0' * 100}", "o 1.0E100"])
+def test_any_spelling_of_a_number_selects_its_key(shop: Shop, selector: str) -> None:
     shop.run("table", "create", "Numbers", "name:S", "nth:N")
     shop.run("trigger", "add", "num", "--table", "Numbers", "--python", "receipts.py:send", "--retries", "0")
     for nth in ("1E+100", "2"):
@@ -56,13 +56,13 @@ def test_a_letter_is_found_by_its_key_however_its_number_is_written(shop: Shop, 
     shop.settle()
     assert 2 == len(lines(shop.run("dlq", "list", "num")))
 
-    [letter] = lines(shop.run("dlq", "show", "num", which))
-    assert 10**100 == letter["key"]["nth"]
+    [dead_letter] = lines(shop.run("dlq", "show", "num", selector))
+    assert 10**100 == dead_letter["key"]["nth"]
     for nothing in ("o", "o sNaN", "p 1E+100", "o 1E+100 x"):
         assert 3 == shop.run("dlq", "show", "num", nothing).exit_code
 
 
-def test_a_mended_letter_is_delivered_before_what_follows_it(failed: Shop) -> None:
+def test_an_edited_dead_letter_is_retried_before_later_ones(failed: Shop) -> None:
     assert 10 == failed.run("dlq", "retry", "receipts").exit_code
     assert [] == failed.notes()
     assert 2 == lines(failed.run("dlq", "list", "receipts"))[0]["attempts"]
@@ -75,13 +75,13 @@ def test_a_mended_letter_is_delivered_before_what_follows_it(failed: Shop) -> No
     assert ["MODIFY x False"] == failed.notes()
 
 
-@pytest.mark.parametrize("form", ["plain", "typed", "a whole letter"])
-def test_a_payload_can_be_read_from_a_file(failed: Shop, tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("form", ["plain", "typed", "a whole dead letter"])
+def test_a_payload_is_read_from_a_file(failed: Shop, tmp_path: Path, form: str) -> None:
     flags = ("--typed",) if form == "typed" else ()
-    [letter, _] = lines(failed.run("dlq", "show", "receipts", "x", *flags))
-    letter["payload"]["new"]["bad"] = {"BOOL": False} if form == "typed" else False
+    [dead_letter, _] = lines(failed.run("dlq", "show", "receipts", "x", *flags))
+    dead_letter["payload"]["new"]["bad"] = {"BOOL": False} if form == "typed" else False
     (tmp_path / "payload").write_text(
-        json.dumps(letter if form == "a whole letter" else {"new": letter["payload"]["new"]})
+        json.dumps(dead_letter if form == "a whole dead letter" else {"new": dead_letter["payload"]["new"]})
     )
 
     failed.run("dlq", "edit", "receipts", "x", "--payload", str(tmp_path / "payload"), *flags)
@@ -92,7 +92,7 @@ def test_a_payload_can_be_read_from_a_file(failed: Shop, tmp_path: Path, form: s
 
 
 def edited(shop: Shop, editor: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """`foldb dlq edit receipts x` on a terminal, with an editor that does as `script` says to the file `$2`."""
+    """Run `foldb dlq edit receipts x` on a terminal, with `script` as the editor of the file `$2`."""
     editor.write_text(f"#!/bin/sh\n{script}\n")
     editor.chmod(0o700)
     ours, theirs = pty.openpty()
@@ -116,25 +116,25 @@ def test_an_editor_is_opened_on_a_terminal(failed: Shop, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("typed", "says"), [('{"new": ', "what you wrote is not JSON"), ("{}", "what you wrote is no payload")]
+    ("typed", "says"), [('{"new": ', "your text is not JSON"), ("{}", "your text is not a payload")]
 )
-def test_what_was_typed_in_an_editor_is_not_lost_by_a_slip(
+def test_invalid_text_from_an_editor_is_kept_in_a_file(
     failed: Shop, tmp_path: Path, typed: str, says: str
 ) -> None:
     result = edited(failed, tmp_path / "editor", f"printf %s '{typed}' > \"$2\"")
 
     check(result, 2, says)
     [kept] = tmp_path.glob("foldb-*/payload.json")
-    assert f"what you wrote is in {kept}: mend it, and say --payload {kept}\n" in result.stderr
+    assert f"your text is in {kept}: correct it and use --payload {kept}\n" in result.stderr
     assert typed == kept.read_text()
 
 
-def test_an_editor_that_fails_leaves_nothing_behind(failed: Shop, tmp_path: Path) -> None:
+def test_an_editor_that_fails_leaves_no_file(failed: Shop, tmp_path: Path) -> None:
     check(edited(failed, tmp_path / "editor", "exit 3"), 130, "editor ended with 3: nothing was changed")
     assert [] == list(tmp_path.glob("foldb-*"))
 
 
-def test_a_letter_that_is_larger_than_an_item_may_be_is_mended(failed: Shop) -> None:
+def test_a_dead_letter_larger_than_an_item_is_edited(failed: Shop) -> None:
     """It holds two images, each as large as an item may be."""
     for n in (1, 2):
         large = {"id": "large", "n": n, "bad": True, "text": "x" * 390_000}
@@ -151,37 +151,37 @@ def test_a_letter_that_is_larger_than_an_item_may_be_is_mended(failed: Shop) -> 
     assert ["INSERT large False", "MODIFY large False"] == failed.notes()
 
 
-def test_letters_are_dropped_once_somebody_said_yes(failed: Shop) -> None:
+def test_dead_letters_are_dropped_after_confirmation(failed: Shop) -> None:
     asked = failed.run("dlq", "drop", "receipts", "x")
     assert 2 == asked.exit_code
-    assert "Drop 2 letters of 1 key? What they hold is delivered to nobody. [y/N]" in asked.stderr
+    assert "Drop 2 dead letters of 1 key? Their changes are never delivered. [y/N]" in asked.stderr
     assert 2 == len(lines(failed.run("dlq", "list", "receipts")))
 
-    assert "2 letters dropped\n" == failed.run("dlq", "drop", "receipts", "x", "--yes").stderr
+    assert "2 dead letters dropped\n" == failed.run("dlq", "drop", "receipts", "x", "--yes").stderr
     assert [] == lines(failed.run("dlq", "list", "receipts"))
     failed.put('{"id": "x", "n": 3}')
     assert ["MODIFY x False"] == failed.notes()
 
 
-def test_a_number_drops_its_letter_and_leaves_the_others_of_its_key(failed: Shop) -> None:
+def test_a_drop_by_number_keeps_the_others_of_the_key(failed: Shop) -> None:
     failed.put('{"id": "x", "n": 3}')
-    first, second, third = (letter["number"] for letter in lines(failed.run("dlq", "list", "receipts")))
+    first, second, third = (each["number"] for each in lines(failed.run("dlq", "list", "receipts")))
 
     asked = failed.run("dlq", "drop", "receipts", second)
-    assert "Drop 1 letter of 1 key?" in asked.stderr
-    assert "Of its key 1 before it and 1 behind it stay. [y/N]" in asked.stderr
+    assert "Drop 1 dead letter of 1 key?" in asked.stderr
+    assert "1 before it and 1 after it of the same key are kept. [y/N]" in asked.stderr
     assert 3 == len(lines(failed.run("dlq", "list", "receipts")))
 
     dropped = failed.run("dlq", "drop", "receipts", second, "--yes")
-    assert "1 letter dropped. Of its key 1 before it and 1 behind it stay.\n" == dropped.stderr
-    assert [first, third] == [letter["number"] for letter in lines(failed.run("dlq", "list", "receipts"))]
+    assert "1 dead letter dropped. 1 before it and 1 after it of the same key are kept.\n" == dropped.stderr
+    assert [first, third] == [each["number"] for each in lines(failed.run("dlq", "list", "receipts"))]
     failed.run("dlq", "drop", "receipts", first, "--yes")
     assert [{"delivered": 1, "failed": 0, "left": 0}] == lines(failed.run("dlq", "retry", "receipts"))
     assert ["MODIFY x False"] == failed.notes()
 
 
-def test_a_letter_without_a_change_is_shown_and_dropped(failed: Shop) -> None:
-    """Who edits the table itself can make one."""
+def test_a_dead_letter_without_a_change_is_shown_and_dropped(failed: Shop) -> None:
+    """A user may write such an item into the table."""
     first = lines(failed.run("dlq", "list", "receipts"))[0]["number"]
     bare = json.dumps({"key": 'receipts Orders {"id":{"S":"x"}}', "number": first})
     assert 0 == failed.run("item", "put", "receipts.dlq", bare).exit_code
@@ -192,39 +192,39 @@ def test_a_letter_without_a_change_is_shown_and_dropped(failed: Shop) -> None:
     assert [] == lines(failed.run("dlq", "list", "receipts"))
 
 
-def test_the_letters_of_a_trigger_that_is_removed_are_in_their_table(failed: Shop) -> None:
+def test_dead_letters_of_a_removed_trigger_stay_in_their_table(failed: Shop) -> None:
     failed.run("trigger", "remove", "receipts", "--yes")
 
     for command in ("list", "show", "retry", "drop"):
         check(
             failed.run("dlq", command, "receipts", "--yes"),
             3,
-            "there is no trigger receipts any more; its letters are in the table receipts.dlq: `foldb scan",
+            "there is no trigger receipts, but the table of its dead letters exists: `foldb scan receipts.dlq`",
         )
 
 
-def test_mistakes_are_said_in_a_sentence(failed: Shop, tmp_path: Path) -> None:
+def test_an_invalid_command_fails_with_one_sentence(failed: Shop, tmp_path: Path) -> None:
     failed.run("trigger", "add", "healthy", "--table", "Orders", "--python", "receipts.py:send")
     (tmp_path / "text").write_text("[1]")
     for arguments, code, says in (
         ("list nope", 3, "`foldb trigger list` names the triggers there are."),
         ("list receipts --limit 0", 2, "--limit"),
-        ("show healthy", 3, "healthy has no letters: nothing was given up"),
-        ("show receipts nope", 3, "receipts has no letter nope: `foldb dlq list receipts` prints those"),
+        ("show healthy", 3, "healthy has no dead letters"),
+        ("show receipts nope", 3, "receipts has no dead letter nope: `foldb dlq list receipts` prints them"),
         ("edit receipts", 2, "missing argument 'NUMBER|KEY'"),
-        ("edit receipts x", 2, "there is no terminal for an editor: say --set or --payload"),
+        ("edit receipts x", 2, "there is no terminal for an editor: use --set or --payload"),
         ("edit receipts x --set bad", 2, "--set bad: write new.NAME=JSON, new=JSON, or the same of old"),
         ("edit receipts x --set new.bad=yes", 2, "--set new.bad is not JSON"),
         ("edit receipts x --set new.a.b=1", 2, "--set new.a.b=1: there is no new.a.b to set"),
-        ("edit receipts x --set new=1", 2, "--set new is no payload"),
+        ("edit receipts x --set new=1", 2, "--set new is not a payload"),
         ("edit receipts x --set old.n=1", 2, "there is no old.n to set"),
-        ("edit receipts x --set new.n=1 --payload -", 2, "--set and --payload: say one of them"),
+        ("edit receipts x --set new.n=1 --payload -", 2, "--set and --payload: give one of them"),
         ("edit receipts x --payload /nowhere/p", 2, "cannot read /nowhere/p: No such file or directory"),
-        (f"edit receipts x --payload {tmp_path}/text", 2, "is no payload: write a JSON object"),
+        (f"edit receipts x --payload {tmp_path}/text", 2, "is not a payload: write a JSON object"),
         ("retry nope", 3, "`foldb trigger list` names the triggers there are."),
-        ("retry receipts nope", 3, "receipts has no letter nope"),
+        ("retry receipts nope", 3, "receipts has no dead letter nope"),
         ("retry receipts --limit -1", 2, "--limit"),
-        ("drop receipts nope --yes", 3, "receipts has no letter nope"),
+        ("drop receipts nope --yes", 3, "receipts has no dead letter nope"),
         ("drop receipts --no-input", 2, "Nothing was done: say --yes."),
         ("list --db http://127.0.0.1:1", 8, "cannot reach http://127.0.0.1:1."),
         ("list --db /nowhere/data", 8, "there is no database in /nowhere/data."),
