@@ -299,7 +299,7 @@ def check(name: str, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_request(name: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `check` returns, and refuse values that are valid only in logs of earlier releases.
+    """Return the result of `check`; refuse also values that are valid only in logs of earlier releases.
 
     Raises:
         ValidationError: The name or a setting is invalid, unknown or missing.

@@ -24,7 +24,7 @@ STRUCTURED: Final = "application/cloudevents+json; charset=utf-8"
 BATCH: Final = "application/cloudevents-batch+json; charset=utf-8"
 DATA: Final = "application/json"
 
-# Besides letters and digits, the characters that a header holds unescaped: printable, without space, " and %.
+# The characters, other than letters and digits, that a header holds unescaped: printable, without space, " and %.
 _PRINTABLE: Final = "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
 

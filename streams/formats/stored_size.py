@@ -5,8 +5,8 @@ that JSON escapes. Without a backslash every quotation mark belongs to JSON, and
 
     "name":{"S":"text"}
 
-and 12 bytes, with the comma, besides its name and text. Every other value has quotation marks without that pattern. So
-if the number of marks is six times the number of matches, the item has no other value.
+and 12 bytes, with the comma, in addition to its name and text. Every other value has quotation marks without that
+pattern. So if the number of marks is six times the number of matches, the item has no other value.
 """
 
 import re
@@ -22,11 +22,11 @@ _numbers: Final = re.compile(rb'":{"N":"([^"]*)').findall
 
 def stored_size(data: bytes) -> int:
     """Return the bytes that DynamoDB counts for an item with these stored bytes."""
-    found = _numbers(data)
-    scalars = data.count(b'":{"S":"') + len(found)
+    numbers_found = _numbers(data)
+    scalars = data.count(b'":{"S":"') + len(numbers_found)
     if data.count(b'"') != 6 * scalars or b"\\" in data:
         return item_size(load(data), MODERN)
-    return len(data) - 12 * scalars - 1 - sum(map(_saved, found))
+    return len(data) - 12 * scalars - 1 - sum(map(_saved, numbers_found))
 
 
 @lru_cache(8192)

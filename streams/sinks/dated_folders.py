@@ -127,8 +127,8 @@ class DatedFolders:
 
     def _ranges_of(self, folder: Path) -> list[_Range]:
         """Return the files of a folder, which is created if it does not exist."""
-        found = self._ranges.get(folder)
-        if found is None:
+        ranges = self._ranges.get(folder)
+        if ranges is None:
             self._disk.make_folder(folder)
             # Changes in existing files are skipped, so these files must be durable.
             self._disk.sync_folder(folder)
@@ -137,21 +137,21 @@ class DatedFolders:
                 # Removed, not overwritten: after a power failure it may be a second name of a finished file.
                 self._disk.remove(folder / self._unfinished)
             matches = map(_NAME.fullmatch, names)
-            found = [
+            ranges = [
                 _Range(match[0], int(match[1]), int(match[2]), int(match[3])) for match in matches if match
             ]
-            self._ranges[folder] = found
+            self._ranges[folder] = ranges
             if len(self._ranges) > _CACHED_FOLDERS:
                 self._ranges.popitem(last=False)
         self._ranges.move_to_end(folder)
-        return found
+        return ranges
 
     def _ids_of(self, path: Path) -> frozenset[str]:
-        found = self._ids.get(path)
-        if found is None:
-            found = frozenset(self._format.ids(read_all(self._disk, path)))
-        self._cache_ids(path, found)
-        return found
+        ids = self._ids.get(path)
+        if ids is None:
+            ids = frozenset(self._format.ids(read_all(self._disk, path)))
+        self._cache_ids(path, ids)
+        return ids
 
     def _cache_ids(self, path: Path, ids: frozenset[str]) -> None:
         self._ids[path] = ids

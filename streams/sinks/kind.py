@@ -45,7 +45,7 @@ class SinkKind:
     Attributes:
         name: The `Kind` of a Sink.
         help: The target, for `--help` and the reference page.
-        settings: The members of a Sink besides Kind.
+        settings: The members of a Sink other than Kind.
         make: Returns a sink that is not started. Raises ValidationError if this server cannot have it.
         verify: Further checks of the members, which raise ValidationError. They look at no file and no network.
         flag: The option of `foldb trigger add`; None for a kind that only the server's own operations use.

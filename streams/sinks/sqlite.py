@@ -61,7 +61,7 @@ def check_views(tables: Iterable[str]) -> None:
     """Validate that one file can have views with the names of all `tables`.
 
     Raises:
-        ValidationError: SQLite reserves a name, or two names differ in letter case only.
+        ValidationError: SQLite reserves a name, or two names differ in case only.
     """
     names: dict[str, str] = {}
     for table in tables:

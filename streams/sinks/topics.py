@@ -187,7 +187,7 @@ class Topics:
         """Return when all messages are in their topics. `timeout_s` limits the acknowledgement of each part.
 
         Raises:
-            TopicError: Some messages may not have been written.
+            TopicError: A message may not have been written.
             LogError: No broker can be used.
         """
         begin, size = 0, 0

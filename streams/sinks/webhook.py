@@ -285,8 +285,8 @@ def retry_after(text: str | None, now_ms: int) -> float | None:
 
 def _resolver(loop: asyncio.AbstractEventLoop) -> Callable[[str, int], Any]:
     async def resolve(host: str, port: int) -> list[str]:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return [str(address[0]) for *_, address in found]
+        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return [str(address[0]) for *_, address in addresses]
 
     return resolve
 
