@@ -1,88 +1,61 @@
-"""An entry in Avro's binary encoding, written out by hand for the current schema.
+"""Encode entries in Avro's binary encoding by the current schema, and decode them.
 
-Every put is written here once, and read at each refold, which spends half its time on that. By hand a put is written
-six times and read more than twice as fast as by fastavro, which interprets the schema. What is not hot is plain. A
-test compares every command with what fastavro makes of it, to the byte; older schemas are read by fastavro (codec.py).
+Every put is encoded once, and decoded at each refold, which spends half its time on that. The hand-written codecs of
+the frequent commands encode a put six times and decode it more than twice as fast as fastavro, which interprets the
+schema. The codecs of all other commands and messages are derived from the schema at import. A test compares every
+command with fastavro's encoding, byte for byte. fastavro decodes entries of older schemas (codec.py).
 
-What a refold does not look at is not taken apart: a context keeps its bytes (commands.py), and the texts of
-expressions, which come again and again, are looked up by theirs.
+Parts that a refold does not use stay encoded: a context keeps its bytes (commands.py), and the texts of expressions,
+which repeat often, are looked up by their bytes.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, TypeVar, get_args
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, get_args
 
 import orjson
 
 from . import avro
-from .avro import (
-    long,
-    optional_text,
-    read_long,
-    read_more,
-    read_optional,
-    read_sized,
-    sized,
-    skip_sized,
-)
+from . import commands as command_types
+from .avro import long, read_long, read_more, read_optional, read_sized, sized, skip_sized
 from .commands import (
-    Abandon,
     Action,
-    Backfill,
-    Barrier,
     Check,
-    Checkpoint,
     Command,
-    Commit,
     Context,
-    Decide,
-    Decided,
-    Defined,
-    DefineSubscription,
-    DefineTable,
-    DefinitionApplied,
     Delete,
     Dialect,
-    Digest,
     Entry,
-    Expire,
     Expression,
-    Genesis,
     IndexEntry,
-    IndexFilled,
-    IndexSent,
-    Level,
     Message,
-    Prepare,
     Put,
-    Relay,
-    RelayAck,
     Returns,
-    Settle,
-    Skip,
-    Transact,
     Update,
-    Vote,
 )
+from .schema_files import ATTRIBUTES, CURRENT, command_union, message_union
 
 K = TypeVar("K")
 T = TypeVar("T")
 
-# An enum is the place of its symbol in the schema: these are in every log ever written. Add at the end only.
+Writer: TypeAlias = Callable[[Any], bytes]
+Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
+
+# The log stores an enum as the index of its symbol in the schema. Add symbols at the end only.
 DIALECTS: Final[tuple[Dialect, ...]] = get_args(Dialect)
 RETURNS: Final[tuple[Returns, ...]] = get_args(Returns)
 
 _USUAL_ENDING: Final = b"\0\0\0"  # no expression, nothing to return, nothing to show
 _OPTIONAL_IDS: Final = ("invocation", "principal")
 
-_TEXTS_KEPT: Final = 1024
-_TEXT_BYTES_KEPT: Final = 4096
+_CACHED_TEXTS: Final = 1024
+_CACHED_TEXT_BYTES: Final = 4096
 _START_BYTES: Final = 24
 
 ID_BYTES: Final = 16
 
 
 class _Texts(NamedTuple):
-    """Condition, update and names of an expression, and the bytes that say them."""
+    """Condition, update and names of an expression, and their bytes."""
 
     encoded: bytes
     condition: str | None
@@ -90,28 +63,28 @@ class _Texts(NamedTuple):
     names: dict[str, str] | None
 
 
-# Known by how they begin, then compared whole. A few make nearly all that a log holds; the rest may be read anew.
+# Texts by their first bytes; a lookup compares all bytes. Few texts make up nearly all expressions of a log.
 _TEXTS: Final[dict[bytes, _Texts]] = {}
 _WRITTEN: Final[dict[tuple[str | None, str | None, tuple[tuple[str, str], ...] | None], bytes]] = {}
 
 
 def encode(entry: Entry) -> bytes:
-    """The entry in binary."""
-    commands = [_WRITE[type(command)](command) for command in entry.commands]
+    """Encode an entry."""
+    commands = [_WRITERS[type(command)](command) for command in entry.commands]
     time = b"\0" if entry.time is None else b"\x02" + long(entry.time)
     return b"".join((_id(entry.origin), long(entry.entry_number), time, avro.array(commands)))
 
 
 def decode(data: bytes) -> Entry:
-    """The entry that is all of `data`.
+    """Decode an entry.
 
     Raises:
-        ValueError: It is no entry, or more than one.
+        ValueError: The data is not exactly one entry.
     """
     try:
         number, at = read_long(data, ID_BYTES)
         time, at = read_optional(data, at, read_long)
-        commands, at = avro.read_union_array(data, at, _READ)
+        commands, at = avro.read_union_array(data, at, _COMMAND_READERS)
     except (IndexError, ValueError) as error:
         raise ValueError(f"not an entry: {error!r}") from error
     if at != len(data):
@@ -120,18 +93,18 @@ def decode(data: bytes) -> Entry:
 
 
 def encode_message(message: Message) -> bytes:
-    """A message in binary, with its branch: as it stands in a Relay."""
-    return _WRITE[type(message)](message)
+    """Encode a message with the index of its branch, as in a Relay."""
+    return _WRITERS[type(message)](message)
 
 
 def decode_message(data: bytes) -> Message:
-    """The message that is all of `data`.
+    """Decode a message.
 
     Raises:
-        ValueError: It is none, or more than one.
+        ValueError: The data is not exactly one message.
     """
     try:
-        message, at = _read_message(data, 0)
+        message, at = _read_branch(data, 0, _MESSAGE_READERS)
     except (IndexError, ValueError) as error:
         raise ValueError(f"not a message: {error!r}") from error
     if at != len(data):
@@ -139,7 +112,7 @@ def decode_message(data: bytes) -> Message:
     return message
 
 
-# What commands have in common
+# Parts of commands
 
 
 def _id(data: bytes) -> bytes:
@@ -154,7 +127,7 @@ def _read_context(data: bytes, at: int) -> tuple[Context, int]:
 
 
 def _context_end(data: bytes, at: int) -> int:
-    """Where a context ends: request id, invocation id, principal, source and depth."""
+    """Return the index after a context: request id, invocation id, principal, source and depth."""
     length = data[at]
     at = at + 1 + (length >> 1) if length < 0x80 else skip_sized(data, at)
     for _ in _OPTIONAL_IDS:
@@ -165,7 +138,7 @@ def _context_end(data: bytes, at: int) -> int:
             length = data[at + 1]
             at = at + 2 + (length >> 1) if length < 0x80 else skip_sized(data, at + 1)
         else:
-            raise ValueError(f"no branch {branch >> 1} of two")
+            raise ValueError(f"a union of two has no branch {branch >> 1}")
     if data[at] < 0x80 and data[at + 1] < 0x80:
         return at + 2
     _, at = read_long(data, at)
@@ -192,7 +165,7 @@ def _texts(condition: str | None, update: str | None, names: dict[str, str] | No
             avro.optional_text(update),
             b"\0" if names is None else b"\x02" + avro.text_map(names),
         )
-        _keep(_WRITTEN, key, encoded, len(encoded))
+        _cache(_WRITTEN, key, encoded, len(encoded))
     return encoded
 
 
@@ -212,20 +185,20 @@ def _read_texts(data: bytes, start: int) -> _Texts:
     names, at = read_optional(data, at, avro.read_text_map)
     texts = _Texts(data[start:at], condition, update, names)
     if at <= len(data):
-        _keep(_TEXTS, data[start : start + _START_BYTES], texts, at - start)
+        _cache(_TEXTS, data[start : start + _START_BYTES], texts, at - start)
     return texts
 
 
-def _keep(known: dict[K, T], key: K, value: T, size: int) -> None:
-    """Remember what a text was made into, if it is not too large, and not too many are."""
-    if size <= _TEXT_BYTES_KEPT:
-        if len(known) >= _TEXTS_KEPT:
+def _cache(known: dict[K, T], key: K, value: T, size: int) -> None:
+    """Add an entry that is not too large, and clear a full cache first."""
+    if size <= _CACHED_TEXT_BYTES:
+        if len(known) >= _CACHED_TEXTS:
             known.clear()
         known[key] = value
 
 
 def _ending(command: Put | Update | Delete) -> bytes:
-    """Expression, returns and show_refused."""
+    """Encode expression, returns and show_refused."""
     if command.expression is None and command.returns == "NONE" and not command.show_refused:
         return b"\0\0\0"
     return b"%b%b%b" % (
@@ -244,7 +217,7 @@ def _read_ending(data: bytes, at: int) -> tuple[Expression | None, Returns, bool
     return expression, returns, show_refused, at
 
 
-def _key(command: Put | Update | Delete | Check | Expire) -> bytes:
+def _key(command: Action) -> bytes:
     pk, sk = command.pk, command.sk
     return b"%b%b%b%b%b" % (long(command.table), long(len(pk)), pk, long(len(sk)), sk)
 
@@ -268,7 +241,7 @@ def _read_key(data: bytes, at: int) -> tuple[int, bytes, bytes, int]:
     return (table >> 1) ^ -(table & 1), pk, data[start:at], at
 
 
-# The commands
+# Hand-written codecs. A writer begins with the index of the branch.
 
 
 def _put(put: Put) -> bytes:
@@ -284,7 +257,7 @@ def _put(put: Put) -> bytes:
 
 
 def _read_put(data: bytes, at: int) -> tuple[Put, int]:
-    """Nearly all that a log holds: so what others share is written out, and what is as usual is not read."""
+    """Decode a put, the most frequent command: shared code is inlined, and the usual ending is only compared."""
     table = data[at]
     at += 1
     if table >= 0x80:
@@ -345,7 +318,7 @@ def _read_delete(data: bytes, at: int) -> tuple[Delete, int]:
 
 
 def _check(check: Check) -> bytes:
-    """Branch 3 of a transaction's union; it stands nowhere else."""
+    """Encode a check, branch 3 of the union of actions."""
     return b"\x06%b%b%b%b" % (
         _key(check),
         check.context.encoded,
@@ -362,39 +335,8 @@ def _read_check(data: bytes, at: int) -> tuple[Check, int]:
     return Check(table, pk, sk, context, expression, show_refused), at
 
 
-def _actions(actions: Sequence[Action]) -> bytes:
-    return avro.array([_WRITE[type(action)](action) for action in actions])
-
-
-def _read_actions(data: bytes, at: int) -> tuple[list[Action], int]:
-    return avro.read_union_array(data, at, _READ_ACTION)
-
-
-def _transact(transact: Transact) -> bytes:
-    return b"".join(
-        (
-            b"\x06",
-            _actions(transact.actions),
-            transact.context.encoded,
-            optional_text(transact.token),
-            sized(transact.fingerprint),
-        )
-    )
-
-
-def _read_transact(data: bytes, at: int) -> tuple[Transact, int]:
-    actions, at = _read_actions(data, at)
-    context, at = _read_context(data, at)
-    token, at = read_optional(data, at, avro.read_text)
-    fingerprint, at = read_sized(data, at)
-    return Transact(actions, context, token, fingerprint), at
-
-
-# Messages are the branches of a union of their own, in a Relay
-
-
 def _index_entry(entry: IndexEntry) -> bytes:
-    """Branch 2: of all messages the one that is sent most."""
+    """Encode an index entry, branch 2 of the union of messages and the most frequent message."""
     return b"\x04%b%b%b%b%b%b" % (
         long(entry.table),
         long(entry.index),
@@ -415,169 +357,122 @@ def _read_index_entry(data: bytes, at: int) -> tuple[IndexEntry, int]:
     return IndexEntry(table, index, pk, sk, item, size), at
 
 
-def _read_message(data: bytes, at: int) -> tuple[Message, int]:
+_HAND_WRITTEN: Final[dict[type, tuple[Writer, Reader]]] = {
+    Put: (_put, _read_put),
+    Update: (_update, _read_update),
+    Delete: (_delete, _read_delete),
+    Check: (_check, _read_check),
+    IndexEntry: (_index_entry, _read_index_entry),
+}
+
+
+# Derived codecs
+
+
+def _read_id(data: bytes, at: int) -> tuple[bytes, int]:
+    return _id(data[at : at + ID_BYTES]), at + ID_BYTES
+
+
+def _checkpoint(checkpoint: tuple[int, int]) -> bytes:
+    """Encode a partition and a sequence number, which is in decimal because it has more digits than a long."""
+    partition, sequence_number = checkpoint
+    return long(partition) + avro.text(str(sequence_number))
+
+
+def _read_checkpoint(data: bytes, at: int) -> tuple[tuple[int, int], int]:
+    partition, at = read_long(data, at)
+    sequence_number, at = avro.read_text(data, at)
+    return (partition, int(sequence_number)), at
+
+
+_TYPES: Final[dict[str, tuple[Writer, Reader]]] = {
+    "int": (long, read_long),
+    "long": (long, read_long),
+    "bytes": (sized, read_sized),
+    "string": (avro.text, avro.read_text),
+    "boolean": (avro.boolean, avro.read_boolean),
+    "LogId": (_id, _read_id),
+    "Context": (lambda context: context.encoded, _read_context),
+    "Mark": (_checkpoint, _read_checkpoint),
+}
+_WRITERS: Final[dict[type, Writer]] = {}
+"""The writers of commands and messages; each begins with the index of the branch."""
+
+
+def _codec(schema: Any) -> tuple[Writer, Reader]:
+    """Return writer and reader for a type of the schema."""
+    match schema:
+        case str(name) | {"type": "fixed" | "record", "name": str(name)}:
+            return _TYPES[name]
+        case ["null", inner]:
+            write, read = _codec(inner)
+            return (
+                lambda value: b"\0" if value is None else b"\x02" + write(value),
+                lambda data, at: read_optional(data, at, read),
+            )
+        case {"type": "array", "items": list(branches)}:
+            readers = _union(branches)
+            return (
+                lambda records: avro.array([_WRITERS[type(record)](record) for record in records]),
+                lambda data, at: avro.read_union_array(data, at, readers),
+            )
+        case {"type": "array", "items": items}:
+            write, read = _codec(items)
+            return (
+                lambda values: avro.array([write(value) for value in values]),
+                lambda data, at: avro.read_array(data, at, read),
+            )
+        case list(branches):
+            readers = _union(branches)
+            return lambda record: _WRITERS[type(record)](record), lambda data, at: _read_branch(
+                data, at, readers
+            )
+    raise AssertionError(f"the schema has a type without a codec: {schema}")
+
+
+def _read_branch(
+    data: bytes, at: int, readers: Sequence[Callable[[bytes, int], tuple[T, int]]]
+) -> tuple[T, int]:
+    """Decode a record of a union."""
     branch, at = read_long(data, at)
     if branch < 0:
-        raise ValueError("no branch has a negative number")
-    return _READ_MESSAGE[branch](data, at)
+        raise ValueError("the index of a branch cannot be negative")
+    return readers[branch](data, at)
 
 
-# What is rare is written field by field, each by the name of its type
+def _union(branches: list[Any]) -> list[Reader]:
+    """Return the readers of a union of records, and add their writers to `_WRITERS`."""
+    readers: list[Reader] = []
+    for index, branch in enumerate(branches):
+        name = branch if isinstance(branch, str) else branch["name"]
+        kind = getattr(command_types, name)
+        write, read = _HAND_WRITTEN[kind] if kind in _HAND_WRITTEN else _record(kind, index, branch["fields"])
+        _WRITERS[kind] = write
+        readers.append(read)
+    return readers
 
 
-def _record(known: list[Any], branch: int, kind: type, **fields: str) -> None:
-    """Let branch `branch` of the union whose readers are `known` be records of `kind`."""
-    writers = [(name, _TYPES[type_][0]) for name, type_ in fields.items()]
-    readers = [_TYPES[type_][1] for type_ in fields.values()]
+def _record(kind: type, branch: int, fields: list[dict[str, Any]]) -> tuple[Writer, Reader]:
+    """Return writer and reader of a record, whose class has the attributes of the fields in the same order."""
+    names = ATTRIBUTES.get(kind.__name__, {})
+    attributes = [names.get(field["name"], field["name"]) for field in fields]
+    codecs = [_codec(field["type"]) for field in fields]
+    writers = [(attribute, write) for attribute, (write, _) in zip(attributes, codecs, strict=True)]
+    readers = [read for _, read in codecs]
+    prefix = long(branch)
 
-    def write(record: Any) -> bytes:
-        return long(branch) + b"".join(write(getattr(record, name)) for name, write in writers)
+    def write_record(record: Any) -> bytes:
+        return prefix + b"".join([write(getattr(record, attribute)) for attribute, write in writers])
 
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        found = []
+    def read_record(data: bytes, at: int) -> tuple[Any, int]:
+        values = []
         for read in readers:
             value, at = read(data, at)
-            found.append(value)
-        return kind(*found), at
+            values.append(value)
+        return kind(*values), at
 
-    assert len(known) == branch
-    _WRITE[kind] = write
-    known.append(read)
+    return write_record, read_record
 
 
-def _longs(numbers: Sequence[int]) -> bytes:
-    return avro.array([long(number) for number in numbers])
-
-
-def _read_longs(data: bytes, at: int) -> tuple[list[int], int]:
-    return avro.read_array(data, at, read_long)
-
-
-def _read_mark(data: bytes, at: int) -> tuple[tuple[int, int], int]:
-    """A partition, and a sequence number: in decimal, because it has more digits than a long."""
-    partition, at = read_long(data, at)
-    number, at = avro.read_text(data, at)
-    return (partition, int(number)), at
-
-
-_TYPES: Final[dict[str, tuple[Callable[[Any], bytes], Callable[[bytes, int], tuple[Any, int]]]]] = {
-    "long": (long, read_long),
-    "long?": (
-        lambda number: b"\0" if number is None else b"\x02" + long(number),
-        lambda data, at: read_optional(data, at, read_long),
-    ),
-    "long*": (_longs, _read_longs),
-    "long*?": (
-        lambda numbers: b"\0" if numbers is None else b"\x02" + _longs(numbers),
-        lambda data, at: read_optional(data, at, _read_longs),
-    ),
-    "mark*": (
-        lambda marks: avro.array([long(partition) + avro.text(str(number)) for partition, number in marks]),
-        lambda data, at: avro.read_array(data, at, _read_mark),
-    ),
-    "bytes": (sized, read_sized),
-    "bytes?": (avro.optional, lambda data, at: read_optional(data, at, read_sized)),
-    "text": (avro.text, avro.read_text),
-    "boolean": (avro.boolean, avro.read_boolean),
-    "id": (_id, lambda data, at: (_id(data[at : at + ID_BYTES]), at + ID_BYTES)),
-    "context": (lambda context: context.encoded, _read_context),
-    "action*": (_actions, _read_actions),
-    "message": (encode_message, _read_message),
-}
-_WRITE: Final[dict[type, Callable[[Any], bytes]]] = {
-    Put: _put,
-    Update: _update,
-    Delete: _delete,
-    Check: _check,
-    Transact: _transact,
-    IndexEntry: _index_entry,
-}
-_READ_ACTION: Final[list[Callable[[bytes, int], tuple[Action, int]]]] = [
-    _read_put,
-    _read_update,
-    _read_delete,
-    _read_check,
-]
-# A branch is a place in one of the schema's unions: these are in every log ever written. Add at the end only.
-_READ: Final[list[Callable[[bytes, int], tuple[Command, int]]]] = [
-    _read_put,
-    _read_update,
-    _read_delete,
-    _read_transact,
-]
-_record(
-    _READ,
-    4,
-    DefineTable,
-    operation="text",
-    table="long",
-    request="bytes",
-    uuid="text",
-    context="context",
-    settle="boolean",
-)
-_record(_READ, 5, Settle, table="long", context="context")
-_record(_READ, 6, Backfill, table="long", index="long", count="long", context="context")
-_record(_READ, 7, Expire, table="long", pk="bytes", sk="bytes", at="text", context="context")
-_record(
-    _READ,
-    8,
-    Genesis,
-    log_id="id",
-    partition="long",
-    partitions="long",
-    base="long",
-    level="long",
-    hash="text",
-    limits="text",
-)
-_record(_READ, 9, Level, level="long", context="context")
-_record(_READ, 10, Digest, offset="long", digest="text")
-_record(
-    _READ,
-    11,
-    Relay,
-    sender="long",
-    message_number="long",
-    offset="long",
-    index="long",
-    time="long",
-    message="message",
-)
-_record(_READ, 12, RelayAck, receiver="long", through_message="long", time="long")
-_record(_READ, 13, Abandon, transaction_number="long", context="context")
-_record(_READ, 14, Barrier)
-_record(_READ, 15, Skip, offset="long", index="long?", context="context")
-_record(
-    _READ,
-    16,
-    DefineSubscription,
-    operation="text",
-    name="text",
-    request="bytes",
-    uuid="text",
-    context="context",
-)
-_record(
-    _READ,
-    17,
-    Checkpoint,
-    subscription="long",
-    epoch="long",
-    checkpoints="mark*",
-    version="text",
-    handled="long",
-    dead="long",
-)
-
-_READ_MESSAGE: Final[list[Callable[[bytes, int], tuple[Message, int]]]] = []
-_record(_READ_MESSAGE, 0, Defined, table="long", version="long", definition="bytes?")
-_record(_READ_MESSAGE, 1, DefinitionApplied, table="long", version="long")
-_READ_MESSAGE.append(_read_index_entry)
-_record(_READ_MESSAGE, 3, IndexSent, table="long", index="long")
-_record(_READ_MESSAGE, 4, IndexFilled, table="long", index="long")
-_record(_READ_MESSAGE, 5, Prepare, transaction_number="long", nths="long*", actions="action*")
-_record(_READ_MESSAGE, 6, Vote, transaction_number="long", holds="boolean", verdicts="bytes")
-_record(_READ_MESSAGE, 7, Decide, transaction_number="long", commit="boolean")
-_record(_READ_MESSAGE, 8, Decided, transaction_number="long")
-_record(_READ_MESSAGE, 9, Commit, transaction_number="long", offset="long", index="long", changing="long*?")
+_COMMAND_READERS: Final[list[Callable[[bytes, int], tuple[Command, int]]]] = _union(command_union(CURRENT))
+_MESSAGE_READERS: Final[list[Callable[[bytes, int], tuple[Message, int]]]] = _union(message_union(CURRENT))

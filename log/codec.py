@@ -3,104 +3,46 @@
     body     ::= Avro binary of Entry, by the current schema
     message  ::= C3 01 fingerprint body         Avro's single-object encoding, for logs whose files name no schema
 
-    schemas/entry-<number>-<fingerprint>.avsc   one file for each released schema; the highest number is current
-
-The fingerprint of a schema is CRC-64-AVRO of its parsing canonical form, in the byte order of single-object encoding.
-Logs depend on every released file: never change or remove one. A new schema is a new file, and may differ from the
-one before only in ways that Avro's schema resolution can read. The round trip is exact: decoded commands equal the
-encoded ones.
+schema_files.py finds schemas by their fingerprints. The round trip is exact: decoded commands equal the encoded ones.
 """
 
 import json
-import re
 from functools import cache
 from io import BytesIO
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from ..model.errors import NewerVersionError
 from . import binary, commands
-from .commands import (
-    Checkpoint,
-    Commit,
-    Context,
-    DefineSubscription,
-    Entry,
-    Expression,
-    Relay,
+from .commands import Context, Entry, Expression, Relay
+from .schema_files import (
+    ATTRIBUTES,
+    CURRENT,
+    PREVIOUS,
+    canonical,
+    fingerprint_of,
+    record_names,
+    schema,
+    schema_files,
 )
 
-FOLDER: Final = Path(__file__).parent / "schemas"
-FILE_NAME: Final = re.compile(r"entry-(\d{3})-([0-9a-f]{16})\.avsc")
+__all__ = [
+    "ATTRIBUTES",
+    "CURRENT",
+    "MARKER",
+    "canonical",
+    "decode_entry",
+    "decode_message",
+    "decode_resolved",
+    "encode_entry",
+    "encode_message",
+    "fingerprint_of",
+    "message_head",
+    "schema",
+    "schema_files",
+]
+
 MARKER: Final = b"\xc3\x01"
-
-
-_PRIMITIVE: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-_CANONICAL: Final = ("name", "type", "fields", "symbols", "items", "values", "size")
-
-
-def canonical(schema: Any) -> str:
-    """Return a schema in Avro's parsing canonical form.
-
-    A test compares the result with fastavro's, which is not used here because its import takes an eighth of a start.
-    """
-    return json.dumps(_canonical(schema, ""), separators=(",", ":"))
-
-
-def _canonical(schema: Any, namespace: str) -> Any:
-    """Return the schema with full names and only the attributes that affect decoding, in a fixed order."""
-    if isinstance(schema, str):
-        return schema if schema in _PRIMITIVE or "." in schema else f"{namespace}.{schema}"
-    if isinstance(schema, list):
-        return [_canonical(branch, namespace) for branch in schema]
-    namespace = schema.get("namespace", namespace)
-    parts = {key: schema[key] for key in _CANONICAL if key in schema}
-    if "name" in parts:
-        parts["name"] = _canonical(parts["name"], namespace)
-    if "fields" in parts:
-        parts["fields"] = [
-            {"name": field["name"], "type": _canonical(field["type"], namespace)} for field in parts["fields"]
-        ]
-    for key in parts.keys() & {"items", "values"}:
-        parts[key] = _canonical(parts[key], namespace)
-    return parts
-
-
-def fingerprint_of(schema: Any) -> bytes:
-    """Return the eight bytes that identify a schema."""
-    from fastavro.schema import fingerprint
-
-    return bytes.fromhex(fingerprint(canonical(schema), "CRC-64-AVRO"))
-
-
-@cache
-def schema_files(folder: Path = FOLDER) -> dict[bytes, Path]:
-    """Return the file of every released schema by fingerprint, oldest first."""
-    matches = ((path, FILE_NAME.fullmatch(path.name)) for path in sorted(folder.iterdir()))
-    return {bytes.fromhex(match[2]): path for path, match in matches if match}
-
-
-@cache
-def schema(fingerprint: bytes) -> Any:
-    """Return the parsed file of a schema.
-
-    Raises:
-        NewerVersionError: The fingerprint belongs to no schema released up to this version.
-    """
-    path = schema_files().get(fingerprint)
-    if path is None:
-        raise NewerVersionError(
-            f"entries have the schema {fingerprint.hex()}, which this version of foldb does not know. "
-            "Start the version that wrote the log, or a later one."
-        )
-    return json.loads(path.read_text())
-
-
-CURRENT: Final = next(reversed(schema_files()))
-_BEFORE: Final = list(schema_files())[-2]
-_NEW: Final = (DefineSubscription, Checkpoint, Commit)
 
 
 def encode_entry(entry: Entry) -> bytes:
@@ -150,10 +92,16 @@ def message_head(entry: Entry) -> bytes:
     The head names the schema before the current one if that describes the same bytes. So nodes of the release before
     can read a log that they share with nodes of this one, until an entry holds a command of the current schema.
     """
-    kinds = set(map(type, entry.commands))
-    if Relay in kinds:
-        kinds.update(type(each.message) for each in entry.commands if isinstance(each, Relay))
-    return MARKER + (_BEFORE if kinds.isdisjoint(_NEW) else CURRENT)
+    kinds = {type(command).__name__ for command in entry.commands}
+    if "Relay" in kinds:
+        kinds.update(type(each.message).__name__ for each in entry.commands if isinstance(each, Relay))
+    return MARKER + (PREVIOUS if kinds.isdisjoint(_new_records()) else CURRENT)
+
+
+@cache
+def _new_records() -> frozenset[str]:
+    """Return the names of the records that the current schema added."""
+    return frozenset(record_names(schema(CURRENT)) - record_names(schema(PREVIOUS)))
 
 
 def decode_message(message: bytes) -> Entry:
@@ -197,18 +145,6 @@ def _parsed(fingerprint: bytes) -> Any:
     from fastavro import parse_schema
 
     return parse_schema(schema(fingerprint))
-
-
-# Names in the schemas are bytes of every segment's header, so they cannot change when an attribute is renamed.
-_OF_TRANSACTIONS: Final = ("Abandon", "Prepare", "Vote", "Decide", "Decided", "Commit")
-ATTRIBUTES: Final = {
-    "Entry": {"number": "entry_number"},
-    "Relay": {"number": "message_number"},
-    "RelayAck": {"through": "through_message"},
-    "Checkpoint": {"marks": "checkpoints"},
-    **{each: {"number": "transaction_number"} for each in _OF_TRANSACTIONS},
-}
-"""The attribute that holds a field of the schema, by class and field, where the names differ."""
 
 
 def _build(name: str, fields: dict[str, Any]) -> Any:

@@ -632,8 +632,10 @@ BUGS = [
         "a used idempotency token is not written down",
         """
 @ log/binary.py
--            optional_text(transact.token),
-+            optional_text(None),
+-        return prefix + b"".join([write(getattr(record, attribute)) for attribute, write in writers])
++        return prefix + b"".join(
++            [write(None if attribute == "token" else getattr(record, attribute)) for attribute, write in writers]
++        )
 """,
         "tests/unit/log/test_codec.py",
     ),
