@@ -14,13 +14,15 @@ Their Avro schemas are in `schemas/`; a field has the same name here, or is mapp
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
+from typing import Final, Literal, TypeAlias, final, get_args
 
+from ..expressions import Plan
+from ..model.values import Item, Value
 from . import avro
 
-if TYPE_CHECKING:
-    from ..expressions import Plan
-    from ..model.values import Item, Value
+LEVEL: Final = 4
+"""The level of a new log, and the highest that this version folds: the version of the rules by which the fold applies
+commands."""
 
 Source: TypeAlias = Literal["api", "ttl", "trigger", "restore"]
 Dialect: TypeAlias = Literal["expression", "legacy"]
@@ -178,10 +180,10 @@ class Expression:
 
     condition: str | None = None
     update: str | None = None
-    names: "dict[str, str] | None" = None
-    values: "dict[str, Value] | None" = None
+    names: dict[str, str] | None = None
+    values: dict[str, Value] | None = None
     dialect: Dialect = "expression"
-    plan: "Plan | None" = field(default=None, compare=False, repr=False)
+    plan: Plan | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -197,7 +199,7 @@ class Put:
     expression: Expression | None = None
     returns: Returns = "NONE"
     show_refused: bool = False  # ReturnValuesOnConditionCheckFailure = ALL_OLD
-    parsed: "Item | None" = field(default=None, compare=False, repr=False)
+    parsed: Item | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(slots=True)

@@ -17,12 +17,10 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ..model.errors import LogError
 from .codec import CURRENT, decode_entry
-from .commands import Entry, Genesis, Record
+from .commands import LEVEL, Entry, Genesis, Record
 
 HASH: Final = "blake2b-64"
 """The hash function that maps a partition key to its slot (model/keys.py)."""
-LEVEL: Final = 4
-"""The level of a new log: the version of the rules by which the fold applies commands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from functools import partial
 
 from ..model.errors import LogError, LogFullError
 from .codec import decode_entry, encode_entry
-from .commands import Entry, Genesis, Record
+from .commands import LEVEL, Entry, Genesis, Record
 from .log import (
-    LEVEL,
     AppendCallback,
     Appended,
     Clock,

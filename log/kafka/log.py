@@ -18,8 +18,8 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from ...model.errors import LogError
-from ..commands import Entry, Genesis, Record
-from ..log import LEVEL, AppendCallback, Deliver, OnFailure, OnRecords, Stop, genesis_entries
+from ..commands import LEVEL, Entry, Genesis, Record
+from ..log import AppendCallback, Deliver, OnFailure, OnRecords, Stop, genesis_entries
 from . import genesis, topic
 from .client import Clients
 from .consumer import LogConsumers

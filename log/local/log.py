@@ -20,8 +20,8 @@ from typing import Final, Protocol
 
 from ...model.errors import AppendUnknownError, LogError, LogFullError
 from ..codec import encode_entry
-from ..commands import Entry, Genesis, Record
-from ..log import LEVEL, AppendCallback, Appended, Clock, Deliver, Log, genesis_entries
+from ..commands import LEVEL, Entry, Genesis, Record
+from ..log import AppendCallback, Appended, Clock, Deliver, Log, genesis_entries
 from . import recovery
 from .displaced import DisplacedError, take_back
 from .filesystem import Filesystem, SystemFilesystem

@@ -11,6 +11,7 @@ Everything in this folder is pure: no clock, no random numbers, no float, no fil
 code that drives it (worker, timers, refold) is in the folder above.
 """
 
-from .fold_record import LEVEL, fold, fold_command
+from ...log.commands import LEVEL
+from .fold_record import fold, fold_command
 
 __all__ = ["LEVEL", "fold", "fold_command"]

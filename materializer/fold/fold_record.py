@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
 from ...log.commands import (
+    LEVEL,
     Abandon,
     Backfill,
     Barrier,
@@ -49,8 +50,6 @@ from .transactions.coordinator import abandon
 from .transactions.transact import transact
 from .writes import apply, decide, removal, replace, store
 
-# The meaning of commands is part of the format (see `Level`). This release supports levels up to this one.
-LEVEL = 4
 _VOID = "an operator declared it void"
 
 Void: TypeAlias = tuple[int, int | None]

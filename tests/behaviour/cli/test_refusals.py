@@ -14,8 +14,8 @@ from typer.testing import Result
 
 import foldb
 from foldb.log.codec import CURRENT
+from foldb.log.commands import LEVEL
 from foldb.log.local import LocalLog, segment
-from foldb.log.log import LEVEL
 from tests.behaviour.cli.conftest import Foldb, at
 from tests.support.served import FOLDB
 from tests.support.served import foldb as command

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from foldb.log.commands import Command, Entry, Record, Skip
-from foldb.log.log import LEVEL, Appended, genesis_entry
+from foldb.log.commands import LEVEL, Command, Entry, Record, Skip
+from foldb.log.log import Appended, genesis_entry
 from foldb.log.memory_log import MemoryLog
 from foldb.materializer import refold as refold_module
 from foldb.materializer.fold import fold
