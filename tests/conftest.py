@@ -1,20 +1,23 @@
-"""What every test may ask for: a served process, and clients that nobody here wrote.
+"""Fixtures and hooks of all tests: a served process, and clients by other authors.
 
     endpoint     the address of one `foldb serve` for the whole session
     client       boto3's client for it: attribute values as on the wire
     resource     boto3's resource for it: attribute values as in Python
-    make_table   a table for one test, named by chance, so that tests never meet
+    make_table   a table for one test, with a random name, so that tests never share one
+    run_async    runs `async def test_...` functions
 
-`--endpoint URL` runs the tests that use these against anything else that speaks DynamoDB, `--partitions N` against a
-database that is divided. A module that is marked `divided` is run against both, whatever is said.
+`--endpoint URL` runs the tests that use these against any other server with DynamoDB's API, `--partitions N` against
+a database with N partitions. A module with the marker `divided` runs against both, whichever option is given.
 """
 
+import asyncio
+import inspect
 import os
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import boto3
 import pytest
@@ -28,7 +31,9 @@ from tests.unit.project.driven import Driven
 
 REGION = "us-east-1"
 
-# A client must not look for an account, a profile or a region on the machine that runs the tests.
+RunAsync: TypeAlias = Callable[[Coroutine[Any, Any, None]], None]
+
+# A client must not find an account, a profile or a region on the machine that runs the tests.
 os.environ.update(
     AWS_ACCESS_KEY_ID="key",
     AWS_SECRET_ACCESS_KEY="secret",
@@ -39,20 +44,49 @@ os.environ.update(
 )
 
 
-# A property is true or not, however busy the machine. Where CI is set, hypothesis has a profile of its own for that.
+# A property is true or not, however busy the machine. With CI set, hypothesis uses its own profile for that.
 if not os.environ.get("CI"):
     settings.register_profile("foldb", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("foldb")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--endpoint", help="test this endpoint instead of a server of our own")
-    parser.addoption("--partitions", type=int, default=1, help="divide the database of our own into so many")
+    parser.addoption("--endpoint", help="test this endpoint instead of a foldb that the tests start")
+    parser.addoption(
+        "--partitions",
+        type=int,
+        default=1,
+        help="the number of partitions of the database that the tests start",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--endpoint"):
         config.pluginmanager.register(Driven(Path(__file__).resolve().parents[1]), "driven")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str, obj: Any) -> None:
+    """Give each `async def test_...` the fixture that runs it."""
+    if inspect.iscoroutinefunction(obj) and collector.istestfunction(obj, name):
+        pytest.mark.usefixtures("run_async")(obj)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an `async def test_...`."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    run = cast(RunAsync, pyfuncitem.funcargs["run_async"])
+    run(pyfuncitem.obj(**arguments))
+    return True
+
+
+@pytest.fixture
+def run_async() -> RunAsync:
+    """Run a coroutine to its end. The conftest.py of a folder may replace it, for example to use virtual time."""
+    return asyncio.run
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -69,13 +103,13 @@ _LONG = ("simulator", "cluster", "kafka", "crash", "several", "histories")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long begins first, or one worker would be at it when the other has nothing left."""
+    """Start the longest files first, so that no worker of pytest-xdist is idle at the end."""
     items.sort(key=lambda item: item.path.parent.name not in _LONG)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Where CI is set a skipped test is a failed one: that machine is to have all that the tests need."""
+    """With CI set a skipped test is a failure: that machine must have everything that the tests need."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("CI") and reporter is not None and reporter.stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -93,7 +127,7 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def connect() -> Iterator[Callable[[str], Any]]:
-    """boto3's resource for any endpoint: it repeats nothing and checks nothing before it sends."""
+    """boto3's resource for any endpoint, without retries and without client-side validation."""
     resources = []
 
     def resource(url: str) -> Any:

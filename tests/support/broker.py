@@ -1,10 +1,10 @@
-"""A real Apache Kafka for tests: one broker that a whole run shares, and brokers that a test may harm.
+"""A real Apache Kafka for tests: one broker for a whole run, and brokers that a test may kill.
 
     from tests.support.broker import kafka           # in a folder's conftest.py: the fixture, HOST:PORT
-    with brokers(3) as cluster: ...          # a cluster of one's own
+    with brokers(3) as cluster: ...          # a cluster of one test
 
-compose/kafka-local starts them, and ends them with pytest, however that ends. FOLDB_TEST_KAFKA=HOST:PORT names a broker
-to use instead of the shared one. Where a machine has no Java or no Maven the tests skip and say so.
+compose/kafka-local starts them, and stops them when pytest ends, also after a crash. FOLDB_TEST_KAFKA=HOST:PORT
+names a broker to use instead of the shared one. Without Java or Maven the tests are skipped, with that reason.
 """
 
 import fcntl
@@ -24,12 +24,12 @@ KAFKA_LOCAL = Path(__file__).resolve().parents[2] / "compose" / "kafka-local"
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of one broker for all tests and workers of this run; its topics are named by chance."""
+    """The address of one broker for all tests and workers of this run; topics have random names."""
     if given := os.environ.get("FOLDB_TEST_KAFKA"):
         return given
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent  # which all workers have
+        folder = folder.parent  # the common folder of all workers
     address = folder / "kafka-address"
     with (folder / "kafka-lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -39,7 +39,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def _run_of_pytest() -> int:
-    """The process that lives as long as the run."""
+    """Return the id of the process that lives as long as the run."""
     return os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
 
 
@@ -51,7 +51,7 @@ class Brokers:
         self.address = address
 
     def kill(self, number: int) -> None:
-        """As a machine that loses power, but for what is in the page cache."""
+        """Kill a broker as a power cut would, except that the page cache survives."""
         os.kill(self.pid(number), signal.SIGKILL)
 
     def pause(self, number: int) -> None:
@@ -61,7 +61,7 @@ class Brokers:
         os.kill(self.pid(number), signal.SIGCONT)
 
     def restart(self) -> None:
-        """Start those that were killed, and wait until all answer."""
+        """Start the killed brokers, and wait until all answer."""
         start = [sys.executable, str(KAFKA_LOCAL), "start", "--data", str(self._data)]
         subprocess.run(start, check=True, stdout=subprocess.DEVNULL)
 
@@ -71,7 +71,7 @@ class Brokers:
 
 @contextmanager
 def brokers(count: int, *options: str) -> Iterator[Brokers]:
-    """A cluster of its own, for as long as the block lasts; `options` are kafka-local's."""
+    """Start a cluster for the duration of the block; `options` are those of kafka-local."""
     with tempfile.TemporaryDirectory(prefix="foldb-brokers-", ignore_cleanup_errors=True) as folder:
         data = Path(folder) / "kafka"
         address = _start(data, os.getpid(), "--brokers", str(count), *options)

@@ -1,4 +1,4 @@
-"""The words that tests which go through a client share."""
+"""Assertions and helpers of tests that use a client."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -21,7 +21,7 @@ class Refusal:
 
 @contextmanager
 def refused(code: str, text: str = "") -> Iterator[Refusal]:
-    """The block's request is refused with this error, whose message holds `text`."""
+    """Assert that the block's request is refused with this error, whose message contains `text`."""
     refusal = Refusal()
     with pytest.raises(ClientError) as caught:
         yield refusal
@@ -32,29 +32,29 @@ def refused(code: str, text: str = "") -> Iterator[Refusal]:
 
 
 def invalid(text: str = "") -> AbstractContextManager[Refusal]:
-    """The block's request is refused as a ValidationException."""
+    """Assert that the block's request is refused as a ValidationException."""
     return refused("ValidationException", text)
 
 
 def sized(size: int, **attributes: Any) -> dict[str, Any]:
-    """An item of exactly `size` bytes: these strings, and `d` made as long as it takes."""
+    """Return an item of exactly `size` bytes: these strings, and `d`, which fills the rest."""
     taken = sum(len(name.encode()) + len(value.encode()) for name, value in attributes.items())
     return attributes | {"d": "x" * (size - taken - len("d"))}
 
 
 def stored_size(table: Any) -> int:
-    """The bytes of a table's items by DynamoDB's rule: DescribeTable counts 100 more for each of them."""
+    """Return the bytes of a table's items by DynamoDB's rule: DescribeTable adds 100 for each."""
     table.reload()
     return int(table.table_size_bytes) - 100 * int(table.item_count)
 
 
 def read_units(response: Any) -> Any:
-    """What a read cost; a table asked for with TOTAL."""
+    """Return the capacity of a read; the request asked for TOTAL."""
     return response["ConsumedCapacity"]["CapacityUnits"]
 
 
 def pages(read: Any, **request: Any) -> Iterator[Any]:
-    """The pages of a Query or Scan, to the last."""
+    """Yield all pages of a Query or Scan."""
     while True:
         page = read(**request)
         yield page
@@ -64,19 +64,19 @@ def pages(read: Any, **request: Any) -> Iterator[Any]:
 
 
 def everything(read: Any, **request: Any) -> list[Any]:
-    """All the items of a Query or Scan."""
+    """Return all items of a Query or Scan."""
     return [item for page in pages(read, **request) for item in page["Items"]]
 
 
 def load(client: Any, table: str, items: Iterable[dict[str, Any]]) -> None:
-    """Put many items, as on the wire, by BatchWriteItem."""
+    """Put many items, as on the wire, with BatchWriteItem."""
     puts = ({"PutRequest": {"Item": item}} for item in items)
     while batch := list(islice(puts, 25)):
         assert {} == client.batch_write_item(RequestItems={table: batch})["UnprocessedItems"]
 
 
 def add_index(table: Any, name: str, keys: str) -> None:
-    """Add a global index to a table in use, and return when it is filled. `keys` as in `make_table`."""
+    """Add a global index to a table in use, and wait until it is filled. `keys` as in `make_table`."""
     request = table_request("x", *(key for key in keys.split() if ":" in key), gsi={name: keys})
     table.meta.client.update_table(
         TableName=table.name,

@@ -32,7 +32,7 @@ _PATIENCE_S = 30
 
 
 def require_namespaces() -> None:
-    """Skip the test where this user cannot make networks of his own."""
+    """Skip the test if this user cannot create network namespaces."""
     if any(shutil.which(program) is None for program in ("ip", "nsenter", "unshare")):
         pytest.skip("needs ip, nsenter and unshare")
     made = subprocess.run([*_ISOLATED, "ip", "link", "add", "type", "veth"], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Log time at each place of a log, as `foldb log cat` has it, to compare answers with."""
+"""The log time at each position of a log, as `foldb log cat` prints it, to compare answers with."""
 
 import json
 from datetime import datetime
@@ -17,12 +17,12 @@ class LogTimes:
         self._times = {_entry(row["position"]): _milliseconds(row["time"]) for row in rows}
 
     def of(self, answer: Answer) -> int:
-        """Log time at the position that the answer names; the latest of them where it names several."""
+        """Return the log time at the position in the answer; the latest for several positions."""
         return max(self._times[_entry(each)] for each in answer.headers["x-foldb-position"].split(","))
 
 
 def told(answer: Answer) -> int | None:
-    """The log time that the answer itself names."""
+    """Return the log time in the answer's header."""
     text = answer.headers["x-foldb-log-time"]
     return None if text is None else int(text)
 

@@ -1,4 +1,4 @@
-"""A user of this machine who is not the one that runs the tests, and a foldb that this user may run."""
+"""Another user of this machine than the one that runs the tests, and a foldb that this user may run."""
 
 import os
 import pwd
@@ -19,13 +19,13 @@ NAME = "nobody"
 
 @dataclass(frozen=True)
 class OtherUser:
-    """The user.
+    """The other user.
 
     Attributes:
-        name: As the system names it.
-        folder: A folder of its own, which no private folder is above.
-        foldb: The program `foldb` with a Python that it may read.
-        identity: A program that runs another as this user.
+        name: The user's name.
+        folder: A folder of the user, below no private folder.
+        foldb: The program `foldb` with a Python that the user may read.
+        identity: A program that runs another one as this user.
     """
 
     name: str
@@ -36,7 +36,7 @@ class OtherUser:
 
 @contextmanager
 def other_user() -> Iterator[OtherUser]:
-    """Yield a user; skip the test where processes cannot be started as one."""
+    """Yield a user; skip the test if processes cannot run as another user."""
     if sys.platform != "linux" or os.geteuid() != 0:
         pytest.skip("only root starts processes as another user")
     entry = pwd.getpwnam(NAME)
@@ -51,7 +51,7 @@ def other_user() -> Iterator[OtherUser]:
 
 
 def _python(environment: Path, user: int) -> Path:
-    """Return a Python with this one's packages: this one's own may be in a folder that is root's alone."""
+    """Return a Python with the packages of this one, which may be in a private folder of root."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     own, of_all = os.path.realpath(sys.executable), shutil.which(version, path="/usr/local/bin:/usr/bin")
     packages = environment / "lib" / version / "site-packages"

@@ -1,7 +1,7 @@
-"""A client that reads what it has written, in global indexes too, wherever partitions make them follow later.
+"""A client that reads its own writes, also in global indexes, when partitions apply them later.
 
-It remembers how far each partition was when its requests were answered, and asks every read to be no older. Where there
-is one partition nothing follows, and nothing is asked.
+It remembers the position of each partition in the answers that it received, and requires every read to be no older.
+With one partition it sends no header, because every read is current.
 """
 
 from typing import Any
@@ -10,24 +10,24 @@ _HEADER = "x-foldb-position"
 
 
 class Positions:
-    """How far a client knows each partition to be."""
+    """The positions that a client has seen, by partition."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, str]] = {}
 
     def follow(self, client: Any) -> Any:
-        """Have a boto3 client read its own writes."""
+        """Make a boto3 client read its own writes."""
         client.meta.events.register("before-send.dynamodb", self._ask)
         client.meta.events.register("needs-retry.dynamodb", self._note)
         return client
 
     @property
     def cut(self) -> str:
-        """All of them, as the header says it."""
+        """All positions, as the header carries them."""
         return ",".join(text for _, text in self._known.values())
 
     def note(self, position: str) -> None:
-        """Take the positions of an answer; a partition's later one stays."""
+        """Remember the positions of an answer; the later one of a partition counts."""
         for text in position.split(",") if ":" in position else ():
             partition, _, place = text.partition(":")
             offset = int(place.partition(".")[0])

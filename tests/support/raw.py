@@ -1,4 +1,4 @@
-"""Requests byte by byte, for what no client sends."""
+"""Requests byte by byte, for requests that no client sends."""
 
 import http.client
 import json
@@ -13,7 +13,7 @@ SIGNED = "AWS4-HMAC-SHA256 Credential=key/20261121/us-east-1/dynamodb/aws4_reque
 
 @dataclass
 class Answer:
-    """An answer as it came: `data` are the body's bytes, compressed where they were."""
+    """A raw answer: `data` are the bytes of the body, still compressed."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -27,7 +27,7 @@ class Answer:
 def begin(
     endpoint: str, method: str, path: str, data: bytes | None, headers: dict[str, str]
 ) -> Callable[[], Answer]:
-    """Send one request with exactly these headers (and those of HTTP itself), and return the wait for its answer."""
+    """Send one request with exactly these headers (and those of HTTP itself); return the wait for its answer."""
     connection = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=30)
 
     def finish() -> Answer:
@@ -49,7 +49,7 @@ def send(endpoint: str, method: str, path: str, data: bytes | None, headers: dic
 
 
 def begin_to_ask(endpoint: str, operation: str, body: Any, **headers: str) -> Callable[[], Answer]:
-    """Send a request for an operation, and return the wait for its answer. See `ask`."""
+    """Send a request for an operation; return a function that waits for its answer. See `ask`."""
     sent = {
         "X-Amz-Target": operation if "." in operation else f"DynamoDB_20120810.{operation}",
         "Content-Type": "application/x-amz-json-1.0",
@@ -60,5 +60,5 @@ def begin_to_ask(endpoint: str, operation: str, body: Any, **headers: str) -> Ca
 
 
 def ask(endpoint: str, operation: str, body: Any, **headers: str) -> Answer:
-    """Ask for an operation by name; a header is spelt with underscores, and one that is empty is left out."""
+    """Send a request for an operation; underscores in header names become hyphens, and empty headers are omitted."""
     return begin_to_ask(endpoint, operation, body, **headers)()

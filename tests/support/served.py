@@ -1,4 +1,4 @@
-"""A `foldb serve` in a process of its own, and `foldb` commands run to their end."""
+"""`foldb serve` in a child process, and `foldb` commands run to completion."""
 
 import os
 import re
@@ -14,7 +14,7 @@ FOLDB = Path(sys.executable).with_name("foldb")
 
 @contextmanager
 def served(directory: Path, *options: str) -> Iterator[str]:
-    """Serve `directory` on a free port until the block ends; yields the address."""
+    """Serve `directory` on a free port until the block ends; yield the address."""
     process = _start(directory, *options)
     try:
         yield _address(process)
@@ -26,7 +26,7 @@ def served(directory: Path, *options: str) -> Iterator[str]:
 
 @contextmanager
 def killed(directory: Path, *options: str) -> Iterator[str]:
-    """The same, but the block ends in a kill -9."""
+    """Serve `directory` as `served` does, and end the process with SIGKILL."""
     process = _start(directory, *options)
     try:
         yield _address(process)
@@ -36,12 +36,12 @@ def killed(directory: Path, *options: str) -> Iterator[str]:
 
 
 def foldb(*arguments: str | os.PathLike[str], stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a `foldb` command to its end."""
+    """Run a `foldb` command to completion."""
     return subprocess.run([FOLDB, *arguments], input=stdin, capture_output=True, text=True, timeout=60)
 
 
 def _address(process: subprocess.Popen[str]) -> str:
-    """Where it answers: it says so once it does."""
+    """Return the address that the process prints once it answers."""
     assert process.stderr is not None
     said = ""
     for line in process.stderr:

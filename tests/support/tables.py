@@ -1,9 +1,9 @@
-"""How a test asks for a table: the keys as text, in one line.
+"""Requests for tables in tests: the keys as text, in one line.
 
     make_table("Artist:S", "Song:S", gsi={"Genres": "Genre:S Album:S"}, lsi={"Years": "Year:N KEYS_ONLY"})
 
-A key is `name:type`. An index is its keys and then its projection: ALL if nothing is said, KEYS_ONLY, or the
-attributes that it includes, separated by commas. An LSI names its sort key alone.
+A key is `name:type`. An index is its keys, followed by its projection: ALL by default, KEYS_ONLY, or the attributes
+that it includes, separated by commas. An LSI names its sort key alone.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 
 class MakeTable(Protocol):
-    """The fixture `make_table`: boto3's Table, active, under a name of its own."""
+    """The fixture `make_table`: boto3's Table, active, with a unique name."""
 
     def __call__(
         self,
@@ -29,7 +29,7 @@ def table_request(
     lsi: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """CreateTable's request; `settings` are its other members and win over ours."""
+    """Return CreateTable's request; `settings` are its other members and take precedence."""
     types = dict(key.split(":") for key in keys)
     request: dict[str, Any] = {
         "TableName": name,

@@ -125,15 +125,15 @@ async def answered(ask: Callable[[Callable[..., None]], None]) -> Any:
         return await told
 
 
-def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Have a scenario on a loop of its own; all that it has left when it ends is ended."""
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine on a new event loop for at most 20 seconds; tasks that it leaves are cancelled."""
 
-    async def within_patience() -> None:
+    async def with_timeout() -> None:
         async with asyncio.timeout(20):
-            await scenario()
+            await scenario
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(within_patience())
+        runner.run(with_timeout())
 
 
 def nobody() -> Address:

@@ -11,7 +11,7 @@ import pytest
 from foldb.model.limits import MODERN
 from foldb.server.cluster.cluster import Cluster, ClusterRefusedError, NodeConfig
 from tests.behaviour.cluster.nodes import Group, Node
-from tests.behaviour.cluster.peers import LOG_ID, run, until
+from tests.behaviour.cluster.peers import LOG_ID, until
 
 PARTITIONS = 9
 
@@ -43,225 +43,185 @@ def owners(nodes: list[Node]) -> list[str]:
     return [names[route.owner] for route in table.routes]
 
 
-def test_any_node_answers_for_any_partition() -> None:
-    async def scenario() -> None:
-        async with cluster("one", "two", "three") as (_, nodes):
-            expected = [(owner.encode(), n) for n, owner in enumerate(owners(nodes))]
-            for node in nodes:
-                assert expected == [await node.ask(n) for n in range(PARTITIONS)]
-
-    run(scenario)
+async def test_any_node_answers_for_any_partition() -> None:
+    async with cluster("one", "two", "three") as (_, nodes):
+        expected = [(owner.encode(), n) for n, owner in enumerate(owners(nodes))]
+        for node in nodes:
+            assert expected == [await node.ask(n) for n in range(PARTITIONS)]
 
 
-def test_each_partition_is_led_once_and_folded_twice_and_all_fold_the_catalog() -> None:
-    async def scenario() -> None:
-        async with cluster("one", "two", "three") as (_, nodes):
-            led = [number for node in nodes for number in node.leading]
-            folded = [number for node in nodes for number in node.folds.hosted]
+async def test_each_partition_is_led_once_and_folded_twice_and_all_fold_the_catalog() -> None:
+    async with cluster("one", "two", "three") as (_, nodes):
+        led = [number for node in nodes for number in node.leading]
+        folded = [number for node in nodes for number in node.folds.hosted]
 
-            assert list(range(PARTITIONS)) == sorted(led)
-            assert {0: 3, **dict.fromkeys(range(1, PARTITIONS), 2)} == {
-                n: folded.count(n) for n in set(folded)
-            }
-
-    run(scenario)
+        assert list(range(PARTITIONS)) == sorted(led)
+        assert {0: 3, **dict.fromkeys(range(1, PARTITIONS), 2)} == {n: folded.count(n) for n in set(folded)}
 
 
-def test_reads_that_need_not_be_consistent_are_answered_at_home_by_a_standby() -> None:
-    async def scenario() -> None:
-        async with cluster("one", "two") as (_, [one, two]):
-            number = two.leading[-1]
-            link = one.cluster._links.links[two.cluster.address]
-            await until(lambda: link.positions.get(number) == 11)
+async def test_reads_that_need_not_be_consistent_are_answered_at_home_by_a_standby() -> None:
+    async with cluster("one", "two") as (_, [one, two]):
+        number = two.leading[-1]
+        link = one.cluster._links.links[two.cluster.address]
+        await until(lambda: link.positions.get(number) == 11)
 
-            assert (b"one", number) == await one.ask(number, consistent=False)
-            assert (b"two", number) == await one.ask(number, consistent=True)
+        assert (b"one", number) == await one.ask(number, consistent=False)
+        assert (b"two", number) == await one.ask(number, consistent=True)
 
-            worker = two.folds.hosted[number].worker
-            worker.position = replace(worker.position, offset=11)
-            await until(lambda: link.positions.get(number) == 12)
-            assert (b"two", number) == await one.ask(number, consistent=False), "it has seen more by now"
-
-    run(scenario)
+        worker = two.folds.hosted[number].worker
+        worker.position = replace(worker.position, offset=11)
+        await until(lambda: link.positions.get(number) == 12)
+        assert (b"two", number) == await one.ask(number, consistent=False), "it has seen more by now"
 
 
 @pytest.mark.guarantee("G34")
-def test_when_a_node_dies_its_standby_answers_before_the_group_knows() -> None:
-    async def scenario() -> None:
-        async with cluster("one", "two") as (_, [one, two]):
-            theirs = two.leading
-            await two.die()
+async def test_when_a_node_dies_its_standby_answers_before_the_group_knows() -> None:
+    async with cluster("one", "two") as (_, [one, two]):
+        theirs = two.leading
+        await two.die()
 
-            assert [(b"one", n) for n in theirs] == [await one.ask(n) for n in theirs]
-            await until(lambda: one.leading == list(range(PARTITIONS)))
-
-    run(scenario)
+        assert [(b"one", n) for n in theirs] == [await one.ask(n) for n in theirs]
+        await until(lambda: one.leading == list(range(PARTITIONS)))
 
 
-def test_a_third_node_finds_the_standby_of_one_that_died() -> None:
-    async def scenario() -> None:
-        async with cluster("one", "two", "three") as (_, nodes):
-            table = nodes[0].cluster.table
-            assert table is not None
-            owner, standby, _ = table.routes[PARTITIONS - 1]
-            [first, second, third] = (
-                next(node for node in nodes if node.cluster.address == address)
-                for address in (owner, standby, *({*table.nodes} - {owner, standby}))
-            )
-            await first.die()
+async def test_a_third_node_finds_the_standby_of_one_that_died() -> None:
+    async with cluster("one", "two", "three") as (_, nodes):
+        table = nodes[0].cluster.table
+        assert table is not None
+        owner, standby, _ = table.routes[PARTITIONS - 1]
+        [first, second, third] = (
+            next(node for node in nodes if node.cluster.address == address)
+            for address in (owner, standby, *({*table.nodes} - {owner, standby}))
+        )
+        await first.die()
 
-            assert (second.folds.name.encode(), PARTITIONS - 1) == await third.ask(PARTITIONS - 1)
-
-    run(scenario)
+        assert (second.folds.name.encode(), PARTITIONS - 1) == await third.ask(PARTITIONS - 1)
 
 
 @pytest.mark.guarantee("G34")
-def test_a_node_that_leaves_is_missed_by_nobody() -> None:
+async def test_a_node_that_leaves_is_missed_by_nobody() -> None:
     """It goes on answering, and forwarding, until the others have what it had."""
 
-    async def scenario() -> None:
-        async with cluster("one", "two") as (_, [one, two]):
-            answers: list[Any] = []
-            asking = True
+    async with cluster("one", "two") as (_, [one, two]):
+        answers: list[Any] = []
+        asking = True
 
-            async def ask(node: Node) -> None:
-                while asking:
-                    for number in range(PARTITIONS):
-                        answers.append(await node.ask(number))
-                        await asyncio.sleep(0)  # one that answers at once would keep the loop to itself
+        async def ask(node: Node) -> None:
+            while asking:
+                for number in range(PARTITIONS):
+                    answers.append(await node.ask(number))
+                    await asyncio.sleep(0)  # one that answers at once would keep the loop to itself
 
-            crowd = [asyncio.create_task(ask(node)) for node in (one, two, one)]
-            await until(lambda: len(answers) > 20)
-            await two.cluster.leave()
+        crowd = [asyncio.create_task(ask(node)) for node in (one, two, one)]
+        await until(lambda: len(answers) > 20)
+        await two.cluster.leave()
 
-            assert [] == two.leading
-            assert list(range(PARTITIONS)) == one.leading
-            assert (b"one", 3) == await two.ask(3), "it forwards"
-            asking = False
-            await asyncio.gather(*crowd)
-            await two.cluster.stop()
-            assert {b"one", b"two"} == {found[0] for found in answers}, "and no error among them"
-
-    run(scenario)
+        assert [] == two.leading
+        assert list(range(PARTITIONS)) == one.leading
+        assert (b"one", 3) == await two.ask(3), "it forwards"
+        asking = False
+        await asyncio.gather(*crowd)
+        await two.cluster.stop()
+        assert {b"one", b"two"} == {found[0] for found in answers}, "and no error among them"
 
 
-def test_the_last_node_leaves_without_waiting_for_anybody() -> None:
-    async def scenario() -> None:
-        async with cluster("one") as (_, [one]), asyncio.timeout(0.5):
-            await one.cluster.leave()
-
-    run(scenario)
+async def test_the_last_node_leaves_without_waiting_for_anybody() -> None:
+    async with cluster("one") as (_, [one]), asyncio.timeout(0.5):
+        await one.cluster.leave()
 
 
-def test_one_that_joins_is_asked_for_nothing_before_it_has_folded_it() -> None:
-    async def scenario() -> None:
-        async with cluster("one") as (group, [one]):
-            two = Node(group, "two", PARTITIONS)
-            two.folds.slow = two.folds.hosted[0].slow = True
-            starting = asyncio.create_task(two.cluster.start())
-            await until(lambda: len(two.folds.hosted) > 4)
+async def test_one_that_joins_is_asked_for_nothing_before_it_has_folded_it() -> None:
+    async with cluster("one") as (group, [one]):
+        two = Node(group, "two", PARTITIONS)
+        two.folds.slow = two.folds.hosted[0].slow = True
+        starting = asyncio.create_task(two.cluster.start())
+        await until(lambda: len(two.folds.hosted) > 4)
 
-            assert {b"one"} == {(await two.ask(n))[0] for n in range(PARTITIONS)}
-            assert [] == two.leading
-            assert not starting.done(), "it does not know which tables there are"
+        assert {b"one"} == {(await two.ask(n))[0] for n in range(PARTITIONS)}
+        assert [] == two.leading
+        assert not starting.done(), "it does not know which tables there are"
 
-            for hosted in two.folds.hosted.values():
-                hosted.slow = False
-                for done in hosted.catching_up:
-                    done()
-            await starting
-            await until(lambda: len(two.leading) == PARTITIONS // 2)
-            assert {b"one", b"two"} == {(await one.ask(n))[0] for n in range(PARTITIONS)}
-            await two.cluster.stop()
-
-    run(scenario)
+        for hosted in two.folds.hosted.values():
+            hosted.slow = False
+            for done in hosted.catching_up:
+                done()
+        await starting
+        await until(lambda: len(two.leading) == PARTITIONS // 2)
+        assert {b"one", b"two"} == {(await one.ask(n))[0] for n in range(PARTITIONS)}
+        await two.cluster.stop()
 
 
-def test_what_was_folded_while_the_group_decided_is_told_at_once() -> None:
+async def test_what_was_folded_while_the_group_decided_is_told_at_once() -> None:
     """The decision says that it is still to be folded; nothing else would ever be heard of it."""
 
-    async def scenario() -> None:
-        async with cluster("one", "two") as (group, [one, two]):
-            table = two.cluster.table
-            assert table is not None
-            number = one.leading[-1]
-            routes = list(table.routes)
-            routes[number] = routes[number]._replace(moving=True)
-            before = group.generation
-            two.cluster.apply(replace(table, routes=tuple(routes)))
+    async with cluster("one", "two") as (group, [one, two]):
+        table = two.cluster.table
+        assert table is not None
+        number = one.leading[-1]
+        routes = list(table.routes)
+        routes[number] = routes[number]._replace(moving=True)
+        before = group.generation
+        two.cluster.apply(replace(table, routes=tuple(routes)))
 
-            assert group.generation == before + 1
-
-    run(scenario)
+        assert group.generation == before + 1
 
 
-def test_a_node_that_the_group_forgot_serves_on_by_its_old_table_and_joins_again() -> None:
+async def test_a_node_that_the_group_forgot_serves_on_by_its_old_table_and_joins_again() -> None:
     """As one that was paused: others have what it thinks it owns, and both answer right."""
 
-    async def scenario() -> None:
-        async with cluster("one", "two") as (group, [one, two]):
-            number = two.leading[-1]
-            assert two.cluster._group is not None
-            group.forget("002")
-            await until(lambda: one.leading == list(range(PARTITIONS)))
+    async with cluster("one", "two") as (group, [one, two]):
+        number = two.leading[-1]
+        assert two.cluster._group is not None
+        group.forget("002")
+        await until(lambda: one.leading == list(range(PARTITIONS)))
 
-            assert (b"two", number) == await two.ask(number)
-            assert (b"one", number) == await one.ask(number)
+        assert (b"two", number) == await two.ask(number)
+        assert (b"one", number) == await one.ask(number)
 
-            two.cluster._group.start()
-            two.cluster._on_pause(60.0)
-            await until(
-                lambda: len(two.leading) >= PARTITIONS // 2 and not set(two.leading) & set(one.leading)
-            )
-
-    run(scenario)
+        two.cluster._group.start()
+        two.cluster._on_pause(60.0)
+        await until(lambda: len(two.leading) >= PARTITIONS // 2 and not set(two.leading) & set(one.leading))
 
 
-def test_after_a_pause_nothing_is_served_that_is_not_caught_up() -> None:
-    async def scenario() -> None:
-        async with cluster("one", "two") as (_, [one, two]):
-            number = two.leading[-1]
-            for hosted in two.folds.hosted.values():
-                hosted.slow = True
-            two.cluster._on_pause(60.0)
+async def test_after_a_pause_nothing_is_served_that_is_not_caught_up() -> None:
+    async with cluster("one", "two") as (_, [one, two]):
+        number = two.leading[-1]
+        for hosted in two.folds.hosted.values():
+            hosted.slow = True
+        two.cluster._on_pause(60.0)
 
-            asked = asyncio.create_task(two.ask(number))
-            for _ in range(20):  # turns of the loop, in which it would be answered
-                await asyncio.sleep(0)
-            assert two.folds.hosted[number].catching_up
-            assert [] == two.leading
-            assert not asked.done()
+        asked = asyncio.create_task(two.ask(number))
+        for _ in range(20):  # turns of the loop, in which it would be answered
+            await asyncio.sleep(0)
+        assert two.folds.hosted[number].catching_up
+        assert [] == two.leading
+        assert not asked.done()
 
-            for hosted in two.folds.hosted.values():
-                for done in hosted.catching_up:
-                    done()
-            assert (b"two", number) == await asked
-            assert number in two.leading
-            del one
-
-    run(scenario)
+        for hosted in two.folds.hosted.values():
+            for done in hosted.catching_up:
+                done()
+        assert (b"two", number) == await asked
+        assert number in two.leading
+        del one
 
 
-def test_a_partition_that_comes_back_while_it_is_let_go_of_is_opened_again() -> None:
-    async def scenario() -> None:
-        async with cluster("one", "two", "three") as (_, [one, *_]):
-            table = one.cluster.table
-            assert table is not None
-            mine = one.cluster.address
-            number = one.leading[-1]
-            others = [route.owner for route in table.routes if route.owner != mine]
-            without = [
-                route._replace(owner=others[0], standby=others[-1]) if mine in route[:2] else route
-                for route in table.routes
-            ]
-            before = one.folds.hosted[number]
-            one.cluster.apply(replace(table, routes=tuple(without)))
-            one.cluster.apply(table)
-            await until(lambda: one.folds.hosted.get(number, before) is not before)
+async def test_a_partition_that_comes_back_while_it_is_let_go_of_is_opened_again() -> None:
+    async with cluster("one", "two", "three") as (_, [one, *_]):
+        table = one.cluster.table
+        assert table is not None
+        mine = one.cluster.address
+        number = one.leading[-1]
+        others = [route.owner for route in table.routes if route.owner != mine]
+        without = [
+            route._replace(owner=others[0], standby=others[-1]) if mine in route[:2] else route
+            for route in table.routes
+        ]
+        before = one.folds.hosted[number]
+        one.cluster.apply(replace(table, routes=tuple(without)))
+        one.cluster.apply(table)
+        await until(lambda: one.folds.hosted.get(number, before) is not before)
 
-            assert (b"one", number) == await one.ask(number)
-
-    run(scenario)
+        assert (b"one", number) == await one.ask(number)
 
 
 def place(host: str, secret: bytes | None) -> NodeConfig:
@@ -272,16 +232,13 @@ def place(host: str, secret: bytes | None) -> NodeConfig:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "node-1", "::"])
-def test_off_this_machine_nodes_need_a_secret(host: str) -> None:
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        folds: Any = Node(Group(1), "x", 1).folds
-        make: Callable[[bytes | None], Cluster] = lambda secret: Cluster(  # noqa: E731
-            place(host, secret), folds, [], loop, bytes
-        )
+async def test_off_this_machine_nodes_need_a_secret(host: str) -> None:
+    loop = asyncio.get_running_loop()
+    folds: Any = Node(Group(1), "x", 1).folds
+    make: Callable[[bytes | None], Cluster] = lambda secret: Cluster(  # noqa: E731
+        place(host, secret), folds, [], loop, bytes
+    )
 
-        with pytest.raises(ClusterRefusedError, match="same secret"):
-            make(None)
-        make(b"secret")
-
-    run(scenario)
+    with pytest.raises(ClusterRefusedError, match="same secret"):
+        make(None)
+    make(b"secret")

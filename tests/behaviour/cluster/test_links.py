@@ -21,70 +21,56 @@ from tests.behaviour.cluster.peers import AT, IDENTITY, LOG_ID, Told, answered, 
 KEY = (7, b"car", b"", True)
 
 
-def test_a_call_is_answered_with_the_result_and_its_position() -> None:
-    async def scenario() -> None:
-        async with peers() as all_:
-            told = Told((b"{}", 2))
-            link = all_.link(await all_.listen(told))
-            await until(lambda: link.is_up)
+async def test_a_call_is_answered_with_the_result_and_its_position() -> None:
+    async with peers() as all_:
+        told = Told((b"{}", 2))
+        link = all_.link(await all_.listen(told))
+        await until(lambda: link.is_up)
 
-            assert (Answered((b"{}", 2), AT),) == await answered(lambda done: link.call(GET, 3, KEY, done))
-            assert [("get", *KEY)] == told.asked
-            await until(lambda: link.positions == {3: 11})
-
-    run(scenario)
+        assert (Answered((b"{}", 2), AT),) == await answered(lambda done: link.call(GET, 3, KEY, done))
+        assert [("get", *KEY)] == told.asked
+        await until(lambda: link.positions == {3: 11})
 
 
-def test_calls_without_a_position_are_answered_too() -> None:
-    async def scenario() -> None:
-        async with peers() as all_:
-            told = Told()
-            link = all_.link(await all_.listen(told))
-            await until(lambda: link.is_up)
+async def test_calls_without_a_position_are_answered_too() -> None:
+    async with peers() as all_:
+        told = Told()
+        link = all_.link(await all_.listen(told))
+        await until(lambda: link.is_up)
 
-            assert (Answered(None, None),) == await answered(
-                lambda done: link.call(REACH, 3, (Position(3, 5),), done)
-            )
-            told.answer = {"items": {7: 1}}
-            assert (Answered({"items": {7: 1}}, None),) == await answered(
-                lambda done: link.call(STATUS, 3, (), done)
-            )
-            assert (Answered({"here": [3]}, None),) == await answered(
-                lambda done: link.call(NODE, 0, (), done)
-            )
-
-    run(scenario)
+        assert (Answered(None, None),) == await answered(
+            lambda done: link.call(REACH, 3, (Position(3, 5),), done)
+        )
+        told.answer = {"items": {7: 1}}
+        assert (Answered({"items": {7: 1}}, None),) == await answered(
+            lambda done: link.call(STATUS, 3, (), done)
+        )
+        assert (Answered({"here": [3]}, None),) == await answered(lambda done: link.call(NODE, 0, (), done))
 
 
-def test_many_calls_are_under_way_and_answered_in_any_order() -> None:
-    async def scenario() -> None:
-        async with peers() as all_:
-            told = Told()
-            told.holds = True
-            link = all_.link(await all_.listen(told))
-            await until(lambda: link.is_up)
-            fates: dict[int, object] = {}
-            for number in range(300):
-                link.call(GET, 3, (number, b"", b"", False), lambda fate, n=number: fates.update({n: fate}))  # type: ignore[misc]
-            await until(lambda: len(told.waiting) == 300)
-            for number, done in reversed(list(enumerate(told.waiting))):
-                done((b"%d" % number, number), AT)
-            await until(lambda: len(fates) == 300)
+async def test_many_calls_are_under_way_and_answered_in_any_order() -> None:
+    async with peers() as all_:
+        told = Told()
+        told.holds = True
+        link = all_.link(await all_.listen(told))
+        await until(lambda: link.is_up)
+        fates: dict[int, object] = {}
+        for number in range(300):
+            link.call(GET, 3, (number, b"", b"", False), lambda fate, n=number: fates.update({n: fate}))  # type: ignore[misc]
+        await until(lambda: len(told.waiting) == 300)
+        for number, done in reversed(list(enumerate(told.waiting))):
+            done((b"%d" % number, number), AT)
+        await until(lambda: len(fates) == 300)
 
-            assert {n: Answered((b"%d" % n, n), AT) for n in range(300)} == fates
-
-    run(scenario)
+        assert {n: Answered((b"%d" % n, n), AT) for n in range(300)} == fates
 
 
-def test_a_partition_that_is_not_here_is_said_to_be() -> None:
-    async def scenario() -> None:
-        async with peers() as all_:
-            link = all_.link(await all_.listen())
-            await until(lambda: link.is_up)
+async def test_a_partition_that_is_not_here_is_said_to_be() -> None:
+    async with peers() as all_:
+        link = all_.link(await all_.listen())
+        await until(lambda: link.is_up)
 
-            assert (NotHere(),) == await answered(lambda done: link.call(GET, 3, KEY, done))
-
-    run(scenario)
+        assert (NotHere(),) == await answered(lambda done: link.call(GET, 3, KEY, done))
 
 
 @pytest.mark.guarantee("SEC9")
@@ -111,11 +97,11 @@ def test_who_is_of_no_cluster_or_another_is_neither_answered_nor_asked(
             assert [] == told.asked
 
     with caplog.at_level(logging.WARNING):
-        run(scenario)
+        run(scenario())
 
 
 @pytest.mark.guarantee("SEC9")
-def test_with_tls_only_who_has_a_certificate_of_the_same_authority_is_talked_to(tmp_path: Path) -> None:
+async def test_with_tls_only_who_has_a_certificate_of_the_same_authority_is_talked_to(tmp_path: Path) -> None:
     ours, theirs = make_certificates(tmp_path, "ours"), make_certificates(tmp_path, "theirs")
 
     def contexts(shown: Files, believed: Files) -> tuple[ssl.SSLContext, ssl.SSLContext]:
@@ -123,20 +109,17 @@ def test_with_tls_only_who_has_a_certificate_of_the_same_authority_is_talked_to(
         assert found is not None
         return found
 
-    async def scenario() -> None:
-        async with peers() as all_:
-            calling, called = contexts(ours, ours)
-            strange, _ = contexts(theirs, ours)
-            told = Told((b"{}", 2))
-            address = await all_.listen(told, tls=called)
-            link = all_.link(address, tls=calling)
-            stranger, plain = all_.link(address, tls=strange), all_.link(address)
-            await until(lambda: link.is_up and stranger.is_down and plain.is_down)
+    async with peers() as all_:
+        calling, called = contexts(ours, ours)
+        strange, _ = contexts(theirs, ours)
+        told = Told((b"{}", 2))
+        address = await all_.listen(told, tls=called)
+        link = all_.link(address, tls=calling)
+        stranger, plain = all_.link(address, tls=strange), all_.link(address)
+        await until(lambda: link.is_up and stranger.is_down and plain.is_down)
 
-            assert (Answered((b"{}", 2), AT),) == await answered(lambda done: link.call(GET, 3, KEY, done))
-            assert [] == [link for link in (stranger, plain) if link.is_up]
-
-    run(scenario)
+        assert (Answered((b"{}", 2), AT),) == await answered(lambda done: link.call(GET, 3, KEY, done))
+        assert [] == [link for link in (stranger, plain) if link.is_up]
 
 
 def test_tls_without_a_certificate_to_show_is_refused(tmp_path: Path) -> None:
@@ -144,25 +127,22 @@ def test_tls_without_a_certificate_to_show_is_refused(tmp_path: Path) -> None:
         _tls(Settings(node_ca=tmp_path / "ca.pem"))
 
 
-def test_what_the_listener_proves_does_not_prove_the_caller() -> None:
+async def test_what_the_listener_proves_does_not_prove_the_caller() -> None:
     """Somebody who sends back what it was sent learns nothing that helps it."""
 
-    async def scenario() -> None:
-        async with peers() as all_:
-            told = Told()
-            reader, writer = await asyncio.open_connection(*await all_.listen(told))
-            nonce = bytes(NONCE_BYTES)
-            writer.write(frame(hello(IDENTITY, nonce)))
-            data = await reader.read(1000)
-            shown = data[-32:]
-            assert hmac.compare_digest(shown, proof(IDENTITY, "listener", nonce, data[-66:-34]))
-            writer.write(frame([shown]) + frame([1, 1, 3, list(KEY)]))
+    async with peers() as all_:
+        told = Told()
+        reader, writer = await asyncio.open_connection(*await all_.listen(told))
+        nonce = bytes(NONCE_BYTES)
+        writer.write(frame(hello(IDENTITY, nonce)))
+        data = await reader.read(1000)
+        shown = data[-32:]
+        assert hmac.compare_digest(shown, proof(IDENTITY, "listener", nonce, data[-66:-34]))
+        writer.write(frame([shown]) + frame([1, 1, 3, list(KEY)]))
 
-            assert b"" == await reader.read(1000)
-            assert [] == told.asked
-            writer.close()
-
-    run(scenario)
+        assert b"" == await reader.read(1000)
+        assert [] == told.asked
+        writer.close()
 
 
 @pytest.mark.guarantee("SEC9")
@@ -178,100 +158,82 @@ def test_what_the_listener_proves_does_not_prove_the_caller() -> None:
     ],
     ids=repr,
 )
-def test_a_stranger_is_cut_off_at_its_first_word(sent: bytes) -> None:
-    async def scenario() -> None:
-        async with peers() as all_:
-            reader, writer = await asyncio.open_connection(*await all_.listen(Told()))
-            writer.write(sent)
+async def test_a_stranger_is_cut_off_at_its_first_word(sent: bytes) -> None:
+    async with peers() as all_:
+        reader, writer = await asyncio.open_connection(*await all_.listen(Told()))
+        writer.write(sent)
 
-            async with asyncio.timeout(2):
-                assert b"" == await reader.read(100)
-            writer.close()
-
-    run(scenario)
+        async with asyncio.timeout(2):
+            assert b"" == await reader.read(100)
+        writer.close()
 
 
 @pytest.mark.guarantee("SEC9")
-def test_a_crowd_of_strangers_is_not_listened_to() -> None:
-    async def scenario() -> None:
-        async with peers() as all_:
-            address = await all_.listen(Told())
-            crowd = [await asyncio.open_connection(*address) for _ in range(64)]
-            reader, writer = await asyncio.open_connection(*address)
+async def test_a_crowd_of_strangers_is_not_listened_to() -> None:
+    async with peers() as all_:
+        address = await all_.listen(Told())
+        crowd = [await asyncio.open_connection(*address) for _ in range(64)]
+        reader, writer = await asyncio.open_connection(*address)
 
-            assert b"" == await reader.read(100)
-            for _, one in (*crowd, (reader, writer)):
-                one.close()
-            await until(lambda: all_.listeners[0].unauthenticated == 0)
-
-    run(scenario)
+        assert b"" == await reader.read(100)
+        for _, one in (*crowd, (reader, writer)):
+            one.close()
+        await until(lambda: all_.listeners[0].unauthenticated == 0)
 
 
-def test_calls_under_way_are_lost_with_their_connection_and_the_link_comes_back() -> None:
-    async def scenario() -> None:
-        async with peers() as all_:
-            told = Told()
-            told.holds = True
-            address = await all_.listen(told)
-            link = all_.link(address)
-            await until(lambda: link.is_up)
-            lost = asyncio.create_task(answered(lambda done: link.call(GET, 3, KEY, done)))
-            await until(lambda: told.waiting)
-            await all_.listeners[0].close()
+async def test_calls_under_way_are_lost_with_their_connection_and_the_link_comes_back() -> None:
+    async with peers() as all_:
+        told = Told()
+        told.holds = True
+        address = await all_.listen(told)
+        link = all_.link(address)
+        await until(lambda: link.is_up)
+        lost = asyncio.create_task(answered(lambda done: link.call(GET, 3, KEY, done)))
+        await until(lambda: told.waiting)
+        await all_.listeners[0].close()
 
-            assert (Lost(),) == await lost
-            assert (Unsent(),) == await answered(lambda done: link.call(GET, 3, KEY, done))
-            await all_.listen(Told((b"back", 4)), address=address)
-            await until(lambda: link.is_up)
-            assert (Answered((b"back", 4), AT),) == await answered(lambda done: link.call(GET, 3, KEY, done))
-
-    run(scenario)
+        assert (Lost(),) == await lost
+        assert (Unsent(),) == await answered(lambda done: link.call(GET, 3, KEY, done))
+        await all_.listen(Told((b"back", 4)), address=address)
+        await until(lambda: link.is_up)
+        assert (Answered((b"back", 4), AT),) == await answered(lambda done: link.call(GET, 3, KEY, done))
 
 
-def test_one_that_shows_no_sign_of_life_is_taken_for_lost() -> None:
+async def test_one_that_shows_no_sign_of_life_is_taken_for_lost() -> None:
     """As a process that was stopped: its sockets stay open, and say nothing."""
 
-    async def scenario() -> None:
-        async with peers() as all_:
-            told = Told()
-            told.holds = True
-            link = all_.link(await all_.listen(told))
-            await until(lambda: link.is_up)
-            lost = asyncio.create_task(answered(lambda done: link.call(GET, 3, KEY, done)))
-            await until(lambda: told.waiting)
-            for caller in all_.listeners[0].callers:
-                assert caller._transport is not None
-                caller._transport.pause_reading()
+    async with peers() as all_:
+        told = Told()
+        told.holds = True
+        link = all_.link(await all_.listen(told))
+        await until(lambda: link.is_up)
+        lost = asyncio.create_task(answered(lambda done: link.call(GET, 3, KEY, done)))
+        await until(lambda: told.waiting)
+        for caller in all_.listeners[0].callers:
+            assert caller._transport is not None
+            caller._transport.pause_reading()
 
-            assert (Lost(),) == await lost
-            await until(lambda: not link.is_up)
-
-    run(scenario)
+        assert (Lost(),) == await lost
+        await until(lambda: not link.is_up)
 
 
-def test_a_call_that_nobody_answers_is_given_up() -> None:
-    async def scenario() -> None:
-        async with peers() as all_:
-            told = Told()
-            told.holds = True
-            link = all_.link(await all_.listen(told))
-            await until(lambda: link.is_up)
+async def test_a_call_that_nobody_answers_is_given_up() -> None:
+    async with peers() as all_:
+        told = Told()
+        told.holds = True
+        link = all_.link(await all_.listen(told))
+        await until(lambda: link.is_up)
 
-            assert (Lost(),) == await answered(lambda done: link.call(GET, 3, KEY, done))
-            told.waiting[0]((b"late", 4), AT)
-            assert link.is_up
-
-    run(scenario)
+        assert (Lost(),) == await answered(lambda done: link.call(GET, 3, KEY, done))
+        told.waiting[0]((b"late", 4), AT)
+        assert link.is_up
 
 
-def test_where_nobody_listens_the_link_is_down_until_somebody_does() -> None:
-    async def scenario() -> None:
-        async with peers() as all_:
-            address = nobody()
-            link = all_.link(address)
-            await until(lambda: link.is_down)
-            await all_.listen(Told(), address=address)
+async def test_where_nobody_listens_the_link_is_down_until_somebody_does() -> None:
+    async with peers() as all_:
+        address = nobody()
+        link = all_.link(address)
+        await until(lambda: link.is_down)
+        await all_.listen(Told(), address=address)
 
-            await until(lambda: link.is_up)
-
-    run(scenario)
+        await until(lambda: link.is_up)

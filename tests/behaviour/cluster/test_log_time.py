@@ -17,7 +17,7 @@ from foldb.server.cluster.handshake import NONCE_BYTES, hello, proof, read_hello
 from foldb.server.cluster.remote import RemotePartition
 from foldb.server.cluster.wire import GET, LENGTH, REVISION, frame, unpacked
 from foldb.server.routing import Router
-from tests.behaviour.cluster.peers import AT, IDENTITY, QUICK, Told, answered, peers, run, until
+from tests.behaviour.cluster.peers import AT, IDENTITY, QUICK, Told, answered, peers, until
 from tests.unit.materializer.ledger import put
 from tests.unit.materializer.several_partitions.database import Database, transact
 
@@ -79,65 +79,56 @@ def expected(times: dict[tuple[int, int], int], place: ResultPosition) -> int:
     return max(times[each.partition, each.offset] for each in positions)
 
 
-def test_an_answer_of_another_node_carries_log_time_there() -> None:
+async def test_an_answer_of_another_node_carries_log_time_there() -> None:
     """Puts, transactions and reads, of one partition and of several: as the log itself has it."""
 
-    async def scenario() -> None:
-        database = Database(data=len(PARTITIONS))
-        table = database.create()
-        async with peers() as all_:
-            remote: list[Any] = [database.partitions[0]]
-            for number in PARTITIONS:
-                link = all_.link(await all_.listen(Passing(database, number), number=number))
-                await until(lambda link=link: link.is_up)  # type: ignore[misc]
-                loop = asyncio.get_running_loop()
-                remote.append(RemotePartition(number, lambda *_, link=link: link, loop, QUICK))
-            places = await ask_all(database, table, remote)
+    database = Database(data=len(PARTITIONS))
+    table = database.create()
+    async with peers() as all_:
+        remote: list[Any] = [database.partitions[0]]
+        for number in PARTITIONS:
+            link = all_.link(await all_.listen(Passing(database, number), number=number))
+            await until(lambda link=link: link.is_up)  # type: ignore[misc]
+            loop = asyncio.get_running_loop()
+            remote.append(RemotePartition(number, lambda *_, link=link: link, loop, QUICK))
+        places = await ask_all(database, table, remote)
 
-        times = log_times(database)
-        assert [expected(times, place) for place in places] == [place.time_ms for place in places]
-        assert {Position, Cut} == set(map(type, places))
-        assert len({place.time_ms for place in places}) > ROUNDS
-
-    run(scenario)
+    times = log_times(database)
+    assert [expected(times, place) for place in places] == [place.time_ms for place in places]
+    assert {Position, Cut} == set(map(type, places))
+    assert len({place.time_ms for place in places}) > ROUNDS
 
 
 @pytest.mark.parametrize(("revision", "members"), [([], 4), ([REVISION], 5)], ids=["before", "now"])
-def test_a_caller_gets_the_answer_that_it_reads(revision: list[int], members: int) -> None:
+async def test_a_caller_gets_the_answer_that_it_reads(revision: list[int], members: int) -> None:
     """A node of the release before names no revision in its hello, and reads exactly four members."""
 
-    async def scenario() -> None:
-        async with peers() as all_:
-            address = await all_.listen(Told((b"{}", 2)))
-            reader, writer = await asyncio.open_connection(*address)
-            nonce = bytes(NONCE_BYTES)
+    async with peers() as all_:
+        address = await all_.listen(Told((b"{}", 2)))
+        reader, writer = await asyncio.open_connection(*address)
+        nonce = bytes(NONCE_BYTES)
 
-            async def read() -> Any:
-                (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
-                return unpacked(await reader.readexactly(length))
+        async def read() -> Any:
+            (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+            return unpacked(await reader.readexactly(length))
 
-            writer.write(frame([*hello(IDENTITY, nonce), *revision]))
-            *_, theirs, _ = await read()
-            writer.write(frame([proof(IDENTITY, "caller", nonce, theirs)]))
-            writer.write(frame([1, GET.code, AT.partition, [7, b"car", b"", True]]))
+        writer.write(frame([*hello(IDENTITY, nonce), *revision]))
+        *_, theirs, _ = await read()
+        writer.write(frame([proof(IDENTITY, "caller", nonce, theirs)]))
+        writer.write(frame([1, GET.code, AT.partition, [7, b"car", b"", True]]))
 
-            assert members == len(await read())
-            writer.close()
-
-    run(scenario)
+        assert members == len(await read())
+        writer.close()
 
 
-def test_an_answer_of_the_release_before_has_no_log_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_of_the_release_before_has_no_log_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a listener passes over the revision in a hello."""
     monkeypatch.setattr(listener, "read_hello", lambda plain, identity: (read_hello(plain, identity)[0], []))
 
-    async def scenario() -> None:
-        async with peers() as all_:
-            at = replace(AT, time_ms=5)
-            link = all_.link(await all_.listen(Told((b"{}", 2), at)))
-            await until(lambda: link.is_up)
-            [answer] = await answered(lambda done: link.call(GET, 3, (7, b"car", b"", True), done))
+    async with peers() as all_:
+        at = replace(AT, time_ms=5)
+        link = all_.link(await all_.listen(Told((b"{}", 2), at)))
+        await until(lambda: link.is_up)
+        [answer] = await answered(lambda done: link.call(GET, 3, (7, b"car", b"", True), done))
 
-            assert (AT, None) == (answer.place, answer.place.time_ms)
-
-    run(scenario)
+        assert (AT, None) == (answer.place, answer.place.time_ms)

@@ -15,7 +15,7 @@ from foldb.model.errors import (
 )
 from foldb.server.cluster import link as links
 from foldb.server.cluster.remote import PartitionRoute, RemotePartition
-from tests.behaviour.cluster.peers import AT, QUICK, Told, answered, nobody, peers, run, until
+from tests.behaviour.cluster.peers import AT, QUICK, Told, answered, nobody, peers, until
 from tests.unit.log.samples import CONTEXT
 
 COMMAND = Delete(7, b"car", b"", CONTEXT)
@@ -37,162 +37,138 @@ class Ways:
         return self.way
 
 
-def test_every_call_of_the_seam_crosses() -> None:
-    async def scenario() -> None:
-        async with peers() as all_:
-            told = Told()
-            link = all_.link(await all_.listen(told))
-            await until(lambda: link.is_up)
-            remote = Ways(link).remote()
+async def test_every_call_of_the_seam_crosses() -> None:
+    async with peers() as all_:
+        told = Told()
+        link = all_.link(await all_.listen(told))
+        await until(lambda: link.is_up)
+        remote = Ways(link).remote()
 
-            async def ask(answer: Any, method: str, *arguments: Any) -> Any:
-                told.answer = answer
-                got = await answered(lambda done: getattr(remote, method)(*arguments, done))
-                assert (method, *arguments) == told.asked[-1]
-                return got
+        async def ask(answer: Any, method: str, *arguments: Any) -> Any:
+            told.answer = answer
+            got = await answered(lambda done: getattr(remote, method)(*arguments, done))
+            assert (method, *arguments) == told.asked[-1]
+            return got
 
-            both = Transact([COMMAND, COMMAND], CONTEXT)
-            keys = [(7, b"car", b""), (7, b"cat", b"s")]
-            page = Page([b"{}"], 1, 2, b"{}", 3)
-            assert (APPLIED, AT) == await ask(APPLIED, "submit", COMMAND, 300)
-            assert (Transacted([APPLIED] * 2), AT) == await ask(Transacted([APPLIED] * 2), "submit", both, 9)
-            assert ((b"{}", 2), AT) == await ask((b"{}", 2), "get", 7, b"car", b"", True)
-            assert (None, AT) == await ask(None, "get", 7, b"car", b"", False)
-            assert ([None, (b"{}", 2)], AT) == await ask([None, (b"{}", 2)], "get_all", keys, True)
-            assert ([Conflict(), None], AT) == await ask([Conflict(), None], "get_isolated", keys, None)
-            assert ([None], AT) == await ask([None], "get_isolated", keys, Position(3, 9))
-            assert (page, AT) == await ask(page, "query", QueryRequest(7, None, b"car", b"", None))
-            assert (page, AT) == await ask(page, "scan", ScanRequest(7, "index", start=(b"a", b"b")))
-            assert (None,) == await ask(None, "reach", Position(3, 5))
-            assert ({"waiting": 0},) == await ask({"waiting": 0}, "status")
-
-    run(scenario)
+        both = Transact([COMMAND, COMMAND], CONTEXT)
+        keys = [(7, b"car", b""), (7, b"cat", b"s")]
+        page = Page([b"{}"], 1, 2, b"{}", 3)
+        assert (APPLIED, AT) == await ask(APPLIED, "submit", COMMAND, 300)
+        assert (Transacted([APPLIED] * 2), AT) == await ask(Transacted([APPLIED] * 2), "submit", both, 9)
+        assert ((b"{}", 2), AT) == await ask((b"{}", 2), "get", 7, b"car", b"", True)
+        assert (None, AT) == await ask(None, "get", 7, b"car", b"", False)
+        assert ([None, (b"{}", 2)], AT) == await ask([None, (b"{}", 2)], "get_all", keys, True)
+        assert ([Conflict(), None], AT) == await ask([Conflict(), None], "get_isolated", keys, None)
+        assert ([None], AT) == await ask([None], "get_isolated", keys, Position(3, 9))
+        assert (page, AT) == await ask(page, "query", QueryRequest(7, None, b"car", b"", None))
+        assert (page, AT) == await ask(page, "scan", ScanRequest(7, "index", start=(b"a", b"b")))
+        assert (None,) == await ask(None, "reach", Position(3, 5))
+        assert ({"waiting": 0},) == await ask({"waiting": 0}, "status")
 
 
-def test_errors_cross_in_place_of_results() -> None:
-    async def scenario() -> None:
-        async with peers() as all_:
-            told = Told(ResourceNotFoundError())
-            link = all_.link(await all_.listen(told))
-            await until(lambda: link.is_up)
-            remote = Ways(link).remote()
-            request = ScanRequest(7, None)
+async def test_errors_cross_in_place_of_results() -> None:
+    async with peers() as all_:
+        told = Told(ResourceNotFoundError())
+        link = all_.link(await all_.listen(told))
+        await until(lambda: link.is_up)
+        remote = Ways(link).remote()
+        request = ScanRequest(7, None)
 
-            [error, place] = await answered(lambda done: remote.scan(request, done))
+        [error, place] = await answered(lambda done: remote.scan(request, done))
 
-            assert (ResourceNotFoundError, AT) == (type(error), place)
-
-    run(scenario)
+        assert (ResourceNotFoundError, AT) == (type(error), place)
 
 
-def test_a_request_waits_until_somebody_serves_the_partition() -> None:
-    async def scenario() -> None:
-        async with peers() as all_:
-            ways = Ways(None)
-            remote = ways.remote()
-            submitted = asyncio.create_task(answered(lambda done: remote.submit(COMMAND, 1, done)))
-            await until(lambda: len(ways.asked) > 3)
-            not_here = all_.link(await all_.listen())
-            await until(lambda: not_here.is_up)
-            ways.way = not_here
-            await until(lambda: len(ways.asked) > 6)
-            ways.way = Told(APPLIED)
+async def test_a_request_waits_until_somebody_serves_the_partition() -> None:
+    async with peers() as all_:
+        ways = Ways(None)
+        remote = ways.remote()
+        submitted = asyncio.create_task(answered(lambda done: remote.submit(COMMAND, 1, done)))
+        await until(lambda: len(ways.asked) > 3)
+        not_here = all_.link(await all_.listen())
+        await until(lambda: not_here.is_up)
+        ways.way = not_here
+        await until(lambda: len(ways.asked) > 6)
+        ways.way = Told(APPLIED)
 
-            assert (APPLIED, AT) == await submitted
-
-    run(scenario)
+        assert (APPLIED, AT) == await submitted
 
 
-def test_when_nobody_ever_does_it_is_told_to_come_back() -> None:
-    async def scenario() -> None:
-        remote = Ways(None).remote()
-        [outcome, _], [read, _], [reached] = await asyncio.gather(
-            answered(lambda done: remote.submit(COMMAND, 1, done)),
-            answered(lambda done: remote.get(7, b"", b"", True, done)),
-            answered(lambda done: remote.reach(AT, done)),
-        )
+async def test_when_nobody_ever_does_it_is_told_to_come_back() -> None:
+    remote = Ways(None).remote()
+    [outcome, _], [read, _], [reached] = await asyncio.gather(
+        answered(lambda done: remote.submit(COMMAND, 1, done)),
+        answered(lambda done: remote.get(7, b"", b"", True, done)),
+        answered(lambda done: remote.reach(AT, done)),
+    )
 
+    assert isinstance(outcome, Failed)
+    assert {ServiceUnavailableError} == {type(outcome.error), type(read), type(reached)}
+
+
+async def test_a_write_whose_node_is_lost_is_not_made_twice_but_a_read_is() -> None:
+    async with peers() as all_:
+        told = Told()
+        told.holds = True
+        link = all_.link(await all_.listen(told))
+        await until(lambda: link.is_up)
+        ways = Ways(link)
+        remote = ways.remote()
+        written = asyncio.create_task(answered(lambda done: remote.submit(COMMAND, 1, done)))
+        read = asyncio.create_task(answered(lambda done: remote.get(7, b"car", b"", True, done)))
+        await until(lambda: len(told.waiting) == 2)
+        standby = Told((b"{}", 2))
+        ways.way = standby
+        await all_.listeners[0].close()
+
+        [outcome, _] = await written
         assert isinstance(outcome, Failed)
-        assert {ServiceUnavailableError} == {type(outcome.error), type(read), type(reached)}
-
-    run(scenario)
-
-
-def test_a_write_whose_node_is_lost_is_not_made_twice_but_a_read_is() -> None:
-    async def scenario() -> None:
-        async with peers() as all_:
-            told = Told()
-            told.holds = True
-            link = all_.link(await all_.listen(told))
-            await until(lambda: link.is_up)
-            ways = Ways(link)
-            remote = ways.remote()
-            written = asyncio.create_task(answered(lambda done: remote.submit(COMMAND, 1, done)))
-            read = asyncio.create_task(answered(lambda done: remote.get(7, b"car", b"", True, done)))
-            await until(lambda: len(told.waiting) == 2)
-            standby = Told((b"{}", 2))
-            ways.way = standby
-            await all_.listeners[0].close()
-
-            [outcome, _] = await written
-            assert isinstance(outcome, Failed)
-            assert isinstance(outcome.error, InternalServerError)
-            assert ((b"{}", 2), AT) == await read
-            assert [("get", 7, b"car", b"", True)] == standby.asked
-
-    run(scenario)
+        assert isinstance(outcome.error, InternalServerError)
+        assert ((b"{}", 2), AT) == await read
+        assert [("get", 7, b"car", b"", True)] == standby.asked
 
 
-def test_what_is_under_way_to_one_node_is_bounded(monkeypatch: Any) -> None:
+async def test_what_is_under_way_to_one_node_is_bounded(monkeypatch: Any) -> None:
     monkeypatch.setattr(links, "MAX_IN_FLIGHT_BYTES", 200)
 
-    async def scenario() -> None:
-        async with peers() as all_:
-            told = Told(APPLIED)
-            told.holds = True
-            link = all_.link(await all_.listen(told))
-            await until(lambda: link.is_up)
-            remote = Ways(link).remote()
-            taken = [
-                asyncio.create_task(answered(lambda done: remote.submit(COMMAND, 1, done))) for _ in range(4)
-            ]
-            await until(lambda: len(told.waiting) == 3)
+    async with peers() as all_:
+        told = Told(APPLIED)
+        told.holds = True
+        link = all_.link(await all_.listen(told))
+        await until(lambda: link.is_up)
+        remote = Ways(link).remote()
+        taken = [
+            asyncio.create_task(answered(lambda done: remote.submit(COMMAND, 1, done))) for _ in range(4)
+        ]
+        await until(lambda: len(told.waiting) == 3)
 
-            [outcome, _] = await answered(lambda done: remote.submit(COMMAND, 1, done))
+        [outcome, _] = await answered(lambda done: remote.submit(COMMAND, 1, done))
 
-            assert isinstance(outcome, Failed)
-            assert isinstance(outcome.error, ThrottlingError)
-            for done in told.waiting:
-                done(APPLIED, AT)
-            assert 3 == [(await one)[0] for one in taken].count(APPLIED)
-
-    run(scenario)
+        assert isinstance(outcome, Failed)
+        assert isinstance(outcome.error, ThrottlingError)
+        for done in told.waiting:
+            done(APPLIED, AT)
+        assert 3 == [(await one)[0] for one in taken].count(APPLIED)
 
 
-def test_reads_that_need_not_be_consistent_say_what_was_seen() -> None:
+async def test_reads_that_need_not_be_consistent_say_what_was_seen() -> None:
     """So that whoever asks a node twice never sees something older the second time."""
 
-    async def scenario() -> None:
-        ways = Ways(Told())
+    ways = Ways(Told())
+    remote = ways.remote()
+    for consistent in (False, True, False):
+        await answered(partial(remote.get, 7, b"", b"", consistent))
+
+    assert [Position(3, -1), None, Position(3, 10)] == ways.asked
+
+
+async def test_a_link_that_cannot_connect_keeps_nobody_waiting_for_it() -> None:
+    async with peers() as all_:
+        link = all_.link(nobody())
+        ways = Ways(link)
         remote = ways.remote()
-        for consistent in (False, True, False):
-            await answered(partial(remote.get, 7, b"", b"", consistent))
+        asked = asyncio.create_task(answered(lambda done: remote.submit(COMMAND, 1, done)))
+        await until(lambda: link.is_down)
+        ways.way = Told(APPLIED)
 
-        assert [Position(3, -1), None, Position(3, 10)] == ways.asked
-
-    run(scenario)
-
-
-def test_a_link_that_cannot_connect_keeps_nobody_waiting_for_it() -> None:
-    async def scenario() -> None:
-        async with peers() as all_:
-            link = all_.link(nobody())
-            ways = Ways(link)
-            remote = ways.remote()
-            asked = asyncio.create_task(answered(lambda done: remote.submit(COMMAND, 1, done)))
-            await until(lambda: link.is_down)
-            ways.way = Told(APPLIED)
-
-            assert (APPLIED, AT) == await asked
-
-    run(scenario)
+        assert (APPLIED, AT) == await asked

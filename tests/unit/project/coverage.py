@@ -1,6 +1,6 @@
-"""docs/coverage.md: which tests hold which row of the specification.
+"""docs/coverage.md: the tests behind each row of the specification.
 
-python -m tests.unit.project.coverage      writes the page anew from the markers `@pytest.mark.spec("S33", ...)`
+python -m tests.unit.project.coverage      writes the page from the markers `@pytest.mark.spec("S33", ...)`
 """
 
 import ast
@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "coverage.md"
 GUARANTEES = (ROOT / "docs" / "guarantees.md", ROOT / "SECURITY.md")
 
-# Tests in these folders drive a served process, unless their marker says `spec(..., served=False)`. The plugin in
-# driven.py fails one that does not.
+# Tests in these folders drive a served process, unless their marker has `served=False`. The plugin in driven.py fails
+# a test that does not.
 SERVED = (
     "tests/verification/audits/",
     "tests/behaviour/auth/",
@@ -178,7 +178,7 @@ ROWS = {
     "X11": "duplicates, index misfits, unprocessed keys",
 }
 
-# What a row says and foldb does not do yet.
+# Parts of a row that foldb does not implement yet.
 LATER = {
     "S07": "the console's view of a collection",
     "S21": "the partition that may not be split: partitions are not split",
@@ -196,7 +196,7 @@ LATER = {
 
 
 class Marked(NamedTuple):
-    """A test with a marker of a row; `is_served` says whether it drives a served process."""
+    """A test with a marker of a row; `is_served` is whether it drives a served process."""
 
     file: str
     test: str
@@ -220,10 +220,10 @@ def guarantees(page: Path) -> list[str]:
 
 
 def is_served(options: Mapping[str, Any]) -> bool:
-    """Return whether the keywords of a marker leave a test among those that drive a served process.
+    """Return whether a marker with these keywords declares that the test drives a served process.
 
     Raises:
-        ValueError: There is another keyword.
+        ValueError: The marker has an unknown keyword.
     """
     if options.keys() - {"served"}:
         raise ValueError(f"spec(...) has no such keyword: {options}")
@@ -231,9 +231,9 @@ def is_served(options: Mapping[str, Any]) -> bool:
 
 
 def _marks(module: ast.Module) -> Iterator[tuple[str, str, bool]]:
-    """Every (test, row, whether it is served), also of one parameter alone."""
+    """Yield every (test, row, is served), also for single parameters."""
     for test in ast.walk(module):
-        if isinstance(test, ast.FunctionDef):
+        if isinstance(test, ast.FunctionDef | ast.AsyncFunctionDef):
             for node in (node for decorator in test.decorator_list for node in ast.walk(decorator)):
                 match node:
                     case ast.Call(func=ast.Attribute(attr="spec"), args=rows, keywords=options):

@@ -1,9 +1,9 @@
-"""Proof, while tests run, that those which docs/coverage.md counts as driving a served process do so.
+"""A check during the run that tests which docs/coverage.md counts as driving a served process do so.
 
-A test drives one if a foldb that listens answers it over HTTP, which is seen by the fields that foldb alone sends. A
-marked test in one of the folders `SERVED` that has no such answer fails, unless its marker says `served=False`: then
-the page does not count it. Fixtures of the test itself count, those that several tests share count for the first alone.
-Answers to other processes are not seen.
+A test drives one if a listening foldb answers it over HTTP, which the fields that only foldb sends prove. A marked
+test in one of the folders `SERVED` without such an answer fails, unless its marker has `served=False`: then the page
+does not count it. Requests of the test's own fixtures count; those of shared fixtures count for the first test
+alone. Answers to other processes are not seen.
 """
 
 import http.client
@@ -32,28 +32,28 @@ class Driven:
         self._begin = http.client.HTTPResponse.begin
 
     def pytest_configure(self) -> None:
-        """Look at the head of every answer."""
+        """Count the answers of foldb by their heads."""
         begin = self._begin
 
         def counted(response: http.client.HTTPResponse) -> None:
             begin(response)
             self.count += any(field in response.headers for field in _OWN_FIELDS)
 
-        # mypy takes no assignment to a method, and there is no other place that all clients of a process share.
+        # mypy allows no assignment to a method, and all clients of a process share no other function.
         http.client.HTTPResponse.begin = counted  # type: ignore[method-assign,assignment]
 
     def pytest_unconfigure(self) -> None:
-        """Look no longer at answers."""
+        """Stop counting."""
         http.client.HTTPResponse.begin = self._begin  # type: ignore[method-assign]  # as above
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Note the count before the test's own fixtures."""
+        """Store the count before the test's own fixtures run."""
         item.stash[self._before] = self.count
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Fail a test that is counted as one that drives a served process, and asked none."""
+        """Fail a test that is counted as driving a served process, but was answered by none."""
         result = yield
         if self._is_counted(item) and self.count == item.stash[self._before]:
             pytest.fail(

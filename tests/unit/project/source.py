@@ -1,4 +1,4 @@
-"""The package's own source, as the tests of the house read it."""
+"""The package's own source, for the tests of the project."""
 
 import ast
 from collections.abc import Iterator
@@ -7,20 +7,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 
-# From the bottom up: a layer imports only what stands below it.
+# From the bottom up: a layer imports only lower layers.
 LAYERS = ["model", "expressions", "log", "materializer", "streams", "server", "cli"]
 
 
 @cache
 def folders() -> list[Path]:
-    """Every folder of the package: the root and those below the layers."""
+    """Return every folder of the package: the root and those below the layers."""
     below = (path for layer in LAYERS for path in [ROOT / layer, *sorted((ROOT / layer).rglob("*/"))])
     return [ROOT, *(path for path in below if any(path.glob("*.py")))]
 
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module by its dotted name without `foldb.`; an `__init__` has its package's name, the root's none."""
+    """Return every module by its dotted name without `foldb.`; an `__init__` has its package's name."""
     found = {}
     for folder in folders():
         for path in sorted(folder.glob("*.py")):
@@ -39,7 +39,7 @@ def layer(module: str) -> str:
 
 
 def imports(module: str, path: Path) -> Iterator[tuple[ast.stmt, str]]:
-    """What a module imports: the statement, and the dotted name. What is ours begins with a dot: `.log.local`."""
+    """Yield the imports of a module: the statement, and the dotted name; names of this package begin with a dot."""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
@@ -57,7 +57,7 @@ def imports(module: str, path: Path) -> Iterator[tuple[ast.stmt, str]]:
 
 
 def only_for_types(module_tree: ast.Module) -> set[ast.stmt]:
-    """The statements under `if TYPE_CHECKING`, which no process ever runs."""
+    """Return the statements under `if TYPE_CHECKING`, which no process executes."""
     return {
         statement
         for node in ast.walk(module_tree)

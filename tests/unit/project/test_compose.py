@@ -1,4 +1,4 @@
-"""The files for containers use options that `foldb serve` has, and brokers the settings of the tests' brokers."""
+"""The container files use existing options of `foldb serve`, and brokers have the settings of the tests' brokers."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""Each guarantee of docs/guarantees.md and SECURITY.md has a test that holds it."""
+"""Each guarantee of docs/guarantees.md and SECURITY.md has a test."""
 
 import re
 from pathlib import Path

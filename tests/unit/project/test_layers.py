@@ -1,4 +1,4 @@
-"""Who may import whom."""
+"""The allowed imports between layers."""
 
 from graphlib import CycleError, TopologicalSorter
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.project.source import LAYERS, imports, layer, modules
 
-# With what stands at the root between them: its version, which all may name, and what serves, for the command line.
+# The modules at the root are between them: `version`, which all may import, and those that serve, for the command line.
 ORDER = ["version", *LAYERS[:-1], "", LAYERS[-1]]
 
 
@@ -32,7 +32,7 @@ def test_inside_the_package_imports_are_relative() -> None:
 
 
 def test_no_module_needs_itself_to_be_imported() -> None:
-    """Nor to be understood: an import for types alone, or inside a function, counts like any other."""
+    """An import for types alone, or inside a function, counts like any other."""
     needs = {
         module: {name[1:] for _, name in imports(module, path) if name[:1] == "."} - {module}
         for module, path in modules().items()

@@ -1,4 +1,4 @@
-"""What a refold must repeat to the byte may not look at anything but its arguments.
+"""Code that a refold must repeat byte for byte depends on its arguments alone.
 
 model/, expressions/ and the fold read no clock, draw no random number, touch no file, socket, thread or log line,
 compute in no float, and never depend on the order of a set, on `hash` or on `id`.
@@ -26,7 +26,7 @@ IMPURE_CALLS = {
     "input": "the terminal",
 }
 
-# Of datetime, what looks at the clock or the time zone, or answers with a float.
+# Methods of datetime that read the clock or the time zone, or return a float.
 IMPURE_METHODS = {"now", "today", "utcnow", "fromtimestamp", "astimezone", "timestamp", "total_seconds"}
 
 
@@ -73,7 +73,7 @@ def _is_set(node: ast.expr) -> bool:
 
 
 def _set_names(function: ast.AST) -> set[str]:
-    """Names that are bound to a set, or declared to be one."""
+    """Return the names that are bound to a set, or declared to be one."""
     names = set()
     for node in ast.walk(function):
         match node:
@@ -92,7 +92,7 @@ def _says_set(annotation: ast.expr) -> bool:
 
 
 def _in_hash_methods(module_tree: ast.Module) -> set[ast.AST]:
-    """A value may say how it is hashed; what is pure may not ask."""
+    """Return the nodes in `__hash__` methods: a value may define its hash, but pure code may not read it."""
     methods = (n for n in ast.walk(module_tree) if isinstance(n, ast.FunctionDef) and n.name == "__hash__")
     return {node for method in methods for node in ast.walk(method)}
 

@@ -1,4 +1,4 @@
-"""README and docs do what they say."""
+"""README and docs are correct: their commands and examples run."""
 
 import os
 import re
@@ -33,7 +33,7 @@ def _python(code: str, endpoint: str) -> str:
 
 
 def _commands(console: str) -> Iterator[tuple[str, str]]:
-    """Each command and what it prints."""
+    """Yield each command and its output."""
     for part in console.split("$ ")[1:]:
         command, _, output = part.partition("\n")
         yield command, output

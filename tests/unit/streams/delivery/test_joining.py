@@ -24,92 +24,83 @@ def in_one_step(feed: FakePartition, *keys: str) -> None:
     feed.wake()
 
 
-def test_a_transaction_is_a_batch_of_its_own() -> None:
+async def test_a_transaction_is_a_batch_of_its_own() -> None:
     stage = Stage(TOGETHER)
     stage.feed.write("a")
     in_one_step(stage.feed, "x", "y", "z")
     stage.feed.write("b")
     stage.feed.write("c")
 
-    run(settled(stage))
+    await settled(stage)
 
     assert [["a"], ["x", "y", "z"], ["b", "c"]] == stage.called_with()
 
 
-def test_a_transaction_is_one_batch_whatever_the_batch_size() -> None:
+async def test_a_transaction_is_one_batch_whatever_the_batch_size() -> None:
     stage = Stage({**TOGETHER, "BatchSize": 2})
     in_one_step(stage.feed, *(f"k{nth}" for nth in range(25)))
 
-    run(settled(stage))
+    await settled(stage)
 
     assert [25] == [len(call) for call in stage.called_with()]
 
 
-def test_changes_of_several_partitions_come_together_in_the_order_of_the_actions() -> None:
+async def test_changes_of_several_partitions_come_together_in_the_order_of_the_actions() -> None:
     stage = Stage(TOGETHER, partitions=2)
     one, two = stage.feeds.values()
 
-    async def main() -> None:
-        dispatcher = stage.started()
-        one.write("x", tx=Tx("1:7.0", 1, 2))
-        one.write("x")  # waits behind it
-        one.write("other")  # does not
-        await asyncio.sleep(0.5)
-        assert [["other"]] == stage.called_with()
-        two.write("y", tx=Tx("1:7.0", 0, 2))
-        await dispatcher.reach(stage.ends())
-        await dispatcher.stop()
-
-    run(main())
+    dispatcher = stage.started()
+    one.write("x", tx=Tx("1:7.0", 1, 2))
+    one.write("x")  # waits behind it
+    one.write("other")  # does not
+    await asyncio.sleep(0.5)
+    assert [["other"]] == stage.called_with()
+    two.write("y", tx=Tx("1:7.0", 0, 2))
+    await dispatcher.reach(stage.ends())
+    await dispatcher.stop()
 
     assert [["other"], ["y", "x"], ["x"]] == stage.called_with()
 
 
-def test_a_transaction_that_changes_other_tables_too_is_not_waited_for_for_ever() -> None:
+async def test_a_transaction_that_changes_other_tables_too_is_not_waited_for_for_ever() -> None:
     stage = Stage(TOGETHER, partitions=2)
     one, _ = stage.feeds.values()
     one.write("x", tx=Tx("2:9.0", 0, 3))
 
-    run(settled(stage))
+    await settled(stage)
 
     assert [["x"]] == stage.called_with()
 
 
-def test_what_one_command_changed_in_a_table_is_known_at_once() -> None:
+async def test_what_one_command_changed_in_a_table_is_known_at_once() -> None:
     """Its other changes are of a table that nobody asked for; nothing has to be waited for to know that."""
     stage = Stage(TOGETHER)
     stage.feed.pass_by()
     for nth, each in enumerate("xy"):
         stage.feed.write_on(each, nth=nth, tx=Tx(f"{stage.feed.offset}.0", nth, 5))  # nobody reads yet
 
-    async def main() -> None:
-        await settled(stage)
-        assert asyncio.get_running_loop().time() < 0.5
-
-    run(main())
+    await settled(stage)
+    assert asyncio.get_running_loop().time() < 0.5
 
     assert [["x", "y"]] == stage.called_with()
 
 
-def test_a_table_that_is_gone_is_not_read_on_for_a_transaction_to_be_complete() -> None:
+async def test_a_table_that_is_gone_is_not_read_on_for_a_transaction_to_be_complete() -> None:
     stage = Stage(TOGETHER, tables=(1, 2))
     stage.gone = {1}
     stage.feed.pass_by()
     stage.feed.write_on("x", table=2, tx=Tx(f"{stage.feed.offset}.0", 0, 5))
 
-    async def main() -> None:
-        stage.started()
-        await asyncio.sleep(1)
-        stage.feed.pass_by()
-        stage.feed.write_on("y", table=2, tx=Tx(f"{stage.feed.offset}.0", 0, 5))
-        await asyncio.sleep(60)
-
-    run(main())
+    stage.started()
+    await asyncio.sleep(1)
+    stage.feed.pass_by()
+    stage.feed.write_on("y", table=2, tx=Tx(f"{stage.feed.offset}.0", 0, 5))
+    await asyncio.sleep(60)
 
     assert [["x"], ["y"]] == stage.called_with()
 
 
-def test_what_goes_wrong_in_looking_for_the_rest_of_a_transaction_is_told() -> None:
+async def test_what_goes_wrong_in_looking_for_the_rest_of_a_transaction_is_told() -> None:
     stage = Stage(TOGETHER, tables=(1, 2))
     read = stage.feed.feed
 
@@ -122,12 +113,12 @@ def test_what_goes_wrong_in_looking_for_the_rest_of_a_transaction_is_told() -> N
     stage.feed.pass_by()
     stage.feed.write_on("x", tx=Tx(f"{stage.feed.offset}.0", 0, 5))
 
-    run(lasting(stage, 1))
+    await lasting(stage, 1)
 
     assert ["it cannot go on: ValueError('nobody thought of it')"] == stage.ended
 
 
-def test_a_transaction_that_fails_is_given_up_as_a_whole() -> None:
+async def test_a_transaction_that_fails_is_given_up_as_a_whole() -> None:
     def judge(batch: Batch) -> DeliveryResult:
         bad = next((each for each in batch.changes if key(each) == "y"), None)
         return Success() if bad is None else PartialFailure(bad.partition, bad.change.sequence_number, "bad")
@@ -136,13 +127,13 @@ def test_a_transaction_that_fails_is_given_up_as_a_whole() -> None:
     in_one_step(stage.feed, "x", "y", "z")
     stage.feed.write("a")
 
-    run(settled(stage))
+    await settled(stage)
 
     assert [["x", "y", "z"], ["x", "y", "z"], ["a"]] == stage.called_with()
     assert 3 == len(stage.dead())
 
 
-def test_a_transaction_is_whole_behind_a_letter_too() -> None:
+async def test_a_transaction_is_whole_behind_a_letter_too() -> None:
     """Of a change that waits for an older one of its key the whole transaction does, and its other keys with it."""
     stage = Stage({**TOGETHER, "MaximumRetryAttempts": 0})
     stage.judge = lambda batch: Failure("bad") if "a" in map(key, batch.changes) else Success()
@@ -151,7 +142,7 @@ def test_a_transaction_is_whole_behind_a_letter_too() -> None:
     stage.feed.write("c")
     stage.feed.write("d")
 
-    run(settled(stage))
+    await settled(stage)
 
     assert [["a", "b"], ["d"]] == stage.called_with()
     first = next(iter(stage.dead())) + 1  # that of b
@@ -161,7 +152,7 @@ def test_a_transaction_is_whole_behind_a_letter_too() -> None:
     assert 5 == len(stage.dead())
 
 
-def test_a_filter_leaves_the_rest_of_a_transaction_together() -> None:
+async def test_a_filter_leaves_the_rest_of_a_transaction_together() -> None:
     stage = Stage(
         {
             **TOGETHER,
@@ -170,7 +161,7 @@ def test_a_filter_leaves_the_rest_of_a_transaction_together() -> None:
     )
     in_one_step(stage.feed, "x", "y", "z")
 
-    run(settled(stage))
+    await settled(stage)
 
     assert [["x", "z"]] == stage.called_with()
 

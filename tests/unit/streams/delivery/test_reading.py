@@ -16,24 +16,24 @@ def forget_before(feed: FakePartition, kept: int) -> None:
     feed.trim_horizon[1] = feed.changes[1][-kept - 1].sequence_number
 
 
-def test_the_beginning_of_history_is_read_from_the_log_where_the_feed_does_not_keep_it() -> None:
+async def test_the_beginning_of_history_is_read_from_the_log_where_the_feed_does_not_keep_it() -> None:
     stage = Stage({"Start": {"At": "BEGINNING"}})
     for nth in range(30):
         stage.feed.write(f"k{nth}")
     forget_before(stage.feed, kept=4)
 
-    run(settled(stage))
+    await settled(stage)
 
     assert [f"k{nth}" for nth in range(30)] == stage.keys()
 
 
-def test_the_horizon_is_what_the_feed_keeps() -> None:
+async def test_the_horizon_is_what_the_feed_keeps() -> None:
     stage = Stage({"Start": {"At": "HORIZON"}})
     for nth in range(30):
         stage.feed.write(f"k{nth}")
     forget_before(stage.feed, kept=4)
 
-    run(settled(stage))
+    await settled(stage)
 
     assert [f"k{nth}" for nth in range(26, 30)] == stage.keys()
 
@@ -52,35 +52,32 @@ def test_a_checkpoint_older_than_what_the_feed_keeps_loses_nothing() -> None:
     assert ["a", *[f"k{nth}" for nth in range(30)]] == stage.keys()
 
 
-def test_a_past_that_breaks_off_is_read_on_from_where_it_was() -> None:
+async def test_a_past_that_breaks_off_is_read_on_from_where_it_was() -> None:
     stage = Stage()
     for nth in range(30):
         stage.feed.write(f"k{nth}")
     forget_before(stage.feed, kept=4)
     stage.past_breaks = 2
 
-    run(settled(stage))
+    await settled(stage)
 
     assert [f"k{nth}" for nth in range(30)] == stage.keys()
     assert 3 == stage.pasts
     assert not stage.ended
 
 
-def test_a_start_now_has_what_is_written_while_it_starts() -> None:
+async def test_a_start_now_has_what_is_written_while_it_starts() -> None:
     """Where the partitions ended is in the settings before anybody reads: what comes later is later than that."""
     stage = Stage()
     stage.feed.write("before")
     stage = restarted(stage, {"Start": {"At": "NOW", "Numbers": {"0": str(stage.feed.end)}}})
 
-    async def main() -> None:
-        dispatcher = stage.dispatcher()
-        stage.feed.write("meanwhile")
-        dispatcher.start()
-        stage.feed.write("after")
-        await dispatcher.reach(stage.ends())
-        await dispatcher.stop()
-
-    run(main())
+    dispatcher = stage.dispatcher()
+    stage.feed.write("meanwhile")
+    dispatcher.start()
+    stage.feed.write("after")
+    await dispatcher.reach(stage.ends())
+    await dispatcher.stop()
 
     assert ["meanwhile", "after"] == stage.keys()
 
@@ -93,19 +90,19 @@ def restarted(stage: Stage, settings: dict[str, Any]) -> Stage:
 
 
 @pytest.mark.parametrize("kept", [2, 8])
-def test_a_start_at_a_time_has_all_from_then_on(kept: int) -> None:
+async def test_a_start_at_a_time_has_all_from_then_on(kept: int) -> None:
     stage = Stage({"Start": {"At": "TIME", "Time": START_MS + 5000}})
     for nth in range(10):
         stage.feed.time = START_MS + nth * 1000
         stage.feed.write(f"k{nth}")
     forget_before(stage.feed, kept)
 
-    run(settled(stage))
+    await settled(stage)
 
     assert [f"k{nth}" for nth in range(5, 10)] == stage.keys()
 
 
-def test_a_replay_ends_where_it_should_and_says_so() -> None:
+async def test_a_replay_ends_where_it_should_and_says_so() -> None:
     stage = Stage(
         {"Start": {"At": "TIME", "Time": START_MS + 2000}, "End": {"Time": START_MS + 6000}, "Replay": True}
     )
@@ -113,7 +110,7 @@ def test_a_replay_ends_where_it_should_and_says_so() -> None:
         stage.feed.time = START_MS + nth * 1000
         stage.feed.write(f"k{nth}")
 
-    run(lasting(stage, 60))
+    await lasting(stage, 60)
 
     assert [f"k{nth}" for nth in range(2, 7)] == stage.keys()
     assert all(call.batch.replay for call in stage.calls)
@@ -172,137 +169,113 @@ def test_an_item_of_a_snapshot_that_is_a_letter_is_not_delivered_after_a_crash()
     assert 2 == len(stage.dead()), "what was written later is behind it"
 
 
-def test_a_filter_that_drops_everything_still_moves_the_checkpoint() -> None:
+async def test_a_filter_that_drops_everything_still_moves_the_checkpoint() -> None:
     stage = Stage({"Events": ["REMOVE"]})
     for nth in range(20):
         stage.feed.write(f"k{nth}")
 
-    async def main() -> None:
-        stage.started()
-        await asyncio.sleep(1)
-
-    run(main())
+    stage.started()
+    await asyncio.sleep(1)
 
     assert not stage.calls
     assert stage.subscription.checkpoints[0] >= stage.feed.changes[1][-1].sequence_number
     assert 20 == stage.subscription.handled
 
 
-def test_two_subscriptions_on_one_table_both_have_everything() -> None:
+async def test_two_subscriptions_on_one_table_both_have_everything() -> None:
     first = Stage()
     second = restarted(first, {"BatchSize": 3})
 
-    async def main() -> None:
-        dispatchers = [first.dispatcher(), second.dispatcher()]
-        for each in dispatchers:
-            each.start()
-        for nth in range(50):
-            first.feed.write(f"k{nth}")
-            await asyncio.sleep(0.003)
-        for each in dispatchers:
-            await each.reach(first.ends())
-            await each.stop()
-
-    run(main())
+    dispatchers = [first.dispatcher(), second.dispatcher()]
+    for each in dispatchers:
+        each.start()
+    for nth in range(50):
+        first.feed.write(f"k{nth}")
+        await asyncio.sleep(0.003)
+    for each in dispatchers:
+        await each.reach(first.ends())
+        await each.stop()
 
     assert [f"k{nth}" for nth in range(50)] == first.keys() == second.keys()
 
 
-def test_an_idle_subscription_does_nothing_but_ask_again_when_its_wait_is_over() -> None:
+async def test_an_idle_subscription_does_nothing_but_ask_again_when_its_wait_is_over() -> None:
     stage = Stage()
     stage.feed.write("a")
 
-    async def main() -> None:
-        stage.started()
-        await asyncio.sleep(10)
-        reads, checkpoints = stage.feed.reads, len(stage.checkpoints)
-        for _ in range(100):
-            stage.feed.pass_by()  # others write
-            await asyncio.sleep(1)
-        assert stage.feed.reads - reads <= 2 * (100 // 20 + 1)
-        assert len(stage.checkpoints) == checkpoints
-
-    run(main())
+    stage.started()
+    await asyncio.sleep(10)
+    reads, checkpoints = stage.feed.reads, len(stage.checkpoints)
+    for _ in range(100):
+        stage.feed.pass_by()  # others write
+        await asyncio.sleep(1)
+    assert stage.feed.reads - reads <= 2 * (100 // 20 + 1)
+    assert len(stage.checkpoints) == checkpoints
 
 
-def test_no_more_than_five_checkpoints_a_second_are_written() -> None:
+async def test_no_more_than_five_checkpoints_a_second_are_written() -> None:
     stage = Stage({"BatchSize": 1})
     for nth in range(300):
         stage.feed.write(f"k{nth}")
 
-    async def main() -> None:
-        dispatcher = stage.started()
-        await dispatcher.reach(stage.ends())
-        assert len(stage.checkpoints) <= asyncio.get_running_loop().time() * 5 + 1
-        await dispatcher.stop()
-
-    run(main())
+    dispatcher = stage.started()
+    await dispatcher.reach(stage.ends())
+    assert len(stage.checkpoints) <= asyncio.get_running_loop().time() * 5 + 1
+    await dispatcher.stop()
 
     assert 300 == sum(each.handled for each in stage.checkpoints)
 
 
-def test_a_batch_that_is_not_full_waits_for_more_but_no_longer_than_its_window() -> None:
+async def test_a_batch_that_is_not_full_waits_for_more_but_no_longer_than_its_window() -> None:
     stage = Stage({"MaximumBatchingWindowInSeconds": 10, "BatchSize": 3})
     stage.seconds = lambda: 0.0
 
-    async def main() -> None:
-        stage.started()
-        await asyncio.sleep(1)
-        for each in ("a", "b", "c"):
-            stage.feed.write(each)
-        await asyncio.sleep(1)
-        assert [["a", "b", "c"]] == [[key(each) for each in call.batch.changes] for call in stage.calls]
-        stage.feed.write("d")
-        await asyncio.sleep(9)
-        assert 1 == len(stage.calls)
-        await asyncio.sleep(2)
-        assert 2 == len(stage.calls)
-
-    run(main())
+    stage.started()
+    await asyncio.sleep(1)
+    for each in ("a", "b", "c"):
+        stage.feed.write(each)
+    await asyncio.sleep(1)
+    assert [["a", "b", "c"]] == [[key(each) for each in call.batch.changes] for call in stage.calls]
+    stage.feed.write("d")
+    await asyncio.sleep(9)
+    assert 1 == len(stage.calls)
+    await asyncio.sleep(2)
+    assert 2 == len(stage.calls)
 
 
-def test_changes_of_several_tables_are_handled_to_the_same_end() -> None:
+async def test_changes_of_several_tables_are_handled_to_the_same_end() -> None:
     """A table to which nothing is written does not hold back the checkpoint of one to which much is."""
     stage = Stage(tables=(1, 2))
 
-    async def main() -> None:
-        stage.started()
-        await asyncio.sleep(1)
-        for nth in range(10):
-            stage.feed.write(f"k{nth}")
-        await asyncio.sleep(1)
-
-    run(main())
+    stage.started()
+    await asyncio.sleep(1)
+    for nth in range(10):
+        stage.feed.write(f"k{nth}")
+    await asyncio.sleep(1)
 
     assert stage.subscription.checkpoints[0] >= stage.feed.changes[1][-1].sequence_number
 
 
 @pytest.mark.guarantee("G47")
-def test_a_slow_sink_is_read_ahead_of_no_further_than_a_bound() -> None:
+async def test_a_slow_sink_is_read_ahead_of_no_further_than_a_bound() -> None:
     stage = Stage({"BatchSize": 10})
     stage.seconds = lambda: 1e6
     stage.feed.page = 500
     for nth in range(12_000):
         stage.feed.write(f"k{nth}")
 
-    async def main() -> None:
-        stage.started()
-        await asyncio.sleep(60)
-        assert stage.feed.reads <= 10_000 / 500 + 2
-
-    run(main())
+    stage.started()
+    await asyncio.sleep(60)
+    assert stage.feed.reads <= 10_000 / 500 + 2
 
 
-def test_a_subscription_whose_table_is_gone_ends_when_all_of_it_is_handled() -> None:
+async def test_a_subscription_whose_table_is_gone_ends_when_all_of_it_is_handled() -> None:
     stage = Stage()
     stage.feed.write("last words")
     stage.gone = {1}
 
-    async def main() -> None:
-        stage.started()
-        await asyncio.sleep(60)
-
-    run(main())
+    stage.started()
+    await asyncio.sleep(60)
 
     assert ["last words"] == stage.keys()
     assert ["its tables are gone"] == stage.ended

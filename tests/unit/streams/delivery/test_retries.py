@@ -10,7 +10,6 @@ import pytest
 
 from foldb.streams.sinks.sink import Batch, DeliveryResult, Failure, PartialFailure, Success, Unsubscribed
 from tests.unit.streams.delivery.stage import START_MS, Stage, key, lasting, settled
-from tests.unit.streams.delivery.virtual import run
 
 
 def failing_at(bad: str, *, named: bool) -> Callable[[Batch], DeliveryResult]:
@@ -35,11 +34,11 @@ def written(stage: Stage, keys: str) -> Stage:
 
 @pytest.mark.guarantee("G42")
 @pytest.mark.parametrize("place", [0, 1, 7, 31, 50, 63])
-def test_a_poisoned_change_is_found_by_no_more_calls_that_fail_than_halving_takes(place: int) -> None:
+async def test_a_poisoned_change_is_found_by_no_more_calls_that_fail_than_halving_takes(place: int) -> None:
     stage = Stage({"MaximumRetryAttempts": 1, "BatchSize": 64}, judge=failing_at(f"k{place}", named=False))
     written(stage, " ".join(f"k{nth}" for nth in range(64)))
 
-    run(settled(stage))
+    await settled(stage)
 
     letters = [letter for own in stage.letters.values() for letter in own.values()]
     assert [f"k{place}"] == [key(letter.delivery) for letter in letters]
@@ -49,10 +48,10 @@ def test_a_poisoned_change_is_found_by_no_more_calls_that_fail_than_halving_take
     assert len(stage.calls) <= 2 + 2 * log2(64) + 1
 
 
-def test_a_change_that_is_named_is_given_up_alone_and_at_no_further_call() -> None:
+async def test_a_change_that_is_named_is_given_up_alone_and_at_no_further_call() -> None:
     stage = written(Stage({"MaximumRetryAttempts": 2}, judge=failing_at("b", named=True)), "a b c")
 
-    run(settled(stage))
+    await settled(stage)
 
     assert [["a", "b", "c"], ["b", "c"], ["b", "c"], ["c"]] == [
         [key(each) for each in call.batch.changes] for call in stage.calls
@@ -63,7 +62,7 @@ def test_a_change_that_is_named_is_given_up_alone_and_at_no_further_call() -> No
 
 
 @pytest.mark.guarantee("G42")
-def test_what_a_partial_failure_leaves_is_not_tried_for_ever() -> None:
+async def test_what_a_partial_failure_leaves_is_not_tried_for_ever() -> None:
     """
     A function that handles one change a call and then names the next one makes progress each time; but the change
     that it always names must come to its end, although the batch before it has just become shorter.
@@ -72,13 +71,13 @@ def test_what_a_partial_failure_leaves_is_not_tried_for_ever() -> None:
         Stage({"MaximumRetryAttempts": 3}, judge=failing_at("poison", named=True)), "a b poison c poison d"
     )
 
-    run(settled(stage))
+    await settled(stage)
 
     assert ["a", "b", "c", "d"] == stage.keys()
     assert 2 == len(stage.dead())
 
 
-def test_with_unlimited_attempts_nothing_is_given_up_and_other_lanes_go_on() -> None:
+async def test_with_unlimited_attempts_nothing_is_given_up_and_other_lanes_go_on() -> None:
     stage = Stage({"ParallelizationFactor": 8}, judge=failing_at("stuck", named=True))
     for nth in range(40):
         stage.feed.write(f"k{nth}")
@@ -86,21 +85,18 @@ def test_with_unlimited_attempts_nothing_is_given_up_and_other_lanes_go_on() -> 
     for nth in range(40):
         stage.feed.write(f"k{nth}")
 
-    async def main() -> None:
-        dispatcher = stage.started()
-        await asyncio.sleep(4 * 3600)
-        assert [("stuck", True)] == [(key(each), tries > 200) for each, tries in dispatcher.failing()]
-        (stuck,) = (each for each, _ in dispatcher.failing())
-        assert {0: stuck.change.sequence_number - 1} == dispatcher.checkpoints()
-        await dispatcher.stop()
-
-    run(main())
+    dispatcher = stage.started()
+    await asyncio.sleep(4 * 3600)
+    assert [("stuck", True)] == [(key(each), tries > 200) for each, tries in dispatcher.failing()]
+    (stuck,) = (each for each, _ in dispatcher.failing())
+    assert {0: stuck.change.sequence_number - 1} == dispatcher.checkpoints()
+    await dispatcher.stop()
 
     assert not stage.dead()
     assert len(set(stage.keys())) > 30
 
 
-def test_pauses_double_up_to_the_longest() -> None:
+async def test_pauses_double_up_to_the_longest() -> None:
     stage = Stage(
         {"Backoff": {"First": 1, "Most": 10}, "MaximumRetryAttempts": 6}, judge=lambda _: Failure("no")
     )
@@ -108,7 +104,7 @@ def test_pauses_double_up_to_the_longest() -> None:
     stage.jitter.random = lambda: 1.0  # type: ignore[method-assign]
     written(stage, "a")
 
-    run(settled(stage))
+    await settled(stage)
 
     at = [call.at for call in stage.calls]
     assert [1.0, 2.0, 4.0, 8.0, 10.0, 10.0] == pytest.approx(
@@ -116,11 +112,11 @@ def test_pauses_double_up_to_the_longest() -> None:
     )
 
 
-def test_who_is_told_when_to_come_again_does_not_come_before() -> None:
+async def test_who_is_told_when_to_come_again_does_not_come_before() -> None:
     answers: list[DeliveryResult] = [Failure("busy", retry_after_s=90), Success()]
     stage = written(Stage(judge=lambda _: answers.pop(0)), "a")
 
-    run(settled(stage))
+    await settled(stage)
 
     assert stage.calls[1].at - stage.calls[0].at >= 90
 
@@ -134,7 +130,7 @@ def test_who_is_told_when_to_come_again_does_not_come_before() -> None:
         {"MaximumRetryAttempts": 2, "BisectBatchOnFunctionError": True},
     ],
 )
-def test_whatever_is_called_with_next_it_is_not_before_the_time_that_was_told(
+async def test_whatever_is_called_with_next_it_is_not_before_the_time_that_was_told(
     settings: dict[str, Any],
 ) -> None:
     """Be it the next batch after a letter, or a half of the one that failed."""
@@ -144,18 +140,18 @@ def test_whatever_is_called_with_next_it_is_not_before_the_time_that_was_told(
     )
     written(stage, "a b c d")
 
-    run(settled(stage))
+    await settled(stage)
 
     again = [later.at - call.at for call, later in pairwise(stage.calls) if isinstance(call.verdict, Failure)]
     assert again
     assert min(again) >= 90
 
 
-def test_bisecting_begins_at_the_first_failure() -> None:
+async def test_bisecting_begins_at_the_first_failure() -> None:
     settings = {"MaximumRetryAttempts": 2, "BisectBatchOnFunctionError": True}
     stage = written(Stage(settings, judge=failing_at("c", named=False)), "a b c d")
 
-    run(settled(stage))
+    await settled(stage)
 
     assert ["a", "b", "d"] == stage.keys()
     assert ["a b c d", "a b", "c", "c", "c", "d"] == [
@@ -164,72 +160,69 @@ def test_bisecting_begins_at_the_first_failure() -> None:
     assert 1 == len(stage.dead())
 
 
-def test_a_batch_is_given_up_as_a_whole_where_that_is_asked_for() -> None:
+async def test_a_batch_is_given_up_as_a_whole_where_that_is_asked_for() -> None:
     settings = {"MaximumRetryAttempts": 0, "OnFailure": "batch", "BatchSize": 3}
     stage = written(Stage(settings, judge=failing_at("b", named=False)), "a b c d")
 
-    run(settled(stage))
+    await settled(stage)
 
     assert 3 == len(stage.dead())
     assert ["d"] == stage.keys()
 
 
-def test_who_is_to_block_stands_still_at_what_fails_and_says_so() -> None:
+async def test_who_is_to_block_stands_still_at_what_fails_and_says_so() -> None:
     settings = {"MaximumRetryAttempts": 1, "OnFailure": "block"}
     stage = written(Stage(settings, judge=failing_at("b", named=True)), "a b c")
 
-    async def main() -> None:
-        dispatcher = stage.started()
-        await asyncio.sleep(3600)
-        assert ["bad"] == dispatcher.blocked
-        await dispatcher.stop()
-
-    run(main())
+    dispatcher = stage.started()
+    await asyncio.sleep(3600)
+    assert ["bad"] == dispatcher.blocked
+    await dispatcher.stop()
 
     assert ["a"] == stage.keys()
     assert not stage.dead()
     assert stage.subscription.checkpoints == {0: stage.feed.changes[1][1].sequence_number - 1}
 
 
-def test_what_is_too_old_is_a_letter_without_being_tried() -> None:
+async def test_what_is_too_old_is_a_letter_without_being_tried() -> None:
     stage = Stage({"MaximumRecordAgeInSeconds": 60})
     stage.feed.write("old")
     stage.hours_s = 61.0
     stage.feed.time = START_MS + 60_000
     stage.feed.write("new")
 
-    run(settled(stage))
+    await settled(stage)
 
     assert ["new"] == stage.keys()
     (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
     assert ("old", 0) == (key(letter.delivery), letter.attempts)
 
 
-def test_a_loop_of_triggers_ends_in_a_letter_that_says_so() -> None:
+async def test_a_loop_of_triggers_ends_in_a_letter_that_says_so() -> None:
     stage = Stage()
     stage.feed.write("a", depth=15)
     stage.feed.write("b", depth=16)
     stage.feed.write("c", depth=0)
 
-    run(settled(stage))
+    await settled(stage)
 
     assert ["a", "c"] == stage.keys()
     (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
     assert "a loop of triggers: 16 in a row led to this change" == letter.error
 
 
-def test_a_batch_holds_changes_of_one_depth_so_that_what_it_writes_has_one_too() -> None:
+async def test_a_batch_holds_changes_of_one_depth_so_that_what_it_writes_has_one_too() -> None:
     stage = Stage()
     for depth in (0, 0, 1, 1, 0):
         stage.feed.write("a", depth=depth)
 
-    run(settled(stage))
+    await settled(stage)
 
     assert [2, 2, 1] == [len(call.numbers) for call in stage.calls]
 
 
 @pytest.mark.guarantee("G40")
-def test_later_changes_of_a_key_follow_its_letter_and_others_do_not() -> None:
+async def test_later_changes_of_a_key_follow_its_letter_and_others_do_not() -> None:
     stage = Stage({"MaximumRetryAttempts": 0, "BatchSize": 2})
     stage.judge = lambda batch: (
         Failure("bad") if any(b"poison" in (each.change.new or b"") for each in batch.changes) else Success()
@@ -238,84 +231,81 @@ def test_later_changes_of_a_key_follow_its_letter_and_others_do_not() -> None:
     for each in ("a", "b", "a", "b"):
         stage.feed.write(each)
 
-    run(settled(stage))
+    await settled(stage)
 
     assert ["b", "b"] == stage.keys()
     errors = [letter.error for own in stage.letters.values() for letter in own.values()]
     assert ["bad", *[f"waits for sequence number {first.sequence_number}"] * 2] == errors
 
 
-def test_a_key_goes_on_when_its_letters_are_gone() -> None:
+async def test_a_key_goes_on_when_its_letters_are_gone() -> None:
     stage = Stage({"MaximumRetryAttempts": 0}, judge=lambda _: Failure("bad"))
 
-    async def main() -> None:
-        dispatcher = stage.started()
-        stage.feed.write("a")
-        await dispatcher.reach(stage.ends())
-        stage.judge = lambda _: Success()
-        stage.feed.write("a")
-        await dispatcher.reach(stage.ends())
-        assert not stage.handled
-        stage.letters.clear()
-        stage.feed.write("a")
-        await dispatcher.reach(stage.ends())
-        await dispatcher.stop()
-
-    run(main())
+    dispatcher = stage.started()
+    stage.feed.write("a")
+    await dispatcher.reach(stage.ends())
+    stage.judge = lambda _: Success()
+    stage.feed.write("a")
+    await dispatcher.reach(stage.ends())
+    assert not stage.handled
+    stage.letters.clear()
+    stage.feed.write("a")
+    await dispatcher.reach(stage.ends())
+    await dispatcher.stop()
 
     assert ["a"] == stage.keys()
 
 
-def test_a_failure_is_told_where_a_server_tells_things_once_a_minute(
+async def test_a_failure_is_told_where_a_server_tells_things_once_a_minute(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     settings = {"MaximumRetryAttempts": -1, "Backoff": {"First": 1, "Most": 1}}
     stage = written(Stage(settings, judge=lambda _: Failure("no!")), "a")
 
-    run(lasting(stage, 150))
+    await lasting(stage, 150)
 
     assert len(stage.calls) > 100
     assert ["orders: no!"] * 3 == [record.getMessage() for record in caplog.records]
 
 
-def test_who_wants_no_more_calls_gets_none() -> None:
+async def test_who_wants_no_more_calls_gets_none() -> None:
     stage = written(Stage(judge=lambda _: Unsubscribed("410 Gone")), "a b")
 
-    run(lasting(stage, 60))
+    await lasting(stage, 60)
 
     assert ["410 Gone"] == stage.ended
     assert 1 == len(stage.calls)
     assert not stage.checkpoints
 
 
-def test_a_call_that_never_ends_is_cut_off() -> None:
+async def test_a_call_that_never_ends_is_cut_off() -> None:
     stage = written(Stage({"TimeoutSeconds": 3, "MaximumRetryAttempts": 0}), "a")
     stage.seconds = lambda: 1e9
 
-    run(settled(stage))
+    await settled(stage)
 
     (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
     assert "no answer in time" == letter.error
 
 
-def test_code_that_takes_long_to_load_is_not_a_call_that_never_ends() -> None:
+async def test_code_that_takes_long_to_load_is_not_a_call_that_never_ends() -> None:
     """A sink bounds its calls itself, from when they begin; what it has to do before counts against nobody."""
     stage = written(Stage({"TimeoutSeconds": 1, "MaximumRetryAttempts": 0}), "a")
     stage.seconds = lambda: 60.0 + 60.0 + 1.0  # another lane's loading is waited for, and one's own
 
-    run(settled(stage))
+    await settled(stage)
 
     assert ["a"] == stage.keys()
     assert not stage.dead()
 
 
-def test_what_a_sink_raises_is_a_failure_with_its_traceback() -> None:
+async def test_what_a_sink_raises_is_a_failure_with_its_traceback() -> None:
     def judge(_: Batch) -> DeliveryResult:
         raise ValueError("no such thing")
 
     stage = written(Stage({"MaximumRetryAttempts": 0}, judge=judge), "a")
 
-    run(settled(stage))
+    await settled(stage)
 
     (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
     assert "ValueError: no such thing" == letter.error
@@ -323,46 +313,40 @@ def test_what_a_sink_raises_is_a_failure_with_its_traceback() -> None:
 
 
 @pytest.mark.guarantee("G42")
-def test_letters_that_cannot_be_written_hold_the_checkpoint_back() -> None:
+async def test_letters_that_cannot_be_written_hold_the_checkpoint_back() -> None:
     stage = written(Stage({"MaximumRetryAttempts": 0}, judge=lambda _: Failure("bad")), "a")
     stage.letters_fail = 1.0
 
-    async def main() -> None:
-        dispatcher = stage.started()
-        await asyncio.sleep(600)
-        assert dispatcher.checkpoints()[0] < stage.feed.changes[1][0].sequence_number
-        stage.letters_fail = 0.0
-        await dispatcher.reach(stage.ends())
-        await dispatcher.stop()
-
-    run(main())
+    dispatcher = stage.started()
+    await asyncio.sleep(600)
+    assert dispatcher.checkpoints()[0] < stage.feed.changes[1][0].sequence_number
+    stage.letters_fail = 0.0
+    await dispatcher.reach(stage.ends())
+    await dispatcher.stop()
 
     assert 1 == len(stage.dead())
 
 
-def test_a_sink_that_cannot_start_is_started_again_and_the_log_says_why_once(
+async def test_a_sink_that_cannot_start_is_started_again_and_the_log_says_why_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     stage = written(Stage(), "a")
     stage.starts_fail = ["no broker", "no broker", "no broker", "no room"]
-    run(settled(stage))
+    await settled(stage)
 
     assert ["a"] == stage.keys()
     said = [record.getMessage().rpartition(": ")[2] for record in caplog.records]
     assert ["no broker", "no room"] == said
 
 
-def test_a_failure_is_told_in_the_figures() -> None:
+async def test_a_failure_is_told_in_the_figures() -> None:
     stage = written(Stage({"MaximumRetryAttempts": 0}, judge=failing_at("b", named=True)), "a b c")
     told: dict[str, Any] = {}
 
-    async def main() -> None:
-        dispatcher = stage.started()
-        await dispatcher.reach(stage.ends())
-        told.update(dispatcher.metrics.to_json(asyncio.get_running_loop().time()))
-        await dispatcher.stop()
-
-    run(main())
+    dispatcher = stage.started()
+    await dispatcher.reach(stage.ends())
+    told.update(dispatcher.metrics.to_json(asyncio.get_running_loop().time()))
+    await dispatcher.stop()
 
     assert (2, 1, 3, 2, 1, "bad") == (
         told["Calls"],

@@ -43,17 +43,14 @@ def write(stage: Stage, minute: int, count: int) -> None:
         stage.feed.write(f"k{nth}")
 
 
-def test_each_window_has_its_own_state_and_one_final_call() -> None:
+async def test_each_window_has_its_own_state_and_one_final_call() -> None:
     counting = Counting()
     stage = Stage(SETTINGS, judge=counting)
     for minute, count in enumerate((3, 5, 2)):
         write(stage, minute, count)
 
-    async def main() -> None:
-        stage.started()
-        await asyncio.sleep(300)
-
-    run(main())
+    stage.started()
+    await asyncio.sleep(300)
 
     assert {FIRST: 3, FIRST + MINUTE: 5, FIRST + 2 * MINUTE: 2} == counting.counts
 
@@ -87,44 +84,38 @@ def test_a_window_that_a_crash_cut_off_is_counted_anew_from_its_beginning() -> N
     assert stage.subscription.checkpoints[0] >= stage.feed.changes[1][-1].sequence_number
 
 
-def test_the_last_window_ends_although_nothing_more_is_written() -> None:
+async def test_the_last_window_ends_although_nothing_more_is_written() -> None:
     counting = Counting()
     stage = Stage(SETTINGS, judge=counting)
     write(stage, 0, 1)
     stage.hours_s = (FIRST - START_MS) / 1000  # the clock is as far as log time
 
-    async def main() -> None:
-        dispatcher = stage.started()
-        await asyncio.sleep(30)
-        assert not counting.counts
-        await asyncio.sleep(40)
-        assert {FIRST: 1} == counting.counts
-        await dispatcher.stop()
-
-    run(main())
+    dispatcher = stage.started()
+    await asyncio.sleep(30)
+    assert not counting.counts
+    await asyncio.sleep(40)
+    assert {FIRST: 1} == counting.counts
+    await dispatcher.stop()
 
 
-def test_a_final_call_that_fails_is_made_again() -> None:
+async def test_a_final_call_that_fails_is_made_again() -> None:
     counting = Counting()
     stage = Stage(SETTINGS, judge=counting)
     write(stage, 0, 1)
     stage.hours_s = (FIRST - START_MS) / 1000
 
-    async def main() -> None:
-        stage.started()
-        await asyncio.sleep(30)
-        counting.fails = True
-        await asyncio.sleep(60)
-        counting.fails = False
-        await asyncio.sleep(120)
-
-    run(main())
+    stage.started()
+    await asyncio.sleep(30)
+    counting.fails = True
+    await asyncio.sleep(60)
+    counting.fails = False
+    await asyncio.sleep(120)
 
     assert {FIRST: 1} == counting.counts
 
 
 @pytest.mark.parametrize("how", ["replay", "table gone"])
-def test_who_has_read_all_there_is_to_read_ends_the_last_window_and_is_over(how: str) -> None:
+async def test_who_has_read_all_there_is_to_read_ends_the_last_window_and_is_over(how: str) -> None:
     """Nobody tells it later that log time has passed the window's end."""
     counting = Counting()
     stage = Stage(SETTINGS, judge=counting)
@@ -137,7 +128,7 @@ def test_who_has_read_all_there_is_to_read_ends_the_last_window_and_is_over(how:
         stage.gone = {1}
     stage.hours_s = (FIRST - START_MS) / 1000
 
-    run(lasting(stage, 10))
+    await lasting(stage, 10)
 
     assert {FIRST: 3} == counting.counts
     assert ["done" if how == "replay" else "its tables are gone"] == stage.ended
