@@ -197,7 +197,9 @@ class Attempts:
         """Turn the first pending changes into dead letters."""
         tries = self.tries
         dead = self.pending[:count]
-        await self._write([self._letter_of(each, failure.error, failure.traceback, tries) for each in dead])
+        await self._write(
+            [self._make_dead_letter(each, failure.error, failure.traceback, tries) for each in dead]
+        )
         self._drop(count)
         self._failed = 0
 
@@ -208,51 +210,51 @@ class Attempts:
         """
         if not self.pending:
             return
-        letters = self._refused()
-        if letters or self._context.open:
-            letters = await self._with_followers(letters)
-        if letters:
+        dead_letters = self._refused()
+        if dead_letters or self._context.open:
+            dead_letters = await self._with_followers(dead_letters)
+        if dead_letters:
             if self._is_transaction:
-                letters = self._with_transaction(letters)
-            await self._write(letters)
-            dead = {id(letter.delivery) for letter in letters}
+                dead_letters = self._with_transaction(dead_letters)
+            await self._write(dead_letters)
+            dead = {id(dead_letter.delivery) for dead_letter in dead_letters}
             if id(self.pending[0]) in dead:
                 self._is_alone, self._named = False, 0
             self.pending = [each for each in self.pending if id(each) not in dead]
-            self._on_handled([letter.delivery for letter in letters])
+            self._on_handled([dead_letter.delivery for dead_letter in dead_letters])
 
     def _refused(self) -> list[DeadLetter]:
         if self.pending[0].change.context.depth >= MAX_DEPTH:  # a batch has one depth
             if self._policy.on_failure == "block":
                 raise BlockedError(_LOOP)
-            return [self._letter_of(each, _LOOP, None, 0) for each in self.pending]
+            return [self._make_dead_letter(each, _LOOP, None, 0) for each in self.pending]
         if self._policy.age_ms is None:
             return []
         oldest = self._context.clock() - self._policy.age_ms
         old = [each for each in self.pending if each.change.time < oldest]
-        return [self._letter_of(each, _TOO_OLD, None, self.tries) for each in old]
+        return [self._make_dead_letter(each, _TOO_OLD, None, self.tries) for each in old]
 
     async def _with_followers(self, refused: list[DeadLetter]) -> list[DeadLetter]:
         """Add a dead letter for each change behind one of `refused`, or behind an older one of its key; in order."""
-        letters = {id(letter.delivery): letter for letter in refused}
+        dead_letters = {id(dead_letter.delivery): dead_letter for dead_letter in refused}
         first_open: dict[ItemKey, int | None] = {}
         for each in self.pending:
             key, sequence_number = item_key_of(each), each.sequence_number
             if key not in first_open:
                 first_open[key] = await self._first_open(each) if key in self._context.open else None
             waits_for = first_open[key]
-            if id(each) in letters:
+            if id(each) in dead_letters:
                 first_open[key] = sequence_number if waits_for is None else min(waits_for, sequence_number)
             elif waits_for is not None and waits_for <= sequence_number:
                 # If it is that dead letter itself, a delivery before a restart wrote it, and it stays unchanged.
                 error = f"waits for sequence number {waits_for}"
-                letters[id(each)] = self._letter_of(each, error, None, 0)
-        return [letters[id(each)] for each in self.pending if id(each) in letters]
+                dead_letters[id(each)] = self._make_dead_letter(each, error, None, 0)
+        return [dead_letters[id(each)] for each in self.pending if id(each) in dead_letters]
 
-    def _with_transaction(self, letters: list[DeadLetter]) -> list[DeadLetter]:
+    def _with_transaction(self, dead_letters: list[DeadLetter]) -> list[DeadLetter]:
         """Add a dead letter for each other change of the transaction, with the error of the first."""
-        own = {id(letter.delivery): letter for letter in letters}
-        return [own.get(id(each)) or replace(letters[0], delivery=each) for each in self.pending]
+        own = {id(dead_letter.delivery): dead_letter for dead_letter in dead_letters}
+        return [own.get(id(each)) or replace(dead_letters[0], delivery=each) for each in self.pending]
 
     async def _first_open(self, delivery: Delivery) -> int | None:
         """Return the first open dead letter of a key: it may be delivered or dropped since it was recorded."""
@@ -261,17 +263,21 @@ class Attempts:
             del self._context.open[item_key_of(delivery)]
         return first
 
-    def _letter_of(self, delivery: Delivery, error: str, traceback: str | None, attempts: int) -> DeadLetter:
+    def _make_dead_letter(
+        self, delivery: Delivery, error: str, traceback: str | None, attempts: int
+    ) -> DeadLetter:
         context = self._context
         return DeadLetter(
             delivery, error, traceback, attempts, self._first_ms, context.clock(), context.sink.version
         )
 
-    async def _write(self, letters: list[DeadLetter]) -> None:
-        await self._retrying(lambda: self._context.dead_letters.write(letters))
-        for letter in letters:
-            self._context.open.setdefault(item_key_of(letter.delivery), letter.delivery.sequence_number)
-        self._context.on_dead_lettered(len(letters))
+    async def _write(self, dead_letters: list[DeadLetter]) -> None:
+        await self._retrying(lambda: self._context.dead_letters.write(dead_letters))
+        for dead_letter in dead_letters:
+            self._context.open.setdefault(
+                item_key_of(dead_letter.delivery), dead_letter.delivery.sequence_number
+            )
+        self._context.on_dead_lettered(len(dead_letters))
 
     async def _retrying(self, request: Callable[[], Awaitable[T]]) -> T:
         """Send a request until it succeeds: a change may not be skipped before its dead letter is stored."""

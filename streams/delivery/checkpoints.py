@@ -216,7 +216,7 @@ class CheckpointTracker:
     def _is_behind(self) -> bool:
         """Return whether a change was handled that the last checkpoint does not cover."""
         written = self._written
-        return any(number > written.get(partition, 0) for partition, number in self._highest_handled.items())
+        return any(last > written.get(partition, 0) for partition, last in self._highest_handled.items())
 
     def _begin_writing(self) -> None:
         self._timer = None

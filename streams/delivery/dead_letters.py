@@ -53,6 +53,6 @@ class DeadLetters(Protocol):
         """Return the sequence number of the first open dead letter of a delivery's key, if there is one."""
         ...
 
-    async def write(self, letters: Sequence[DeadLetter]) -> None:
+    async def write(self, dead_letters: Sequence[DeadLetter]) -> None:
         """Store dead letters durably. An existing one stays unchanged: a user may have edited it."""
         ...

@@ -28,7 +28,7 @@ class DeliveryPolicy:
         bisect: Whether a failed batch is halved before its retry.
         first_s: Backoff after the first failure; it doubles with each failure.
         max_s: Maximum backoff.
-        on_failure: What becomes a dead letter after too many failures: the failing change (isolate), the batch
+        on_failure: The changes that become dead letters after too many failures: the failing one (isolate), the batch
             (batch), or nothing, and the lane blocks (block).
         tumbling_ms: Length of a tumbling window; 0 without windows.
         together: Whether the changes of a transaction are one batch.

@@ -125,7 +125,7 @@ def block(changes: Sequence[Change], shard: int, marker: bytes) -> bytes:
         add(
             (
                 offset_bytes,
-                _place(place),
+                _encode_place(place),
                 rest_bytes,
                 sized(change.pk),
                 sized(change.sk),
@@ -143,7 +143,7 @@ def block(changes: Sequence[Change], shard: int, marker: bytes) -> bytes:
 
 
 @lru_cache(8192)
-def _place(place: int) -> bytes:
+def _encode_place(place: int) -> bytes:
     """Encode a place. The cache helps because most changes are the first of their command."""
     return long(place)
 
@@ -159,14 +159,14 @@ def read_head(data: bytes, at: int) -> BlockHead:
         DamagedError: The bytes are not the start of a block.
     """
     try:
-        count, place = read_long(data, 0)
-        size, place = read_long(data, place)
-        begin = place
-        offset, place = read_long(data, place)
-        in_offset, place = read_long(data, place)
-        time, place = read_long(data, place)
-        stream, place = read_long(data, place)
-        shard, place = read_long(data, place)
+        count, cursor = read_long(data, 0)
+        size, cursor = read_long(data, cursor)
+        begin = cursor
+        offset, cursor = read_long(data, cursor)
+        in_offset, cursor = read_long(data, cursor)
+        time, cursor = read_long(data, cursor)
+        stream, cursor = read_long(data, cursor)
+        shard, cursor = read_long(data, cursor)
     except (IndexError, ValueError):
         raise DamagedError("a block is cut short") from None
     if count < 1 or size < count:

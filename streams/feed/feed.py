@@ -149,9 +149,12 @@ class Feed:
 
     def _find_window(self, windows: list[CapturePeriod], change: Change) -> tuple[CapturePeriod | None, bool]:
         """Return a change's capture period, and whether all later changes have the same one until periods change."""
-        number = change.sequence_number
-        window = _window_of(windows, number)
-        is_last = all(each.begun < number and (each.ended is None or each.ended < number) for each in windows)
+        sequence_number = change.sequence_number
+        window = _window_of(windows, sequence_number)
+        is_last = all(
+            each.begun < sequence_number and (each.ended is None or each.ended < sequence_number)
+            for each in windows
+        )
         if is_last:
             if len(self._last_windows) > len(self._state.periods):
                 self._last_windows.clear()  # some tables are deleted
@@ -337,11 +340,11 @@ def sequence_number_before(state: PartitionState, offset: int) -> int:
     return sequence_number(base + offset, 0, 0) - 1
 
 
-def _window_of(windows: Sequence[CapturePeriod], number: int) -> CapturePeriod | None:
+def _window_of(windows: Sequence[CapturePeriod], sequence_number: int) -> CapturePeriod | None:
     """Return the capture period of a sequence number: that of a stream rather than that of a subscription."""
     found = None
     for window in windows:
-        if window.holds(number):
+        if window.holds(sequence_number):
             if window.label:
                 return window
             found = window

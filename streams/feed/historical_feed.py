@@ -306,7 +306,7 @@ class _LoopCallback:
             self._deliver(lambda: self._on_progress(progress))
 
     def close(self) -> None:
-        """Schedule no more."""
+        """Schedule no further calls."""
         with self._lock:
             self._is_open = False
 

@@ -66,7 +66,7 @@ class LongPolls:
             self._scheduler.call_soon(self._read_all)
 
     def close(self) -> None:
-        """Answer all reads now, and accept no more."""
+        """Answer all reads now, and accept no further ones."""
         self._is_closed = True
         for poll in list(self._polls):
             self._expire(poll)

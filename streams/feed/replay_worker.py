@@ -149,9 +149,9 @@ class _Writer:
         """Append the changes of a folded record."""
         task, state = self._task, self.state
         for change in changes(outcomes, (task.table,), state.partition, state.partitions):
-            number = change.sequence_number
-            if task.after < number <= task.until and number > self._segments.last:
-                held = [each for each in state.periods.get(task.table, ()) if each.holds(number)]
+            sequence_number = change.sequence_number
+            if task.after < sequence_number <= task.until and sequence_number > self._segments.last:
+                held = [each for each in state.periods.get(task.table, ()) if each.holds(sequence_number)]
                 window = max(held, key=lambda each: each.label, default=None)
                 change.stream = 0 if window is None else window.label
                 if not task.is_segment:
@@ -268,8 +268,8 @@ class ReplayJob:
         """Parse the line that `encode` returns."""
         data = orjson.loads(line)
         task = data.pop("task")
-        numbers = {"after": int(task["after"]), "until": int(task["until"])}
-        return cls(ReplayTask(**(task | numbers)), **data)
+        bounds = {"after": int(task["after"]), "until": int(task["until"])}
+        return cls(ReplayTask(**(task | bounds)), **data)
 
 
 def main() -> None:

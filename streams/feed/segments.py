@@ -128,7 +128,7 @@ class Segments:
         return self
 
     def follow(self, extent: Extent) -> None:
-        """Open what another process has written since the last call, up to `extent`; this process only reads."""
+        """Open the segments written by another process since the last call, up to `extent`; this process only reads."""
         known = self._segments[-1].after if self._segments else -1
         for after, path in segments_of(self._disk, self._folder(), self._owner.table):
             if not known <= after <= extent.after:
@@ -230,7 +230,7 @@ class Segments:
 
         Raises:
             DamagedError: An earlier sync failed.
-            OSError: This sync failed.
+            OSError: The disk refused this sync.
         """
         if self.is_doubtful:
             raise DamagedError("a sync has failed")

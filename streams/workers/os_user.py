@@ -18,7 +18,7 @@ def check(name: str) -> None:
     """Check that workers can run as a user.
 
     Raises:
-        ValueError: This process is not root, the user does not exist or is root, or it cannot read Python or foldb.
+        ValueError: The server is not root, or the user does not exist or is root, or cannot read Python or foldb.
     """
     if os.geteuid() != 0:
         raise ValueError(

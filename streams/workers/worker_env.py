@@ -22,7 +22,7 @@ def environment(endpoint: str, *, scratch: Path, app_id: str, given: Mapping[str
     Args:
         endpoint: URL of the server.
         scratch: The worker's own folder for temporary files.
-        app_id: The application id that its SDK sends with each request; it tells the server which trigger writes.
+        app_id: The application id that its SDK sends with each request; the server knows the trigger by it.
         given: The operator's variables; they override all others except `app_id`.
     """
     return {

@@ -294,7 +294,7 @@ def _spawn(
 
 
 async def _until_done(future: "asyncio.Future[Any]") -> bool:
-    """Wait for a short operation that must not be interrupted. Return whether the caller was cancelled meanwhile."""
+    """Wait for a short operation that must not be interrupted. Return whether the caller was cancelled."""
     is_cancelled = False
     while not future.done():
         try:

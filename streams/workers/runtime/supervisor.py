@@ -90,7 +90,7 @@ def _wait_for(worker: int) -> int:
 def _children() -> Iterator[int]:
     """Yield the process ids of this process's children, adopted orphans included.
 
-    Process ids rise and entries are read one by one, so children that are forked meanwhile are found too.
+    Process ids rise and entries are read one by one, so children forked during the search are found too.
     """
     here = str(os.getpid())
     if not os.path.isdir("/proc"):

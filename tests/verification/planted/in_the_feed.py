@@ -166,9 +166,9 @@ BUGS = [
         "what follows a dead letter of its key is delivered",
         """
 @ streams/delivery/attempts.py
--        if letters or self._context.open:
-+        if letters:
-             letters = await self._with_followers(letters)
+-        if dead_letters or self._context.open:
++        if dead_letters:
+             dead_letters = await self._with_followers(dead_letters)
 """,
         "tests/unit/streams/delivery/test_retries.py",
     ),
