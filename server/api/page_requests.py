@@ -17,7 +17,7 @@ from ...model.key_schema import KEY_MISMATCH, KeySchema, empty_key_error
 from ...model.limits import Limits
 from ...model.values import Item, check_item
 from . import parameters
-from .parameters import Read
+from .parameters import ReadRequest
 from .reply import Reply
 from .response_json import Consumed, consumed_one
 
@@ -38,7 +38,7 @@ _CHOICES = {
 }
 
 
-def check_request(body: dict[str, Any], limits: Limits, operation: str) -> Read:
+def check_request(body: dict[str, Any], limits: Limits, operation: str) -> ReadRequest:
     """Judge what a page's request says by itself, and compile its expressions."""
     parameters.check(body, limits, operation)
     start = body.get("ExclusiveStartKey")

@@ -1,11 +1,11 @@
-"""The expressions of a request, in whichever of the two dialects, read into plans.
+"""Requests of item operations, parsed once: the expressions of either dialect, compiled into plans.
 
-    check     which parameters go together, and their values      before the rest of the request is looked at
-    compile   the texts                                           after it
+    check which parameters go together, and their values ──► validate items and keys ──► compile the expressions
 
-DynamoDB judges the values of an item between the two, so they are two calls.
+DynamoDB reports errors in this order, so `parse_write` and `parse_read` validate the items of a request as well.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,10 +13,11 @@ import orjson
 
 from ... import expressions
 from ...expressions import Plan, refuse_key_paths
-from ...log.commands import Expression
+from ...log.commands import Expression, Returns
+from ...model.errors import ValidationError
 from ...model.limits import Limits
 from ...model.tables import TableDefinition
-from ...model.values import Value, check_values
+from ...model.values import Item, Value, check_item, check_values
 
 _WRITE_MEMBERS = frozenset(
     (
@@ -40,25 +41,82 @@ _EXPRESSIONS_WITH_VALUES = frozenset(
 )
 
 
-class Read(NamedTuple):
-    """What a read asks of the items it finds."""
+class WriteRequest(NamedTuple):
+    """A write of one item, parsed.
+
+    Attributes:
+        size: The size of its item or key.
+        expression: Its condition and update; None if it has neither.
+        expression_bytes: About how many bytes the expression adds to a command.
+        return_values: Its ReturnValues.
+        show_refused: Whether the answer to a failed condition shows the stored item.
+    """
+
+    size: int
+    expression: Expression | None
+    expression_bytes: int
+    return_values: Returns
+    show_refused: bool
+
+
+class ReadRequest(NamedTuple):
+    """The expressions of a read, compiled: a plan and the values of its placeholders."""
 
     plan: Plan | None = None
     values: dict[str, Value] | None = None
 
 
-def check(body: dict[str, Any], limits: Limits, operation: str | None = None) -> int:
-    """Judge which parameters go together, make the expressions' values canonical and return the values' size.
+def parse_write(
+    body: dict[str, Any], item: Item, limits: Limits, operation: str | None = None
+) -> WriteRequest:
+    """Validate a write and compile its expressions.
 
     Args:
-        body: The request, or a part of it that has expressions of its own.
-        limits: What values are under.
-        operation: The operation's name, if `body` is its whole request.
+        body: The request, or an action of a transaction.
+        item: Its item or key.
+        limits: The limits of the log.
+        operation: The name of the operation, if `body` is its whole request.
 
     Raises:
-        ValidationError: Parameters do not go together, or a value is none.
+        ValidationError: A parameter, a value or an expression is invalid.
     """
-    # Where there is a use for names and values and nothing of the other dialect, nothing can be mixed.
+    return_values: Returns = body.get("ReturnValues", "NONE")
+    if _WRITE_MEMBERS.isdisjoint(body):
+        size, expression, expression_bytes = check_item(item, limits), None, 0
+        _check_return_values(return_values, operation)
+    else:
+        values_bytes = check(body, limits, operation)
+        size = check_item(item, limits)
+        _check_return_values(return_values, operation)
+        expression = write_expression(body, limits)
+        expression_bytes = _expression_bytes(expression, values_bytes)
+    show_refused = body.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
+    return WriteRequest(size, expression, expression_bytes, return_values, show_refused)
+
+
+def parse_read(
+    body: dict[str, Any],
+    limits: Limits,
+    validate: Callable[[], object],
+    operation: str | None = None,
+) -> ReadRequest:
+    """Validate a read and compile its expressions; `validate` checks its keys in between.
+
+    Raises:
+        ValidationError: A parameter, a value, a key or an expression is invalid.
+    """
+    check(body, limits, operation)
+    validate()
+    return read(body, limits)
+
+
+def check(body: dict[str, Any], limits: Limits, operation: str | None = None) -> int:
+    """Check which parameters go together, make the expressions' values canonical and return the values' size.
+
+    Raises:
+        ValidationError: Two parameters cannot be used together, or a value is invalid.
+    """
+    # With an expression that can use values and without legacy parameters, no dialects can be mixed.
     if not _LEGACY.isdisjoint(body) or _EXPRESSIONS_WITH_VALUES.isdisjoint(body):
         expressions.check_mixing(body, operation)
     if "ExpressionAttributeValues" not in body:
@@ -68,13 +126,13 @@ def check(body: dict[str, Any], limits: Limits, operation: str | None = None) ->
     return size
 
 
-def has_write_expression(body: dict[str, Any]) -> bool:
-    """Whether the request of a write says more than what to write."""
-    return not _WRITE_MEMBERS.isdisjoint(body)
+def _check_return_values(return_values: str, operation: str | None) -> None:
+    if return_values != "NONE" and return_values != "ALL_OLD" and operation != "UpdateItem":  # faster
+        raise ValidationError("ReturnValues can only be ALL_OLD or NONE")
 
 
 def write_expression(body: dict[str, Any], limits: Limits) -> Expression | None:
-    """Compile the condition and the update of a write; None if it has neither."""
+    """Compile the condition and the update of a write; return None if it has neither."""
     if not _LEGACY_WRITES.isdisjoint(body):
         return _legacy_expression(body, limits)
     condition, update = body.get("ConditionExpression"), body.get("UpdateExpression")
@@ -105,11 +163,11 @@ def _canonical(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def read(body: dict[str, Any], limits: Limits) -> Read:
+def read(body: dict[str, Any], limits: Limits) -> ReadRequest:
     """Compile the key condition, the filter and the projection of a read.
 
     Raises:
-        ValidationError: An expression or a legacy parameter is wrong.
+        ValidationError: An expression or a legacy parameter is invalid.
     """
     values = body.get("ExpressionAttributeValues")
     plan = expressions.compile(
@@ -121,7 +179,7 @@ def read(body: dict[str, Any], limits: Limits) -> Read:
         limits=limits,
     )
     if _LEGACY_READS.isdisjoint(body):
-        return Read(plan, values)
+        return ReadRequest(plan, values)
     legacy = expressions.compile_legacy(
         conditional_operator=body.get("ConditionalOperator"),
         key_conditions=body.get("KeyConditions"),
@@ -131,16 +189,18 @@ def read(body: dict[str, Any], limits: Limits) -> Read:
         limits=limits,
     )
     if _READ_EXPRESSIONS.isdisjoint(body):
-        return Read(legacy.plan, legacy.values)
-    # `check` lets only KeyConditions pass beside expressions.
-    return Read(replace(plan, key_condition=legacy.plan.key_condition), {**(values or {}), **legacy.values})
+        return ReadRequest(legacy.plan, legacy.values)
+    # `check` accepts only KeyConditions beside expressions.
+    return ReadRequest(
+        replace(plan, key_condition=legacy.plan.key_condition), {**(values or {}), **legacy.values}
+    )
 
 
 def check_key_paths(plan: Plan | None, definition: TableDefinition) -> None:
-    """Refuse paths into what is a key of the table or of one of its indexes: keys are scalars.
+    """Refuse nested paths into a key attribute of the table or of an index, because keys are scalars.
 
     Raises:
-        ValidationError: There is one.
+        ValidationError: An expression has such a path.
     """
     if plan is None:
         return
@@ -151,8 +211,7 @@ def check_key_paths(plan: Plan | None, definition: TableDefinition) -> None:
                 refuse_key_paths(part, index.key.names, "IndexKey")
 
 
-def written_bytes(expression: Expression | None, values_bytes: int) -> int:
-    """About how many bytes an expression, whose values are of that size, adds to a command."""
+def _expression_bytes(expression: Expression | None, values_bytes: int) -> int:
     if expression is None:
         return 0
     return len(expression.condition or "") + len(expression.update or "") + values_bytes

@@ -1,4 +1,4 @@
-"""What the writes of single items have in common: how they are asked, and how they are answered."""
+"""The submission and the answers of single-item writes: PutItem, UpdateItem and DeleteItem."""
 
 from functools import partial
 from typing import Any
@@ -7,36 +7,25 @@ from ...expressions import refuse_key_update
 from ...log.commands import Command, Expression
 from ...materializer.fold.outcomes import Applied, Failed, Outcome, Refused, Skipped
 from ...materializer.partition import ResultPosition
-from ...model.errors import RequestError, ResourceNotFoundError, ValidationError
+from ...model.errors import RequestError, ResourceNotFoundError
 from ...model.tables import TableDefinition
 from ..database import Database
 from . import parameters
 from .reply import Reply
 from .response_json import EMPTY, Consumed, collection_metrics, consumed_one, members
 
-_COMMAND_BYTES = 256  # of a command besides its item and expressions, roughly
+_COMMAND_BYTES = 256  # about the size of a command without its item and expressions
 
 _ANSWER_MEMBERS = frozenset(("ReturnConsumedCapacity", "ReturnItemCollectionMetrics"))
 
 
-def check_returns(body: dict[str, Any]) -> None:
-    """Refuse the ReturnValues that only an update knows."""
-    if body.get("ReturnValues", "NONE") not in ("NONE", "ALL_OLD"):
-        raise ValidationError("ReturnValues can only be ALL_OLD or NONE")
-
-
-def shows_refused(body: dict[str, Any]) -> bool:
-    """Whether the answer to a failed condition shows the item in the way."""
-    return body.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
-
-
-def check_key_paths(definition: TableDefinition, expression: Expression | None) -> None:
-    """Refuse expressions that write to a key attribute of the table, or go into one of any key.
+def check_key_paths(definition: TableDefinition, expression: Expression) -> None:
+    """Refuse an expression that updates a key attribute of the table, or has a nested path into any key attribute.
 
     Raises:
-        ValidationError: So they do.
+        ValidationError: The expression updates or enters a key attribute.
     """
-    plan = None if expression is None else expression.plan
+    plan = expression.plan
     if plan is None:
         return
     if plan.update is not None:
@@ -53,12 +42,12 @@ def submit(
     command: Command,
     size: int,
 ) -> None:
-    """Have a command folded and answer with its outcome; `size` is that of its item and expressions."""
+    """Submit a command and reply with its outcome; `size` is the size of its item and expressions."""
     database.partition.submit(command, size + _COMMAND_BYTES, partial(_answer, body, reply, definition, pk))
 
 
 def refusal(outcome: Outcome) -> RequestError | None:
-    """The error that a command's outcome is, if it is one."""
+    """Return the error of an outcome, or None if the command was applied."""
     match outcome:
         case Refused(error) | Failed(error):
             return error
@@ -78,7 +67,7 @@ def _answer(
 ) -> None:
     if not isinstance(outcome, Applied):
         error = refusal(outcome)
-        assert error is not None, "a write of an item has another outcome"
+        assert error is not None, "a write of an item has no other outcome"
         reply.error(error, position)
     elif outcome.attributes is None and _ANSWER_MEMBERS.isdisjoint(body):
         reply.ok(EMPTY, position)

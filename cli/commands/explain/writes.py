@@ -172,11 +172,10 @@ def _key(definition: TableDefinition, body: dict[str, Any], limits: Limits) -> t
 def _expression(
     definition: TableDefinition, body: dict[str, Any], limits: Limits, operation: str
 ) -> Expression | None:
-    if not parameters.has_write_expression(body):
-        return None
-    parameters.check(body, limits, operation)
-    expression = parameters.write_expression(body, limits)
-    check_key_paths(definition, expression)
+    item = body["Item" if operation == "PutItem" else "Key"]
+    expression = parameters.parse_write(body, item, limits, operation).expression
+    if expression is not None:
+        check_key_paths(definition, expression)
     return expression
 
 

@@ -1,6 +1,6 @@
-"""BatchGetItem: up to a hundred items of several tables, each as GetItem would read it.
+"""BatchGetItem: up to a hundred items of several tables, each as GetItem reads it.
 
-All of one partition are read at one position. What does not fit in 16 MB comes back as UnprocessedKeys.
+The items of one partition are read at one position. Keys whose items do not fit into 16 MB are UnprocessedKeys.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from .get_item import projected
 
 @dataclass(slots=True)
 class _Table:
-    """One table's part of the request; `name` is what the request calls it."""
+    """One table's part of the request; `name` is the table's name or ARN in the request."""
 
     name: str
     request: dict[str, Any]
@@ -44,7 +44,7 @@ class _Table:
 
 @operation("BatchGetItem", each_table("BatchGetItem", Right.READ))
 def batch_get_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Check the request and read."""
+    """Validate the request and read the items."""
     limits = database.limits
     requests: dict[str, dict[str, Any]] = body["RequestItems"]
     if sum(len(request["Keys"]) for request in requests.values()) > limits.batch_get_keys:
@@ -67,10 +67,11 @@ def batch_get_item(database: Database, body: dict[str, Any], reply: Reply) -> No
 
 
 def _plan(request: dict[str, Any], limits: Limits) -> Plan | None:
-    parameters.check(request, limits)
-    for key in request["Keys"]:
-        check_item(key, limits)
-    return parameters.read(request, limits).plan
+    def validate() -> None:
+        for key in request["Keys"]:
+            check_item(key, limits)
+
+    return parameters.parse_read(request, limits, validate).plan
 
 
 def _read(
@@ -83,7 +84,7 @@ def _read(
 
 
 def _weight(stored: Stored, plan: Plan) -> int:
-    """An item that has to be decoded counts with the bytes that this takes, and with the looks that it is given."""
+    """Return the size that an item counts with: its bytes and the bytes that its projection examines."""
     return max(stored[1], len(stored[0])) + expression_work(plan)
 
 
@@ -98,7 +99,7 @@ def _answer(
     if isinstance(found, RequestError):
         reply.error(found, position)
         return
-    # The answer has up to 16 MB, and each copy of so much takes milliseconds: its pieces are joined once.
+    # The answer has up to 16 MB, and a copy of it takes milliseconds: its pieces are joined once.
     pieces, unprocessed = [b'{"Responses":{'], list[bytes]()
     consumed = list[Consumed]()
     results, most = iter(found), room
@@ -109,7 +110,7 @@ def _answer(
             size = 0 if stored is None else stored[1]
             weight = size if stored is None or table.plan is None else min(_weight(stored, table.plan), most)
             if weight > room:
-                room = 0  # what comes after stays unprocessed too, or small items could starve a large one
+                room = 0  # later keys stay unprocessed, too, or small items could starve a large one
                 left.append(key)
                 continue
             room -= weight

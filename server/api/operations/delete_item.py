@@ -3,7 +3,6 @@
 from typing import Any
 
 from ....log.commands import Delete
-from ....model.values import check_item
 from ...auth.rights import Right
 from ...database import Database
 from .. import parameters, write_requests
@@ -13,26 +12,20 @@ from ..reply import Reply
 
 @operation("DeleteItem", Right.WRITE)
 def delete_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Check the request, and have the Delete folded."""
+    """Validate the request and submit a Delete."""
     limits, key = database.limits, body["Key"]
-    conditional = parameters.has_write_expression(body)
-    values_bytes = parameters.check(body, limits, "DeleteItem") if conditional else 0
-    check_item(key, limits)
-    write_requests.check_returns(body)
-    expression = parameters.write_expression(body, limits) if conditional else None
-
+    request = parameters.parse_write(body, key, limits, "DeleteItem")
     definition = database.table(body["TableName"]).definition
     pk, sk = definition.key.read_key(key, limits)
-    write_requests.check_key_paths(definition, expression)
+    if request.expression is not None:
+        write_requests.check_key_paths(definition, request.expression)
     command = Delete(
         definition.id,
         pk,
         sk,
         reply.context,
-        expression,
-        body.get("ReturnValues", "NONE"),
-        write_requests.shows_refused(body),
+        request.expression,
+        request.return_values,
+        request.show_refused,
     )
-    write_requests.submit(
-        database, body, reply, definition, pk, command, parameters.written_bytes(expression, values_bytes)
-    )
+    write_requests.submit(database, body, reply, definition, pk, command, request.expression_bytes)

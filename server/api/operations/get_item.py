@@ -1,4 +1,4 @@
-"""GetItem: the item at a key. The hottest path there is: without a projection the stored bytes go out as they are."""
+"""GetItem: the item at a key. Without a projection the stored bytes are sent as they are: this is the hottest path."""
 
 from functools import partial
 from typing import Any
@@ -21,23 +21,21 @@ _PLAIN = frozenset(("TableName", "Key", "ConsistentRead"))
 
 @operation("GetItem", Right.READ)
 def get_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Check the request and read."""
+    """Validate the request and read the item."""
     limits, key = database.limits, body["Key"]
     if body.keys() <= _PLAIN:
         check_item(key, limits)
         definition = database.table(body["TableName"]).definition
-        done = partial(_answer_plain, reply)
+        callback = partial(_answer_plain, reply)
     else:
-        parameters.check(body, limits, "GetItem")
-        check_item(key, limits)
-        plan = parameters.read(body, limits).plan
+        plan = parameters.parse_read(body, limits, partial(check_item, key, limits), "GetItem").plan
         definition = database.table(body["TableName"]).definition
         parameters.check_key_paths(plan, definition)
-        done = partial(_answer, body, plan, reply)
+        callback = partial(_answer, body, plan, reply)
     pk, sk = definition.key.read_key(key, limits)
-    # Who names a position is not to be answered by a state from before it.
+    # A client that names a position must not read a state from before it.
     consistent = body.get("ConsistentRead", False) or reply.after is not None
-    database.partition.get(definition.id, pk, sk, consistent, done)
+    database.partition.get(definition.id, pk, sk, consistent, callback)
 
 
 def _answer_plain(reply: Reply, stored: Stored | RequestError | None, position: ResultPosition) -> None:
@@ -66,7 +64,7 @@ def _answer(
 
 
 def projected(stored: Stored, plan: Plan | None) -> bytes:
-    """What a plan's projection leaves of an item, as JSON."""
+    """Return the projected attributes of an item as JSON."""
     if plan is None or plan.projection is None:
         return stored[0]
     return dump(plan.projection.apply(load(stored[0])))

@@ -1,10 +1,10 @@
-"""PutItem: store an item in place of whatever its key holds."""
+"""PutItem: store an item, replacing the item at its key if there is one."""
 
 from typing import Any
 
 from ....log.commands import Put
 from ....model.tables import index_key_error
-from ....model.values import check_item, dump
+from ....model.values import dump
 from ...auth.rights import Right
 from ...database import Database
 from .. import parameters, write_requests
@@ -14,16 +14,12 @@ from ..reply import Reply
 
 @operation("PutItem", Right.WRITE)
 def put_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Check the request, and have the Put folded."""
+    """Validate the request and submit a Put."""
     limits, item = database.limits, body["Item"]
-    conditional = parameters.has_write_expression(body)
-    values_bytes = parameters.check(body, limits, "PutItem") if conditional else 0
-    size = check_item(item, limits)
-    write_requests.check_returns(body)
-    expression = parameters.write_expression(body, limits) if conditional else None
-
+    request = parameters.parse_write(body, item, limits, "PutItem")
     definition = database.table(body["TableName"]).definition
-    write_requests.check_key_paths(definition, expression)
+    if request.expression is not None:
+        write_requests.check_key_paths(definition, request.expression)
     pk, sk = definition.key.item_key(item, limits)
     if definition.indexes and (error := index_key_error(definition, item, limits)) is not None:
         raise error
@@ -33,11 +29,11 @@ def put_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
         pk,
         sk,
         data,
-        size,
+        request.size,
         reply.context,
-        expression,
-        body.get("ReturnValues", "NONE"),
-        write_requests.shows_refused(body),
+        request.expression,
+        request.return_values,
+        request.show_refused,
         item,
     )
     write_requests.submit(
@@ -47,5 +43,5 @@ def put_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
         definition,
         pk,
         command,
-        len(data) + parameters.written_bytes(expression, values_bytes),
+        len(data) + request.expression_bytes,
     )

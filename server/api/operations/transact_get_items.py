@@ -1,7 +1,7 @@
-"""TransactGetItems: up to a hundred items, all as they stood at one moment.
+"""TransactGetItems: up to a hundred items, read in isolation.
 
-Of one partition they are read at one position of its log. Of several they are read twice, and a key that a transaction
-holds, or that was written between the two, cancels the request with a conflict at its place.
+The items of one partition are read at one position of its log. The items of several partitions are read twice; a key
+that a transaction locks, or that is written between the reads, cancels the request with a conflict as its reason.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def _demands(body: dict[str, Any]) -> Iterator[Demand]:
 
 @operation("TransactGetItems", _demands)
 def transact_get_items(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Check the request and read."""
+    """Validate the request and read the items."""
     limits = database.limits
     requests = [item["Get"] for item in body["TransactItems"]]
     plans = [_plan(request, limits) for request in requests]
@@ -64,13 +64,15 @@ def transact_get_items(database: Database, body: dict[str, Any], reply: Reply) -
 
 
 def _plan(request: dict[str, Any], limits: Limits) -> Plan | None:
-    parameters.check(request, limits)
-    check_item(request["Key"], limits)
-    return parameters.read(request, limits).plan
+    return parameters.parse_read(request, limits, partial(check_item, request["Key"], limits)).plan
 
 
 def _keys(gets: list[_Get], limits: Limits) -> list[EncodedKey]:
-    """The keys to read. A key that does not fit its table is a reason to cancel, told at its place."""
+    """Return the keys to read.
+
+    Raises:
+        TransactionCanceledError: A key does not match its table; its reason has the index of the key.
+    """
     keys: list[EncodedKey] = []
     reasons = []
     for get in gets:

@@ -1,8 +1,8 @@
 """TransactWriteItems: up to a hundred writes and checks, all or none.
 
-What is wrong with the request as such is an error of its own, and so is an empty key value. What else is wrong with
-one action at its table (a key of another type, a missing key) cancels the transaction, with a reason at the action's
-place; such a transaction never reaches the log.
+A malformed request and an empty key value are errors of the request. Another mismatch between an action and its table
+(a key of another type, a missing key) cancels the transaction, with a reason at the index of the action. Such a
+transaction never reaches the log.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,18 +12,19 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ....log.commands import Action, Check, Context, Delete, Expression, Put, Transact, Update
+from ....log.commands import Action, Check, Context, Delete, Put, Transact, Update
 from ....materializer.fold.outcomes import Outcome, Transacted, TransactionRefused
 from ....materializer.fold.storage import Stored
 from ....materializer.partition import ResultPosition
 from ....model.errors import Reason, RequestError, TransactionCanceledError, ValidationError
 from ....model.limits import Limits
 from ....model.tables import TableDefinition, empty_key_of_item_error, index_key_error
-from ....model.values import check_item, dump
+from ....model.values import dump
 from ...auth.rights import Demand, Right
 from ...database import Database
 from .. import parameters, write_requests
 from ..operation import operation
+from ..parameters import WriteRequest
 from ..reply import Reply
 from ..response_json import EMPTY, Consumed, array, collection_metrics, consumed_each, members, quoted
 from .transact_get_items import MULTIPLE, TOO_LARGE
@@ -37,14 +38,12 @@ _DEMANDED = {
 _ONE_OF = "TransactItems can only contain one of Check, Put, Update or Delete"
 
 
-class _Asked(NamedTuple):
-    """One action, checked as far as it can be without its table; `size` is that of its item or key."""
+class _Parsed(NamedTuple):
+    """One action, validated without its table."""
 
     kind: str
-    request: dict[str, Any]
-    size: int
-    expression: Expression | None
-    expression_bytes: int
+    body: dict[str, Any]
+    write: WriteRequest
 
 
 def _demands(body: dict[str, Any]) -> Iterator[Demand]:
@@ -56,46 +55,44 @@ def _demands(body: dict[str, Any]) -> Iterator[Demand]:
 
 @operation("TransactWriteItems", _demands)
 def transact_write_items(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Check the request, and have the transaction folded as one command."""
+    """Validate the request and submit the transaction as one command."""
     limits = database.limits
-    asked = [_asked(item, limits) for item in body["TransactItems"]]
-    definitions = [database.table(one.request["TableName"]).definition for one in asked]
-    size = sum(one.size + one.expression_bytes for one in asked)
+    parsed = [_parse(item, limits) for item in body["TransactItems"]]
+    definitions = [database.table(one.body["TableName"]).definition for one in parsed]
+    size = sum(one.write.size + one.write.expression_bytes for one in parsed)
     if size > limits.transaction_bytes:
         raise ValidationError(TOO_LARGE)
     context = reply.context
-    actions = _actions(asked, definitions, context, limits)
+    actions = _actions(parsed, definitions, context, limits)
     token = body.get("ClientRequestToken")
     command = Transact(actions, context, token, b"" if token is None else fingerprint(body))
     answer = partial(_answer, body, reply, definitions, actions)
     submit = partial(database.partition.submit, command, size + 256 * len(actions), answer)
-    _look_at_little(database, actions, reply, submit)
+    _limit_examined(database, actions, reply, submit)
 
 
 def fingerprint(body: dict[str, Any]) -> bytes:
-    """What must be the same for a ClientRequestToken to mean the same request."""
+    """Return a hash of the actions. A repeated ClientRequestToken must have the same one."""
     canonical = orjson.dumps(body["TransactItems"], option=orjson.OPT_SORT_KEYS)
     return blake2b(canonical, digest_size=16).digest()
 
 
-def _asked(item: dict[str, Any], limits: Limits) -> _Asked:
+def _parse(item: dict[str, Any], limits: Limits) -> _Parsed:
     if len(item) != 1:
         raise ValidationError(_ONE_OF)
     ((kind, request),) = item.items()
-    values_bytes = parameters.check(request, limits)
-    size = check_item(request["Item" if kind == "Put" else "Key"], limits)
-    expression = parameters.write_expression(request, limits)
-    return _Asked(kind, request, size, expression, parameters.written_bytes(expression, values_bytes))
+    item = request["Item" if kind == "Put" else "Key"]
+    return _Parsed(kind, request, parameters.parse_write(request, item, limits))
 
 
 def _actions(
-    asked: list[_Asked], definitions: list[TableDefinition], context: Context, limits: Limits
+    parsed: list[_Parsed], definitions: list[TableDefinition], context: Context, limits: Limits
 ) -> list[Action]:
-    for one, definition in zip(asked, definitions, strict=True):
+    for one, definition in zip(parsed, definitions, strict=True):
         _refuse_empty_key(one, definition)
     actions: list[Action] = []
     reasons = []
-    for one, definition in zip(asked, definitions, strict=True):
+    for one, definition in zip(parsed, definitions, strict=True):
         try:
             actions.append(_action(one, definition, context, limits))
             reasons.append(Reason("None"))
@@ -103,57 +100,57 @@ def _actions(
             reasons.append(Reason("ValidationError", error.message))
     if len({(action.table, action.pk, action.sk) for action in actions}) < len(actions):
         raise ValidationError(MULTIPLE)
-    if len(actions) < len(asked):
+    if len(actions) < len(parsed):
         raise TransactionCanceledError(reasons)
     return actions
 
 
-def _refuse_empty_key(one: _Asked, definition: TableDefinition) -> None:
-    """Refuse the whole request for an empty key value, before any reason to cancel is looked for.
+def _refuse_empty_key(one: _Parsed, definition: TableDefinition) -> None:
+    """Refuse the whole request for an empty key value, before any action is a reason to cancel.
 
     Raises:
-        ValidationError: A key attribute of the action, of the table or in a put of an index, is empty.
+        ValidationError: A key attribute of the table, or in a put of an index, is empty.
     """
     if one.kind == "Put":
-        error = empty_key_of_item_error(definition, one.request["Item"])
+        error = empty_key_of_item_error(definition, one.body["Item"])
     else:
-        error = definition.key.emptiness_error(one.request["Key"])
+        error = definition.key.emptiness_error(one.body["Key"])
     if error is not None:
         raise error
 
 
-def _look_at_little(
-    database: Database, actions: list[Action], reply: Reply, go_on: Callable[[], None]
+def _limit_examined(
+    database: Database, actions: list[Action], reply: Reply, proceed: Callable[[], None]
 ) -> None:
-    """Go on, unless there are more than 4 MB of items that conditions and updates have to look at, as they are now.
+    """Proceed, unless conditions and updates would examine more than 4 MB of items, at their current size.
 
-    The items that are written count in the fold. These count here, because a hundred checks of the largest items
-    would keep everybody else waiting for seconds.
+    The fold limits the items that are written. This limit is checked before, because a hundred checks of the largest
+    items would delay all other clients by seconds.
     """
     limits = database.limits
-    looking = [action for action in actions if isinstance(action, Update) or action.expression is not None]
-    if len(looking) * limits.item_bytes <= limits.transaction_bytes:
-        go_on()
+    examined = [action for action in actions if isinstance(action, Update) or action.expression is not None]
+    if len(examined) * limits.item_bytes <= limits.transaction_bytes:
+        proceed()
         return
 
-    def found(items: list[Stored | None] | RequestError, place: ResultPosition) -> None:
+    def on_read(items: list[Stored | None] | RequestError, place: ResultPosition) -> None:
         if isinstance(items, RequestError):
             reply.error(items, place)
         elif sum(stored[1] for stored in items if stored is not None) > limits.transaction_bytes:
             reply.error(ValidationError(TOO_LARGE), place)
         else:
-            go_on()
+            proceed()
 
-    database.partition.get_all([(action.table, action.pk, action.sk) for action in looking], False, found)
+    database.partition.get_all([(action.table, action.pk, action.sk) for action in examined], False, on_read)
 
 
-def _action(one: _Asked, definition: TableDefinition, context: Context, limits: Limits) -> Action:
-    request, expression = one.request, one.expression
-    show = write_requests.shows_refused(request)
-    write_requests.check_key_paths(definition, expression)
+def _action(one: _Parsed, definition: TableDefinition, context: Context, limits: Limits) -> Action:
+    expression, show = one.write.expression, one.write.show_refused
+    if expression is not None:
+        write_requests.check_key_paths(definition, expression)
     if one.kind == "Put":
         return _put(one, definition, context, limits)
-    pk, sk = definition.key.read_key(request["Key"], limits)
+    pk, sk = definition.key.read_key(one.body["Key"], limits)
     if one.kind == "Update":
         return Update(definition.id, pk, sk, context, expression, show_refused=show)
     if one.kind == "Delete":
@@ -161,14 +158,21 @@ def _action(one: _Asked, definition: TableDefinition, context: Context, limits: 
     return Check(definition.id, pk, sk, context, expression, show)
 
 
-def _put(one: _Asked, definition: TableDefinition, context: Context, limits: Limits) -> Put:
-    item = one.request["Item"]
+def _put(one: _Parsed, definition: TableDefinition, context: Context, limits: Limits) -> Put:
+    item = one.body["Item"]
     pk, sk = definition.key.item_key(item, limits)
     if definition.indexes and (error := index_key_error(definition, item, limits)) is not None:
         raise error
-    show = write_requests.shows_refused(one.request)
     return Put(
-        definition.id, pk, sk, dump(item), one.size, context, one.expression, show_refused=show, parsed=item
+        definition.id,
+        pk,
+        sk,
+        dump(item),
+        one.write.size,
+        context,
+        one.write.expression,
+        show_refused=one.write.show_refused,
+        parsed=item,
     )
 
 
@@ -184,7 +188,7 @@ def _answer(
         reply.ok(_transacted(body, definitions, actions, outcome), position)
         return
     error = outcome.error if isinstance(outcome, TransactionRefused) else write_requests.refusal(outcome)
-    assert error is not None, "a transaction has another outcome"
+    assert error is not None, "a transaction has no other outcome"
     reply.error(error, position)
 
 
@@ -201,7 +205,7 @@ def _transacted(
 
 
 def _names(body: dict[str, Any]) -> list[str]:
-    """What the request calls the table of each action."""
+    """Return the table's name or ARN in each action."""
     return [request["TableName"] for item in body["TransactItems"] for request in item.values()]
 
 

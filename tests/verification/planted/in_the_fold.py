@@ -240,7 +240,7 @@ BUGS = [
 +    def read() -> None:
 +        database.partition.get_all(keys[len(found) :][:1], True, one)
 +
-+    def one(stored: list[Any], position: NodeConfig) -> None:
++    def one(stored: list[Any], position: Any) -> None:
 +        found.extend(stored)
 +        if len(found) < len(keys):
 +            database.loop.call_later(0.001, read)
@@ -272,7 +272,7 @@ BUGS = [
         """
 @ server/api/write_requests.py
 -    if not isinstance(outcome, Applied):
-+    if isinstance(outcome, Failure):
++    if isinstance(outcome, Failed):
 +        reply.ok(EMPTY, position)
 +    elif not isinstance(outcome, Applied):
 """,
