@@ -1,4 +1,4 @@
-"""The partitions of this process: their workers, their owners, and the memory that they share."""
+"""The partitions of this process: their workers, owners and shared memory limit."""
 
 from .replica import Partitions, Replica
 

@@ -1,6 +1,6 @@
 """The digests of this process's partitions, for the operation Digest: one computation at a time.
 
-An open view costs each write some time, so requests that arrive while a digest is computed wait, and share the next.
+An open view slows down every write, so requests that arrive during a computation wait and share the next one.
 """
 
 from functools import partial
@@ -16,24 +16,24 @@ from .replica import Partitions
 
 
 class DigestJobs:
-    """Computes digests on request, each of the states as they are when it is begun."""
+    """Computes digests on request, each of the states at the beginning of its computation."""
 
     def __init__(self, partitions: Partitions, scheduler: Scheduler) -> None:
         self._partitions = partitions
         self._scheduler = scheduler
         self._waiting: list[Reply] = []
-        self._asked: list[Reply] = []  # for the digest under way
+        self._answering: list[Reply] = []  # by the present computation
         self._positions: list[Position] = []
         self._found: dict[Position, str] = {}
 
     def ask(self, reply: Reply) -> None:
-        """Answer with a digest that is begun now, or when the one under way is done."""
+        """Answer with the digest of a computation that begins now, or right after the present one."""
         self._waiting.append(reply)
-        if not self._asked:
+        if not self._answering:
             self._begin()
 
     def _begin(self) -> None:
-        self._asked, self._waiting = self._waiting, []
+        self._answering, self._waiting = self._waiting, []
         hosted = list(self._partitions.hosted.values())
         self._positions, self._found = [each.worker.position for each in hosted], {}
         for each in hosted:
@@ -43,14 +43,14 @@ class DigestJobs:
         self._found[position] = digest
         if len(self._found) < len(self._positions):
             return
-        asked, self._asked = self._asked, []
-        self._answer(asked)
-        if self._waiting and not self._asked:
+        replies, self._answering = self._answering, []
+        self._answer(replies)
+        if self._waiting and not self._answering:
             self._begin()
 
-    def _answer(self, asked: list[Reply]) -> None:
+    def _answer(self, replies: list[Reply]) -> None:
         count, whole = self._partitions.count, joined(self._positions)
         digests = [{"Position": each.text(count), "Digest": self._found[each]} for each in self._positions]
         answer = digests[0] if count == 1 else {"Position": whole.text(count), "Digests": digests}
-        for reply in asked:
+        for reply in replies:
             reply.ok(orjson.dumps(answer), whole)

@@ -1,7 +1,7 @@
-"""Stretches of the past that are being read page by page, by requests that know nothing of each other.
+"""Ranges of old changes that are read page by page, by requests that are independent of each other.
 
-To make one costs a walk through the log; so it stays open for a while after each page, for whoever asks for the next.
-Few are open at a time: who asks for one more is to come again.
+Opening a range replays the log, so a range stays open for a while after each page. The number of open ranges is
+limited: a request for one more is throttled.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from ...materializer.worker import Scheduler
 from ...model.errors import ThrottlingError
 from ...streams.feed.historical_feed import HistoricalFeed, HistoricalFeeds
 
-MOST_OPEN: Final = 32
+MAX_OPEN: Final = 32
 _IDLE_S: Final = 30.0
-_THROTTLED: Final = "Too many stretches of the past are being read; try again later."
+_THROTTLED: Final = "Too many ranges of old changes are being read; try again later."
 
 
 @dataclass(slots=True, eq=False)
-class _Stretch:
-    """The changes of a table in one partition with after < number <= until."""
+class _Range:
+    """The changes of a table in one partition with after < sequence number <= until."""
 
     partition: int
     table: int
@@ -31,54 +31,54 @@ class _Stretch:
     is_used: bool = True
 
     def has(self, partition: int, request: ReadChanges) -> bool:
-        """Whether a page is in it."""
+        """Return whether a request reads from this range."""
         here = self.partition == partition and self.table == request.table
         return here and self.after <= request.after_sequence_number < self.until
 
 
 class HistoricalReads:
-    """Those of a process; `histories` makes them, `scheduler` is the loop."""
+    """The open ranges of a process; `histories` opens them, `scheduler` is the event loop."""
 
     def __init__(self, histories: HistoricalFeeds, scheduler: Scheduler) -> None:
         self._histories = histories
         self._scheduler = scheduler
-        self._open: list[_Stretch] = []
-        self._is_looking = False
+        self._open: list[_Range] = []
+        self._is_scheduled = False
 
     def read(self, partition: int, request: ReadChanges, until: int, done: OnFed) -> None:
-        """Read a page of changes that the feed does not keep: none of them has a higher number than `until`."""
+        """Read a page of changes that the feed does not keep. Their sequence numbers are `until` at most."""
         self._close(lambda each: each.history.has_failed)
-        stretch = next((each for each in self._open if each.has(partition, request)), None)
-        if stretch is None:
-            if len(self._open) >= MOST_OPEN:
+        open_range = next((each for each in self._open if each.has(partition, request)), None)
+        if open_range is None:
+            if len(self._open) >= MAX_OPEN:
                 done(ThrottlingError(_THROTTLED), Position(partition, -1))
                 return
-            stretch = self._begin(partition, request, until)
-        stretch.is_used = True
-        stretch.history.read(request, done)
+            open_range = self._begin(partition, request, until)
+        open_range.is_used = True
+        open_range.history.read(request, done)
 
-    def _begin(self, partition: int, request: ReadChanges, until: int) -> _Stretch:
+    def _begin(self, partition: int, request: ReadChanges, until: int) -> _Range:
         history = self._histories.changes(partition, request.table, request.after_sequence_number, until)
-        stretch = _Stretch(partition, request.table, request.after_sequence_number, until, history)
-        self._open.append(stretch)
-        self._look_later()
-        return stretch
+        open_range = _Range(partition, request.table, request.after_sequence_number, until, history)
+        self._open.append(open_range)
+        self._close_later()
+        return open_range
 
-    def _look_later(self) -> None:
-        if self._open and not self._is_looking:
-            self._is_looking = True
-            self._scheduler.call_later(_IDLE_S, self._look)
+    def _close_later(self) -> None:
+        if self._open and not self._is_scheduled:
+            self._is_scheduled = True
+            self._scheduler.call_later(_IDLE_S, self._close_idle)
 
-    def _look(self) -> None:
-        """Close what nobody waits for, or has asked for since the last look."""
-        self._is_looking = False
+    def _close_idle(self) -> None:
+        """Close the ranges that were not read since the last call."""
+        self._is_scheduled = False
         self._close(lambda each: not (each.is_used or each.history.is_awaited))
-        for stretch in self._open:
-            stretch.is_used = False
-        self._look_later()
+        for open_range in self._open:
+            open_range.is_used = False
+        self._close_later()
 
-    def _close(self, is_useless: Callable[[_Stretch], bool]) -> None:
-        useless = list(filter(is_useless, self._open))
-        self._open = [stretch for stretch in self._open if stretch not in useless]
-        for stretch in useless:
-            stretch.history.close()
+    def _close(self, is_unused: Callable[[_Range], bool]) -> None:
+        unused = list(filter(is_unused, self._open))
+        self._open = [open_range for open_range in self._open if open_range not in unused]
+        for open_range in unused:
+            open_range.history.close()

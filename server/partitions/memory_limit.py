@@ -1,9 +1,9 @@
-"""A bound on memory: all items are in it, so a database can outgrow its machine.
+"""The memory limit: all items are in memory, so a database can outgrow its machine.
 
-Past the bound, requests that could make it grow further are refused, with an error that SDKs show to their callers once
-they have retried; reads go on, and deletes make room. Once a second the server adds up the tables of all partitions in
-this process, and the dropped tables that are not free yet: close enough for a bound that is set with room to spare.
-Messages between partitions are not refused: they were decided where they were sent.
+Past the limit, requests that could add data are refused, with an error that SDKs retry and then raise. Reads continue,
+and deletes free memory. Once a second the server adds up the tables of all partitions in this process, and the dropped
+tables that are not freed yet. That is exact enough for a limit with some reserve. Messages between partitions are not
+refused: the sending partition has already committed them.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,22 +17,22 @@ from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import RequestError, RequestLimitExceededError
 from .partition_chain import DelegatingPartition
 
-# What an item takes besides its own bytes: objects, its key, its place in dict or list. Measured; see README.
+# Bytes per item in addition to its own bytes: objects, its key, its slot in dict or list. Measured; see README.
 ITEM_OVERHEAD = 250
 _EVERY_SECONDS = 1.0
 
 
 def bytes_in(stores: Iterable[Store]) -> int:
-    """Return about how many bytes of memory these stores take."""
+    """Return the approximate size of these stores in memory."""
     return sum(store.size + ITEM_OVERHEAD * store.count for store in stores)
 
 
 class MemoryLimit:
-    """Compares the memory in use with the bound, once a second.
+    """Compares the memory in use with the limit, once a second.
 
     Attributes:
-        bound: In bytes; 0 is no bound.
-        full: Whether the memory in use has reached the bound.
+        bound: The limit in bytes; 0 disables it.
+        full: Whether the memory in use has reached the limit.
     """
 
     def __init__(self, bound: int, used: Callable[[], int], scheduler: Scheduler) -> None:
@@ -43,18 +43,18 @@ class MemoryLimit:
         self._timer: Cancellable | None = None
 
     def look(self) -> None:
-        """See how much there is now, and again in a second."""
+        """Measure now, and every second."""
         if self.bound:
             self.full = self._used() >= self.bound
             self._timer = self._scheduler.call_later(_EVERY_SECONDS, self.look)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop measuring."""
         if self._timer is not None:
             self._timer.cancel()
 
     def refusal(self) -> RequestError:
-        """What is answered to whom there is no room for."""
+        """Return the error for a refused request."""
         return RequestLimitExceededError(
             f"The database takes about {self._used()} bytes of memory, and {self.bound} is its limit: "
             "delete items, or start it with a larger --memory-limit"
@@ -62,7 +62,7 @@ class MemoryLimit:
 
 
 class BoundedPartition(DelegatingPartition):
-    """A partition that takes no more items while memory is full."""
+    """A partition that refuses writes while memory is full."""
 
     def __init__(
         self, partition: FedPartition, memory: MemoryLimit, position: Callable[[], Position]
@@ -74,7 +74,7 @@ class BoundedPartition(DelegatingPartition):
         self.feed = partition.feed
 
     def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
-        """Pass the command on, unless it could add to what is full."""
+        """Submit a command, unless memory is full and the command could add data."""
         if self._memory.full and isinstance(command, (Put, Update, Transact)):
             done(Failed(self._memory.refusal()), self._position())
         else:

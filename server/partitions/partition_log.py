@@ -11,7 +11,7 @@ from ..settings import Settings
 
 
 class PartitionsRefusedError(FoldbError):
-    """The log has another number of partitions than was asked for."""
+    """The log has another number of partitions than the settings."""
 
 
 def open_log(
@@ -21,14 +21,14 @@ def open_log(
     random_bytes: Callable[[int], bytes],
     on_fatal: Callable[[BaseException], None],
 ) -> Log:
-    """Open the log that the settings name, or begin it.
+    """Open the log that the settings name, or create it.
 
     Raises:
-        LogError, CorruptionError, ForeignLogError, NewerVersionError: There is no serving it.
-        PartitionsRefusedError: It has another number of partitions.
+        LogError, CorruptionError, ForeignLogError, NewerVersionError: The log cannot be opened or read.
+        PartitionsRefusedError: The log has another number of partitions.
     """
     wanted = settings.partitions or 1
-    partitions = 1 if wanted == 1 else wanted + 1  # the catalog then has one of its own
+    partitions = 1 if wanted == 1 else wanted + 1  # one more for the catalog
     if settings.log is not None:
         return _checked(settings, _open_in_kafka(settings, partitions, loop, random_bytes))
     if settings.path is None:
@@ -57,7 +57,7 @@ def _open_in_kafka(
     loop: asyncio.AbstractEventLoop,
     random_bytes: Callable[[int], bytes],
 ) -> Log:
-    # Kafka's client takes an eighth of a second to load, and few need it.
+    # Importing Kafka's client takes an eighth of a second, and most databases do not use it.
     from ...log.kafka import KafkaLog, Security
 
     assert settings.log is not None
@@ -87,7 +87,7 @@ def _checked(settings: Settings, log: Log) -> Log:
 
 
 def _check_partitions(settings: Settings, log: Log) -> None:
-    """Refuse to serve a log by another number of partitions than it was made with: keys are where that put them."""
+    """Refuse another number of partitions than the log was created with: it determines the partition of every key."""
     count = log.genesis(0).partitions
     has = 1 if count == 1 else count - 1
     if settings.partitions not in (None, has):

@@ -1,11 +1,11 @@
 """A table refolded from the log beside the live one, compared with it, and installed; or one index of it.
 
-    fold from the log ──► caught up ──► compare, with every record that is written now ──► install ──► free the rest
+    fold from the log ──► caught up ──► compare, folding new records, too ──► install ──► free the rest
 
-Each step is a portion in a turn of the node's loop, with other requests in between. A portion is compared when both
-states are at one position, and installing exchanges references in the turn of the last portion, so no write falls
-between. A table that is spread over partitions is rebuilt partition after partition. Nothing of it outlives the
-process: after a crash the start refolds everything.
+Each step is a portion in one turn of the event loop, with other requests in between. A portion is compared when both
+states are at the same position. Installing exchanges references in the turn of the last portion, so no write can come
+between. A table in several partitions is rebuilt one partition after another. A rebuild is not persistent: after a
+crash the start refolds everything.
 """
 
 import asyncio
@@ -37,12 +37,12 @@ from ..api.reply import Reply
 from ..routing import joined
 from .replica import Partitions, Replica
 
-# Steps folded in a turn: about ten milliseconds. More than an entry has, and so more than is written in a turn of the
-# loop: a rebuild always catches up.
+# Steps folded in a turn: about ten milliseconds. An entry has fewer, and one turn writes at most one entry, so every
+# rebuild catches up.
 _PORTION: Final = 600
 # Items compared in a turn: about ten milliseconds.
 COMPARED_ITEMS: Final = 4_000
-# A request for its progress is answered when it is done, or after this time.
+# A request for the progress is answered when the rebuild is done, or after this time.
 _ANSWER_AFTER_S: Final = 0.5
 
 logger = logging.getLogger(__name__)
@@ -60,14 +60,14 @@ class RebuildJob:
         number: int,
         index: str | None = None,
     ) -> None:
-        """Take a job on, in these partitions; `index` names the one index to rebuild, None means the whole table."""
+        """Prepare a rebuild in these partitions: of the index named, or of the whole table if `index` is None."""
         self.name = table.name
         self._table = table.id
         self.number = number
         self._index = index
         self.finished = False
         self._parts = parts
-        self._nth = 0  # the partition that is under way
+        self._nth = 0  # the index of the present partition
         self._log = log
         self._loop = loop
         self._disposer = Disposer(loop)
@@ -78,7 +78,7 @@ class RebuildJob:
         self._begin()
 
     def go_on(self) -> None:
-        """Fold or compare a portion, and go on in another turn; with the last portion install, and be done."""
+        """Fold or compare a portion, and schedule the next one. Install the table after the last portion."""
         try:
             with adding_items():
                 has_more = self._fold() or self._compare()
@@ -97,19 +97,19 @@ class RebuildJob:
             self._end_part()
             self._finish(error)
         except FoldbError:
-            # The live table stays as it is. `foldb verify` finds what is wrong with the log.
+            # The live table stays as it is. `foldb verify` finds the damage of the log.
             logger.exception("the rebuild of %s stopped", self.name)
             self._end_part()
             self._finish(InternalServerError(f"The table {self.name} could not be rebuilt from the log"))
 
     def tell(self, reply: Reply) -> None:
-        """Answer when it is done, or with how far it is."""
-        told = False
+        """Answer with the result when the rebuild is done, or with its progress after some time."""
+        is_answered = False
 
         def answer() -> None:
-            nonlocal told
-            if not told:
-                told = True
+            nonlocal is_answered
+            if not is_answered:
+                is_answered = True
                 self._answer(reply)
 
         if self.finished:
@@ -135,16 +135,16 @@ class RebuildJob:
         return self._position.text(self._live.genesis.partitions)
 
     def _begin(self) -> None:
-        """Begin with the partition whose turn it is."""
+        """Begin with the present partition."""
         self._work = Rebuild(self._live.voided, self._disposer.take)
         self._comparison = Comparison(self._index)
         self._records: Iterator[Record] = iter(())
-        # What the live state has folded since the rebuilt one had caught up; None until then.
+        # The records that the live state has folded since the rebuilt one caught up; None until then.
         self._new: deque[Record] | None = None
         self._stop_observing: Callable[[], None] | None = None
 
     def _end_part(self) -> None:
-        """Stop following the partition, and free the refolded state: it was as large as the live one."""
+        """Stop following the partition, and free the refolded state, which is as large as the live one."""
         if self._stop_observing is not None:
             self._stop_observing()
             self._stop_observing = None
@@ -172,12 +172,12 @@ class RebuildJob:
     def _compare(self) -> bool:
         """Compare a portion, and return whether there is more."""
         if self._work.state.next_offset < self._live.next_offset:
-            return True  # the log had less than the live state: its end is being written
+            return True  # the log has fewer entries than the live state: the last one is being written
         table, rebuilt = self._tables()
         return self._comparison.advance(table, rebuilt, COMPARED_ITEMS)
 
     def _tables(self) -> tuple[Table, Table]:
-        """The live table and the rebuilt one.
+        """Return the live table and the rebuilt one.
 
         Raises:
             ResourceNotFoundError: The table or the index was deleted during the rebuild.
@@ -197,8 +197,8 @@ class RebuildJob:
             self._work.install(self._live, self._table)
             self._items += rebuilt.items.count
             return
-        # Entries share bytes with the items of their table. Those of the rebuilt index share with items that are about
-        # to be dropped, so an index that is right already is kept: another would cost its size in memory.
+        # Index entries share bytes with the items of their table. Those of the rebuilt index share with items that are
+        # about to be dropped. So a correct index is kept: replacing it would cost its size in memory.
         if not same:
             self._work.install_index(self._live, self._table, index)
         self._items += table.indexes[index].store.count

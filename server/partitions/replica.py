@@ -1,9 +1,9 @@
-"""The partitions that this process folds; they come and go.
+"""The partitions that this process folds. In a cluster they move between nodes.
 
     open ──► newest snapshot ──► its log ──► answers reads, takes writes ──► lead ──► ... ──► stand by ──► close
 
-Whoever leads a partition also does what an owner does besides folding: it sends on what the partition has told others,
-and proposes what time brings (materializer/owner.py). Two that lead one partition do no harm.
+The leader of a partition also runs its owner: it relays messages to other partitions, and proposes timed commands
+(materializer/owner.py). Two leaders of one partition do no harm: duplicates have no effect.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ from .memory_limit import BoundedPartition, MemoryLimit, bytes_in
 
 _ORIGIN_BYTES = 16
 
-# What may wait for the log is shared out among partitions, down to what one large batch needs.
-_LEAST_QUEUE_BYTES = 16 * 1024 * 1024
+# The queue limit is divided among the partitions. Each has at least this, which one large batch needs.
+_MIN_QUEUE_BYTES = 16 * 1024 * 1024
 
-# What the newest changes of all tables may take in memory; older ones are read from files.
+# The memory for the newest changes of all tables. Older changes are read from files.
 _RECENT_BYTES = 64 * 1024 * 1024
 
 
@@ -54,23 +54,23 @@ class Replica:
     """One partition that this process folds.
 
     Attributes:
-        partition_id: Which one.
-        worker: Appends and folds.
-        partition: Where commands and reads go.
+        partition_id: The id of the partition.
+        worker: Appends and folds its commands.
+        partition: Receives commands and reads.
         feed: The changes of its tables.
-        leading: Whether this process acts for it.
-        is_closed: Whether this process folds it no longer.
+        leading: Whether this process runs its owner.
+        is_closed: Whether this process has stopped folding it.
     """
 
     def __init__(
         self,
-        number: int,
+        partition_id: int,
         worker: Worker,
         partition: FedPartition,
         feed: Feed,
         make_owner: Callable[[Worker], Owner],
     ) -> None:
-        self.partition_id = number
+        self.partition_id = partition_id
         self.worker = worker
         self.partition = partition
         self.feed = feed
@@ -80,55 +80,55 @@ class Replica:
 
     @property
     def state(self) -> PartitionState:
-        """What has been folded. Look, but never change it."""
+        """The folded state. Only the worker may change it."""
         return self.worker.state
 
     @property
     def leading(self) -> bool:
-        """Whether this process acts for the partition."""
+        """Whether this process runs the partition's owner."""
         return self._owner is not None
 
     def catch_up(self, done: Callable[[], None]) -> None:
-        """Call back when everything is folded that the log has now; where nobody else writes to it, that is so."""
+        """Call back when the log is folded up to its present end. A log with one writer always is."""
         if isinstance(self.worker, ReplicatedWorker):
             self.worker.catch_up(done)
         else:
             done()
 
     def lead(self) -> None:
-        """Begin to act for it."""
+        """Start the owner."""
         if self._owner is None:
             self._owner = self._make_owner(self.worker)
             self._owner.start()
 
     def stand_by(self) -> None:
-        """Only fold from now on."""
+        """Stop the owner, and only fold."""
         if self._owner is not None:
             self._owner.close()
             self._owner = None
 
-    async def close(self, *, witness: bool = False) -> None:
-        """Answer what was taken, and fold no more; with `witness` the log is left with a digest of what it made."""
+    async def close(self, *, leave_digest: bool = False) -> None:
+        """Answer the queued commands and stop folding; with `leave_digest` write a digest of the state to the log."""
         self.is_closed = True
         self.stand_by()
         self.feed.begin_close()
         drained = asyncio.Event()
-        self.worker.close(drained.set, leave_digest=witness)
+        self.worker.close(drained.set, leave_digest=leave_digest)
         await drained.wait()
         self.feed.close()
 
 
 class Partitions:
-    """All that this process folds.
+    """All partitions that this process folds.
 
     Attributes:
-        count: How many partitions the log has.
-        hosted: Those of this process, by number.
+        count: The number of partitions of the log.
+        hosted: The partitions of this process, by id.
         disposer: Frees the stores of dropped tables and indexes.
-        memory: Whether there is room for more.
-        histories: What feeds do not keep.
-        pasts: The same, page by page.
-        long_reads: The pages under way that are longer than one portion.
+        memory: The memory limit.
+        histories: Replays of changes that feeds do not keep.
+        pasts: Open ranges of such changes, read page by page.
+        long_reads: The reads that are longer than one portion.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Partitions:
         peers: Sequence[Partition],
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """None are open yet. `peers` are the partitions as this process reaches them, wherever they are."""
+        """Open no partition yet. `peers` are all partitions, in this process or on other nodes."""
         self.count = log.genesis(0).partitions
         self.hosted: dict[int, Replica] = {}
         self.disposer = Disposer(loop)
@@ -166,83 +166,83 @@ class Partitions:
         self._reading_files = ThreadExecutor("changes, read", deliver)
         path = settings.path if isinstance(log, LocalLog) else None
         self.histories = HistoricalFeeds(
-            self._past_of(deliver, path),
-            self._folder_of_pasts,
+            self._replayer(deliver, path),
+            self._history_folder,
             log.genesis(0).log_id,
             self._reading_files,
         )
         self.pasts = HistoricalReads(self.histories, loop)
 
-    def open(self, number: int) -> Replica:
-        """Load the newest snapshot of a partition and fold what its log has since; on a shared log that comes later.
+    def open(self, partition_id: int) -> Replica:
+        """Load the newest snapshot of a partition and fold the log after it. On a shared log folding comes later.
 
         Raises:
-            CorruptionError, NewerVersionError, FoldError: There is no serving it.
+            CorruptionError, NewerVersionError, FoldError: The partition's log cannot be folded.
         """
-        assert number not in self.hosted, "it is open already"
-        keeping = self._keeping(number)
-        state = self._newest(number, keeping)
+        assert partition_id not in self.hosted, "the partition is open"
+        changes = self._change_store(partition_id)
+        state = self._newest(partition_id, changes)
         feed = Feed(
             state,
             lambda: worker.position,
             self._loop,
-            keeping,
+            changes,
             retention_ms=self._settings.stream_retention_ms,
             recent_bytes=_RECENT_BYTES // self.count,
-            rebuild=partial(self.histories.segment, number),
+            rebuild=partial(self.histories.segment, partition_id),
         )
-        worker = self._worker(number, state, feed)
+        worker = self._worker(partition_id, state, feed)
         if not self._is_shared:
             worker.open(self._progress)
         feed.serve(self._writing, self._reading_files)
-        partition = self._reading(worker, feed)
+        partition = self._partition(worker, feed)
         if self.memory.bound:
             partition = BoundedPartition(partition, self.memory, lambda: worker.position)
-        hosted = self.hosted[number] = Replica(number, worker, partition, feed, self._owner)
-        return hosted
+        replica = self.hosted[partition_id] = Replica(partition_id, worker, partition, feed, self._owner)
+        return replica
 
-    async def close(self, number: int) -> None:
+    async def close(self, partition_id: int) -> None:
         """Stop folding a partition, and free its memory."""
-        await self.hosted[number].close()
-        self.disposer.take(stores_of(self.hosted.pop(number).state))
+        await self.hosted[partition_id].close()
+        self.disposer.take(stores_of(self.hosted.pop(partition_id).state))
 
     async def close_all(self) -> None:
-        """Let go of all; a log that stays is left with a digest of each, if that does not take long."""
+        """Close all partitions. Write a digest of each to a persistent log, unless that would take long."""
         self.memory.close()
         self.histories.close()
         for hosted in self.hosted.values():
             hosted.stand_by()
         items = sum(hosted.worker.statistics().items for hosted in self.hosted.values())
-        witness = self._settings.path is not None and not self._is_shared and items <= DIGEST_ITEMS_MAX
+        leave_digest = self._settings.path is not None and not self._is_shared and items <= DIGEST_ITEMS_MAX
         for hosted in self.hosted.values():
-            await hosted.close(witness=witness)
+            await hosted.close(leave_digest=leave_digest)
         await asyncio.to_thread(self._writing.close)
         await asyncio.to_thread(self._reading_files.close)
 
     def states(self) -> list[PartitionState]:
-        """What has been folded, partition after partition."""
+        """Return the folded states of all partitions."""
         return [hosted.state for hosted in self.hosted.values()]
 
     def bytes(self) -> int:
-        """Return about how many bytes the items and index entries take, with those that are not free yet."""
+        """Return the approximate size of all items and index entries, and of dropped ones that are not freed yet."""
         stores = [store for state in self.states() for store in stores_of(state)]
         return bytes_in([*stores, *self.disposer.waiting])
 
     def commands(self) -> int:
-        """How many commands have been folded in this process."""
+        """Return the number of commands that this process has folded."""
         statistics = [hosted.worker.statistics() for hosted in self.hosted.values()]
         return sum(each.refolded + each.commands for each in statistics)
 
-    def _worker(self, number: int, state: PartitionState, capture: Capture) -> Worker:
+    def _worker(self, partition_id: int, state: PartitionState, capture: Capture) -> Worker:
         queue = self._settings.queue_bytes
-        bound = min(queue, max(queue // self.count, _LEAST_QUEUE_BYTES))
+        bound = min(queue, max(queue // self.count, _MIN_QUEUE_BYTES))
         if self._is_shared:
             return ReplicatedWorker(
                 cast(SharedLog, self._log),
                 state,
                 new_origin=lambda: self._random_bytes(_ORIGIN_BYTES),
                 scheduler=self._loop,
-                partition=number,
+                partition=partition_id,
                 waiting_bytes=bound,
                 capture=capture,
                 dispose=self.disposer.take,
@@ -253,15 +253,15 @@ class Partitions:
             state,
             origin=self._random_bytes(_ORIGIN_BYTES),
             scheduler=self._loop,
-            partition=number,
+            partition=partition_id,
             waiting_bytes=bound,
             capture=capture,
             dispose=self.disposer.take,
             on_fatal=self._on_fatal,
         )
 
-    def _reading(self, worker: Worker, feed: Feed) -> FedPartition:
-        """Where there is one partition that nobody else writes to, no read has to wait."""
+    def _partition(self, worker: Worker, feed: Feed) -> FedPartition:
+        """Return the interface of a partition. With one partition and one writer no read has to wait."""
         if self.count == 1 and not self._is_shared:
             return LocalPartition(worker, feed.ask, long_reads=self.long_reads)
         strict = self._settings.strict_reads
@@ -274,8 +274,8 @@ class Partitions:
             strict=strict,
         )
 
-    def _past_of(self, deliver: Deliver, path: Path | None) -> StartReplay:
-        """Who reads the log once more, beside those who are served."""
+    def _replayer(self, deliver: Deliver, path: Path | None) -> StartReplay:
+        """Return the function that replays the log, in another process if possible."""
         if self._is_shared:
             return in_process(
                 deliver,
@@ -283,41 +283,42 @@ class Partitions:
                 security=self._settings.kafka_settings,
                 variables=self._settings.kafka_variables,
             )
-        inside = in_thread(self._log, deliver)
+        threaded = in_thread(self._log, deliver)
         if path is None:
-            return inside
-        beside = in_process(deliver, database=path)
+            return threaded
+        separate = in_process(deliver, database=path)
 
-        def make(task: ReplayTask, folder: Path, tell: OnProgress) -> Callable[[], None]:
-            """Begin in another process, unless that would find another folder under the path."""
-            return (beside if self._is_in_place() else inside)(task, folder, tell)
+        def make(task: ReplayTask, folder: Path, on_progress: OnProgress) -> Callable[[], None]:
+            """Use another process, unless the path leads to another folder by now."""
+            return (separate if self._is_in_place() else threaded)(task, folder, on_progress)
 
         return make
 
-    def _folder_of_pasts(self) -> Path | None:
-        """Return where the past is written: in the folder of the log, if its path still leads to it."""
+    def _history_folder(self) -> Path | None:
+        """Return the folder of replayed changes: in the folder of the log, if its path still leads there."""
         path = self._settings.path
         return folder_in(path) if path is not None and self._is_in_place() else None
 
     def _is_in_place(self) -> bool:
         return isinstance(self._log, LocalLog) and self._log.disk.is_in_place()
 
-    def _keeping(self, number: int) -> ChangeStore:
-        """Where the partition's changes are kept, with what is there already."""
+    def _change_store(self, partition_id: int) -> ChangeStore:
+        """Open the store of a partition's changes."""
         path = self._settings.path if isinstance(self._log, LocalLog) else None
-        folder = None if path is None else folder_of(path, number)
-        keeping = ChangeStore(folder, self._log.genesis(number).log_id, number, disk=disk_of(self._log))
-        keeping.open(self._log.end(number))
-        return keeping
+        folder = None if path is None else folder_of(path, partition_id)
+        log_id = self._log.genesis(partition_id).log_id
+        changes = ChangeStore(folder, log_id, partition_id, disk=disk_of(self._log))
+        changes.open(self._log.end(partition_id))
+        return changes
 
-    def _newest(self, number: int, keeping: ChangeStore) -> PartitionState:
-        """The newest snapshot from which a refold also makes the changes that are missing."""
+    def _newest(self, partition_id: int, changes: ChangeStore) -> PartitionState:
+        """Return the newest snapshot from which a refold also produces the changes that the store lacks."""
         if self._settings.path is None or not isinstance(self._log, LocalLog):
             return PartitionState()
-        snapshots = Snapshots(self._settings.path, self._log.disk, number, self.count)
+        snapshots = Snapshots(self._settings.path, self._log.disk, partition_id, self.count)
         retention_ms = self._settings.stream_retention_ms
         return snapshots.load_newest(
-            self._log, lambda state, now_ms: keeping.suits(state, now_ms, retention_ms)
+            self._log, lambda state, now_ms: changes.suits(state, now_ms, retention_ms)
         ).state
 
     def _owner(self, worker: Worker) -> Owner:

@@ -1,11 +1,11 @@
-"""Has all files of a database read now and then by another process, and acts on the damage that it finds.
+"""Regular scrubs: another process reads all files of a database, and this module acts on the damage that it finds.
 
-    every so often ──► streams/scrub.py, at low priority ──► log: reported, an operator has to act
-                                                        ──► snapshot: removed there, the next is made now
-                                                        ──► change segment: made again from the log
+    timer ──► streams/scrub.py, at low priority ──► log: reported, an operator has to act
+                                               ──► snapshot: removed by the scrub, the next one is taken now
+                                               ──► change segment: written again from the log
 
-A server goes on although its log is damaged: what it serves is in memory and was whole when it was folded, and new
-entries go to the newest segment. A start that needs the damaged one is refused.
+A server continues although its log is damaged: its state is in memory and was complete when it was folded, and new
+entries go to the newest segment. A start that needs the damaged segment is refused.
 """
 
 import logging
@@ -24,7 +24,7 @@ from ...streams.feed import Feed
 from ...streams.helper_process import start_helper
 from ...streams.scrub import Finding, Kind, ScrubJob
 
-# A server that is restarted more often than it scrubs must be scrubbed too; but not while it is being tried out.
+# The first scrub comes early, so that a server with frequent restarts is scrubbed too, but not in its first minutes.
 _FIRST_MS: Final = 10 * 60 * 1000
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -33,22 +33,22 @@ logger = logging.getLogger(__name__)
 
 
 class ScrubProcess:
-    """See the module.
+    """Runs scrubs, and repairs snapshots and change segments.
 
     Args:
-        folder: The database.
+        folder: The folder of the database.
         feeds: The feed of each partition.
         every_ms: The pause between two scrubs.
-        rate: How many bytes one reads in a second.
-        maker: Makes snapshots; None where nothing does.
-        clock: Milliseconds since 1970.
-        scheduler: The loop.
-        deliver: Puts a callback on the loop, from any thread.
+        rate: The bytes that a scrub reads per second.
+        maker: Takes snapshots; None if snapshots are disabled.
+        clock: Returns milliseconds since 1970.
+        scheduler: The event loop.
+        deliver: Runs a callback on the event loop, from any thread.
 
     Attributes:
-        damage: What the last scrub found, and what the present one has found so far.
+        damage: The findings of the last scrub, and those of the present one so far.
         finished_ms: When the last scrub was finished; 0 before the first.
-        bytes: How many bytes all scrubs have read.
+        bytes: The number of bytes that all scrubs have read.
     """
 
     def __init__(
@@ -80,11 +80,11 @@ class ScrubProcess:
         self._timer: Cancellable = scheduler.call_later(min(every_ms, _FIRST_MS) / 1000, self._begin)
 
     def count(self, kind: Kind) -> int:
-        """How many damaged files of a kind there were."""
+        """Return the number of damaged files of a kind."""
         return sum(finding.kind == kind for finding in self.damage)
 
     def close(self) -> None:
-        """End a scrub that is under way, and begin no other."""
+        """Stop a running scrub, and start no other."""
         self._is_closed = True
         self._timer.cancel()
         if self._process is not None:
@@ -97,25 +97,27 @@ class ScrubProcess:
             self._process = start_helper(
                 "foldb.streams.scrub",
                 orjson.dumps(asdict(self._job)) + b"\n",
-                lambda line: self._tell(Finding(**orjson.loads(line))),
-                lambda code: self._tell(f"its process ended with {code}" if code else None),
+                lambda line: self._deliver_finding(Finding(**orjson.loads(line))),
+                lambda code: self._deliver_finding(f"its process ended with {code}" if code else None),
             )
         except OSError as error:
-            self._end(f"it cannot be started: {error}")
+            self._end(f"cannot start its process: {error}")
 
-    def _tell(self, told: Finding | str | None) -> None:
-        def take() -> None:
+    def _deliver_finding(self, finding: Finding | str | None) -> None:
+        """Handle a finding on the event loop; a text or None ends the scrub."""
+
+        def handle() -> None:
             if self._is_closed:
                 return
-            if isinstance(told, Finding):
-                self._take(told)
+            if isinstance(finding, Finding):
+                self._handle(finding)
             else:
-                self._end(told)
+                self._end(finding)
 
         with suppress(RuntimeError):  # the loop is closed
-            self._deliver(take)
+            self._deliver(handle)
 
-    def _take(self, finding: Finding) -> None:
+    def _handle(self, finding: Finding) -> None:
         self.bytes += finding.bytes - self._read
         self._read = finding.bytes
         if not finding.kind:
@@ -135,13 +137,13 @@ class ScrubProcess:
     def _end(self, failure: str | None) -> None:
         self._process = None
         if failure is not None:
-            logger.warning("the scrub was not finished: %s; the next begins in %g s", failure, self._every_s)
+            logger.warning("a scrub failed: %s; the next begins in %g s", failure, self._every_s)
         self._timer = self._scheduler.call_later(self._every_s, self._begin)
 
     def _replace_snapshot(self, finding: Finding) -> None:
-        following = "`foldb snapshot make` makes another" if self._maker is None else "another is made now"
+        following = "`foldb snapshot make` takes another" if self._maker is None else "another is taken now"
         logger.error(
-            "the snapshot %s is damaged: %s. %s%s; look at the disk.",
+            "the snapshot %s is damaged: %s. %s%s; check the disk.",
             finding.file,
             finding.problem,
             "It was removed, and " if finding.removed else "",
@@ -152,7 +154,7 @@ class ScrubProcess:
 
     def _repair_changes(self, finding: Finding) -> None:
         logger.error(
-            "the changes in %s are damaged: %s. They are made again from the log; look at the disk.",
+            "the changes in %s are damaged: %s. They are written again from the log; check the disk.",
             finding.file,
             finding.problem,
         )
@@ -165,8 +167,8 @@ class ScrubProcess:
 
 def _report_log(finding: Finding) -> None:
     logger.critical(
-        "the log is damaged, and the server goes on with its state in memory. A start that folds this segment, and "
-        "every look into history that reads it, is refused: make a snapshot now (`foldb snapshot make`), and look at "
+        "the log is damaged, and the server continues with its state in memory. A start that folds this segment, and "
+        "every read of history that needs it, is refused: take a snapshot now (`foldb snapshot make`), and check "
         "the disk. %s",
         finding.problem,
     )

@@ -9,7 +9,7 @@ import pytest
 from foldb.materializer.feed_requests import ReadChanges
 from foldb.model.errors import InternalServerError, ThrottlingError
 from foldb.server.partitions import historical_reads
-from foldb.server.partitions.historical_reads import MOST_OPEN, HistoricalReads
+from foldb.server.partitions.historical_reads import MAX_OPEN, HistoricalReads
 from foldb.streams.feed.historical_feed import HistoricalFeeds, OnProgress
 from foldb.streams.feed.replay_worker import ReplayProgress, ReplayTask
 from foldb.streams.feed.serial_executor import InlineExecutor
@@ -55,14 +55,14 @@ def test_who_asks_for_the_next_page_gets_it_from_the_same_stretch(bench: Bench) 
 
 def test_so_many_stretches_are_open_and_who_asks_for_more_is_to_come_again(bench: Bench) -> None:
     """Each begins before all that are open."""
-    answers = [bench.read(1000 - n) for n in range(MOST_OPEN + 1)]
+    answers = [bench.read(1000 - n) for n in range(MAX_OPEN + 1)]
 
-    assert [[]] * MOST_OPEN == answers[:-1]
+    assert [[]] * MAX_OPEN == answers[:-1]
     [refused] = answers[-1]
     assert isinstance(refused, ThrottlingError)
 
     bench.tells[0](OSError("no room"))
-    assert [] == bench.read(1000 - MOST_OPEN)
+    assert [] == bench.read(1000 - MAX_OPEN)
 
 
 def test_a_stretch_is_open_until_nobody_has_waited_for_it_for_a_while(bench: Bench) -> None:
