@@ -70,7 +70,7 @@ class HistoricalReads:
             self._scheduler.call_later(_IDLE_S, self._close_idle)
 
     def _close_idle(self) -> None:
-        """Close the ranges that were not read since the last call."""
+        """Close the ranges that no request waits for or has read since the last call."""
         self._is_scheduled = False
         self._close(lambda each: not (each.is_used or each.history.is_awaited))
         for open_range in self._open:
