@@ -107,7 +107,7 @@ class Node(Database):
         self.rebuilds = RebuildJobs(self.partitions, self.log, loop)
         self.triggers = SubscriptionService(self)
         self.counts = ItemCounter(clock, settings.count_refresh_ms, self.router)
-        self.partitions.memory.look()
+        self.partitions.memory.start()
         if settings.log is None:  # a shared log assigns its partitions in the cluster
             for replica in self.partitions.hosted.values():
                 replica.lead()

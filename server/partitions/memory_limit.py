@@ -42,11 +42,11 @@ class MemoryLimit:
         self._scheduler = scheduler
         self._timer: Cancellable | None = None
 
-    def look(self) -> None:
+    def start(self) -> None:
         """Measure now, and every second."""
         if self.bound:
             self.full = self._used() >= self.bound
-            self._timer = self._scheduler.call_later(_EVERY_SECONDS, self.look)
+            self._timer = self._scheduler.call_later(_EVERY_SECONDS, self.start)
 
     def close(self) -> None:
         """Stop measuring."""

@@ -63,7 +63,7 @@ class RebuildJob:
         """Prepare a rebuild in these partitions: of the index named, or of the whole table if `index` is None."""
         self.name = table.name
         self._table = table.id
-        self.number = number
+        self.job_id = number
         self._index = index
         self.finished = False
         self._parts = parts
@@ -77,20 +77,20 @@ class RebuildJob:
         self._waiting: list[Callable[[], None]] = []
         self._begin()
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """Fold or compare a portion, and schedule the next one. Install the table after the last portion."""
         try:
             with adding_items():
                 has_more = self._fold() or self._compare()
             if has_more:
-                self._loop.call_soon(self.go_on)
+                self._loop.call_soon(self.advance)
                 return
             self._install()
             self._end_part()
             if self._nth + 1 < len(self._parts):
                 self._nth += 1
                 self._begin()
-                self._loop.call_soon(self.go_on)
+                self._loop.call_soon(self.advance)
             else:
                 self._finish({"Position": self._text(), "Items": self._items, "Same": self._same})
         except RequestError as error:
@@ -102,7 +102,7 @@ class RebuildJob:
             self._end_part()
             self._finish(InternalServerError(f"The table {self.name} could not be rebuilt from the log"))
 
-    def tell(self, reply: Reply) -> None:
+    def answer_later(self, reply: Reply) -> None:
         """Answer with the result when the rebuild is done, or with its progress after some time."""
         is_answered = False
 
@@ -216,7 +216,7 @@ class RebuildJob:
             return
         ends = [part.state.next_offset for part in self._parts]
         progress = {
-            "Id": self.number,
+            "Id": self.job_id,
             "Status": "DONE" if self.finished else "RUNNING",
             "Folded": sum(ends) if self.finished else sum(ends[: self._nth]) + self._work.state.next_offset,
             "End": sum(ends),
@@ -251,9 +251,9 @@ class RebuildJobs:
                 "A table is rebuilt by a node that has all of it: other nodes own parts of this one"
             )
         parts = [hosted[partition_id] for partition_id in partition_ids]
-        number = 1 if self.job is None else self.job.number + 1
+        number = 1 if self.job is None else self.job.job_id + 1
         self.job = RebuildJob(parts, self._log, self._loop, table, number, index)
-        self.job.go_on()
+        self.job.advance()
         return self.job
 
 

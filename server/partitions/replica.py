@@ -127,7 +127,7 @@ class Partitions:
         disposer: Frees the stores of dropped tables and indexes.
         memory: The memory limit.
         histories: Replays of changes that feeds do not keep.
-        pasts: Open ranges of such changes, read page by page.
+        historical_reads: Open ranges of such changes, read page by page.
         long_reads: The reads that are longer than one portion.
     """
 
@@ -171,7 +171,7 @@ class Partitions:
             log.genesis(0).log_id,
             self._reading_files,
         )
-        self.pasts = HistoricalReads(self.histories, loop)
+        self.historical_reads = HistoricalReads(self.histories, loop)
 
     def open(self, partition_id: int) -> Replica:
         """Load the newest snapshot of a partition and fold the log after it. On a shared log folding comes later.

@@ -95,7 +95,7 @@ class _Reader:
         self._limit = read_integer(body, "Limit", _LIMIT, 1, _HIGHEST_LIMIT)
         self._matches = _matcher(body, self.start)
         self._partitions = database.partitions_of_feed()
-        self._log_reads = database.partitions.pasts
+        self._log_reads = database.partitions.historical_reads
         self._loop = database.loop
 
     async def read(self, after: After, wait_ms: int) -> Answer:

@@ -28,6 +28,6 @@ def rebuild(node: Node, body: dict[str, Any], reply: Reply) -> None:
         if index is not None and index not in table.indexes:
             raise ResourceNotFoundError(f"The table {table.definition.name} has no index {index}")
         job = node.rebuilds.start(table.definition, index)
-    elif job is None or job.number != job_id or job.name != name:
+    elif job is None or job.job_id != job_id or job.name != name:
         raise ValidationError(f"No rebuild {job_id} of the table {name} is known")
-    job.tell(reply)
+    job.answer_later(reply)

@@ -50,7 +50,7 @@ def test_past_the_bound_puts_are_refused_and_deletes_make_room_again() -> None:
     loop, taken = FakeLoop(), Taken()
     memory = MemoryLimit(1000, lambda: bytes_in([table.items]), loop)
     bounded = BoundedPartition(taken, memory, lambda: Position(0, 7))  # type: ignore[arg-type]
-    memory.look()
+    memory.start()
     put = Put(1, b"x", b"", b"{}", 2, Context("R"))
     delete = Delete(1, b"0", b"", Context("R"))
     outcomes: list[Outcome] = []

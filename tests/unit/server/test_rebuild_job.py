@@ -77,7 +77,7 @@ class Library:
     def begin(self, index: str | None = None) -> RebuildJob:
         loop: Any = self.bench.loop
         self.job = RebuildJob([self.part], self.bench.log, loop, self.table.definition, 1, index)
-        self.job.go_on()
+        self.job.advance()
         return self.job
 
     def turn(self) -> None:
@@ -92,7 +92,7 @@ class Library:
             ok=lambda body, _: answers.append(orjson.loads(body)),
             error=lambda error, _: answers.append(error),
         )
-        self.job.tell(reply)
+        self.job.answer_later(reply)
         [answer] = answers
         return answer
 

@@ -93,7 +93,7 @@ def test_a_damaged_segment_of_the_log_is_reported(folder: Path) -> None:
         server.terminate()
     # Each scrub reports it, and there may have been several.
     [told] = {line for line in server.said.splitlines() if line.startswith("CRITICAL")}
-    assert "the log is damaged, and the server goes on" in told
+    assert "the log is damaged, and the server continues" in told
     assert f"{second.name} at byte" in told
     assert "`foldb log restore`" in told
 
