@@ -6,9 +6,10 @@ DATA ?= data
 
 DEV := .venv
 RUN := .venv-run
+DOCS := .venv-docs
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run cluster test lint soak bench clean
+.PHONY: run cluster test lint docs soak bench clean
 
 run: $(RUN)/installed   ## Serve ./data on 127.0.0.1:8000.
 	@$(RUN)/bin/foldb serve --db $(DATA) --port $(PORT)
@@ -24,6 +25,9 @@ lint: $(DEV)/installed  ## The checks alone: style, format, types.
 	$(DEV)/bin/ruff format --check
 	$(DEV)/bin/mypy
 
+docs: $(DOCS)/installed ## The documentation site, in build/site; a broken link is an error.
+	$(DOCS)/bin/sphinx-build -q -W --keep-going -E -c docs . build/site
+
 soak: $(DEV)/installed  ## The long tests: more steps, more seeds.
 	FOLDB_SOAK=1 $(DEV)/bin/pytest -m soak
 
@@ -31,11 +35,17 @@ bench: $(DEV)/installed ## Request rates on this machine.
 	$(DEV)/bin/python -m benchmarks
 
 clean:                  ## Remove what the other targets made; data stays.
-	rm -rf $(DEV) $(RUN) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(DEV) $(RUN) $(DOCS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(RUN)/installed: pyproject.toml
 	@$(call make_environment,$(RUN))
 	@$(RUN)/bin/python $(PIP) --editable '.[boto3]'
+	@touch $@
+
+# Sphinx and awscli, which the tests use, need different releases of docutils.
+$(DOCS)/installed: pyproject.toml
+	@$(call make_environment,$(DOCS))
+	@$(DOCS)/bin/python $(PIP) --editable '.[docs]'
 	@touch $@
 
 $(DEV)/installed: pyproject.toml

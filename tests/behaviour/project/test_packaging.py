@@ -104,7 +104,7 @@ def test_every_import_is_declared() -> None:
     assert [] == sorted(_imported(modules()) - ours - sys.stdlib_module_names)
 
 
-@pytest.mark.parametrize("name", [*runtime(), *development()])
+@pytest.mark.parametrize("name", dict.fromkeys([*runtime(), *development(), *extras()]))
 def test_every_dependency_has_a_line_that_says_why(name: str) -> None:
     lines = (ROOT / "docs" / "dependencies.md").read_text().splitlines()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import foldb
+from foldb.server.api.admin import ADMIN
 from tests.unit.project.source import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -99,3 +100,16 @@ def test_every_file_that_a_document_names_is_there(document: Path) -> None:
     named = {ROOT / path for path in re.findall(rf"`((?:{layers})/[\w./]*)`", text)}
 
     assert [] == sorted(str(path) for path in links | named if not path.exists())
+
+
+def test_the_page_of_operations_lists_each_with_its_own_row() -> None:
+    page = (ROOT / "docs" / "foldb-operations.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \| (?:monitor|read|administer)", page, re.MULTILINE)
+
+    assert sorted(ADMIN) == sorted(listed)
+
+
+def test_the_site_has_every_page() -> None:
+    index = (ROOT / "docs" / "index.md").read_text().splitlines()
+
+    assert [] == [page.name for page in (ROOT / "docs").glob("*.md") if page.stem not in [*index, "index"]]
