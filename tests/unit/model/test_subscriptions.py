@@ -1,4 +1,4 @@
-"""What may be asked of a subscription."""
+"""Settings of subscriptions, and the state of a subscription."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from foldb.model.subscriptions import Subscription, check, check_request, millis
 LEAST: dict[str, Any] = {"TableNames": ["Cars"], "Sink": {"Kind": "python", "Function": "on_car"}}
 
 
-def test_what_is_not_said_is_as_with_lambda_or_written_down_all_the_same() -> None:
-    """All settings stand in the log: a later release may have other defaults."""
+def test_absent_settings_have_their_defaults() -> None:
+    """The log holds all settings, because a later release may have other defaults."""
     assert {
         "TableNames": ["Cars"],
         "Sink": {"Kind": "python", "Function": "on_car"},
@@ -58,14 +58,14 @@ def test_what_is_not_said_is_as_with_lambda_or_written_down_all_the_same() -> No
         {"FunctionResponseTypes": ["ReportBatchItemFailures"], "BisectBatchOnFunctionError": True},
         {"Backoff": {"First": "0.01", "Most": "0.1"}, "OnFailure": "block", "Transactions": "together"},
         {
-            "DeadLetterTable": "Letters",
+            "DeadLetterTable": "DeadLetters",
             "Replay": True,
             "DeclaredIn": "cars.py",
             "TableNames": ["Cars", "Bikes"],
         },
     ],
 )
-def test_settings_that_were_checked_are_checked_to_what_they_are(settings: dict[str, Any]) -> None:
+def test_a_check_of_checked_settings_changes_nothing(settings: dict[str, Any]) -> None:
     checked = check("s", {**LEAST, **settings})
 
     assert checked == check("s", checked)
@@ -114,7 +114,7 @@ def test_settings_that_were_checked_are_checked_to_what_they_are(settings: dict[
         ({"Sink": {"Kind": "python", "Much": "x" * 65536}}, "65,536 bytes together"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_sentence(settings: dict[str, Any], why: str) -> None:
+def test_an_invalid_setting_is_refused(settings: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError) as caught:
         check("s", {**LEAST, **settings})
 
@@ -122,12 +122,12 @@ def test_what_cannot_be_is_refused_with_a_sentence(settings: dict[str, Any], why
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 129, "é"])
-def test_a_name_is_of_letters_that_need_no_quotes(name: str) -> None:
+def test_a_name_needs_no_quotes(name: str) -> None:
     with pytest.raises(ValidationError, match="the name of a subscription"):
         check(name, LEAST)
 
 
-def test_what_is_no_text_is_no_name() -> None:
+def test_a_name_is_a_text() -> None:
     with pytest.raises(ValidationError, match="the name of a subscription"):
         check(5, LEAST)  # type: ignore[arg-type]
 
@@ -142,10 +142,8 @@ def test_what_is_no_text_is_no_name() -> None:
         ("s", {"TimeoutSeconds": "0.000"}, "TimeoutSeconds must be above 0"),
     ],
 )
-def test_what_a_log_may_hold_from_before_is_asked_for_no_more(
-    name: str, settings: dict[str, Any], why: str
-) -> None:
-    """A fold that refused it now would make another history of a log that was folded with it."""
+def test_a_request_refuses_values_that_old_logs_hold(name: str, settings: dict[str, Any], why: str) -> None:
+    """If the fold refused such a value, old logs would fold to another state."""
     assert check(name, {**LEAST, **settings})
     with pytest.raises(ValidationError) as caught:
         check_request(name, {**LEAST, **settings})
@@ -153,19 +151,19 @@ def test_what_a_log_may_hold_from_before_is_asked_for_no_more(
     assert why in caught.value.message
 
 
-def test_what_is_asked_for_is_kept_as_the_fold_keeps_it() -> None:
+def test_a_request_is_checked_like_the_fold_checks_it() -> None:
     assert check("s.2", LEAST) == check_request("s.2", LEAST)
 
 
 @pytest.mark.parametrize(
     ("seconds", "expected"), [(0, 0), (60, 60_000), ("0.25", 250), ("1.5", 1500), ("0.001", 1), (-1, None)]
 )
-def test_seconds_are_whole_milliseconds_inside(seconds: int | str, expected: int | None) -> None:
+def test_seconds_are_converted_to_milliseconds(seconds: int | str, expected: int | None) -> None:
     assert expected == milliseconds(seconds)
 
 
 def test_seconds_have_one_spelling() -> None:
-    """Equal settings are equal bytes, in the log and in a dump."""
+    """Equal settings have equal bytes in the log and in a dump."""
     spelled = [
         check("s", {**LEAST, "TimeoutSeconds": each})["TimeoutSeconds"] for each in ("1.50", "01.5", "2.0", 2)
     ]
@@ -173,8 +171,8 @@ def test_seconds_have_one_spelling() -> None:
     assert ["1.5", "1.5", 2, 2] == spelled
 
 
-def test_a_subscription_is_read_back_as_it_was_written() -> None:
-    marks = {1: 10**26 + 7, 0: 10**26}
+def test_a_subscription_survives_json() -> None:
+    checkpoints = {1: 10**26 + 7, 0: 10**26}
     subscription = Subscription(
         7,
         "s",
@@ -186,7 +184,7 @@ def test_a_subscription_is_read_back_as_it_was_written() -> None:
         "STOPPED",
         "done",
         3,
-        marks,
+        checkpoints,
         "v",
         8,
         9,
@@ -197,7 +195,7 @@ def test_a_subscription_is_read_back_as_it_was_written() -> None:
     assert subscription == Subscription.from_json(orjson.loads(written))
 
 
-def test_marks_only_rise() -> None:
+def test_checkpoints_only_rise() -> None:
     subscription = Subscription(7, "s", "", (), {}, 0, 0, checkpoints={0: 5, 1: 5})
 
     assert {0: 6, 1: 5, 2: 1} == subscription.checkpointed({0: 6, 1: 4, 2: 1}, "v", 0, 0).checkpoints

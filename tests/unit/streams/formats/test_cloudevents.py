@@ -39,8 +39,8 @@ def test_a_batch_is_an_array_of_structured_events() -> None:
     assert [] == json.loads(batch([]))
 
 
-def test_headers_of_binary_mode_are_printable_whatever_the_key() -> None:
-    """The binding wants spaces, quotation marks, percent signs and all that is not ASCII as percents."""
+def test_headers_of_binary_mode_are_printable_for_any_key() -> None:
+    """The binding percent-encodes spaces, quotation marks, percent signs and non-ASCII characters."""
     key = 'Euro € "100%"\r\nx: y'
 
     told = headers(delivery(None, order(key)))

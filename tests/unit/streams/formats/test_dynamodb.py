@@ -79,14 +79,14 @@ def test_the_view_type_decides_which_images_a_record_has(view: str, images: set[
 
 
 def test_an_expired_item_was_removed_by_the_service() -> None:
-    """The API's model spells the identity's members with capitals, whatever the texts around it say."""
+    """The API's model capitalises the members of the identity; its documentation does not."""
     identity = {"PrincipalId": "dynamodb.amazonaws.com", "Type": "Service"}
 
     assert identity == told(delivery(order(), None, source="ttl"))["userIdentity"]
     assert "userIdentity" not in told(delivery(order(), None, source="api"))
 
 
-def test_an_event_id_is_the_same_for_ever_and_of_one_change_only() -> None:
+def test_an_event_id_is_stable_and_unique() -> None:
     first, second = delivery(None, order(order=1), 1), delivery(None, order(order=2), 2)
     elsewhere = first._replace(partition=1)
     other_log = first._replace(table=replace(ORDERS, log_id=bytes(16)))

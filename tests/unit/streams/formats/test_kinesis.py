@@ -1,4 +1,4 @@
-"""The JSON that DynamoDB puts into a Kinesis data stream, member for member and in that order."""
+"""The JSON that DynamoDB writes to a Kinesis data stream, with its members in order."""
 
 import json
 from uuid import UUID
@@ -8,7 +8,7 @@ from foldb.streams.formats.table_view import event_id
 from tests.unit.streams.deliveries import delivery, order
 
 
-def test_a_record_has_the_members_that_kinesis_consumers_know() -> None:
+def test_a_record_has_the_members_of_kinesis() -> None:
     change = delivery(order(), order(state={"S": "PAID"}))
 
     told = json.loads(record(change))
@@ -41,7 +41,7 @@ def test_a_record_has_the_members_that_kinesis_consumers_know() -> None:
     ] == list(told)
 
 
-def test_microseconds_are_told_as_such() -> None:
+def test_a_time_in_microseconds_names_its_precision() -> None:
     told = json.loads(record(delivery(None, order()), "MICROSECOND"))["dynamodb"]
 
     assert (1700000000123000, "MICROSECOND") == (
@@ -50,7 +50,7 @@ def test_microseconds_are_told_as_such() -> None:
     )
 
 
-def test_an_expired_item_says_that_the_service_removed_it() -> None:
+def test_an_expired_item_has_the_identity_of_the_service() -> None:
     told = json.loads(record(delivery(order(), None, source="ttl")))
 
     assert {"type": "Service", "principalId": "dynamodb.amazonaws.com"} == told["userIdentity"]

@@ -12,7 +12,7 @@ UNPAID, PAID = order(), order(state={"S": "PAID"})
 
 
 def shown(change: Delivery, name: str, size: int, **images: Any) -> dict[str, Any]:
-    """A record as the documentation has it."""
+    """Return a record of Lambda's documentation."""
     number = str(change.change.sequence_number)
     return {
         "eventID": event_id(change),
@@ -44,7 +44,7 @@ def test_an_event_holds_a_record_for_each_change() -> None:
     } == json.loads(event(changes))
 
 
-def test_an_expired_item_says_that_the_service_removed_it() -> None:
+def test_an_expired_item_has_the_identity_of_the_service() -> None:
     [record] = json.loads(event([delivery(PAID, None, source="ttl")]))["Records"]
 
     assert {"type": "Service", "principalId": "dynamodb.amazonaws.com"} == record["userIdentity"]
@@ -56,7 +56,7 @@ def test_an_item_of_a_snapshot_is_an_insert_to_a_handler() -> None:
     assert "INSERT" == record["eventName"]
 
 
-def test_a_table_without_a_stream_is_told_with_both_images() -> None:
+def test_a_table_without_a_stream_has_both_images() -> None:
     watched: TableView = replace(ORDERS, view=None)
     [record] = json.loads(event([delivery(UNPAID, PAID, table=watched)]))["Records"]
 

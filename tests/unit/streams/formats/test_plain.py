@@ -1,4 +1,4 @@
-"""A change in foldb's own words."""
+"""A change in the plain format."""
 
 import json
 from dataclasses import replace
@@ -32,7 +32,7 @@ def test_a_change_is_one_line_of_json() -> None:
     } == json.loads(line)
 
 
-def test_an_image_that_is_not_there_is_null_and_a_line_break_in_a_text_stays_inside_the_line() -> None:
+def test_an_absent_image_is_null_and_line_breaks_are_escaped() -> None:
     inserted = plain(delivery(None, order("a\nb")))
     removed = json.loads(plain(delivery(order(), None, principal=None, source="ttl")))
 
@@ -43,15 +43,15 @@ def test_an_image_that_is_not_there_is_null_and_a_line_break_in_a_text_stays_ins
     )
 
 
-def test_an_item_of_a_snapshot_was_read() -> None:
+def test_an_item_of_a_snapshot_is_a_read() -> None:
     assert "READ" == json.loads(plain(delivery(None, order(), is_read=True)))["op"]
 
 
-def test_a_position_names_its_partition_where_there_are_several() -> None:
+def test_one_of_several_partitions_is_in_the_position() -> None:
     change = delivery(None, order(), table=replace(ORDERS, partitions=9), partition=2)
 
     assert "2:10482.0" == json.loads(plain(change))["position"]
 
 
-def test_what_is_delivered_again_says_so() -> None:
+def test_a_replayed_change_is_marked() -> None:
     assert True is json.loads(plain(delivery(None, order()), replay=True))["replay"]

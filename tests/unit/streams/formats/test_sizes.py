@@ -1,4 +1,4 @@
-"""The size of an item is the same, whether it is counted in its bytes or in its values."""
+"""The size of an item is the same from its bytes and from its values."""
 
 from typing import Any
 
@@ -27,12 +27,12 @@ VALUE: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(st.dictionaries(TEXT.filter(bool), SCALAR | VALUE, min_size=1, max_size=5))
-def test_counting_in_the_bytes_is_counting_in_the_values(item: Item) -> None:
+def test_bytes_and_values_give_the_same_size(item: Item) -> None:
     assert item_size(item, MODERN) == stored_size(dump(item))
 
 
 @pytest.mark.parametrize("text", ['":{"S":"', '":{"N":"1', "}", '"'])
-def test_a_text_that_looks_like_an_item_is_counted_as_a_text(text: str) -> None:
+def test_a_text_that_looks_like_an_item_counts_as_a_text(text: str) -> None:
     item: Item = {"name": {"S": text}, "map": {"M": {"name": {"S": "x"}}}}
 
     assert item_size(item, MODERN) == stored_size(dump(item))

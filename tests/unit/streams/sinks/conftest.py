@@ -1,4 +1,4 @@
-"""What tests of sinks ask for."""
+"""Fixtures of the tests of sinks."""
 
 from tests.support.broker import kafka
 

@@ -1,4 +1,4 @@
-"""What every sink promises. Subclass one of these, say where its target is, and it is tested."""
+"""The guarantees of every sink, as test classes: a subclass names the target of a sink."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -15,37 +15,37 @@ from foldb.model.errors import ValidationError
 from foldb.streams.formats.table_view import Delivery
 from foldb.streams.sinks.sink import Failure, PartialFailure, Sink, SinkContext, Success
 from tests.unit.streams.deliveries import delivery, order
-from tests.unit.streams.sinks.surroundings import batch
+from tests.unit.streams.sinks.context import batch
 
-Told = list[tuple[str, str]]
-"""The customer whose order it was and the number of the change, in the order in which they came."""
+Received = list[tuple[str, str]]
+"""Customer and sequence number of each received change, in the order of receipt."""
 
 
 class Target(Protocol):
-    """What a sink under test writes to."""
+    """The target of a sink under test."""
 
     settings: dict[str, Any]
-    surroundings: SinkContext
+    context: SinkContext
 
-    async def told(self) -> Told:
-        """All that has come so far."""
+    async def received(self) -> Received:
+        """Return all changes received so far."""
         ...
 
 
 class BreakableTarget(Target, Protocol):
-    """One that can be made to fail."""
+    """A target that can be made to fail."""
 
     def fail(self) -> None:
-        """Take nothing more."""
+        """Refuse all changes."""
         ...
 
-    def mend(self) -> None:
-        """Take everything again."""
+    def repair(self) -> None:
+        """Accept all changes again."""
         ...
 
 
 def history(customer: str, count: int, start: int = 1) -> list[Delivery]:
-    """An order that is placed and then changed so many times."""
+    """Return the changes of an order that is placed and then updated."""
     item, changes = None, []
     for nth in range(start, start + count):
         new = order(customer, state={"N": str(nth)})
@@ -55,27 +55,27 @@ def history(customer: str, count: int, start: int = 1) -> list[Delivery]:
 
 
 def expected(*histories: list[Delivery]) -> dict[str, list[str]]:
-    """What is told of each customer, in order."""
+    """Return the sequence numbers of each customer, in order."""
     return {
         changes[0].change.pk.decode(): [str(each.change.sequence_number) for each in changes]
         for changes in histories
     }
 
 
-def by_customer(told: Told) -> dict[str, list[str]]:
-    """What was told of each, in the order in which it came; what came twice as often as it did."""
+def by_customer(received: Received) -> dict[str, list[str]]:
+    """Return the sequence numbers of each customer in the order of receipt, duplicates included."""
     found: dict[str, list[str]] = defaultdict(list)
-    for customer, number in told:
-        found[customer].append(number)
+    for customer, sequence_number in received:
+        found[customer].append(sequence_number)
     return dict(found)
 
 
-def once(told: Told) -> dict[str, list[str]]:
-    """The same for a reader that passes over what it has had: a number that is not above the last of its customer."""
+def once(received: Received) -> dict[str, list[str]]:
+    """Return the same for a reader that skips sequence numbers not above the last of the customer."""
     found: dict[str, list[str]] = defaultdict(list)
-    for customer, number in told:
-        if not found[customer] or int(number) > int(found[customer][-1]):
-            found[customer].append(number)
+    for customer, sequence_number in received:
+        if not found[customer] or int(sequence_number) > int(found[customer][-1]):
+            found[customer].append(sequence_number)
     return dict(found)
 
 
@@ -84,14 +84,14 @@ class SinkContract(ABC):
 
     @abstractmethod
     def target(self, folder: Path) -> AbstractAsyncContextManager[Any]:
-        """A target of its own, on the loop that runs."""
+        """Yield a new target on the running loop."""
 
     def run(self, folder: Path, scenario: Callable[[Sink, Any], Awaitable[None]]) -> None:
-        """Run a scenario with a sink that was started, and close it."""
+        """Run a scenario with a started sink, and close the sink."""
 
         async def whole() -> None:
             async with self.target(folder) as target:
-                sink = self.module.make(target.settings, target.surroundings)
+                sink = self.module.make(target.settings, target.context)
                 await sink.start()
                 try:
                     await scenario(sink, target)
@@ -100,28 +100,28 @@ class SinkContract(ABC):
 
         asyncio.run(whole())
 
-    def test_what_is_handled_was_told_in_order(self, tmp_path: Path) -> None:
+    def test_handled_changes_are_received_in_order(self, tmp_path: Path) -> None:
         async def scenario(sink: Sink, target: Target) -> None:
             ann, bob = history("ann", 4), history("bob", 3, start=20)
             for changes in (ann[:2], [*ann[2:], *bob]):
                 assert Success() == await sink.deliver(batch(changes))
-            assert expected(ann, bob) == by_customer(await target.told())
+            assert expected(ann, bob) == by_customer(await target.received())
 
         self.run(tmp_path, scenario)
 
-    def test_what_is_told_again_can_be_passed_over(self, tmp_path: Path) -> None:
-        """After a crash some are delivered once more, in batches that were cut elsewhere."""
+    def test_duplicates_have_the_same_sequence_number(self, tmp_path: Path) -> None:
+        """After a crash changes are delivered again, in batches with other bounds."""
 
         async def scenario(sink: Sink, target: Target) -> None:
             ann = history("ann", 6)
             await sink.deliver(batch(ann[:5]))
             for attempt, changes in enumerate((ann[:2], ann[1:4], ann[4:]), 2):
                 assert Success() == await sink.deliver(batch(changes, attempt=attempt))
-            assert expected(ann) == once(await target.told())
+            assert expected(ann) == once(await target.received())
 
         self.run(tmp_path, scenario)
 
-    def test_lanes_deliver_at_the_same_time(self, tmp_path: Path) -> None:
+    def test_lanes_deliver_concurrently(self, tmp_path: Path) -> None:
         async def scenario(sink: Sink, target: Target) -> None:
             histories = [history(f"customer-{lane}", 5, start=1 + 10 * lane) for lane in range(4)]
 
@@ -130,11 +130,11 @@ class SinkContract(ABC):
                     assert Success() == await sink.deliver(batch([change], lane=number))
 
             await asyncio.gather(*map(lane, range(4)))
-            assert expected(*histories) == by_customer(await target.told())
+            assert expected(*histories) == by_customer(await target.received())
 
         self.run(tmp_path, scenario)
 
-    def test_a_delivery_that_is_cancelled_ends_and_the_next_is_handled(self, tmp_path: Path) -> None:
+    def test_the_delivery_after_a_cancelled_one_is_handled(self, tmp_path: Path) -> None:
         async def scenario(sink: Sink, target: Target) -> None:
             ann = history("ann", 5)
             task = asyncio.create_task(sink.deliver(batch(ann)))
@@ -143,27 +143,27 @@ class SinkContract(ABC):
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert Success() == await sink.deliver(batch(ann, attempt=2))
-            assert expected(ann) == once(await target.told())
+            assert expected(ann) == once(await target.received())
 
         self.run(tmp_path, scenario)
 
-    def test_nothing_to_tell_is_handled(self, tmp_path: Path) -> None:
+    def test_an_empty_batch_is_handled(self, tmp_path: Path) -> None:
         async def scenario(sink: Sink, target: Target) -> None:
             assert Success() == await sink.deliver(batch([]))
-            assert [] == await target.told()
+            assert [] == await target.received()
 
         self.run(tmp_path, scenario)
 
-    def test_the_same_settings_have_the_same_version(self, tmp_path: Path) -> None:
+    def test_equal_settings_have_equal_versions(self, tmp_path: Path) -> None:
         async def scenario(sink: Sink, target: Target) -> None:
-            other = self.module.make(dict(target.settings), target.surroundings)
+            other = self.module.make(dict(target.settings), target.context)
             assert sink.version
             assert sink.version == other.version
-            await other.close()  # though it was never started
+            await other.close()  # it was never started
 
         self.run(tmp_path, scenario)
 
-    def test_what_it_does_not_know_is_refused(self, tmp_path: Path) -> None:
+    def test_an_unknown_member_is_refused(self, tmp_path: Path) -> None:
         async def scenario(_: Sink, target: Target) -> None:
             self.module.KIND.check(target.settings)
             with pytest.raises(ValidationError, match="Nonsense"):
@@ -173,7 +173,7 @@ class SinkContract(ABC):
 
 
 class BreakableSinkContract(SinkContract):
-    def test_what_could_not_be_told_is_never_handled_and_goes_through_later(self, tmp_path: Path) -> None:
+    def test_a_failed_delivery_succeeds_later(self, tmp_path: Path) -> None:
         async def scenario(sink: Sink, target: BreakableTarget) -> None:
             ann = history("ann", 4)
             await sink.deliver(batch(ann[:1]))
@@ -181,8 +181,8 @@ class BreakableSinkContract(SinkContract):
             verdict = await sink.deliver(batch(ann[1:]))
             assert isinstance(verdict, Failure | PartialFailure)
             assert verdict.error
-            target.mend()
+            target.repair()
             assert Success() == await sink.deliver(batch(ann[1:], attempt=2))
-            assert expected(ann) == once(await target.told())
+            assert expected(ann) == once(await target.received())
 
         self.run(tmp_path, scenario)

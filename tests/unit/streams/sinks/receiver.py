@@ -1,4 +1,4 @@
-"""A server on this machine that a webhook calls, and that answers as badly as a test wants.
+"""An HTTP server for webhooks that responds as a test asks, also in invalid ways.
 
     async with receiver() as there:
         there.answers = [status(503, "retry-after: 7"), drip]
@@ -36,7 +36,7 @@ class Receiver:
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set whenever a connection has ended."""
+    """Set when a connection has ended."""
 
     def url(self, path: str = "/hook", scheme: str = "http", host: str = "127.0.0.1") -> str:
         return f"{scheme}://{host}:{self.port}{path}"
@@ -53,7 +53,7 @@ class Receiver:
                     writer.write(answer)
                     await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
-            pass  # it went away, or the test is over
+            pass  # the client closed the connection, or the test has ended
         finally:
             writer.close()
             self.ended.set()
@@ -82,19 +82,19 @@ async def receiver(tls: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]
 
 
 def status(code: int, *headers: str, body: bytes = b"") -> bytes:
-    """A whole answer."""
+    """Return a complete response."""
     lines = "".join(f"{line}\r\n" for line in headers)
     length = "" if code == 204 else f"content-length: {len(body)}\r\n"
     return f"HTTP/1.1 {code} So\r\n{length}{lines}\r\n".encode() + body
 
 
 async def never(_: asyncio.StreamWriter) -> None:
-    """Say nothing, for ever."""
+    """Never respond."""
     await asyncio.Event().wait()
 
 
 async def drip(writer: asyncio.StreamWriter) -> None:
-    """Say a little again and again, so that no time between two of them is long."""
+    """Send a few bytes repeatedly, with short pauses only."""
     writer.write(b"HTTP/1.1 200 OK\r\n")
     while True:
         writer.write(b"x-more: 1\r\n")
@@ -108,7 +108,7 @@ async def hang_up(writer: asyncio.StreamWriter) -> None:
 
 
 def endless(beginning: bytes, more: bytes) -> Answer:
-    """Go on for ever, as fast as it is read."""
+    """Send without end, as fast as the client reads."""
 
     async def say(writer: asyncio.StreamWriter) -> None:
         writer.write(beginning)

@@ -1,4 +1,4 @@
-"""The sinks that write elsewhere keep what every sink promises."""
+"""The sinks that run no user code keep the guarantees of every sink."""
 
 import json
 from collections.abc import AsyncIterator
@@ -15,31 +15,31 @@ from foldb.materializer.fold.outcomes import sequence_number
 from foldb.streams.sinks import file, kinesis, webhook
 from foldb.streams.sinks import kafka as kafka_sink
 from foldb.streams.sinks.sink import SinkContext
-from tests.unit.streams.sinks.contract import BreakableSinkContract, SinkContract, Told
+from tests.unit.streams.sinks.context import sink_context
+from tests.unit.streams.sinks.contract import BreakableSinkContract, Received, SinkContract
 from tests.unit.streams.sinks.receiver import Receiver, receiver, status
-from tests.unit.streams.sinks.surroundings import surroundings
 
 
-def told_by(changes: list[dict[str, Any]]) -> Told:
-    """Of changes in the plain format."""
+def received_of(changes: list[dict[str, Any]]) -> Received:
+    """Return customer and sequence number of changes in the plain format."""
     return [(each["keys"]["customer"]["S"], each["number"]) for each in changes]
 
 
 @dataclass
 class Endpoint:
     settings: dict[str, Any]
-    surroundings: SinkContext
+    context: SinkContext
     there: Receiver
 
-    async def told(self) -> Told:
+    async def received(self) -> Received:
         bodies = [request.json() for request in self.there.requests]
         events = [event for body in bodies for event in (body if isinstance(body, list) else [body])]
-        return told_by([event["data"] for event in events])
+        return received_of([event["data"] for event in events])
 
     def fail(self) -> None:
         self.there.answers = [status(503)]
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         self.there.answers = []
 
 
@@ -51,7 +51,7 @@ class TestWebhook(BreakableSinkContract):
     async def target(self, folder: Path) -> AsyncIterator[Endpoint]:
         async with receiver() as there:
             yield Endpoint(
-                {"Kind": "webhook", "Url": there.url(), "Mode": self.mode}, surroundings(folder), there
+                {"Kind": "webhook", "Url": there.url(), "Mode": self.mode}, sink_context(folder), there
             )
 
 
@@ -62,16 +62,16 @@ class TestWebhookOfBatches(TestWebhook):
 @dataclass
 class Topic:
     settings: dict[str, Any]
-    surroundings: SinkContext
+    context: SinkContext
     server: str
     name: str
 
-    async def told(self) -> Told:
-        return told_by([json.loads(message.value) for message in messages(self.server, self.name)])
+    async def received(self) -> Received:
+        return received_of([json.loads(message.value) for message in messages(self.server, self.name)])
 
 
 def messages(server: str, topic: str) -> list[Any]:
-    """All that stands in a topic, partition by partition."""
+    """Return all messages of a topic, partition by partition."""
     consumer = KafkaConsumer(bootstrap_servers=server, auto_offset_reset="earliest", group_id=None)
     try:
         places = [TopicPartition(topic, each) for each in consumer.partitions_for_topic(topic) or ()]
@@ -96,37 +96,37 @@ class TestKafka(SinkContract):
 
     @asynccontextmanager
     async def target(self, folder: Path) -> AsyncIterator[Topic]:
-        about = surroundings(folder, destinations=f"kafka://{self.server}/contract")
+        about = sink_context(folder, destinations=f"kafka://{self.server}/contract")
         yield Topic({"Kind": "kafka", "Topic": self.name}, about, self.server, f"contract.{self.name}")
 
 
 @dataclass
 class Folder:
     settings: dict[str, Any]
-    surroundings: SinkContext
+    context: SinkContext
     root: Path
 
-    async def told(self) -> Told:
+    async def received(self) -> Received:
         rows = [row for path in self._files() for row in self._rows(path)]
         return sorted(rows, key=lambda row: int(row[1]))
 
     def fail(self) -> None:
-        """A file stands where the folder was."""
+        """Replace the folder by a file."""
         self.root.rename(self.root.with_name("away"))
         self.root.touch()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         self.root.unlink()
         self.root.with_name("away").rename(self.root)
 
     def _files(self) -> list[Path]:
         return [path for path in self.root.rglob("*") if path.is_file() and path.name[0] != "."]
 
-    def _rows(self, path: Path) -> Told:
+    def _rows(self, path: Path) -> Received:
         if path.suffix == ".parquet":
             rows = pyarrow.parquet.read_table(path).to_pylist()
             return [(json.loads(row["keys"])["customer"]["S"], row["number"]) for row in rows]
-        return told_by([json.loads(line) for line in path.read_bytes().splitlines()])
+        return received_of([json.loads(line) for line in path.read_bytes().splitlines()])
 
 
 class TestFile(BreakableSinkContract):
@@ -136,7 +136,7 @@ class TestFile(BreakableSinkContract):
     @asynccontextmanager
     async def target(self, folder: Path) -> AsyncIterator[Folder]:
         settings = {"Kind": "file", "Folder": "lake", "Format": self.form}
-        yield Folder(settings, surroundings(folder, data=folder), folder / "files" / "lake")
+        yield Folder(settings, sink_context(folder, data=folder), folder / "files" / "lake")
 
 
 class TestParquet(TestFile):
@@ -144,9 +144,9 @@ class TestParquet(TestFile):
 
 
 class Stream(Folder):
-    """Its records have no number: the state of an order has the same in these tests."""
+    """A Kinesis folder, whose records have no sequence number: the state of an order stands for it."""
 
-    def _rows(self, path: Path) -> Told:
+    def _rows(self, path: Path) -> Received:
         records = [json.loads(line)["dynamodb"] for line in path.read_bytes().splitlines()]
         return [
             (
@@ -163,4 +163,4 @@ class TestKinesisWithoutBrokers(BreakableSinkContract):
     @asynccontextmanager
     async def target(self, folder: Path) -> AsyncIterator[Folder]:
         settings = {"Kind": "kinesis", "StreamArn": "arn:aws:kinesis:us-east-1:000000000000:stream/orders"}
-        yield Stream(settings, surroundings(folder, data=folder), folder / "kinesis" / "orders")
+        yield Stream(settings, sink_context(folder, data=folder), folder / "kinesis" / "orders")

@@ -1,4 +1,4 @@
-"""Each change stands in one file, whatever happens between the writing of two."""
+"""Dated folders hold each change in one file, also after crashes and disk errors."""
 
 import errno
 import random
@@ -23,12 +23,12 @@ def folders(disk: FakeDisk, writer: str = "receipts") -> DatedFolders:
 
 
 def files(disk: FakeDisk) -> dict[Path, bytes]:
-    """Those that readers of such folders see."""
+    """Return the files that readers of the folders see."""
     return {path: bytes(node.cached) for path, node in disk.names_cached.items() if path.name[0] != "."}
 
 
 def found(disk: FakeDisk) -> Counter[str]:
-    """How often each change stands in a file."""
+    """Return the number of files that hold each change."""
     return Counter(id_ for data in files(disk).values() for id_ in PlainLines().ids(data))
 
 
@@ -36,7 +36,7 @@ def ids(changes: list[Delivery]) -> Counter[str]:
     return Counter(map(PlainLines().id, changes))
 
 
-def test_a_file_is_named_after_what_is_in_it() -> None:
+def test_the_name_of_a_file_follows_from_its_content() -> None:
     disk = FakeDisk()
     changes = numbered(2)
 
@@ -50,7 +50,7 @@ def test_a_file_is_named_after_what_is_in_it() -> None:
     assert PlainLines().encode(changes) == data
 
 
-def test_tables_days_and_partitions_have_files_of_their_own() -> None:
+def test_tables_days_and_partitions_have_separate_files() -> None:
     disk = FakeDisk()
     other = replace(ORDERS, id=8, name="Others")
     changes = [
@@ -71,7 +71,7 @@ def test_tables_days_and_partitions_have_files_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_batch_that_is_written_again_leaves_what_is_there(*, restarted: bool) -> None:
+def test_a_repeated_batch_changes_no_file(*, restarted: bool) -> None:
     disk = FakeDisk()
     lake = folders(disk)
     lake.write(numbered(5))
@@ -82,7 +82,7 @@ def test_a_batch_that_is_written_again_leaves_what_is_there(*, restarted: bool) 
     assert before == files(disk)
 
 
-def test_of_a_batch_that_was_cut_elsewhere_only_what_is_new_is_written() -> None:
+def test_only_new_changes_of_an_overlapping_batch_are_written() -> None:
     disk = FakeDisk()
     changes = numbered(10)
     folders(disk).write(changes[:6])
@@ -93,7 +93,7 @@ def test_of_a_batch_that_was_cut_elsewhere_only_what_is_new_is_written() -> None
     assert ids(changes) == found(disk)
 
 
-def test_items_of_a_snapshot_share_a_number_and_are_told_apart_by_their_keys() -> None:
+def test_items_of_a_snapshot_are_distinguished_by_key() -> None:
     disk = FakeDisk()
     items = [delivery(None, order(order=nth), 9, is_read=True) for nth in range(6)]
     lake = folders(disk)
@@ -103,7 +103,7 @@ def test_items_of_a_snapshot_share_a_number_and_are_told_apart_by_their_keys() -
     assert ids(items) == found(disk)
 
 
-def test_a_full_disk_leaves_no_half_a_file() -> None:
+def test_a_full_disk_leaves_no_partial_file() -> None:
     disk = FakeDisk()
     lake = folders(disk)
     lake.write(numbered(2))
@@ -118,7 +118,7 @@ def test_a_full_disk_leaves_no_half_a_file() -> None:
     assert ids(numbered(4)) == found(disk)
 
 
-def test_a_file_that_somebody_took_away_holds_up_one_delivery() -> None:
+def test_a_removed_file_fails_one_delivery() -> None:
     disk = FakeDisk()
     folders(disk).write(numbered(2))
     [path] = files(disk)
@@ -134,13 +134,13 @@ def test_a_file_that_somebody_took_away_holds_up_one_delivery() -> None:
 
 
 class Lanes:
-    """A subscription that delivers to folders, loses its power or its process, and goes on from its checkpoint."""
+    """A subscription that delivers to folders, crashes, and continues from its checkpoint."""
 
     def __init__(self, dice: random.Random, changes: list[Delivery]) -> None:
         self.dice = dice
         self.disk = FakeDisk()
         self.changes = changes
-        self.done = 0  # the checkpoint: so many are handled for ever
+        self.done = 0  # the checkpoint: the number of changes that are not delivered again
 
     def run(self) -> None:
         while self.done < len(self.changes):
@@ -150,7 +150,7 @@ class Lanes:
             except PowerCut:
                 self.disk.power_cut(self.dice)
             except OSError:
-                pass  # the process is started anew
+                pass  # the process restarts
 
     def _trouble(self, call: str, path: Path) -> None:
         roll = self.dice.random()
@@ -160,7 +160,7 @@ class Lanes:
             raise OSError(errno.EIO, "input/output error", str(path))
 
     def _deliver(self) -> None:
-        """From the checkpoint on, in lanes by key; what is handled beyond a gap is delivered again after a crash."""
+        """Deliver from the checkpoint on, in lanes by key. After a crash changes beyond a gap are delivered again."""
         lake, lanes = folders(self.disk), self.dice.choice([1, 2, 3])
         at = self.done
         while at < len(self.changes):
@@ -169,7 +169,7 @@ class Lanes:
             for batch in self.dice.sample(batches, lanes):
                 try:
                     lake.write(batch)
-                except OSError:  # not the end of the process: it is tried again, in two
+                except OSError:  # the process survives: it retries in two parts
                     half = len(batch) // 2
                     lake.write(batch[:half])
                     lake.write(batch[half:])
@@ -181,7 +181,7 @@ class Lanes:
 
 @pytest.mark.guarantee("G43")
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_happens_each_change_stands_in_one_file(seed: int) -> None:
+def test_after_any_crash_each_change_is_in_one_file(seed: int) -> None:
     dice = random.Random(seed)
     changes = [
         delivery(None, order(f"customer-{dice.randrange(9)}", nth), nth, time=TIME + nth * DAY // 50)

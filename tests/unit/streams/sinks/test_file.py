@@ -1,4 +1,4 @@
-"""Files as other tools read them, and folders that may be named."""
+"""Files as other tools read them, and valid names of folders."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from foldb.streams.formats.table_view import Delivery
 from foldb.streams.sinks import file
 from foldb.streams.sinks.sink import Success
 from tests.unit.streams.deliveries import TIME, delivery, order
-from tests.unit.streams.sinks.surroundings import batch, surroundings
+from tests.unit.streams.sinks.context import batch, sink_context
 
 CHANGES = [
     delivery(None, order(), 1),
@@ -27,7 +27,7 @@ CHANGES = [
 
 def write(folder: Path, settings: dict[str, Any], changes: list[Delivery], **about: Any) -> None:
     async def whole() -> None:
-        sink = file.make({"Kind": "file", **settings}, surroundings(folder, data=folder, **about))
+        sink = file.make({"Kind": "file", **settings}, sink_context(folder, data=folder, **about))
         await sink.start()
         assert Success() == await sink.deliver(batch(changes))
         await sink.close()
@@ -44,13 +44,13 @@ def test_json_lines_are_the_plain_format(tmp_path: Path) -> None:
     ]
 
 
-def test_without_a_name_the_folder_is_the_subscriptions(tmp_path: Path) -> None:
+def test_the_default_folder_is_named_after_the_subscription(tmp_path: Path) -> None:
     write(tmp_path, {}, CHANGES)
 
     assert 1 == len(list(tmp_path.glob("files/receipts/table=Orders/date=2023-11-14/*.jsonl")))
 
 
-def test_who_delivers_letters_leaves_alone_what_the_running_sink_is_writing(tmp_path: Path) -> None:
+def test_a_retry_of_dead_letters_spares_unfinished_files(tmp_path: Path) -> None:
     folder = tmp_path / "files/lake/table=Orders/date=2023-11-14"
     folder.mkdir(parents=True)
     (folder / ".receipts.tmp").touch()
@@ -62,18 +62,18 @@ def test_who_delivers_letters_leaves_alone_what_the_running_sink_is_writing(tmp_
 
 
 @pytest.mark.parametrize("name", [".", ".."])
-def test_a_name_that_is_no_folder_of_its_own_is_none(tmp_path: Path, name: str) -> None:
-    """Nobody may call a subscription so, but a log of before may hold one: its files would be among the log's own."""
+def test_an_unsafe_subscription_name_is_no_folder(tmp_path: Path, name: str) -> None:
+    """Requests refuse such names, but old logs may hold one: its files would be among the log's own."""
 
     async def made() -> None:
-        file.make({"Kind": "file"}, surroundings(tmp_path, data=tmp_path, subscription=name))
+        file.make({"Kind": "file"}, sink_context(tmp_path, data=tmp_path, subscription=name))
 
     with pytest.raises(ValidationError, match="begin with no dot"):
         asyncio.run(made())
 
 
-def test_parquet_is_read_as_one_table_with_its_partitions(tmp_path: Path) -> None:
-    """As engines read such a folder: table and date are columns, taken from the names of the folders."""
+def test_parquet_files_are_read_as_one_partitioned_table(tmp_path: Path) -> None:
+    """Query engines read table and date as columns, from the names of the folders."""
     write(tmp_path, {"Folder": "lake", "Format": "parquet"}, CHANGES)
 
     lake = pyarrow.dataset.dataset(tmp_path / "files/lake", partitioning="hive", exclude_invalid_files=False)
@@ -89,7 +89,7 @@ def test_parquet_is_read_as_one_table_with_its_partitions(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("form", [lines.PlainLines(), lines.KinesisLines("MILLISECOND"), parquet.Parquet()])
-def test_what_a_change_is_known_by_is_found_in_its_file(form: Any) -> None:
+def test_the_id_of_a_change_is_found_in_its_file(form: Any) -> None:
     changes = [
         *CHANGES,
         delivery(None, order("é\n"), 9, is_read=True),
@@ -103,7 +103,7 @@ def test_what_a_change_is_known_by_is_found_in_its_file(form: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["/etc", "..", ".hidden", "a/b", "", "a\\b", "x" * 129])
-def test_a_folder_is_a_name_and_no_path(name: str) -> None:
+def test_a_path_is_refused_as_a_folder(name: str) -> None:
     with pytest.raises(ValidationError, match=r"^Sink\.Folder "):
         file.KIND.check({"Kind": "file", "Folder": name})
 
@@ -111,12 +111,12 @@ def test_a_folder_is_a_name_and_no_path(name: str) -> None:
 def test_a_database_in_memory_writes_no_files(tmp_path: Path) -> None:
     async def whole() -> None:
         with pytest.raises(ValidationError, match="serve a folder"):
-            file.make({"Kind": "file"}, surroundings(tmp_path))
+            file.make({"Kind": "file"}, sink_context(tmp_path))
 
     asyncio.run(whole())
 
 
-def test_without_pyarrow_parquet_is_refused_with_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file, "is_installed", lambda: False)
 
     with pytest.raises(ValidationError, match=r'pip install "foldb\[parquet\]"'):

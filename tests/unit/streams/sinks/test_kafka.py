@@ -1,4 +1,4 @@
-"""What stands in a topic, and what is made of a broker that refuses or is silent."""
+"""Messages in a topic, and results for brokers that refuse messages or do not answer."""
 
 import asyncio
 import gc
@@ -22,13 +22,13 @@ from foldb.streams.sinks import kafka as sink_module
 from foldb.streams.sinks.sink import DeliveryResult, Failure, PartialFailure, Success
 from tests.support.broker import brokers
 from tests.unit.streams.deliveries import TIME, delivery, order
+from tests.unit.streams.sinks.context import NOW, batch, sink_context
 from tests.unit.streams.sinks.contract import expected, history, once
-from tests.unit.streams.sinks.surroundings import NOW, batch, surroundings
-from tests.unit.streams.sinks.test_contract import messages, told_by
+from tests.unit.streams.sinks.test_contract import messages, received_of
 
 ROOT = Path(__file__).resolve().parents[4]
 PREFIX = f"shop-{uuid.uuid4().hex[:8]}"
-"""The broker may have topics of an earlier run."""
+"""Unique topics, because the broker may have topics of an earlier run."""
 
 
 def deliver(
@@ -40,7 +40,7 @@ def deliver(
     timeout_s: float = 30.0,
 ) -> DeliveryResult:
     async def whole() -> DeliveryResult:
-        about = surroundings(Path(), destinations=f"kafka://{server}/{PREFIX}", timeout_s=timeout_s)
+        about = sink_context(Path(), destinations=f"kafka://{server}/{PREFIX}", timeout_s=timeout_s)
         sink = sink_module.make({"Kind": "kafka", **settings}, about)
         await sink.start()
         try:
@@ -51,7 +51,7 @@ def deliver(
     return asyncio.run(whole())
 
 
-def test_a_message_has_the_items_key_and_says_where_its_change_stands(kafka: str) -> None:
+def test_a_message_has_the_item_key_and_the_position(kafka: str) -> None:
     change = delivery(order(), None, tx=Tx("10482.0", 1, 2))
 
     deliver(kafka, {"Topic": "headers"}, [change], replay=True)
@@ -71,7 +71,7 @@ def test_a_message_has_the_items_key_and_says_where_its_change_stands(kafka: str
     } == dict(message.headers)
 
 
-def test_a_table_has_a_topic_of_its_own_and_its_items_are_spread(kafka: str) -> None:
+def test_a_table_has_its_own_topic_with_spread_items(kafka: str) -> None:
     changes = [delivery(None, order(order=nth), offset=nth) for nth in range(50)]
 
     deliver(kafka, {"Partitions": 3}, changes)
@@ -80,7 +80,7 @@ def test_a_table_has_a_topic_of_its_own_and_its_items_are_spread(kafka: str) -> 
 
 
 @pytest.mark.parametrize("kind", ["kinesis", "debezium", "avro"])
-def test_a_value_is_written_as_was_asked_for(kafka: str, kind: str) -> None:
+def test_a_value_has_the_format_of_the_settings(kafka: str, kind: str) -> None:
     change = delivery(None, order())
 
     deliver(kafka, {"Topic": f"as-{kind}", "Format": kind}, [change])
@@ -95,7 +95,7 @@ def test_a_value_is_written_as_was_asked_for(kafka: str, kind: str) -> None:
         assert ("c", NOW, order()) == (told["op"], told["ts_ms"], told["after"])
 
 
-def test_which_message_brokers_refuse_is_found_by_sending_less_at_a_time(kafka: str) -> None:
+def test_a_refused_message_is_found_by_halving(kafka: str) -> None:
     admin = KafkaAdminClient(bootstrap_servers=kafka)
     admin.create_topics(
         {
@@ -122,7 +122,7 @@ def test_which_message_brokers_refuse_is_found_by_sending_less_at_a_time(kafka: 
     assert {str(ann[0].change.sequence_number), str(ann[2].change.sequence_number)} == there
 
 
-def test_a_message_that_is_larger_than_any_may_be_is_named(kafka: str) -> None:
+def test_a_message_above_the_limit_is_the_one_at_fault(kafka: str) -> None:
     large = [
         delivery(None, order(order=nth, text={"S": "x" * size}), nth)
         for nth, size in ((1, 10), (2, 21 << 20))
@@ -136,12 +136,12 @@ def test_a_message_that_is_larger_than_any_may_be_is_named(kafka: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_nobody_there_is_a_failure_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_broker_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "BOOTSTRAP_TIMEOUT_MS", 200)
 
     async def whole() -> None:
         sink = sink_module.make(
-            {"Kind": "kafka"}, surroundings(Path(), destinations="kafka://127.0.0.1:1/shop")
+            {"Kind": "kafka"}, sink_context(Path(), destinations="kafka://127.0.0.1:1/shop")
         )
         with pytest.raises(Exception, match=r"cannot reach Kafka at 127\.0\.0\.1:1"):
             await sink.start()
@@ -151,17 +151,17 @@ def test_nobody_there_is_a_failure_that_says_so(monkeypatch: pytest.MonkeyPatch)
     for thread in threading.enumerate():
         if thread.name == "sink":
             thread.join()
-    gc.collect()  # kafka-python leaves the sockets of connections that were not made to the collector
+    gc.collect()  # kafka-python leaves sockets of failed connections to the garbage collector
 
 
 STOPPED = """
 import asyncio
 from pathlib import Path
 from foldb.streams.sinks import kafka
-from tests.unit.streams.sinks.surroundings import surroundings
+from tests.unit.streams.sinks.context import sink_context
 
 async def whole():
-    sink = kafka.make({"Kind": "kafka"}, surroundings(Path(), destinations="kafka://127.0.0.1:1/shop"))
+    sink = kafka.make({"Kind": "kafka"}, sink_context(Path(), destinations="kafka://127.0.0.1:1/shop"))
     started = asyncio.create_task(sink.start())
     await asyncio.sleep(0)
     started.cancel()
@@ -171,23 +171,23 @@ asyncio.run(whole())
 """
 
 
-def test_a_process_that_stops_does_not_wait_for_a_broker_that_is_not_there() -> None:
+def test_a_process_exits_without_waiting_for_a_broker() -> None:
     subprocess.run(
         [sys.executable, "-c", STOPPED], check=True, timeout=client.BOOTSTRAP_TIMEOUT_MS / 1000 - 5, cwd=ROOT
     )
 
 
 @pytest.mark.soak
-def test_a_broker_that_is_paused_loses_nothing_and_reorders_nothing() -> None:
-    """What was on its way to it comes twice or once, and a reader that goes by numbers sees no difference."""
+def test_a_paused_broker_loses_and_reorders_no_message() -> None:
+    """Messages in flight arrive once or twice; a reader that skips known sequence numbers sees no difference."""
 
     async def whole(server: str) -> None:
-        about = surroundings(Path(), destinations=f"kafka://{server}/{PREFIX}", timeout_s=1.0)
+        about = sink_context(Path(), destinations=f"kafka://{server}/{PREFIX}", timeout_s=1.0)
         sink = sink_module.make({"Kind": "kafka", "Topic": "paused", "Partitions": 1}, about)
         await sink.start()
         ann = history("ann", 300)
         while not isinstance(await sink.deliver(batch(ann[:100])), Success):
-            pass  # a broker that has just been started may take longer than a second
+            pass  # a broker that has just started may take longer than a second
         cluster.pause(1)
         verdict = await sink.deliver(batch(ann[100:]))
         assert isinstance(verdict, Failure)
@@ -195,7 +195,7 @@ def test_a_broker_that_is_paused_loses_nothing_and_reorders_nothing() -> None:
         while not isinstance(verdict, Success):
             verdict = await sink.deliver(batch(ann[100:]))
         await sink.close()
-        told = told_by([json.loads(message.value) for message in messages(server, f"{PREFIX}.paused")])
+        told = received_of([json.loads(message.value) for message in messages(server, f"{PREFIX}.paused")])
         assert expected(ann) == once(told)
 
     with brokers(1) as cluster:
@@ -222,16 +222,16 @@ def test_a_broker_that_is_paused_loses_nothing_and_reorders_nothing() -> None:
         ({"Servers": "elsewhere:9092"}, "Sink has no member Servers for the kind kafka"),
     ],
 )
-def test_what_is_no_topic_is_refused(settings: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError) as refused:
         sink_module.KIND.check({"Kind": "kafka", **settings})
 
     assert said == refused.value.message
 
 
-def test_without_brokers_there_is_no_sink() -> None:
+def test_without_brokers_the_sink_is_refused() -> None:
     async def whole() -> None:
         with pytest.raises(ValidationError, match="--kafka-sink"):
-            sink_module.make({"Kind": "kafka"}, surroundings(Path()))
+            sink_module.make({"Kind": "kafka"}, sink_context(Path()))
 
     asyncio.run(whole())

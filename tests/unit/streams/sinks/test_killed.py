@@ -1,4 +1,4 @@
-"""Sinks of a process that is killed: what they wrote is there, and what comes again is known."""
+"""Sinks of a killed process: written changes are durable, and duplicates can be detected."""
 
 import json
 import random
@@ -26,7 +26,7 @@ WRITES = 60
 def written_while_killed(
     folder: Path, kind: str, sink: dict[str, Any], *options: str, begun: Callable[[], int]
 ) -> Counter[tuple[str, str]]:
-    """Write in several lives, each of which ends in a kill -9 in the middle of deliveries, and settle in the last."""
+    """Deliver in several processes, each killed with kill -9 during a delivery; the last one finishes."""
     dice = random.Random(f"killed {kind}")
     written: Counter[tuple[str, str]] = Counter()
     for life in range(KILLS + 1):
@@ -72,7 +72,7 @@ def _lines(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.guarantee("G43")
-def test_each_change_stands_in_one_file(tmp_path: Path) -> None:
+def test_each_change_is_in_one_file(tmp_path: Path) -> None:
     lake = tmp_path / "db/files/lake"
 
     written = written_while_killed(
@@ -85,9 +85,7 @@ def test_each_change_stands_in_one_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.guarantee("G43")
-def test_each_change_stands_in_a_topic_and_those_that_stand_twice_have_one_number(
-    kafka: str, tmp_path: Path
-) -> None:
+def test_each_change_is_in_the_topic_and_duplicates_are_detectable(kafka: str, tmp_path: Path) -> None:
     prefix = f"killed-{uuid.uuid4().hex[:8]}"
     topic = f"{prefix}.orders"
     sink = {"Kind": "kafka", "Topic": "orders"}
@@ -102,7 +100,7 @@ def test_each_change_stands_in_a_topic_and_those_that_stand_twice_have_one_numbe
     assert written == Counter((new["customer"]["S"], new["state"]["S"]) for new in by_number.values())
     for customer in {customer for customer, _ in written}:
         numbers = [int(dict(each.headers)["number"]) for each in told if customer.encode() in each.key]
-        # A reader that passes over what is not above the last has every one, in order.
+        # A reader that skips sequence numbers not above the last has every change, in order.
         passed = [number for place, number in enumerate(numbers) if number > max(numbers[:place], default=0)]
         assert sorted(set(numbers)) == passed
     _record("topics: server killed while it writes", written, len(told))

@@ -1,4 +1,4 @@
-"""A Kinesis data stream that is a topic, or a folder."""
+"""A Kinesis data stream as a topic or a folder."""
 
 import asyncio
 import uuid
@@ -14,7 +14,7 @@ from foldb.streams.formats.kinesis import record
 from foldb.streams.sinks import kinesis
 from foldb.streams.sinks.sink import Success
 from tests.unit.streams.deliveries import ORDERS, delivery, order
-from tests.unit.streams.sinks.surroundings import batch, surroundings
+from tests.unit.streams.sinks.context import batch, sink_context
 from tests.unit.streams.sinks.test_contract import messages
 
 ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/orders"
@@ -26,7 +26,7 @@ def deliver(
 ) -> None:
     async def whole() -> None:
         for nth, name in enumerate(subscriptions or ("kinesis-7",)):
-            about = surroundings(folder, data=folder, destinations=destinations, subscription=name)
+            about = sink_context(folder, data=folder, destinations=destinations, subscription=name)
             sink = kinesis.make({"Kind": "kinesis", "StreamArn": ARN, **settings}, about)
             await sink.start()
             table = replace(ORDERS, id=nth, name=f"Orders{nth or ''}")
@@ -45,7 +45,7 @@ def deliver(
         ({"Format": "avro"}, avro.message(CHANGE)),
     ],
 )
-def test_a_stream_is_a_topic_where_there_are_brokers(
+def test_with_brokers_a_stream_is_a_topic(
     kafka: str, tmp_path: Path, settings: dict[str, Any], value: bytes
 ) -> None:
     prefix = f"shop-{uuid.uuid4().hex}"
@@ -56,7 +56,7 @@ def test_a_stream_is_a_topic_where_there_are_brokers(
     assert (value, b'{"customer":{"S":"ann"},"order":{"N":"1"}}') == (message.value, message.key)
 
 
-def test_a_stream_is_a_folder_where_there_are_none(tmp_path: Path) -> None:
+def test_without_brokers_a_stream_is_a_folder(tmp_path: Path) -> None:
     deliver(tmp_path, {"ApproximateCreationDateTimePrecision": "MICROSECOND"})
 
     [path] = tmp_path.glob("kinesis/orders/date=2023-11-14/*.jsonl")
@@ -79,10 +79,10 @@ def test_several_tables_share_a_stream(tmp_path: Path) -> None:
         "arn:aws:kinesis:us-east-1:000000000000:stream/" + "x" * 129,
     ],
 )
-def test_what_is_no_stream_is_refused(arn: str) -> None:
+def test_an_arn_of_no_stream_is_refused(arn: str) -> None:
     with pytest.raises(ValidationError, match=r"^Sink\.StreamArn must be like"):
         kinesis.KIND.check({"Kind": "kinesis", "StreamArn": arn})
 
 
-def test_arns_of_other_partitions_are_streams_too() -> None:
+def test_arns_of_other_aws_partitions_are_accepted() -> None:
     assert "a.b" == kinesis.stream_name("arn:aws-cn:kinesis:cn-north-1:123456789012:stream/a.b")

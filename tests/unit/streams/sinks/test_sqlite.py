@@ -1,4 +1,4 @@
-"""A file of SQLite shows the tables as they are, however often what changed them is delivered."""
+"""A SQLite file shows the current items, however often a change is delivered."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ from foldb.streams.formats.table_view import Delivery
 from foldb.streams.sinks import sqlite
 from foldb.streams.sinks.sink import DeliveryResult, Failure, Success
 from tests.unit.streams.deliveries import ORDERS, delivery, order
-from tests.unit.streams.sinks.surroundings import batch, surroundings
+from tests.unit.streams.sinks.context import batch, sink_context
 
 SETTINGS = {"Kind": "sqlite", "Database": "shop"}
 
@@ -25,10 +25,10 @@ SETTINGS = {"Kind": "sqlite", "Database": "shop"}
 def write(
     folder: Path, *batches: Sequence[Delivery], before_each: Callable[[], object] = int, **about: Any
 ) -> list[DeliveryResult]:
-    """Deliver these to a sink of their own."""
+    """Deliver changes to a new sink."""
 
     async def deliver() -> list[DeliveryResult]:
-        sink = sqlite.make(SETTINGS, surroundings(folder, data=folder, timeout_s=0.01, **about))
+        sink = sqlite.make(SETTINGS, sink_context(folder, data=folder, timeout_s=0.01, **about))
         await sink.start()
         verdicts = []
         try:
@@ -48,7 +48,7 @@ def query(folder: Path, text: str) -> list[tuple[Any, ...]]:
 
 
 def rows(folder: Path) -> dict[tuple[str, int], int]:
-    """The state of each order, by customer and number."""
+    """Return the state of each order by customer and sequence number."""
     found = query(folder, """SELECT customer, "order", json_extract(item, '$.state') FROM Orders""")
     return {(customer, number): state for customer, number, state in found}
 
@@ -61,13 +61,13 @@ def removed(offset: int, customer: str = "ann") -> Delivery:
     return delivery(order(customer), None, offset)
 
 
-def test_a_row_is_an_item_as_it_is(tmp_path: Path) -> None:
+def test_a_row_is_a_current_item(tmp_path: Path) -> None:
     write(tmp_path, [placed(1, 1), placed(1, 2, "bob"), placed(2, 3)], [removed(4, "bob")])
 
     assert {("ann", 1): 2} == rows(tmp_path)
 
 
-def test_what_is_delivered_again_changes_nothing(tmp_path: Path) -> None:
+def test_a_repeated_delivery_has_no_effect(tmp_path: Path) -> None:
     changes = [placed(1, 1), placed(2, 2), removed(3), placed(3, 4), placed(1, 5, "bob"), removed(6, "bob")]
     write(tmp_path, changes)
     for start in range(len(changes)):
@@ -77,8 +77,8 @@ def test_what_is_delivered_again_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_after_whatever_was_delivered_twice_rows_are_the_items(seed: int, tmp_path: Path) -> None:
-    """Deliveries break off and go on from somewhere before; a file that is opened anew goes on too."""
+def test_after_any_repetitions_the_rows_are_the_items(seed: int, tmp_path: Path) -> None:
+    """Deliveries are interrupted and continue from an earlier change, also after the file is reopened."""
     dice, items, changes = random.Random(seed), dict[str, int](), list[Delivery]()
     for offset in range(60):
         customer = dice.choice("abcd")
@@ -116,14 +116,14 @@ def test_items_are_plain_json_with_all_their_digits(tmp_path: Path) -> None:
     assert [("a",)] == query(tmp_path, "SELECT json_extract(item, '$.words[0]') FROM Orders")
 
 
-def test_of_a_table_that_was_made_anew_the_new_one_is_shown(tmp_path: Path) -> None:
+def test_a_recreated_table_replaces_the_view_of_the_old_one(tmp_path: Path) -> None:
     anew = replace(ORDERS, id=ORDERS.id + 1)
     write(tmp_path, [placed(1, 1)], [placed(2, 2, "bob", table=anew)], [placed(3, 3)])
 
     assert {("bob", 1): 2} == rows(tmp_path)
 
 
-def test_a_file_that_somebody_holds_takes_nothing_until_he_lets_it_go(tmp_path: Path) -> None:
+def test_a_locked_file_fails_deliveries_until_it_is_unlocked(tmp_path: Path) -> None:
     write(tmp_path, [placed(1, 1)])
     with closing(sqlite3.connect(tmp_path / "sqlite" / "shop.db")) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -136,8 +136,8 @@ def test_a_file_that_somebody_holds_takes_nothing_until_he_lets_it_go(tmp_path: 
     assert {("ann", 1): 2} == rows(tmp_path)
 
 
-def test_a_snapshot_over_an_old_file_shows_nothing_that_is_not_in_it(tmp_path: Path) -> None:
-    """Bob was removed while nobody told the file; another table's view has nothing to do with it."""
+def test_a_snapshot_replaces_the_rows_of_an_old_file(tmp_path: Path) -> None:
+    """Bob was removed while no trigger ran. The view of another table stays unchanged."""
     notes = replace(ORDERS, id=8, name="Notes")
     write(tmp_path, [placed(1, 1), placed(1, 2, "bob"), placed(1, 3, table=notes)])
     write(tmp_path, [placed(2, 9, is_read=True)], outdated=("Orders",))
@@ -146,7 +146,7 @@ def test_a_snapshot_over_an_old_file_shows_nothing_that_is_not_in_it(tmp_path: P
     assert [("ann",)] == query(tmp_path, "SELECT customer FROM Notes")
 
 
-def test_a_snapshot_of_nothing_empties_a_view(tmp_path: Path) -> None:
+def test_an_empty_snapshot_empties_a_view(tmp_path: Path) -> None:
     write(tmp_path, [placed(1, 1)])
     write(tmp_path, outdated=("Orders", "Notes"))
 
@@ -154,9 +154,7 @@ def test_a_snapshot_of_nothing_empties_a_view(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
-def test_nothing_is_handled_in_a_file_that_was_removed_or_replaced_meanwhile(
-    tmp_path: Path, is_replaced: bool
-) -> None:
+def test_a_removed_or_replaced_file_fails_deliveries(tmp_path: Path, is_replaced: bool) -> None:
     path = tmp_path / "sqlite" / "shop.db"
 
     def remove() -> None:
@@ -174,7 +172,7 @@ def test_nothing_is_handled_in_a_file_that_was_removed_or_replaced_meanwhile(
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../shop", "a/b", ".hidden", "x" * 129])
-def test_a_database_is_a_name_and_no_path(name: str) -> None:
+def test_a_path_is_refused_as_a_database(name: str) -> None:
     with pytest.raises(ValidationError, match=r"Sink\.Database"):
         sqlite.KIND.check({"Kind": "sqlite", "Database": name})
 
@@ -187,10 +185,10 @@ def test_a_database_is_a_name_and_no_path(name: str) -> None:
         (["SQLite_Users"], "no view can show SQLite_Users"),
     ],
 )
-def test_tables_whose_views_sqlite_cannot_have_are_refused(tables: list[str], says: str) -> None:
+def test_tables_without_a_valid_view_name_are_refused(tables: list[str], says: str) -> None:
     with pytest.raises(ValidationError, match=says):
         sqlite.check_views(tables)
 
 
-def test_tables_that_sqlite_can_tell_apart_have_their_views() -> None:
+def test_tables_with_distinct_view_names_are_accepted() -> None:
     sqlite.check_views(["Orders", "Orders", "my_sqlite_", "sqlite"])

@@ -1,4 +1,4 @@
-"""Which addresses a webhook may call."""
+"""The addresses that a webhook may call."""
 
 from ipaddress import ip_address
 
@@ -87,24 +87,24 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_what_is_on_the_public_internet_may_be_called(address: str) -> None:
+def test_a_public_address_may_be_called(address: str) -> None:
     assert may_be_called(ip_address(address), ())
 
 
 @pytest.mark.guarantee("SEC27")
 @pytest.mark.parametrize("address", NOT_PUBLIC)
-def test_nothing_else_may_be_called(address: str) -> None:
+def test_another_address_may_not_be_called(address: str) -> None:
     assert not may_be_called(ip_address(address), ())
 
 
 @pytest.mark.parametrize("address", NOT_PUBLIC)
-def test_what_was_allowed_may_be_called(address: str) -> None:
+def test_an_allowed_address_may_be_called(address: str) -> None:
     bare = address.partition("%")[0]
 
     assert may_be_called(ip_address(bare), networks_of([bare]))
 
 
-def test_a_network_allows_what_is_in_it_however_it_is_spelled() -> None:
+def test_a_network_allows_its_addresses_in_any_spelling() -> None:
     allowed = networks_of(["10.0.0.0/8"])
 
     assert may_be_called(ip_address("10.200.0.1"), allowed)
@@ -114,7 +114,7 @@ def test_a_network_allows_what_is_in_it_however_it_is_spelled() -> None:
 
 @pytest.mark.guarantee("SEC27")
 @pytest.mark.parametrize("url", REFUSED)
-def test_a_url_that_could_mean_something_else_is_refused(url: str) -> None:
+def test_an_ambiguous_url_is_refused(url: str) -> None:
     with pytest.raises(ValidationError, match=r"^Sink\.Url "):
         target_of(url)
 
@@ -132,7 +132,7 @@ def test_a_url_that_could_mean_something_else_is_refused(url: str) -> None:
         ("http://my_service.local./?q", Target(False, "my_service.local.", 80, "my_service.local.", "/?q")),
     ],
 )
-def test_a_url_is_read_into_where_to_connect_and_what_to_ask_for(url: str, target: Target) -> None:
+def test_a_url_is_parsed_into_a_target(url: str, target: Target) -> None:
     assert target == target_of(url)
 
 
@@ -143,7 +143,7 @@ def test_a_url_is_read_into_where_to_connect_and_what_to_ask_for(url: str, targe
         st.from_regex(r"https?://[!-~]{0,40}"),
     )
 )
-def test_whatever_is_given_as_a_url_is_read_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         target = target_of(text)
     except ValidationError:

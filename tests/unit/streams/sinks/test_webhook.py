@@ -1,4 +1,4 @@
-"""The webhook: what it sends, what it makes of answers, and that it goes only where it may."""
+"""The webhook: its requests, the meaning of responses, and the addresses that it calls."""
 
 import asyncio
 import base64
@@ -23,6 +23,7 @@ from foldb.streams.sinks.http.exchange import MAX_RESPONSE, Resolve
 from foldb.streams.sinks.sink import DeliveryResult, Failure, PartialFailure, Success, Unsubscribed
 from tests.behaviour.auth.certificates import make_certificates
 from tests.unit.streams.deliveries import delivery, numbered, order
+from tests.unit.streams.sinks.context import NOW, batch, sink_context
 from tests.unit.streams.sinks.receiver import (
     Answer,
     Receiver,
@@ -34,13 +35,12 @@ from tests.unit.streams.sinks.receiver import (
     status,
     then_close,
 )
-from tests.unit.streams.sinks.surroundings import NOW, batch, surroundings
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 def run(scenario: Callable[[Receiver], Awaitable[None]], tls: ssl.SSLContext | None = None) -> None:
-    """Run a scenario with a receiver of its own."""
+    """Run a scenario with a new receiver."""
 
     async def whole() -> None:
         async with receiver(tls) as there:
@@ -52,16 +52,16 @@ def run(scenario: Callable[[Receiver], Awaitable[None]], tls: ssl.SSLContext | N
 async def call(
     there: Receiver, count: int = 1, *, timeout_s: float = 30.0, replay: bool = False, **settings: Any
 ) -> DeliveryResult:
-    """Deliver so many changes."""
+    """Deliver a number of changes."""
     given = {"Kind": "webhook", "Url": there.url(), **settings}
-    sink = webhook.make(given, surroundings(Path(), timeout_s=timeout_s))
+    sink = webhook.make(given, sink_context(Path(), timeout_s=timeout_s))
     await sink.start()
     verdict = await sink.deliver(batch(numbered(count), replay=replay))
     await sink.close()
     return verdict
 
 
-# What is sent
+# Requests
 
 
 def test_a_change_is_one_request_with_a_structured_cloud_event() -> None:
@@ -92,7 +92,7 @@ def test_in_binary_mode_the_plain_change_is_the_body() -> None:
     run(scenario)
 
 
-def test_a_batch_is_one_request_as_long_as_it_is_small_enough() -> None:
+def test_a_small_batch_is_one_request() -> None:
     async def scenario(there: Receiver) -> None:
         await call(there, 5, Mode="batch")
         await call(there, 5, Mode="batch", MaximumBodyBytes=2000)
@@ -109,8 +109,8 @@ def test_a_batch_is_one_request_as_long_as_it_is_small_enough() -> None:
 
 
 @pytest.mark.guarantee("SEC30")
-def test_the_signature_is_that_of_standard_webhooks() -> None:
-    """The values are those that its own libraries are tested with."""
+def test_the_signature_follows_standard_webhooks() -> None:
+    """The values come from the tests of its own libraries."""
     signed = webhook.signature(
         "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', [base64.b64decode(SECRET[6:])]
     )
@@ -122,7 +122,7 @@ def test_the_signature_is_that_of_standard_webhooks() -> None:
     } == signed
 
 
-def test_a_request_is_signed_with_each_secret_and_named_alike_at_every_attempt() -> None:
+def test_a_request_has_each_signature_and_one_id() -> None:
     old = "whsec_" + base64.b64encode(bytes(24)).decode()
 
     async def scenario(there: Receiver) -> None:
@@ -144,7 +144,7 @@ def test_a_request_is_signed_with_each_secret_and_named_alike_at_every_attempt()
     run(scenario)
 
 
-def test_requests_of_a_batch_share_a_connection_unless_it_is_closed() -> None:
+def test_requests_of_a_batch_share_an_open_connection() -> None:
     async def scenario(there: Receiver) -> None:
         await call(there, 3)
         assert 1 == there.connections
@@ -156,9 +156,9 @@ def test_requests_of_a_batch_share_a_connection_unless_it_is_closed() -> None:
     run(scenario)
 
 
-def test_a_request_that_meets_a_closed_connection_is_sent_once_more_on_a_new_one() -> None:
+def test_a_request_on_a_closed_connection_is_sent_again() -> None:
     async def scenario(there: Receiver) -> None:
-        there.answers = [then_close(status(200))]  # which does not say that it closes
+        there.answers = [then_close(status(200))]  # without a header that announces the close
         assert Success() == await call(there, 3, timeout_s=5)
         assert [event_id(each) for each in numbered(3)] == [each.json()["id"] for each in there.requests]
         assert 2 == there.connections
@@ -173,11 +173,11 @@ def test_a_request_that_meets_a_closed_connection_is_sent_once_more_on_a_new_one
     run(scenario)
 
 
-# What is made of answers
+# Responses
 
 
 @pytest.mark.parametrize("code", [200, 201, 202, 204, 299])
-def test_every_2xx_is_done(code: int) -> None:
+def test_every_2xx_is_a_success(code: int) -> None:
     async def scenario(there: Receiver) -> None:
         there.answers = [status(code)]
         assert Success() == await call(there)
@@ -200,7 +200,7 @@ def test_every_2xx_is_done(code: int) -> None:
     ],
 )
 @pytest.mark.parametrize("code", [400, 404, 408, 429, 500, 503])
-def test_every_other_answer_is_a_failure_that_may_say_when_to_come_again(
+def test_every_other_status_is_a_failure_with_retry_after(
     code: int, header: str | None, seconds: float | None
 ) -> None:
     async def scenario(there: Receiver) -> None:
@@ -217,11 +217,11 @@ def test_every_other_answer_is_a_failure_that_may_say_when_to_come_again(
         st.from_regex(r"\A[A-Z][a-z]{2}, [0-9]{1,9} [A-Z][a-z]{2} [0-9]{1,9} [0-9:]{1,9} [A-Z+0-9-]{1,5}\Z"),
     )
 )
-def test_whatever_retry_after_says_nobody_waits_longer_than_an_hour(text: str) -> None:
+def test_a_retry_after_is_at_most_an_hour(text: str) -> None:
     assert 0 <= (webhook.retry_after(text, NOW) or 0) <= 3600
 
 
-def test_gone_ends_the_subscription() -> None:
+def test_a_410_ends_the_subscription() -> None:
     async def scenario(there: Receiver) -> None:
         there.answers = [status(204), status(410)]
         assert Unsubscribed("the webhook answered 410, which ends the subscription") == await call(there, 3)
@@ -230,7 +230,7 @@ def test_gone_ends_the_subscription() -> None:
     run(scenario)
 
 
-def test_a_failure_in_the_middle_names_its_change_and_nothing_is_sent_after_it() -> None:
+def test_a_failed_request_is_the_last_and_names_its_change() -> None:
     async def scenario(there: Receiver) -> None:
         there.answers = [status(200), status(503, "retry-after: 2")]
 
@@ -247,8 +247,8 @@ def test_a_failure_in_the_middle_names_its_change_and_nothing_is_sent_after_it()
     run(scenario)
 
 
-def test_of_a_request_with_several_changes_nobody_knows_which_failed() -> None:
-    """To name one would make a letter of it, and it may have been another."""
+def test_a_failed_request_of_several_changes_names_none() -> None:
+    """The named change would become a dead letter, and another one may be at fault."""
 
     async def scenario(there: Receiver) -> None:
         there.answers = [status(200), status(503)]
@@ -288,7 +288,7 @@ def test_a_redirect_is_not_followed(code: int) -> None:
     ],
 )
 def test_an_error_shows_no_token_of_the_url(code: int, says: str, body: str) -> None:
-    """The error is in the log of the server, in dead letters and in answers to keys that may only read."""
+    """The error is in the server's log, in dead letters and in answers to keys without the right to administer."""
     path, query = "/hooks/hush", "token=hush"
 
     async def scenario(there: Receiver) -> None:
@@ -304,8 +304,8 @@ def test_an_error_shows_no_token_of_the_url(code: int, says: str, body: str) -> 
 
 
 @pytest.mark.parametrize("answer", [never, drip], ids=["silent", "dripping"])
-def test_who_does_not_come_to_an_end_is_left_in_time(answer: Answer) -> None:
-    """However often a little comes: the deadline is for the whole answer."""
+def test_an_endless_response_ends_at_the_timeout(answer: Answer) -> None:
+    """The deadline covers the whole response, however often some bytes arrive."""
 
     async def scenario(there: Receiver) -> None:
         there.answers = [answer]
@@ -338,7 +338,7 @@ def test_who_does_not_come_to_an_end_is_left_in_time(answer: Answer) -> None:
         "reset",
     ],
 )
-def test_what_is_no_answer_is_a_failure(answer: Answer, said: str) -> None:
+def test_an_invalid_response_is_a_failure(answer: Answer, said: str) -> None:
     async def scenario(there: Receiver) -> None:
         there.answers = [answer]
         verdict = await call(there)
@@ -349,7 +349,7 @@ def test_what_is_no_answer_is_a_failure(answer: Answer, said: str) -> None:
 
 
 @pytest.mark.guarantee("SEC27")
-def test_of_an_endless_body_no_more_is_read_than_an_answer_may_have() -> None:
+def test_an_endless_body_is_read_up_to_the_limit() -> None:
     said = 0
 
     async def babble(writer: asyncio.StreamWriter) -> None:
@@ -370,18 +370,18 @@ def test_of_an_endless_body_no_more_is_read_than_an_answer_may_have() -> None:
     run(scenario)
 
 
-def test_hints_before_the_answer_and_words_after_it_are_not_the_answer() -> None:
+def test_informational_and_extra_responses_are_skipped() -> None:
     async def scenario(there: Receiver) -> None:
         hints = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"
         there.answers = [hints + status(200) + status(410)]
 
         assert Success() == await call(there, 2)
-        assert 2 == there.connections  # what came behind the first answer is no answer to the second request
+        assert 2 == there.connections  # bytes after the first response do not answer the second request
 
     run(scenario)
 
 
-def test_what_is_no_http_behind_the_answer_does_not_undo_it() -> None:
+def test_invalid_bytes_after_a_response_are_ignored() -> None:
     async def scenario(there: Receiver) -> None:
         there.answers = [status(200) + b"\0 and so on"]
 
@@ -391,7 +391,7 @@ def test_what_is_no_http_behind_the_answer_does_not_undo_it() -> None:
     run(scenario)
 
 
-def test_a_call_that_is_cancelled_lets_its_connection_go() -> None:
+def test_a_cancelled_call_closes_its_connection() -> None:
     async def scenario(there: Receiver) -> None:
         asked = asyncio.Event()
 
@@ -409,11 +409,11 @@ def test_a_call_that_is_cancelled_lets_its_connection_go() -> None:
     run(scenario)
 
 
-# Where it goes
+# Addresses
 
 
 def resolver(*answers: list[str]) -> tuple[Resolve, list[str]]:
-    """A resolver that answers so, one after the other, and what it was asked."""
+    """Return a resolver with these answers in order, and the list of its requests."""
     asked: list[str] = []
     left = list(answers)
 
@@ -426,14 +426,14 @@ def resolver(*answers: list[str]) -> tuple[Resolve, list[str]]:
 
 async def call_by_name(there: Receiver, resolve: Resolve, count: int = 1, **about: Any) -> DeliveryResult:
     settings = {"Kind": "webhook", "Url": there.url(host="shop.example")}
-    sink = webhook.Webhook(settings, surroundings(Path(), **about), resolve)
+    sink = webhook.Webhook(settings, sink_context(Path(), **about), resolve)
     return await sink.deliver(batch(numbered(count)))
 
 
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "169.254.169.254", "10.0.0.1", "fe80::1%1"]
 )
-def test_a_name_that_stands_for_a_private_address_is_not_called(address: str) -> None:
+def test_a_name_of_a_private_address_is_not_called(address: str) -> None:
     async def scenario(there: Receiver) -> None:
         resolve, _ = resolver([address])
 
@@ -447,8 +447,8 @@ def test_a_name_that_stands_for_a_private_address_is_not_called(address: str) ->
 
 
 @pytest.mark.guarantee("SEC27")
-def test_a_name_that_stands_for_another_address_a_moment_later_is_resolved_once() -> None:
-    """It is looked at what the connection goes to, so there is no moment in between."""
+def test_a_name_is_resolved_once_per_connection() -> None:
+    """The checked address is the one that is connected to, so a changed resolution has no effect."""
 
     async def scenario(there: Receiver) -> None:
         resolve, asked = resolver(["127.0.0.1"], ["127.0.0.2"])
@@ -464,21 +464,21 @@ def test_a_name_that_stands_for_another_address_a_moment_later_is_resolved_once(
     run(scenario)
 
 
-def test_of_several_addresses_only_those_that_may_be_called_are() -> None:
+def test_only_permitted_addresses_of_a_name_are_called() -> None:
     async def scenario(there: Receiver) -> None:
         resolve, _ = resolver(["10.0.0.1", "127.0.0.2", "127.0.0.1"])
 
-        # Nobody listens at 127.0.0.2, so the next is tried.
+        # No server listens at 127.0.0.2, so the next address is tried.
         assert Success() == await call_by_name(there, resolve, webhooks=("127.0.0.0/30",))
 
     run(scenario)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "169.254.169.254"])
-def test_a_private_address_is_refused_before_anything_is_called(host: str) -> None:
+def test_a_private_address_in_the_url_is_refused(host: str) -> None:
     async def scenario() -> None:
         with pytest.raises(ValidationError, match="--webhooks ADDRESS"):
-            webhook.make({"Kind": "webhook", "Url": f"http://{host}/"}, surroundings(Path(), webhooks=()))
+            webhook.make({"Kind": "webhook", "Url": f"http://{host}/"}, sink_context(Path(), webhooks=()))
 
     asyncio.run(scenario())
 
@@ -486,7 +486,7 @@ def test_a_private_address_is_refused_before_anything_is_called(host: str) -> No
 def test_a_name_of_this_machine_is_not_called() -> None:
     async def scenario(there: Receiver) -> None:
         settings = {"Kind": "webhook", "Url": there.url(host="localhost")}
-        verdict = await webhook.make(settings, surroundings(Path(), webhooks=())).deliver(batch(numbered(1)))
+        verdict = await webhook.make(settings, sink_context(Path(), webhooks=())).deliver(batch(numbered(1)))
         assert isinstance(verdict, Failure)
         assert "--webhooks" in verdict.error
         assert 0 == there.connections
@@ -494,7 +494,7 @@ def test_a_name_of_this_machine_is_not_called() -> None:
     run(scenario)
 
 
-def test_a_server_without_a_certificate_for_its_name_is_told_nothing(tmp_path: Path) -> None:
+def test_a_server_without_a_valid_certificate_gets_no_request(tmp_path: Path) -> None:
     files = make_certificates(tmp_path)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(files.cert, files.key)
@@ -503,7 +503,7 @@ def test_a_server_without_a_certificate_for_its_name_is_told_nothing(tmp_path: P
     async def verdict_of(there: Receiver, host: str, tls: ssl.SSLContext) -> DeliveryResult:
         settings = {"Kind": "webhook", "Url": there.url(scheme="https", host=host)}
         resolve, _ = resolver(["127.0.0.1"])
-        return await webhook.Webhook(settings, surroundings(tmp_path), resolve, tls).deliver(
+        return await webhook.Webhook(settings, sink_context(tmp_path), resolve, tls).deliver(
             batch(numbered(1))
         )
 
@@ -518,7 +518,7 @@ def test_a_server_without_a_certificate_for_its_name_is_told_nothing(tmp_path: P
     run(scenario, server)
 
 
-# What it may be told
+# Settings
 
 
 @pytest.mark.parametrize(
@@ -541,7 +541,7 @@ def test_a_server_without_a_certificate_for_its_name_is_told_nothing(tmp_path: P
         ({"Follow": True}, "Sink has no member Follow for the kind webhook"),
     ],
 )
-def test_what_a_webhook_cannot_be_told_is_refused(settings: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], said: str) -> None:
     given = {"Kind": "webhook", **({"Url": "https://example.com/"} if settings else {}), **settings}
 
     with pytest.raises(ValidationError) as refused:
@@ -550,11 +550,11 @@ def test_what_a_webhook_cannot_be_told_is_refused(settings: dict[str, Any], said
     assert said == refused.value.message
 
 
-def test_what_it_sends_is_as_large_as_the_items_are() -> None:
+def test_the_size_of_requests_follows_the_items() -> None:
     large = delivery(None, order(text={"S": "x" * 300_000}))
 
     async def scenario(there: Receiver) -> None:
-        sink = webhook.make({"Kind": "webhook", "Url": there.url()}, surroundings(Path()))
+        sink = webhook.make({"Kind": "webhook", "Url": there.url()}, sink_context(Path()))
         assert Success() == await sink.deliver(batch([large]))
         assert 300_000 < len(json.dumps(there.requests[0].json()["data"]["new"]))
 

@@ -9,7 +9,7 @@ from foldb.model.errors import ValidationError
 from foldb.streams.sinks import sink_kind
 from foldb.streams.sinks.sink import DeliveryResult, Failure, Sink, Success
 from tests.unit.streams.deliveries import delivery, numbered, order
-from tests.unit.streams.sinks.surroundings import batch
+from tests.unit.streams.sinks.context import batch
 from tests.unit.streams.workers.test_isolation import _assert_gone
 from tests.unit.streams.workers.working import Folder, command
 

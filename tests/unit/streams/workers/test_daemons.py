@@ -13,7 +13,7 @@ from tests.support.served import killed, served
 from tests.support.subscribed import settle
 from tests.support.tables import table_request
 from tests.unit.streams.deliveries import numbered
-from tests.unit.streams.sinks.surroundings import batch
+from tests.unit.streams.sinks.context import batch
 from tests.unit.streams.workers.test_isolation import _assert_gone
 from tests.unit.streams.workers.working import Folder, command, function
 

@@ -14,7 +14,7 @@ from foldb.streams.formats.table_view import Delivery
 from foldb.streams.sinks.sink import DeliveryResult, Failure, PartialFailure, Sink, Success, Window
 from foldb.streams.workers.change import read_changes
 from tests.unit.streams.deliveries import delivery, numbered, order
-from tests.unit.streams.sinks.surroundings import batch
+from tests.unit.streams.sinks.context import batch
 from tests.unit.streams.workers.working import Folder, function
 
 WRITE = """

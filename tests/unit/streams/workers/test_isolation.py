@@ -16,7 +16,7 @@ import pytest
 from foldb.streams.sinks import sink_kind
 from foldb.streams.sinks.sink import DeliveryResult, Failure, PartialFailure, Sink, Success
 from tests.unit.streams.deliveries import numbered
-from tests.unit.streams.sinks.surroundings import batch, surroundings
+from tests.unit.streams.sinks.context import batch, sink_context
 from tests.unit.streams.workers.working import Folder, function
 
 HOSTILE = """
@@ -331,7 +331,7 @@ def test_a_crew_removes_its_own_folder_and_nothing_beside_it(folder: Folder, nam
 
     async def beside(sink: Sink) -> None:
         other = sink_kind(function("f")).make(
-            function("f"), surroundings(folder.scratch, folder=folder.path, subscription=name)
+            function("f"), sink_context(folder.scratch, folder=folder.path, subscription=name)
         )
         for each in (sink, other):
             await each.start()
@@ -353,12 +353,12 @@ def test_children_end_with_a_server_that_is_killed(hostile: Folder) -> None:
         from foldb.streams.sinks import sink_kind
         from tests.unit.streams.workers.working import function
         from tests.unit.streams.deliveries import numbered
-        from tests.unit.streams.sinks.surroundings import batch, surroundings
+        from tests.unit.streams.sinks.context import batch, sink_context
 
         async def main():
             settings = function("sleep")
             sink = sink_kind(settings).make(
-                settings, surroundings(Path({str(hostile.scratch)!r}), folder=Path({str(hostile.path)!r}))
+                settings, sink_context(Path({str(hostile.scratch)!r}), folder=Path({str(hostile.path)!r}))
             )
             await sink.start()
             asyncio.ensure_future(sink.deliver(batch(numbered(1))))

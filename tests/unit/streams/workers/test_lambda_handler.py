@@ -12,7 +12,7 @@ from foldb.streams.formats.table_view import Delivery
 from foldb.streams.sinks.lambda_handler import delivery_result
 from foldb.streams.sinks.sink import DeliveryResult, Failure, PartialFailure, Success, Window
 from tests.unit.streams.deliveries import ORDERS, delivery, numbered, order
-from tests.unit.streams.sinks.surroundings import batch
+from tests.unit.streams.sinks.context import batch
 from tests.unit.streams.workers.working import Folder
 
 HANDLER = {"Kind": "lambda", "Handler": "app.lambda_handler"}

@@ -25,7 +25,9 @@ async def loaded(folder: Path, text: str) -> AsyncIterator[WorkerProcess]:
     child = await WorkerProcess.start("receipts", around, folder, 2048)
     load: dict[str, Any] = {"kind": "python", "name": "app:f", "subscription": "receipts"}
     try:
-        answer = await child.request({"do": "load", "texts": {"app": ["/app.py", text, None]}, **load}, b"", 60)
+        answer = await child.request(
+            {"do": "load", "texts": {"app": ["/app.py", text, None]}, **load}, b"", 60
+        )
         assert "error" not in answer
         yield child
     finally:

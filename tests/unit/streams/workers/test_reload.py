@@ -7,7 +7,7 @@ import pytest
 from foldb.streams.sinks.python import PythonSink
 from foldb.streams.sinks.sink import Failure, Sink, Success
 from tests.unit.streams.deliveries import numbered
-from tests.unit.streams.sinks.surroundings import batch
+from tests.unit.streams.sinks.context import batch
 from tests.unit.streams.workers.working import Folder, function
 
 HEAD = "import os\nfrom pathlib import Path\ndef write(text):\n    Path(os.environ['OUT']).open('a').write(text)\n"

@@ -14,7 +14,7 @@ from foldb.streams.sinks import sink_kind
 from foldb.streams.sinks.sink import Batch, DeliveryResult, Failure, Sink, Success
 from foldb.streams.sinks.tracing import TracedSink, trace_id_of, traced, traceparent
 from tests.unit.streams.deliveries import numbered
-from tests.unit.streams.sinks.surroundings import batch, surroundings
+from tests.unit.streams.sinks.context import batch, sink_context
 from tests.unit.streams.workers.working import Folder, function
 
 
@@ -95,7 +95,7 @@ def test_what_a_function_traces_stands_under_the_span_of_its_delivery(
 
     async def deliver() -> DeliveryResult:
         settings = function("f")
-        around = surroundings(folder.scratch, folder=folder.path)
+        around = sink_context(folder.scratch, folder=folder.path)
         sink = traced(sink_kind(settings).make(settings, around))
         await sink.start()
         try:

@@ -11,7 +11,7 @@ from foldb.streams.formats.table_view import Delivery
 from foldb.streams.sinks import sink_kind
 from foldb.streams.sinks.sink import DeliveryResult, Sink
 from tests.unit.streams.deliveries import numbered
-from tests.unit.streams.sinks.surroundings import batch, surroundings
+from tests.unit.streams.sinks.context import batch, sink_context
 
 _Result = TypeVar("_Result")
 
@@ -49,7 +49,7 @@ class Folder:
         async def run() -> _Result:
             module = sink_kind(settings)
             module.check(settings)
-            sink = module.make(settings, surroundings(self.scratch, folder=self.path, **about))
+            sink = module.make(settings, sink_context(self.scratch, folder=self.path, **about))
             try:
                 await sink.start()
                 return await use(sink)

@@ -1,4 +1,4 @@
-"""The surroundings of a sink under test, and batches for it."""
+"""The context of a sink under test, and batches for it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ NOW = 1_700_000_100_000
 """2023-11-14T22:15:00Z"""
 
 
-def surroundings(scratch: Path, **changes: Any) -> SinkContext:
-    """Those of a subscription called receipts, on the loop that runs; 127.0.0.1 may be called."""
+def sink_context(scratch: Path, **changes: Any) -> SinkContext:
+    """Return the context of the subscription receipts on the running loop; 127.0.0.1 may be called."""
     given: dict[str, Any] = {
         "loop": asyncio.get_running_loop(),
         "clock": lambda: NOW,
