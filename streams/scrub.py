@@ -21,7 +21,7 @@ from typing import Final, Literal
 import orjson
 
 from ..log.local.filesystem import SystemFile, SystemFilesystem, read_all
-from ..log.local.scrub import damage_in
+from ..log.local.history import damage_in
 from ..materializer.snapshots import Snapshots
 from ..model.errors import LogLockedError
 from .feed.change_codec import DamagedError, SegmentOwner, verify

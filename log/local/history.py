@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...model.errors import CorruptionError, ForeignLogError
+from ...model.errors import CorruptionError, FoldbError, ForeignLogError
 from ..codec import decode_entry
 from ..commands import Genesis, Record
 from . import segment
@@ -338,3 +338,27 @@ def damaged(folder: Path, position: str, reason: str, *, behind_mark: bool = Fal
     else:
         step = f"Restore a backup with `foldb log restore`, or copy the intact part with {salvage}."
     return CorruptionError(position, reason, step)
+
+
+def damage_in(disk: Filesystem, folder: Path) -> Iterator[FoldbError | OSError]:
+    """Check every segment but the last, by itself and against its successor, and yield the errors.
+
+    A writer may be active. One damaged segment does not end the check, so that a report names all damage.
+    """
+    history = History(disk, folder)
+    sequences = segments_in(disk, folder)
+    if sequences[:1] != [0]:
+        yield CorruptionError(segment.name(0), "the log's first segment is missing")
+    headers: list[Header | None] = []
+    for sequence in sequences:
+        headers.append(None)
+        try:
+            headers[-1] = history.head(sequence)
+        except (FoldbError, OSError) as error:
+            yield error
+    for header, following in pairwise(headers):
+        if header is not None:
+            try:
+                history.check(header, following)
+            except (FoldbError, OSError) as error:
+                yield error
