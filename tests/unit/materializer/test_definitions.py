@@ -63,7 +63,7 @@ def test_a_command_for_a_table_that_is_gone_has_no_effect() -> None:
     assert isinstance(ledger.fold(late), Skipped)
 
 
-def test_a_new_index_is_filled_in_steps_and_takes_writes_meanwhile() -> None:
+def test_a_new_index_is_filled_in_steps_beside_writes() -> None:
     """
     Half of the items are there before the index, some are changed while it fills, and two of them hold what the
     index cannot take: those it passes over.

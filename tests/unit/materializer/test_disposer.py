@@ -56,7 +56,7 @@ def test_a_portion_of_large_items_has_fewer() -> None:
     assert max(counts_by_turn(loop, store)) <= 3
 
 
-def test_what_is_not_free_yet_is_counted() -> None:
+def test_stores_that_are_not_free_yet_are_counted() -> None:
     """The bound on memory adds it up."""
     loop, stores = FakeLoop(), [store_of(15), store_of(5)]
     disposer = Disposer(loop)

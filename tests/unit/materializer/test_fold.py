@@ -31,7 +31,7 @@ def test_a_put_is_stored_and_its_change_shows_both_images() -> None:
     assert sequence_number(3, 0, 0) == outcome.change.sequence_number
 
 
-def test_a_refused_put_changes_nothing_and_hands_back_the_item_in_the_way() -> None:
+def test_a_refused_put_changes_nothing_and_returns_the_item() -> None:
     ledger = Ledger()
     cars = ledger.create("Cars")
     ledger.fold(put(cars, dict(RED)))
@@ -46,7 +46,7 @@ def test_a_refused_put_changes_nothing_and_hands_back_the_item_in_the_way() -> N
     assert dump(RED) == stored[0]
 
 
-def test_writing_what_is_there_already_publishes_no_change() -> None:
+def test_a_write_of_an_equal_item_publishes_no_change() -> None:
     """
     Equality is DynamoDB's, not the text's: 1 and 1.0 are one number, and a set has no order.
     """
@@ -83,7 +83,7 @@ def test_removing_from_an_item_that_is_not_there_makes_no_item() -> None:
     assert cars.items.get(b"car", b"") is None
 
 
-def test_an_update_that_cannot_be_computed_is_refused_and_stands_in_the_log() -> None:
+def test_an_update_that_cannot_be_computed_is_refused_in_the_log() -> None:
     ledger = Ledger()
     cars = ledger.create("Cars")
     ledger.fold(put(cars, dict(RED)))
@@ -210,7 +210,7 @@ def test_the_first_genesis_wins() -> None:
         (Level(LEVEL + 1, CONTEXT), f"this version supports {LEVEL}"),
     ],
 )
-def test_what_a_later_release_wrote_is_refused_not_guessed(command: Command, says: str) -> None:
+def test_a_record_of_a_later_release_is_refused(command: Command, says: str) -> None:
     record = Record(0, 0, START, Entry(bytes(16), 0, [command]))
     with pytest.raises(NewerVersionError, match=says):
         fold_record(PartitionState(), record)
@@ -228,7 +228,7 @@ def test_sequence_numbers_go_on_where_the_copied_log_left_off() -> None:
 
 
 @pytest.mark.guarantee("G26")
-def test_an_expiry_is_judged_again_where_it_stands_in_the_log() -> None:
+def test_an_expiry_is_judged_again_at_its_position() -> None:
     """
     Between the proposal and its place in the log the item's time was put off: it stays.
     """

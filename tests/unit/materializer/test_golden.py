@@ -18,7 +18,7 @@ def test_every_released_schema_has_a_golden_history() -> None:
 @pytest.mark.guarantee("G18")
 @pytest.mark.parametrize("folder", sorted(GOLDEN.iterdir()), ids=lambda folder: folder.name)
 @pytest.mark.parametrize("reloads", [0, 3])
-def test_a_golden_history_folds_to_what_it_did_when_it_was_written(folder: Path, reloads: int) -> None:
+def test_a_golden_history_folds_to_its_recorded_digest(folder: Path, reloads: int) -> None:
     """Dumped and loaded on the way, too."""
     records = list(LocalLog.open_reader(folder).read(0))
 

@@ -27,7 +27,7 @@ def item(outcome: object) -> Item:
 
 
 @pytest.mark.parametrize("reloads", [0, 3])
-def test_a_log_of_level_3_folds_to_what_it_did(reloads: int) -> None:
+def test_a_log_of_level_3_folds_to_its_recorded_digest(reloads: int) -> None:
     """Also what a later rule would refuse."""
     records = list(LocalLog.open_reader(WRITTEN).read(0))
 

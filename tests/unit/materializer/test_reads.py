@@ -105,7 +105,7 @@ def test_a_start_before_the_range_does_not_widen_it(ledger: Ledger) -> None:
     assert ["0002"] == sort_keys(query_page(table, request))
 
 
-def test_a_page_that_stops_at_its_limit_has_a_last_key_even_at_the_end(ledger: Ledger) -> None:
+def test_a_page_that_ends_at_its_limit_always_has_a_last_key(ledger: Ledger) -> None:
     table = filled(ledger, [50] * 2)
 
     assert query_page(table, collection(table, limit=2)).last == b'{"pk":{"S":"p"},"sk":{"S":"0001"}}'
@@ -168,7 +168,7 @@ def test_counting_filtering_and_projecting_change_no_cost(ledger: Ledger) -> Non
     assert projected.items[3] == b'{"sk":{"S":"0003"}}'
 
 
-def test_a_limit_counts_what_is_evaluated_before_the_filter(ledger: Ledger) -> None:
+def test_a_limit_counts_items_before_the_filter(ledger: Ledger) -> None:
     table = filled(ledger, [50] * 6)
     values: dict[str, Item] = {":s": {"S": "0003"}}  # type: ignore[dict-item]
     plan = expressions.compile(filter="sk >= :s", values=values)
@@ -180,7 +180,7 @@ def test_a_limit_counts_what_is_evaluated_before_the_filter(ledger: Ledger) -> N
     assert page.last == b'{"pk":{"S":"p"},"sk":{"S":"0003"}}'
 
 
-def test_a_filter_that_counts_only_counts_what_it_keeps(ledger: Ledger) -> None:
+def test_a_count_with_a_filter_counts_matching_items(ledger: Ledger) -> None:
     table = filled(ledger, [50] * 6)
     values: dict[str, Item] = {":s": {"S": "0003"}}  # type: ignore[dict-item]
     plan = expressions.compile(filter="sk >= :s", values=values)
@@ -291,7 +291,7 @@ def test_the_last_key_of_an_index_holds_the_keys_of_table_and_index(ledger: Ledg
     assert page.last == b'{"l":{"S":"same"},"pk":{"S":"p"},"sk":{"S":"0"}}'
 
 
-def test_an_index_shows_and_charges_what_it_projects(ledger: Ledger) -> None:
+def test_an_index_returns_and_charges_its_projection(ledger: Ledger) -> None:
     table = indexed(ledger, projection="KEYS_ONLY")
 
     page = query_page(table, of_index(table, "local", b"p"))
@@ -300,7 +300,7 @@ def test_an_index_shows_and_charges_what_it_projects(ledger: Ledger) -> None:
     assert (page.table_half_units, page.index_half_units) == (0, 1)
 
 
-def test_a_local_index_fetches_what_it_does_not_project_item_by_item(ledger: Ledger) -> None:
+def test_a_local_index_fetches_unprojected_attributes_item_by_item(ledger: Ledger) -> None:
     table = indexed(ledger, projection="KEYS_ONLY")
 
     page = query_page(table, of_index(table, "local", b"p", all_attributes=True))
@@ -309,7 +309,7 @@ def test_a_local_index_fetches_what_it_does_not_project_item_by_item(ledger: Led
     assert (page.table_half_units, page.index_half_units) == (5, 1)
 
 
-def test_a_filter_sees_what_was_fetched(ledger: Ledger) -> None:
+def test_a_filter_sees_fetched_attributes(ledger: Ledger) -> None:
     table = indexed(ledger, projection="KEYS_ONLY")
     plan = expressions.compile(filter="attribute_exists(d)")
 
@@ -318,7 +318,7 @@ def test_a_filter_sees_what_was_fetched(ledger: Ledger) -> None:
     assert fetched.count == 5
 
 
-def test_what_is_fetched_counts_towards_the_page(ledger: Ledger) -> None:
+def test_fetched_items_count_towards_the_page(ledger: Ledger) -> None:
     table = indexed(ledger, projection="KEYS_ONLY")
 
     request = of_index(table, "local", b"p", all_attributes=True)
@@ -334,9 +334,7 @@ def test_an_index_that_is_not_there_is_named(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("size", [2_000, 100_000])
-def test_the_last_page_of_a_large_collection_takes_no_more_steps_than_the_first(
-    ledger: Ledger, size: int
-) -> None:
+def test_the_last_page_of_a_collection_costs_as_much_as_the_first(ledger: Ledger, size: int) -> None:
     """Steps are calls, of Python and of C. A search is some more of them in a larger collection, but only some."""
     table = ledger.create("Long", "pk:S sk:S")
     for number in range(size):

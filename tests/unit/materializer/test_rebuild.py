@@ -49,7 +49,7 @@ def test_a_rebuild_in_portions_of_any_size_ends_with_the_live_table(portion: int
     assert work.state.tables[table.definition.id] is table, "to be freed with the rest"
 
 
-def test_a_rebuild_stops_before_what_the_live_state_does_not_have_yet() -> None:
+def test_a_rebuild_stops_at_the_position_of_the_live_state() -> None:
     ledger, _ = library()
     work = Rebuild()
 
@@ -86,7 +86,7 @@ def forget_what_was_backfilled(table: Table) -> None:
     ids=lambda f: f.__name__,
 )
 @pytest.mark.parametrize("portion", [1, 3, 1000])
-def test_whatever_is_not_as_the_log_says_is_noticed(harm: Callable[[Table], None], portion: int) -> None:
+def test_every_difference_from_the_log_is_found(harm: Callable[[Table], None], portion: int) -> None:
     ledger, table = library()
     harm(table)
     work = Rebuild()

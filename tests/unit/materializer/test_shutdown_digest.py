@@ -34,7 +34,7 @@ def bench() -> Bench:
 
 
 @pytest.mark.guarantee("G14")
-def test_the_last_entry_is_the_digest_of_what_all_others_made(bench: Bench) -> None:
+def test_the_last_entry_is_the_digest_of_all_before_it(bench: Bench) -> None:
     bench.submit(put(bench.worker.state.tables[1], order(2)))
 
     assert close(bench)
@@ -60,7 +60,7 @@ def test_nothing_is_left_where_nothing_happened_since(bench: Bench) -> None:
     assert end == bench.log.end(0)
 
 
-def test_what_happened_before_a_crash_is_witnessed_by_the_next_stop(bench: Bench) -> None:
+def test_the_next_stop_digests_commands_before_a_crash(bench: Bench) -> None:
     assert close(Bench(bench.log))
     assert isinstance(last_command(bench.log), Digest)
 

@@ -41,7 +41,9 @@ def in_scan_order(model: Model) -> list[tuple[int, bytes, bytes, Stored]]:
 
 
 @given(steps, st.booleans())
-def test_a_store_holds_what_a_dict_would(taken: list[tuple[bytes, bytes, Stored | None]], sort: bool) -> None:
+def test_a_store_holds_the_same_items_as_a_dict(
+    taken: list[tuple[bytes, bytes, Stored | None]], sort: bool
+) -> None:
     store, model = build(taken, sort)
 
     assert in_scan_order(model) == list(store.scan())
@@ -107,7 +109,7 @@ def test_a_collection_is_seen_alike_whether_its_items_are_one_or_many(
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 15), st.booleans()), max_size=120))
-def test_a_collection_that_outgrows_its_lists_and_shrinks_again_never_shows_it(
+def test_a_collection_behaves_alike_in_lists_and_in_chunks(
     taken: list[tuple[int, bool]],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -207,7 +209,7 @@ def test_a_scan_under_way_sees_partition_keys_that_came_and_went() -> None:
     assert [neighbours[1]] == [pk for _, pk, _, _ in store.scan(first[:3])]
 
 
-def test_what_rests_is_not_tracked_by_the_garbage_collector() -> None:
+def test_items_at_rest_are_not_tracked_by_the_garbage_collector() -> None:
     store = Store(OWNER, has_sort_key=True)
     store.put(b"a", b"1", (b"x" * 200, 200))
     gc.collect()

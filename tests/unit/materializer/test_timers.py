@@ -111,7 +111,7 @@ class TestTables:
         owner.loop.advance(DELAY)
         assert owner.state.table_named("Sessions") is None
 
-    def test_a_restart_settles_what_was_left_unsettled(self, owner: Owner) -> None:
+    def test_a_restart_settles_unsettled_tables(self, owner: Owner) -> None:
         owner.create(settle=True)
         owner.timers.close()
 
@@ -228,7 +228,7 @@ class TestTimeToLive:
         assert table.items.get(b"s-1", b"") is None
         assert table.items.get(b"s-2", b"") is not None
 
-    def test_an_expiry_says_that_nobody_asked_for_it(self, owner: Owner) -> None:
+    def test_an_expiry_names_the_service_as_its_principal(self, owner: Owner) -> None:
         table = owner.expiring()
         owner.do(put(table, session(1, owner.now - 1)))
 

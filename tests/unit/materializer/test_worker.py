@@ -90,7 +90,7 @@ def test_nothing_is_answered_or_seen_before_it_is_durable(bench: Bench) -> None:
     assert table.items.count == 1
 
 
-def test_what_arrives_in_one_turn_of_the_loop_is_one_entry(bench: Bench) -> None:
+def test_commands_of_one_turn_of_the_loop_are_one_entry(bench: Bench) -> None:
     table = bench.table()
 
     answers = [bench.submit(put(table, order(number))) for number in range(3)]
@@ -99,7 +99,7 @@ def test_what_arrives_in_one_turn_of_the_loop_is_one_entry(bench: Bench) -> None
     assert [Position(0, 2, 0), Position(0, 2, 1), Position(0, 2, 2)] == [here for [(_, here)] in answers]
 
 
-def test_what_arrives_while_an_entry_is_under_way_is_the_next(bench: Bench) -> None:
+def test_commands_during_an_append_are_the_next_entry(bench: Bench) -> None:
     table = bench.table()
     first = bench.submit(put(table, order(1)))
     bench.loop.settle()
@@ -113,7 +113,7 @@ def test_what_arrives_while_an_entry_is_under_way_is_the_next(bench: Bench) -> N
     assert [Position(0, 3, 0), Position(0, 3, 1)] == [here for [(_, here)] in later]
 
 
-def test_what_clients_send_on_getting_their_replies_is_in_the_next_entry(bench: Bench) -> None:
+def test_commands_sent_on_a_reply_are_in_the_next_entry(bench: Bench) -> None:
     table = bench.table()
     again: list[list[tuple[Outcome, Position | Cut]]] = []
 
@@ -187,7 +187,7 @@ def test_a_command_larger_than_the_bound_is_taken_when_nothing_waits() -> None:
     assert isinstance(answers[0][0], Applied)
 
 
-def test_a_full_disk_fails_those_in_the_entry_and_nobody_else(bench: Bench) -> None:
+def test_a_full_disk_fails_only_the_commands_of_the_entry(bench: Bench) -> None:
     table = bench.table()
     failed = bench.submit(put(table, order(1)))
     bench.loop.settle()
@@ -245,7 +245,7 @@ def test_a_worker_that_stopped_can_be_closed(bench: Bench) -> None:
     assert ["closed"] == closed
 
 
-def test_a_restart_finds_what_was_written_and_nothing_else(bench: Bench) -> None:
+def test_a_restart_finds_exactly_the_written_entries(bench: Bench) -> None:
     table = bench.table()
     for number in range(5):
         bench.submit(put(table, order(number)))
@@ -284,7 +284,9 @@ def test_a_fold_that_raises_stops_the_worker_at_its_position(
     assert bench.fatal[0].position == Position(0, 2)
 
 
-def test_a_refold_never_skips_what_it_cannot_fold(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refold_stops_at_a_record_that_it_cannot_fold(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench.table()
     monkeypatch.setattr(refold_module, "fold", _raise_a_bug)
 
@@ -314,9 +316,7 @@ def test_a_sender_that_breaks_leaves_the_others_their_answers(bench: Bench) -> N
     assert not bench.worker.statistics().stopped
 
 
-def test_a_command_that_cannot_be_written_stands_in_nobodys_way(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_that_cannot_be_encoded_fails_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug, and its sender's trouble: whoever was in the same entry may try again, and nobody waits for ever."""
     table = bench.table()
     append = bench.log.append
@@ -335,7 +335,7 @@ def test_a_command_that_cannot_be_written_stands_in_nobodys_way(
 
 
 @pytest.mark.guarantee("G9")
-def test_closing_answers_what_was_taken_and_takes_no_more(bench: Bench) -> None:
+def test_a_close_answers_accepted_commands_and_refuses_new_ones(bench: Bench) -> None:
     table = bench.table()
     taken = bench.submit(put(table, order(1)))
     closed: list[str] = []
@@ -388,7 +388,7 @@ def test_a_bug_behind_the_fold_stops_the_worker(bench: Bench) -> None:
     assert isinstance(error_of(bench.submit(put(table, order(3)))), ServiceUnavailableError)
 
 
-def test_timers_are_told_of_an_entry_after_its_senders(bench: Bench) -> None:
+def test_timers_see_an_entry_after_its_clients_are_answered(bench: Bench) -> None:
     order_of_calls: list[str] = []
     bench.worker.after_answers.add(lambda _: order_of_calls.append("timers"))
 

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.project.coverage import LATER, PAGE, ROWS, marked, page
 
 
-def test_the_page_is_what_the_markers_say() -> None:
+def test_the_page_matches_the_markers() -> None:
     assert page() == PAGE.read_text(), "run `python -m tests.unit.project.coverage`"
 
 
@@ -16,5 +16,5 @@ def test_a_row_has_a_test_that_drives_a_served_process(row: str) -> None:
     assert any(test.is_served for test in tests), tests
 
 
-def test_what_is_left_for_later_is_left_of_rows_that_are_claimed() -> None:
+def test_postponed_parts_belong_to_claimed_rows() -> None:
     assert set(LATER) <= set(ROWS)

@@ -10,7 +10,7 @@ from tests.unit.project.source import LAYERS, imports, layer, modules
 ORDER = ["version", *LAYERS[:-1], "", LAYERS[-1]]
 
 
-def test_a_layer_imports_only_what_stands_below_it() -> None:
+def test_a_layer_imports_only_lower_layers() -> None:
     found = []
     for module, path in modules().items():
         if layer(module) not in LAYERS:

@@ -98,7 +98,7 @@ def _in_hash_methods(module_tree: ast.Module) -> set[ast.AST]:
 
 
 @pytest.mark.guarantee("G14")
-def test_the_fold_and_what_it_stands_on_are_pure() -> None:
+def test_the_fold_and_the_layers_below_it_are_pure() -> None:
     found = []
     for path in pure_modules().values():
         exempt = _in_hash_methods(tree(path))
@@ -110,7 +110,7 @@ def test_the_fold_and_what_it_stands_on_are_pure() -> None:
     assert [] == found
 
 
-def test_what_is_pure_imports_nothing_impure() -> None:
+def test_pure_modules_import_no_impure_ones() -> None:
     found = []
     for module, path in pure_modules().items():
         for_types = only_for_types(tree(path))

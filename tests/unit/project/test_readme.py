@@ -40,7 +40,7 @@ def _commands(console: str) -> Iterator[tuple[str, str]]:
         yield command, output
 
 
-def test_the_first_example_prints_what_it_says_and_its_table_comes_back(tmp_path: Path) -> None:
+def test_the_first_example_prints_its_output_and_keeps_its_table(tmp_path: Path) -> None:
     example, expected = _blocks("python")[0], _blocks("text")[0]
     session = next(block for block in _blocks("console") if "rebuild" in block)
     with foldb.serve(tmp_path) as server:
@@ -52,7 +52,7 @@ def test_the_first_example_prints_what_it_says_and_its_table_comes_back(tmp_path
             assert output == ran.stdout, ran.stderr
 
 
-def test_the_second_example_prints_what_it_says() -> None:
+def test_the_second_example_prints_its_output() -> None:
     assert _blocks("text")[1] == _python(_blocks("python")[1], DEFAULT)
 
 

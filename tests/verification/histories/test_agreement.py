@@ -124,7 +124,7 @@ def anything(workload: Workload) -> tuple[Step, ...]:
         pytest.param(serializable, lists, False, id="serializable"),
     ],
 )
-def test_a_judge_accepts_what_some_order_explains_and_nothing_else(
+def test_a_checker_accepts_exactly_the_explainable_histories(
     judge: Callable[[History], None], draw: Callable[[Workload], Any], by_position: bool, batch: int
 ) -> None:
     """

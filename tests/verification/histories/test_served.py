@@ -32,7 +32,7 @@ CUTS, ANSWERS_BEFORE_CUT = (20, 500) if SOAK else (3, 400)
 
 @pytest.mark.guarantee("G21", "G23")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_clients_are_told_under_kill_9_is_right(tmp_path: Path, seed: int) -> None:
+def test_answers_are_consistent_under_kill_9(tmp_path: Path, seed: int) -> None:
     """
     And a judge that accepts it rejects it with one answer changed to what nobody wrote.
     """
@@ -50,7 +50,7 @@ def test_what_clients_are_told_under_kill_9_is_right(tmp_path: Path, seed: int) 
 
 @pytest.mark.guarantee("G21")
 @pytest.mark.parametrize("seed", CUT_SEEDS)
-def test_what_clients_are_told_under_power_cuts_is_right(tmp_path: Path, seed: int) -> None:
+def test_answers_are_consistent_under_power_cuts(tmp_path: Path, seed: int) -> None:
     history = History()
     with PowerDisk(tmp_path) as disk:
         for run in range(CUTS):

@@ -259,7 +259,7 @@ def test_a_right_history_is_accepted(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("judge", [witness, linearizable])
-def test_an_answer_changed_to_what_nobody_wrote_is_rejected(judge: Judge, seed: int) -> None:
+def test_an_answer_with_a_value_never_written_is_rejected(judge: Judge, seed: int) -> None:
     made = mutated(simulated(seed, 1000), random.Random(seed))
 
     with pytest.raises(ViolationError):

@@ -42,7 +42,7 @@ def test_none_of_many_histories_is_wrong() -> None:
     assert not totals.wrong
 
 
-def test_a_seed_is_one_history_whatever_the_process() -> None:
+def test_a_seed_gives_the_same_history_in_every_process() -> None:
     """Else a failing seed would be no command."""
     here = str([simulate(seed) for seed in (1, 2, 3)])
     program = (

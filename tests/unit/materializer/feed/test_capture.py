@@ -50,9 +50,7 @@ def captured(ledger: Ledger) -> list[tuple[str, list[int]]]:
     return found
 
 
-def test_a_stream_captures_what_is_written_after_the_command_that_enables_it_to_the_one_that_disables_it() -> (
-    None
-):
+def test_a_stream_captures_the_writes_between_enabling_and_disabling() -> None:
     """Within one entry too: numbers, not entries, say where a window begins and ends."""
     ledger = Ledger()
     table = ledger.create("T")
@@ -67,7 +65,7 @@ def test_a_stream_captures_what_is_written_after_the_command_that_enables_it_to_
     assert ("T", "NEW_IMAGE", SHARD_MS, START) == (window.name, window.view, window.shard_ms, window.ended_ms)
 
 
-def test_a_table_that_is_created_with_a_stream_is_captured_from_its_first_item_on() -> None:
+def test_a_table_with_a_stream_is_captured_from_its_first_item() -> None:
     ledger = Ledger()
     request = table_request("T", StreamSpecification=STREAM)
     created = ledger.fold(define("CreateTable", 0, {**request, "ShardAgeMs": 5000}))
@@ -80,7 +78,7 @@ def test_a_table_that_is_created_with_a_stream_is_captured_from_its_first_item_o
     assert [5000] == [window.shard_ms for window in ledger.state.capture_periods(table.definition.id)]
 
 
-def test_a_deleted_table_leaves_its_window_with_all_that_is_needed_to_read_it() -> None:
+def test_a_deleted_table_leaves_a_readable_capture_period() -> None:
     ledger = Ledger()
     table = ledger.create("T", "pk:S sk:N", StreamSpecification=STREAM)
     ledger.now += 1000
@@ -124,7 +122,7 @@ def test_another_setting_of_the_table_leaves_its_window_open() -> None:
     assert before == ledger.state.capture_periods(table.definition.id)
 
 
-def test_no_two_streams_of_one_name_have_one_label_even_while_time_stands_still() -> None:
+def test_streams_of_one_table_have_different_labels_at_equal_times() -> None:
     """A stream's ARN is the table's name and the label: a reader of one must not be given another's changes."""
     ledger = Ledger()
     table = ledger.create("T", StreamSpecification=STREAM)
@@ -219,7 +217,7 @@ class Model:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_exactly_what_is_written_while_it_is_on_is_captured(seed: int) -> None:
+def test_exactly_the_writes_during_a_capture_period_are_captured(seed: int) -> None:
     model = Model(seed)
     for _ in range(80):
         model.entry()

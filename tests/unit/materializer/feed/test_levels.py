@@ -30,11 +30,11 @@ def test_a_stream_of_an_older_log_is_in_the_state_as_it_was() -> None:
     assert {} == ledger.state.periods
 
 
-def test_what_a_level_does_not_know_it_does_not_look_at() -> None:
+def test_a_level_ignores_settings_of_later_levels() -> None:
     assert digest(old().state) == digest(old(ShardAgeMs=5000).state)
 
 
-def test_streams_that_are_enabled_when_the_level_rises_are_captured_from_there_on() -> None:
+def test_enabled_streams_are_captured_from_the_level_that_captures() -> None:
     ledger = old()
     ledger.create("Without")
     ledger.create("Disabled", StreamSpecification=STREAM)

@@ -55,7 +55,7 @@ def watched(ledger: Ledger) -> dict[str, bool]:
     return {table.definition.name: table.definition.watched for table in ledger.state.tables.values()}
 
 
-def test_a_subscription_is_what_was_asked_for_and_when(ledger: Ledger) -> None:
+def test_a_subscription_holds_its_settings_and_its_time(ledger: Ledger) -> None:
     ledger.now += 5
     created = ledger.fold(subscribe("S", "Cars", BatchSize=7))
 
@@ -87,7 +87,7 @@ def test_a_table_is_watched_while_any_subscription_names_it(ledger: Ledger) -> N
     assert {} == ledger.state.subscriptions
 
 
-def test_a_subscription_survives_its_tables_and_is_not_of_one_that_is_made_anew(ledger: Ledger) -> None:
+def test_a_subscription_survives_its_table_and_ignores_a_new_one(ledger: Ledger) -> None:
     ledger.fold(subscribe("S", "Cars"))
     ledger.fold(define("DeleteTable", 1, {"TableName": "Cars"}))
     ledger.create("Cars")
@@ -97,7 +97,7 @@ def test_a_subscription_survives_its_tables_and_is_not_of_one_that_is_made_anew(
     assert "S" == done(ledger, "S", "Remove").name
 
 
-def test_what_cannot_be_made_or_found_is_refused_and_changes_nothing(ledger: Ledger) -> None:
+def test_an_invalid_command_is_refused_and_changes_nothing(ledger: Ledger) -> None:
     ledger.fold(subscribe("S", "Cars"))
     before = ledger.state.subscriptions.copy()
 
@@ -112,13 +112,13 @@ def test_what_cannot_be_made_or_found_is_refused_and_changes_nothing(ledger: Led
     assert {"Cars": True, "Bikes": False} == watched(ledger)
 
 
-def test_nobody_subscribes_to_a_table_that_is_being_deleted(ledger: Ledger) -> None:
+def test_a_subscription_to_a_table_in_deletion_is_refused(ledger: Ledger) -> None:
     ledger.fold(define("DeleteTable", 1, {"TableName": "Cars"}, settle=True))
 
     assert isinstance(refused(ledger, subscribe("S", "Cars")), ResourceNotFoundError)
 
 
-def test_there_are_only_so_many_subscriptions(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_subscriptions_is_limited(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "SUBSCRIPTIONS_MAX", 1)
     ledger.fold(subscribe("S", "Cars"))
 
@@ -167,7 +167,7 @@ def test_a_reset_begins_another_epoch_without_marks(ledger: Ledger) -> None:
     assert after == ledger.state.subscriptions["S"]
 
 
-def test_who_ran_an_older_epoch_stops_nothing(ledger: Ledger) -> None:
+def test_a_stop_of_an_older_epoch_has_no_effect(ledger: Ledger) -> None:
     ledger.fold(subscribe("S", "Cars"))
     done(ledger, "S", "Reset", Start={"At": "HORIZON"})
 
@@ -186,7 +186,7 @@ def test_a_checkpoint_is_of_one_subscription_alone(ledger: Ledger) -> None:
     assert other == ledger.state.subscriptions["T"]
 
 
-def test_a_checkpoint_of_what_is_removed_or_made_anew_has_no_effect(ledger: Ledger) -> None:
+def test_a_checkpoint_of_a_removed_or_recreated_one_has_no_effect(ledger: Ledger) -> None:
     ledger.fold(subscribe("S", "Cars"))
     before = ledger.state.subscriptions["S"]
     ledger.fold(about("S", "Remove"))

@@ -67,7 +67,7 @@ def test_without_a_delay_nothing_but_the_partitions_settles_a_table() -> None:
     assert "CREATING" == statuses(cluster)[0]
 
 
-def test_a_deleted_table_keeps_its_name_until_nobody_has_it_any_more() -> None:
+def test_a_deleted_table_keeps_its_name_until_all_have_deleted_it() -> None:
     cluster = Cluster(data=2)
     cars = cluster.create("Cars").definition
     cluster.define(define("DeleteTable", cars.id, {"TableName": "Cars"}))
@@ -84,7 +84,7 @@ def test_a_deleted_table_keeps_its_name_until_nobody_has_it_any_more() -> None:
     assert cluster.create("Cars").definition.id > cars.id
 
 
-def test_a_write_is_skipped_by_who_does_not_know_its_table_and_by_who_does_not_own_its_slot() -> None:
+def test_a_write_to_an_unknown_table_or_a_foreign_slot_is_skipped() -> None:
     cluster = Cluster(data=2)
     cluster.define(define("CreateTable", 0, table_request("Cars")))
     tell(cluster, 1)
@@ -105,7 +105,7 @@ def test_only_the_catalog_defines_tables() -> None:
     assert Skipped("not the catalog") == Cluster().fold(1, define("CreateTable", 0, table_request("Cars")))
 
 
-def test_a_setting_reaches_everybody_without_the_table_being_changed_meanwhile() -> None:
+def test_a_setting_reaches_every_partition_of_an_active_table() -> None:
     cluster = Cluster()
     cars = cluster.create("Cars").definition
     ttl = {"TimeToLiveSpecification": {"Enabled": True, "AttributeName": "exp"}}
@@ -121,7 +121,7 @@ def test_a_setting_reaches_everybody_without_the_table_being_changed_meanwhile()
     assert ["exp"] * 4 == [attribute(state) for state in cluster.states]
 
 
-def test_everybody_has_the_same_definition_and_the_same_ids_when_all_is_told() -> None:
+def test_all_partitions_end_with_the_same_definitions_and_ids() -> None:
     cluster = Cluster()
     cluster.create("Cars", GlobalSecondaryIndexes=[index_request("by-colour", "colour")])
     cluster.create("Bikes")

@@ -50,7 +50,7 @@ def _labels(message: DefinedMessage) -> set[int]:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_every_partition_captures_what_it_writes_while_its_own_log_says_so(seed: int) -> None:
+def test_each_partition_captures_by_the_definitions_in_its_own_log(seed: int) -> None:
     life = life_of(seed)
     for partition in life.cluster.data:
         state = life.cluster.states[partition]
@@ -60,7 +60,7 @@ def test_every_partition_captures_what_it_writes_while_its_own_log_says_so(seed:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_windows_that_end_nowhere_are_those_that_the_tables_ask_for_everywhere(seed: int) -> None:
+def test_open_capture_periods_are_those_that_the_tables_require(seed: int) -> None:
     """At rest all partitions agree, the catalog too, and what a table was once is remembered by all."""
     life = life_of(seed)
     windows = [
@@ -78,7 +78,7 @@ def test_windows_that_end_nowhere_are_those_that_the_tables_ask_for_everywhere(s
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_the_changes_of_a_transaction_know_each_other_wherever_they_are(seed: int) -> None:
+def test_changes_of_a_transaction_share_its_id_in_all_partitions(seed: int) -> None:
     """By the place of the Transact: numbered from 0 without a gap, in the order of its actions."""
     life = life_of(seed)
     asked = {
@@ -103,7 +103,7 @@ def test_the_changes_of_a_transaction_know_each_other_wherever_they_are(seed: in
         assert parts.keys() == whole or (gone and parts.keys() < whole)
 
 
-def test_lives_have_what_is_judged_here() -> None:
+def test_random_runs_have_the_cases_that_are_checked() -> None:
     lives = [life_of(seed) for seed in range(4)]
     walks = [each for life in lives for partition in life.cluster.data for each in walked(life, partition)]
 

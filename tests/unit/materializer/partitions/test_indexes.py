@@ -87,7 +87,7 @@ def test_an_entry_follows_its_item_from_partition_to_partition() -> None:
     assert (1, 0) == (one, projection.check(cluster))
 
 
-def test_an_index_is_active_when_every_part_of_it_is_whole_and_everybody_knows() -> None:
+def test_an_index_is_active_when_every_partition_has_filled_it() -> None:
     cluster, table = filled()
     cluster.define(define("UpdateTable", table.definition.id, ADD_INDEX))
     cluster.settle()
@@ -129,7 +129,7 @@ def test_one_whole_part_does_not_make_an_index_active() -> None:
     assert 30 == projection.check(cluster)
 
 
-def test_nobody_calls_an_index_active_while_a_partition_still_calls_it_backfilling() -> None:
+def test_no_index_is_active_while_a_partition_backfills_it() -> None:
     cluster, table = filled()
     cluster.define(define("UpdateTable", table.definition.id, ADD_INDEX))
     cluster.settle()
@@ -176,7 +176,7 @@ def test_the_catalog_has_nothing_to_backfill() -> None:
     assert Completed(progressed=False) == cluster.fold(0, Backfill(1, index.id, 5, CONTEXT))
 
 
-def test_what_an_index_cannot_take_is_passed_over() -> None:
+def test_an_item_with_an_invalid_index_key_is_skipped() -> None:
     cluster, table = filled(cars=5)
     for n in range(10):
         colour = {"N": "7"} if n % 2 else {"S": ""}
@@ -237,7 +237,7 @@ def test_entries_of_an_index_that_is_gone_are_dropped() -> None:
     assert all([] == state.deferred for state in cluster.states)
 
 
-def test_an_index_that_is_deleted_is_gone_everywhere_before_the_catalog_says_so() -> None:
+def test_the_catalog_drops_an_index_after_all_partitions() -> None:
     cluster, table = filled(data=2)
     cluster.define(define("UpdateTable", table.definition.id, ADD_INDEX))
     cluster.rest()

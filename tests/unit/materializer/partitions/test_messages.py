@@ -59,7 +59,7 @@ def test_a_message_waits_until_it_is_acknowledged() -> None:
     assert before - size_of(relays[0].message) - size_of(relays[1].message) == state.unacknowledged_bytes
 
 
-def test_an_old_acknowledgement_takes_nothing_back_and_one_from_nobody_does_nothing() -> None:
+def test_an_old_or_unknown_acknowledgement_has_no_effect() -> None:
     cluster, sender, receiver, relays = talkative()
     late = RelayAck(receiver, relays[1].message_number, START)
     cluster.fold(sender, late)
@@ -82,7 +82,7 @@ def test_a_message_says_where_it_was_sent_and_when() -> None:
         assert relay.message.item == command.item  # type: ignore[union-attr]
 
 
-def test_whatever_is_told_is_folded_later_than_it_was_sent() -> None:
+def test_a_message_is_folded_at_a_later_log_time_than_it_was_sent() -> None:
     """Clocks differ: if the receiver's is behind, its log time catches up."""
     cluster, _, receiver, relays = talkative()
     relays[0].time = START + 3_600_000
@@ -92,7 +92,7 @@ def test_whatever_is_told_is_folded_later_than_it_was_sent() -> None:
     assert START + 3_600_001 == cluster.states[receiver].log_time
 
 
-def test_a_record_has_one_time_whatever_it_tells_of() -> None:
+def test_a_record_has_one_log_time_for_all_its_messages() -> None:
     """
     The put stands before the message in the record, and must not seem to be earlier: what it tells others would be
     there at a time at which it is not here.
@@ -114,7 +114,7 @@ def test_a_record_has_one_time_whatever_it_tells_of() -> None:
 
 
 @pytest.mark.guarantee("G29")
-def test_who_hears_that_a_message_was_folded_hears_it_later() -> None:
+def test_an_acknowledgement_has_a_later_log_time_than_its_message() -> None:
     """Or at some time it would be forgotten by the sender, and not yet known to the receiver."""
     cluster, sender, receiver, relays = talkative()
     told = cluster.deliver(relays[0], receiver)
@@ -128,7 +128,7 @@ def test_who_hears_that_a_message_was_folded_hears_it_later() -> None:
 
 @pytest.mark.guarantee("G29")
 @pytest.mark.parametrize("partition", [0, 1, 2, 3])
-def test_a_dump_holds_what_is_under_way(partition: int) -> None:
+def test_a_dump_holds_the_messages_in_flight(partition: int) -> None:
     """A state that was loaded tells the others what the one that was dumped had to tell."""
     cluster, *_ = talkative()
     before = cluster.states[partition]
@@ -175,7 +175,7 @@ def refold(records: list[Record], void: list[Void]) -> tuple[PartitionState, lis
         ([(2, 0), (3, 0)], [b"b", b"c"]),
     ],
 )
-def test_what_is_void_is_left_out_and_nothing_else(void: list[Void], names: list[bytes]) -> None:
+def test_exactly_the_void_commands_are_skipped(void: list[Void], names: list[bytes]) -> None:
     ledger, decisions = skipping(*void)
     records = [*ledger.records, ledger.record(*decisions)]
     assert void == voids(records)
@@ -186,7 +186,7 @@ def test_what_is_void_is_left_out_and_nothing_else(void: list[Void], names: list
     assert {"an operator declared it void"} == set(left_out)
 
 
-def test_who_folded_what_is_declared_void_later_has_to_begin_anew() -> None:
+def test_a_skip_of_a_folded_command_restarts_the_fold() -> None:
     """A release that does not raise there must not make another history of it."""
     ledger, decisions = skipping((2, 1))
 
@@ -196,7 +196,7 @@ def test_who_folded_what_is_declared_void_later_has_to_begin_anew() -> None:
     assert (2, 1) == caught.value.void
 
 
-def test_a_state_between_the_two_knows_what_it_left_out() -> None:
+def test_a_state_before_the_skip_knows_the_voided_command() -> None:
     ledger, decisions = skipping((2, 1))
     state, _ = refold(ledger.records, [(2, 1)])
     again = load(dump(state))

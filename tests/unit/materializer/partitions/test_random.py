@@ -56,7 +56,7 @@ def live(seed: int) -> int:
 
 @pytest.mark.guarantee("G29")
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_partitions_come_to_agree_whatever_happens_on_the_way(seed: int) -> None:
+def test_partitions_converge_under_any_order_and_loss(seed: int) -> None:
     live(seed)
 
 

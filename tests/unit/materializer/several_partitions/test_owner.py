@@ -66,7 +66,7 @@ def test_a_delay_of_a_table_is_over_once_for_all() -> None:
     assert ("CREATING", "ACTIVE") == (before, table.definition.status)
 
 
-def test_an_index_is_told_of_what_other_partitions_hold() -> None:
+def test_an_index_receives_entries_of_other_partitions() -> None:
     database = Database(data=3)
     table = database.create(**BY_COLOUR)
 
@@ -118,7 +118,7 @@ def test_a_new_index_is_filled_no_faster_than_others_take_it(monkeypatch: pytest
     assert 1000 < longest < 3000, "what one step adds, and no more"
 
 
-def test_what_has_expired_goes_wherever_it_is() -> None:
+def test_expired_items_are_deleted_in_every_partition() -> None:
     database = Database(sweep_interval=60.0)
     table = database.create(**BY_COLOUR)
     specification = {"Enabled": True, "AttributeName": "ttl"}
@@ -156,7 +156,7 @@ def test_an_index_can_be_held_back() -> None:
     assert counts() == 10
 
 
-def test_what_stands_behind_a_message_that_is_held_back_takes_it_along() -> None:
+def test_a_later_message_ends_the_delay_of_an_earlier_one() -> None:
     """Messages to one partition keep their order; a transaction is not to wait for an index."""
     database = Database(lag_ms=3_600_000)
     table = database.create(**BY_COLOUR)
@@ -168,7 +168,7 @@ def test_what_stands_behind_a_message_that_is_held_back_takes_it_along() -> None
     assert isinstance(outcome, Transacted)
 
 
-def test_a_transaction_over_partitions_is_answered_when_all_have_done_it() -> None:
+def test_a_transaction_is_answered_when_all_partitions_applied_it() -> None:
     database = Database()
     table = database.create()
 
@@ -183,7 +183,7 @@ def test_a_transaction_over_partitions_is_answered_when_all_have_done_it() -> No
     assert all(database.state(number).transactions.idle for number in (1, 2))
 
 
-def test_a_transaction_whose_participant_is_out_of_reach_is_given_up() -> None:
+def test_a_transaction_with_an_unreachable_participant_is_aborted() -> None:
     database = Database()
     table = database.create()
     database.partitions[2] = Nowhere()
@@ -198,7 +198,7 @@ def test_a_transaction_whose_participant_is_out_of_reach_is_given_up() -> None:
     assert not database.state(1).transactions.held
 
 
-def test_a_participant_that_comes_back_lets_go_of_what_was_given_up() -> None:
+def test_a_participant_releases_an_aborted_transaction_later() -> None:
     database = Database()
     table = database.create()
     reachable, database.partitions[1] = database.partitions[1], Nowhere()
@@ -275,7 +275,7 @@ def test_an_idle_log_stays_idle() -> None:
     assert ends == database.ends()
 
 
-def test_a_long_store_of_messages_throttles_clients_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_unacknowledged_messages_throttle_clients_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "UNACKNOWLEDGED_BYTES", 1000)
     database = Database()
     table = database.create(**BY_COLOUR)
@@ -315,7 +315,7 @@ def test_a_restart_finds_the_same_state() -> None:
         assert digest(database.state(number)) == digest(restarted.state(number))
 
 
-def test_who_waits_for_a_transaction_is_told_when_the_worker_closes() -> None:
+def test_a_close_answers_clients_of_open_transactions() -> None:
     database = Database()
     table = database.create()
     database.partitions[2] = Nowhere()

@@ -28,7 +28,7 @@ def changed_by(*outcomes: Outcome) -> bool:
     return recent.changed(KEY, after=6)
 
 
-def test_whatever_writes_an_item_is_a_change() -> None:
+def test_every_write_of_an_item_is_remembered() -> None:
     expired = Change(*KEY, b"{}", None, 0, 0, CONTEXT)
 
     assert changed_by(put())
@@ -38,13 +38,13 @@ def test_whatever_writes_an_item_is_a_change() -> None:
     assert changed_by(Completed(progressed=True, change=expired))
 
 
-def test_what_writes_nothing_is_none() -> None:
+def test_a_command_without_a_write_is_not_remembered() -> None:
     assert not changed_by(Refused(ConditionalCheckFailedError()))
     assert not changed_by(MessageFolded(0, [Applied(Check(*KEY, CONTEXT), None, None, 0, 0)]))
     assert not changed_by(put(b"other"), MessageFolded(0), Completed(progressed=False))
 
 
-def test_what_was_before_is_not_known() -> None:
+def test_writes_before_the_start_are_unknown() -> None:
     recent = RecentWrites(since=100)
 
     assert recent.changed(KEY, after=98)

@@ -99,7 +99,7 @@ def test_messages_are_sent_in_order_and_once(sender: Sender) -> None:
     assert [0, 1, 2, 3, 4] == sender.receiver.numbers
 
 
-def test_no_more_is_on_its_way_than_the_window_holds(sender: Sender) -> None:
+def test_messages_in_flight_are_limited(sender: Sender) -> None:
     sender.send(WINDOW_MESSAGES + 10)
     assert len(sender.receiver.relays) == WINDOW_MESSAGES
 
@@ -116,7 +116,7 @@ def test_the_window_is_one_of_bytes_too(sender: Sender, monkeypatch: pytest.Monk
     assert [0, 1, 2] == sender.receiver.numbers
 
 
-def test_an_acknowledgement_covers_all_that_came_while_one_was_under_way(sender: Sender) -> None:
+def test_one_acknowledgement_covers_all_messages_folded_so_far(sender: Sender) -> None:
     sender.send(10)
     sender.receiver.take(1)
     sender.receiver.take()
@@ -130,7 +130,7 @@ def test_an_acknowledgement_covers_all_that_came_while_one_was_under_way(sender:
     assert not sender.state.unacknowledged_bytes
 
 
-def test_a_gap_sends_again_what_is_behind_it(sender: Sender) -> None:
+def test_a_gap_sends_the_later_messages_again(sender: Sender) -> None:
     sender.send(4)
     del sender.receiver.relays[1]
     sender.receiver.take()
@@ -157,7 +157,7 @@ def test_a_message_of_unknown_fate_is_sent_again(sender: Sender, folded: bool) -
     assert not sender.state.unacknowledged_bytes
 
 
-def test_who_cannot_be_reached_is_asked_less_and_less_often(sender: Sender) -> None:
+def test_retries_to_an_unreachable_partition_back_off(sender: Sender) -> None:
     sender.send(1)
     pauses = []
     for _ in range(10):
@@ -178,7 +178,7 @@ def test_who_cannot_be_reached_is_asked_less_and_less_often(sender: Sender) -> N
     assert [1] == sender.receiver.numbers, "who answers is asked at once again"
 
 
-def test_answers_to_what_was_sent_before_a_doubt_begin_no_other(sender: Sender) -> None:
+def test_answers_from_an_earlier_attempt_cause_no_retry(sender: Sender) -> None:
     sender.send(5)
     sender.receiver.lose(5)
 
@@ -201,7 +201,7 @@ def test_a_new_owner_learns_from_the_receiver_how_far_it_is(sender: Sender) -> N
     assert [4] == [ack.through_message for ack, _ in sender.acks]
 
 
-def test_what_another_owner_had_sent_is_acknowledged_when_its_message_comes_to_be_known(
+def test_a_message_of_another_owner_is_acknowledged_too(
     sender: Sender,
 ) -> None:
     """
@@ -259,7 +259,7 @@ def test_messages_about_indexes_are_held_back_until_their_time() -> None:
     assert [0, 1, 2] == sender.receiver.numbers
 
 
-def test_a_clock_that_went_back_holds_nothing_back_for_longer_than_the_lag() -> None:
+def test_a_clock_that_went_back_delays_no_longer_than_the_lag() -> None:
     sender = Sender(lag_ms=500)
     entry = IndexEntry(1, 2, b"k", b"", None, 0)
     sender.state.log_time = sender.loop.clock() + 3_600_000

@@ -121,7 +121,7 @@ def test_an_entry_that_follows_directly_is_folded_on_acknowledgement(bench: Benc
     assert [3, 2] == bench.folded(), "the other one has not heard of it"
 
 
-def test_whoever_follows_folds_the_same(bench: Bench) -> None:
+def test_followers_fold_the_same_state(bench: Bench) -> None:
     for number in range(5):
         bench.one.submit(put(bench.one.table, order(number)))
         bench.two.submit(put(bench.two.table, order(number + 2)))
@@ -131,7 +131,7 @@ def test_whoever_follows_folds_the_same(bench: Bench) -> None:
     assert bench.one.table.items.count == 7
 
 
-def test_an_entry_behind_others_waits_until_they_are_heard(bench: Bench) -> None:
+def test_an_entry_behind_others_waits_until_they_are_received(bench: Bench) -> None:
     late = bench.two.submit(put(bench.two.table, order(2)))
     early = bench.one.submit(put(bench.one.table, order(1)))
     bench.commit(1, place=1)
@@ -160,7 +160,7 @@ def test_an_entry_of_another_is_not_taken_for_ones_own(bench: Bench) -> None:
     assert digest(bench.one.state) == digest(bench.two.state)
 
 
-def test_an_acknowledgement_that_is_lost_is_made_good_by_what_is_heard(bench: Bench) -> None:
+def test_a_received_entry_replaces_its_lost_acknowledgement(bench: Bench) -> None:
     answers = bench.one.submit(put(bench.one.table, order(1)))
     bench.log.lose()
     bench.loop.settle()
@@ -188,7 +188,7 @@ def test_a_second_copy_counts_for_nothing(bench: Bench) -> None:
     assert not bench.one.fatal
 
 
-def test_an_acknowledgement_that_says_no_place_waits_to_be_heard(bench: Bench) -> None:
+def test_an_acknowledgement_without_offset_waits_for_the_entry(bench: Bench) -> None:
     def acknowledge_without_place(partition: int, entry: Entry, callback: Callable[..., None]) -> None:
         append(partition, entry, lambda _: callback(Appended(partition, -1, -1)))
 
@@ -250,7 +250,7 @@ def test_a_worker_whose_origin_was_forgotten_takes_another(bench: Bench) -> None
     assert digest(bench.one.state) == digest(bench.two.state)
 
 
-def test_who_waits_is_answered_though_the_log_is_silent(bench: Bench) -> None:
+def test_clients_are_answered_although_the_log_is_silent(bench: Bench) -> None:
     sent = bench.one.submit(put(bench.one.table, order(1)))
     waiting = bench.one.submit(put(bench.one.table, order(2)))
 
@@ -266,7 +266,7 @@ def test_who_waits_is_answered_though_the_log_is_silent(bench: Bench) -> None:
     assert bench.one.worker.statistics().waiting_bytes == 0
 
 
-def test_a_log_that_stays_silent_keeps_nobody_waiting(bench: Bench) -> None:
+def test_a_log_that_stays_silent_blocks_no_client(bench: Bench) -> None:
     bench.one.submit(put(bench.one.table, order(1)))
     for number in range(3):
         answers = bench.one.submit(put(bench.one.table, order(number)))
@@ -274,7 +274,7 @@ def test_a_log_that_stays_silent_keeps_nobody_waiting(bench: Bench) -> None:
         assert isinstance(_error(answers), ServiceUnavailableError)
 
 
-def test_an_entry_that_cannot_be_taken_is_refused_and_the_next_one_is_not(bench: Bench) -> None:
+def test_a_refused_entry_does_not_refuse_the_next(bench: Bench) -> None:
     refused = bench.one.submit(put(bench.one.table, order(1)))
     bench.log.fail(LogFullError("larger than a message may be"))
     bench.loop.settle()
@@ -285,7 +285,7 @@ def test_an_entry_that_cannot_be_taken_is_refused_and_the_next_one_is_not(bench:
     assert isinstance(answers[0][0], Applied)
 
 
-def test_an_append_that_failed_for_good_stops_the_worker(bench: Bench) -> None:
+def test_an_append_that_failed_permanently_stops_the_worker(bench: Bench) -> None:
     answers = bench.one.submit(put(bench.one.table, order(1)))
 
     bench.log.fail(AppendUnknownError("authorization failed"), written=True)
@@ -341,7 +341,7 @@ def test_a_standby_may_take_over_at_any_moment(bench: Bench) -> None:
     assert digest(bench.one.state) == digest(bench.two.state)
 
 
-def test_closing_answers_what_is_under_way_and_stops_listening(bench: Bench) -> None:
+def test_a_close_answers_the_entry_in_flight_and_stops_following(bench: Bench) -> None:
     answers = bench.one.submit(put(bench.one.table, order(1)))
     closed: list[str] = []
     bench.one.worker.close(lambda: closed.append("closed"))
@@ -365,7 +365,7 @@ def test_closing_does_not_wait_for_a_log_that_says_nothing(bench: Bench) -> None
     assert ["closed"] == closed
 
 
-def test_what_a_later_release_wrote_stops_the_worker(bench: Bench) -> None:
+def test_a_record_of_a_later_release_stops_the_worker(bench: Bench) -> None:
     newer = genesis_entry(b"memory log      ", 0, 1, level=LEVEL + 1)
     bench.log.connect(bench.loop.call_soon).append(0, Entry(bytes(16), 0, newer.commands), lambda _: None)
     # A Genesis has its effect at the beginning alone: so the state is one that has none.
@@ -397,7 +397,7 @@ def test_where_the_fold_raises_every_worker_stops_and_none_skips(
         assert isinstance(node.fatal[0], FoldError)
 
 
-def test_what_an_operator_declared_void_is_passed_over(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_void_command_is_skipped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is declared behind the record on which the fold raises, so whoever meets that looks ahead."""
 
     def raise_at_two(state: PartitionState, record: Record, void: Collection[Void] = ()) -> list[Outcome]:

@@ -93,7 +93,7 @@ def shows_new(found: Any) -> bool:
 
 @pytest.mark.guarantee("G31")
 @READS
-def test_a_consistent_read_of_a_held_item_waits_for_what_was_decided(held: Held, how: str) -> None:
+def test_a_consistent_read_of_a_held_item_waits_for_the_decision(held: Held, how: str) -> None:
     """The transaction is written elsewhere: whoever saw it there must not read the old item here."""
     answers = held.read(how)
     assert [] == answers
@@ -104,7 +104,7 @@ def test_a_consistent_read_of_a_held_item_waits_for_what_was_decided(held: Held,
 
 
 @READS
-def test_a_read_that_need_not_be_consistent_waits_for_nobody(held: Held, how: str) -> None:
+def test_an_eventually_consistent_read_does_not_wait(held: Held, how: str) -> None:
     [found] = held.read(how, consistent=False)
 
     assert not shows_new(found)
@@ -119,7 +119,7 @@ def test_a_read_waits_no_longer_than_its_deadline(held: Held, how: str) -> None:
     assert isinstance(answers[0], InternalServerError)
 
 
-def test_a_read_of_another_item_waits_for_nobody(held: Held) -> None:
+def test_a_read_of_another_item_does_not_wait(held: Held) -> None:
     other = held.database.key_in(2, held.table, nth=1)["pk"]["S"].encode()
     answers: list[Any] = []
 
@@ -128,7 +128,7 @@ def test_a_read_of_another_item_waits_for_nobody(held: Held) -> None:
     assert [None] == answers
 
 
-def test_who_is_answered_may_ask_again_at_once(held: Held) -> None:
+def test_a_callback_may_read_again_at_once(held: Held) -> None:
     seen: list[Any] = []
     pk, table = held.key["pk"]["S"].encode(), held.table.definition.id
 
@@ -160,7 +160,7 @@ class TestIsolated:
 
         assert [[Conflict()]] == answers
 
-    def test_what_has_not_changed_between_two_looks_is_isolated(self) -> None:
+    def test_an_item_unchanged_between_two_reads_is_isolated(self) -> None:
         database = Database()
         table = database.create()
         database.do(1, put(table, database.key_in(1, table)))
@@ -195,7 +195,7 @@ class TestIsolated:
 
         assert [Conflict()] == found
 
-    def test_what_was_forgotten_counts_as_changed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_forgotten_item_counts_as_changed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         database = Database()
         table = database.create()
         monkeypatch.setattr(database.partitions[1]._recent, "_kept", 3)
@@ -217,7 +217,7 @@ class TestReach:
         database.partitions[number].reach(position, answers.append)
         return answers
 
-    def test_a_position_is_reached_when_others_have_what_it_sent(self) -> None:
+    def test_a_position_is_reached_when_its_messages_are_folded(self) -> None:
         database = Database(lag_ms=1000)
         table = database.create(GlobalSecondaryIndexes=[index_request("by-n", "n")])
         for nth in range(10):
@@ -326,7 +326,7 @@ ITEM: Any = {"pk": {"S": "o-1"}}
 
 
 @pytest.mark.guarantee("G31")
-def test_a_consistent_read_waits_for_what_others_were_told() -> None:
+def test_a_consistent_read_waits_for_all_acknowledged_writes() -> None:
     node = Shared()
     node.write(put(node.table, ITEM))
 
@@ -351,7 +351,7 @@ def test_reads_that_arrive_together_share_a_question() -> None:
     assert node.questions == 2, "the first asks; those that come meanwhile share the next"
 
 
-def test_a_question_without_an_answer_is_an_error_that_can_be_tried_again() -> None:
+def test_a_log_end_without_answer_is_a_retryable_error() -> None:
     node = Shared()
     node.connection.ask_end = lambda *_: None  # type: ignore[method-assign]
 
@@ -363,7 +363,7 @@ def test_a_question_without_an_answer_is_an_error_that_can_be_tried_again() -> N
     assert [None] == node.get(consistent=True)
 
 
-def test_a_log_that_cannot_say_where_it_ends_is_an_error_that_can_be_tried_again() -> None:
+def test_an_unknown_log_end_is_a_retryable_error() -> None:
     node = Shared()
     node.connection.ask_end = _fail_to_ask  # type: ignore[method-assign]
 
@@ -376,7 +376,7 @@ def _fail_to_ask(partition: int, callback: Callable[[int | LogError], None]) -> 
 
 @pytest.mark.guarantee("G32")
 @pytest.mark.spec("S70")
-def test_a_read_that_need_not_be_consistent_is_answered_by_a_state_that_was_the_latest_lately() -> None:
+def test_an_eventually_consistent_read_uses_a_recent_state() -> None:
     node = Shared()
     node.get(consistent=True)
     node.write(put(node.table, ITEM))
@@ -462,7 +462,7 @@ def test_a_partition_says_how_it_is() -> None:
     assert status["unacknowledged"] == {"0": 0}
 
 
-def test_a_transaction_that_nobody_answers_for_holds_readers_no_longer_than_itself(held: Held) -> None:
+def test_readers_wait_no_longer_than_the_transaction_lasts(held: Held) -> None:
     answers = held.read("get")
     held.release()
 

@@ -101,7 +101,7 @@ def test_items_that_came_and_went_do_not_show() -> None:
         lambda _: Level(1, CONTEXT),
     ],
 )
-def test_whatever_is_folded_shows(command: Callable[[Table], Command]) -> None:
+def test_every_fold_changes_the_digest(command: Callable[[Table], Command]) -> None:
     ledger, table = busy()
     before = digest(ledger.state)
 
@@ -177,7 +177,7 @@ def eventful(seed: int) -> Ledger:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_is_loaded_dumps_to_the_same_bytes_however_the_file_was_cut(seed: int) -> None:
+def test_a_loaded_dump_dumps_to_the_same_bytes_at_any_piece_size(seed: int) -> None:
     state = eventful(seed).state
     data = b"".join(dump(state))
     assert state.tokens
@@ -188,7 +188,7 @@ def test_what_is_loaded_dumps_to_the_same_bytes_however_the_file_was_cut(seed: i
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_state_loaded_anywhere_folds_the_rest_of_the_log_like_one_that_never_stopped(seed: int) -> None:
+def test_a_loaded_state_folds_the_rest_of_the_log_alike(seed: int) -> None:
     ledger = eventful(seed)
     dice = random.Random(seed)
 
@@ -272,7 +272,7 @@ def test_an_index_of_everything_holds_no_second_copy_of_an_item() -> None:
     assert item[0] is entry[0]
 
 
-def test_a_piece_is_not_kept_alive_by_what_was_in_it() -> None:
+def test_a_loaded_item_does_not_keep_its_piece_alive() -> None:
     """A slice of bytes that is the whole of them is the bytes themselves: an item must never be a piece."""
     ledger = Ledger()
     table = ledger.create("T")

@@ -78,7 +78,7 @@ def test_each_partition_starts_from_its_own_snapshot_and_its_own_tail(folder: Pa
     assert [digest(state) for state in refolded(folder)] == [digest(state) for _, state in starts]
 
 
-def test_what_a_partition_has_not_told_others_yet_is_in_its_snapshot(folder: Path) -> None:
+def test_a_snapshot_holds_unacknowledged_messages(folder: Path) -> None:
     """The tail is taken away from what is counted: these messages were sent before the snapshot."""
     log = LocalLog.open_reader(folder)
     states = [
@@ -88,9 +88,7 @@ def test_what_a_partition_has_not_told_others_yet_is_in_its_snapshot(folder: Pat
     assert sum(len(outbox.unacknowledged) for state in states for outbox in state.outboxes.values()) > 0
 
 
-def test_a_database_that_starts_from_snapshots_tells_what_was_not_told(
-    folder: Path, connect: Connect
-) -> None:
+def test_a_start_from_snapshots_sends_pending_messages(folder: Path, connect: Connect) -> None:
     with served(folder) as url:
         client, admin = connect(url).meta.client, Client(url)
         admin.admin("Wait", {"Position": admin.admin("Status")["Position"]})
@@ -114,7 +112,7 @@ def test_the_snapshot_of_one_partition_is_not_taken_for_anothers(
     assert "its name states another position than its head, 1:" in caplog.text
 
 
-def test_the_newest_of_each_is_told(folder: Path) -> None:
+def test_the_newest_position_of_each_partition_is_returned(folder: Path) -> None:
     assert [*NUMBERS] == [
         position.partition for position in newest_positions(folder, SystemFilesystem(), len(NUMBERS))
     ]

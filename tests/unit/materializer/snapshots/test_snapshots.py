@@ -78,7 +78,7 @@ def names(disk: FakeDisk) -> list[str]:
 
 @pytest.mark.guarantee("G16")
 @pytest.mark.parametrize("seed", range(100 if SOAK else 6))
-def test_a_snapshot_of_any_moment_and_the_tail_make_what_the_whole_log_makes(seed: int) -> None:
+def test_a_snapshot_and_the_tail_equal_the_whole_log(seed: int) -> None:
     """Whoever folds a record twice, or leaves one out, ends elsewhere: numbers are counted up, origins are numbered."""
     ledger = random_log(seed, length=60)
     dice = random.Random(seed)
@@ -148,7 +148,7 @@ def test_a_snapshot_is_removed_only_if_it_is_damaged() -> None:
     assert (None, []) == (snapshots.fault(offset), names(disk))
 
 
-def test_a_log_that_nobody_has_snapshots_of_starts_from_its_beginning() -> None:
+def test_a_log_without_snapshots_starts_from_its_beginning() -> None:
     disk = disk_of()
 
     assert (None, refolded(disk)) == started(disk)
@@ -166,7 +166,7 @@ def test_two_makers_at_once_do_each_other_no_harm() -> None:
     assert [None] == faults(disk)
 
 
-def test_what_a_maker_that_died_has_left_is_removed_by_the_next() -> None:
+def test_the_next_run_removes_the_files_of_a_crashed_one() -> None:
     disk = disk_of()
     make(disk)
     disk.open(KEPT_IN / "00000000000000000005.snapshot.new", create=True).write(0, b"foldb")
@@ -235,7 +235,7 @@ def cut_at_every_call(seed: int) -> int:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_was_made_is_there_after_a_power_cut(seed: int) -> None:
+def test_a_snapshot_survives_a_power_cut(seed: int) -> None:
     disk = disk_of(seed)
     made = make(disk)
 
@@ -343,7 +343,7 @@ def test_a_damaged_snapshot_is_passed_over_for_the_one_before_it(caplog: pytest.
 @pytest.mark.parametrize(
     "data", [b"", b"foldb snapshot 2\n", b"foldb snapshot 1\n\xff\xff\xff\xff", bytes(99)]
 )
-def test_what_is_no_snapshot_of_ours_is_in_nobodys_way(name: str, data: bytes) -> None:
+def test_foreign_files_in_the_folder_are_ignored(name: str, data: bytes) -> None:
     disk = disk_of()
     good = make(disk)
     disk.open(KEPT_IN / name, create=True)
@@ -371,7 +371,7 @@ def bring(made: MadeSnapshot, source: FakeDisk, target: FakeDisk) -> None:
     target.replace(path, bytes(source.names_cached[path].cached))
 
 
-def test_a_snapshot_that_is_ahead_of_its_log_waits_and_does_not_push_out_others() -> None:
+def test_a_snapshot_ahead_of_its_log_stays_and_replaces_none() -> None:
     """The log was restored from a backup. Once it has come as far, hashes tell that it went another way."""
     disk, ledger = FakeDisk(), random_log(6, length=20)
     logged(ledger, disk, slice(1, 10)).close()
@@ -390,7 +390,7 @@ def test_a_snapshot_that_is_ahead_of_its_log_waits_and_does_not_push_out_others(
     assert [ahead.head.offset - 1] == [make(restored, keep=1).head.offset]
 
 
-def test_a_log_that_went_another_way_is_told_by_its_hashes() -> None:
+def test_a_log_with_another_history_is_detected_by_its_hashes() -> None:
     """Same log, same offset, other records: only the chain knows."""
     disk, ledger = FakeDisk(), random_log(7, length=20)
     logged(ledger, disk, slice(1, 10)).close()
@@ -405,7 +405,7 @@ def test_a_log_that_went_another_way_is_told_by_its_hashes() -> None:
     assert [made.head.offset] == Snapshots(FOLDER, other).offsets()
 
 
-def test_a_log_of_another_id_is_told_by_its_id() -> None:
+def test_another_log_is_detected_by_its_id() -> None:
     disk, other = disk_of(), FakeDisk()
     log = LocalLog(
         FOLDER,
@@ -467,7 +467,7 @@ class Making:
         assert self.process is None
 
 
-def test_one_is_made_each_time_so_many_commands_were_folded(tmp_path: Path) -> None:
+def test_a_snapshot_is_made_every_n_commands(tmp_path: Path) -> None:
     making = Making(tmp_path, "pass")
 
     making.fold(99)
@@ -497,7 +497,7 @@ def test_there_is_never_a_second_maker_and_a_stop_ends_the_first(tmp_path: Path)
 
 
 @pytest.mark.parametrize("line", ["raise SystemExit(8)", "import os; os.abort()"])
-def test_a_maker_that_fails_is_told_and_tried_again_when_the_next_is_due(
+def test_a_failed_snapshot_is_logged_and_retried_when_next_due(
     line: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     making = Making(tmp_path, line)
@@ -513,7 +513,7 @@ def test_a_maker_that_fails_is_told_and_tried_again_when_the_next_is_due(
     making.maker.close()
 
 
-def test_a_maker_that_cannot_be_started_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_process_that_cannot_be_started_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     maker = SnapshotScheduler(
         tmp_path, 1, folded=lambda: 1, scheduler=FakeLoop(), command=[str(tmp_path / "missing")]
     )

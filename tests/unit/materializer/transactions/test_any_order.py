@@ -152,7 +152,7 @@ _OFTEN = {
 
 @pytest.mark.guarantee("G30")
 @pytest.mark.parametrize("seed", [*SEEDS][:: len(SEEDS) // 20])
-def test_every_transaction_is_whole_and_answered_once_and_nothing_stays_held(seed: int) -> None:
+def test_transactions_are_atomic_answered_once_and_release_all_keys(seed: int) -> None:
     for one in range(seed, seed + len(SEEDS) // 20):
         chance = _Chance(one)
         for _ in range(STEPS):

@@ -57,7 +57,7 @@ def test_actions_see_the_items_as_they_were_before_the_transaction() -> None:
     assert [2, 2] == [applied.units.table for applied in outcome.actions]
 
 
-def test_changes_of_a_transaction_are_numbered_in_the_order_of_its_actions() -> None:
+def test_changes_of_a_transaction_are_in_the_order_of_its_actions() -> None:
     ledger = Ledger()
     table = ledger.create("T")
 

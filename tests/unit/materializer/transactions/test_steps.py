@@ -100,7 +100,7 @@ def reasons(outcome: Outcome) -> list[Reason]:
 
 
 @pytest.mark.guarantee("G30")
-def test_nothing_is_done_before_all_have_voted_and_the_client_knows_when_all_have_done_it() -> None:
+def test_a_transaction_waits_for_all_votes_and_all_confirmations() -> None:
     pair = Pair()
     number = pair.begin(pair.both())
     assert is_nothing(pair.hear(pair.second))
@@ -157,7 +157,7 @@ def test_an_item_that_is_held_does_not_expire() -> None:
     assert expired.progressed
 
 
-def test_who_refuses_holds_nothing_and_is_not_told_of_the_end() -> None:
+def test_a_participant_that_refuses_holds_nothing() -> None:
     pair = Pair()
     pair.begin(pair.both(when="attribute_exists(pk)"))
     pair.hear(pair.second)
@@ -172,7 +172,7 @@ def test_who_refuses_holds_nothing_and_is_not_told_of_the_end() -> None:
     assert pair.partitions.deliver(pair.first, pair.second) is None
 
 
-def test_the_changes_of_a_commit_are_numbered_by_the_place_where_it_was_done() -> None:
+def test_changes_of_a_commit_are_numbered_by_its_own_position() -> None:
     pair = Pair()
     pair.begin(pair.both())
     pair.hear(pair.second)
@@ -187,7 +187,7 @@ def test_the_changes_of_a_commit_are_numbered_by_the_place_where_it_was_done() -
     assert here.sequence_number % NEXT_COMMAND == 0
 
 
-def test_what_is_undecided_for_ten_seconds_can_be_given_up_and_a_late_vote_changes_nothing() -> None:
+def test_an_undecided_transaction_can_be_aborted_after_ten_seconds() -> None:
     pair = Pair()
     number = pair.begin(pair.both("token"))
     pair.wait(TEN_SECONDS - 1)
@@ -206,7 +206,7 @@ def test_what_is_undecided_for_ten_seconds_can_be_given_up_and_a_late_vote_chang
     assert is_nothing(pair.partitions.abandon(pair.first, number))
 
 
-def test_what_is_decided_cannot_be_given_up() -> None:
+def test_a_decided_transaction_cannot_be_aborted() -> None:
     pair = Pair()
     number = pair.begin(pair.both())
     pair.hear(pair.second)
@@ -237,7 +237,7 @@ def test_one_that_lives_in_another_partition_alone_is_decided_there(when: str | 
     assert (when is None) == (token in pair.partitions.states[pair.first].tokens)
 
 
-def test_a_token_is_in_progress_until_the_client_could_know_and_then_it_is_used() -> None:
+def test_a_token_is_in_progress_until_the_client_is_answered() -> None:
     pair = Pair()
     token = "token"
     again = pair.both(token)
@@ -260,7 +260,7 @@ def test_a_token_is_in_progress_until_the_client_could_know_and_then_it_is_used(
     assert [2, 2] == [action.units.table for action in asked.actions]
 
 
-def test_a_token_of_what_was_refused_or_given_up_is_free() -> None:
+def test_the_token_of_a_refused_or_aborted_transaction_is_free() -> None:
     pair = Pair()
     pair.begin(pair.both("token", when="attribute_exists(pk)"))
     pair.partitions.deliver_all()
@@ -301,7 +301,7 @@ def test_a_decision_that_an_operator_declares_void_lets_the_keys_go() -> None:
     assert Decided(0) == state.outboxes[pair.first].unacknowledged[-1].message
 
 
-def test_a_table_that_somebody_has_not_heard_of_skips_the_whole() -> None:
+def test_a_table_unknown_to_a_participant_skips_the_transaction() -> None:
     pair = Pair()
     lost = put(pair.table, pair.b)
     lost.table = 99
@@ -314,7 +314,7 @@ def test_a_table_that_somebody_has_not_heard_of_skips_the_whole() -> None:
     assert [[Skipped("no such table")]] == list(pair.partitions.answers.values())
 
 
-def test_what_is_said_of_an_unknown_transaction_changes_nothing() -> None:
+def test_messages_about_an_unknown_transaction_have_no_effect() -> None:
     """Whoever decides is told that it is done, so that he need not know who refused."""
     pair = Pair()
     state = pair.partitions.states[pair.second]
@@ -328,7 +328,7 @@ def test_what_is_said_of_an_unknown_transaction_changes_nothing() -> None:
     assert [Decided(7)] == [relay.message for relay in state.outboxes[pair.first].unacknowledged]
 
 
-def test_a_vote_shows_no_more_of_the_items_in_the_way_than_a_transaction_may_be_about() -> None:
+def test_items_in_a_vote_are_limited_to_the_transaction_size() -> None:
     pair = Pair()
     large, absent = "x" * 390_000, Expression(condition="attribute_not_exists(pk)")
     checks: list[Action] = []
@@ -348,7 +348,7 @@ def test_a_vote_shows_no_more_of_the_items_in_the_way_than_a_transaction_may_be_
 
 @pytest.mark.guarantee("G30")
 @pytest.mark.parametrize("seed", range(20))
-def test_a_client_is_told_the_same_as_by_one_partition(seed: int) -> None:
+def test_a_client_gets_the_same_answer_as_from_one_partition(seed: int) -> None:
     """
     Units, sizes of item collections, reasons and items in the way, of one transaction after the other.
     """

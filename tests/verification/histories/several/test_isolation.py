@@ -29,7 +29,7 @@ ROUNDS = 20
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_clients_are_told_by_several_partitions_under_kill_9_is_right(tmp_path: Path, seed: int) -> None:
+def test_answers_of_several_partitions_are_consistent_under_kill_9(tmp_path: Path, seed: int) -> None:
     history = History(several=True)
     for run in range(RUNS):
         with Process(tmp_path, *SEVERAL) as server:

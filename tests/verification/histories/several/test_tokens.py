@@ -44,7 +44,7 @@ class _Current:
 
 
 @pytest.mark.parametrize("seed", [0])
-def test_what_is_asked_again_with_its_token_is_done_once(tmp_path: Path, seed: int) -> None:
+def test_a_request_repeated_with_its_token_is_applied_once(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     wanted = [dice.sample(range(COUNTERS), 3) for _ in range(TOKENS)]
     current = _Current()
