@@ -85,9 +85,9 @@ def test_a_file_with_a_password_that_others_can_read_is_refused(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({"FOLDB_KAFKA_PASWORD": "x"}, "no setting 'pasword'"),
-        ({"FOLDB_KAFKA_SASL_JAAS_CONFIG": "x"}, "no setting 'sasl_jaas_config'"),
-        ({"FOLDB_KAFKA_SSL_CHECK_HOSTNAME": "false"}, "no setting 'ssl_check_hostname'"),
+        ({"FOLDB_KAFKA_PASWORD": "x"}, "unknown Kafka setting 'pasword'"),
+        ({"FOLDB_KAFKA_SASL_JAAS_CONFIG": "x"}, "unknown Kafka setting 'sasl_jaas_config'"),
+        ({"FOLDB_KAFKA_SSL_CHECK_HOSTNAME": "false"}, "unknown Kafka setting 'ssl_check_hostname'"),
         ({"FOLDB_KAFKA_SECURITY_PROTOCOL": "TLS"}, "security_protocol must be one of"),
         (SCRAM | {"FOLDB_KAFKA_SASL_MECHANISM": "GSSAPI"}, "sasl_mechanism must be one of"),
         (SCRAM | {"FOLDB_KAFKA_PASSWORD": ""}, "the settings username and password"),
