@@ -5,7 +5,7 @@ The source folder is the repository's root, so that links from docs/ to other fo
 
 project = "foldb"
 root_doc = "docs/index"
-include_patterns = ["README.md", "SECURITY.md", "CHANGELOG.md", "docs/**.md", "log/*.md", "compose/*.md"]
+include_patterns = ["*.md", "docs/**.md", "log/*.md", "compose/*.md", "tests/*.md"]
 exclude_patterns = [".*", "build", "data", "dist"]  # .venv/src links to the root: the search would follow it
 extensions = ["myst_parser"]
 myst_heading_anchors = 4
