@@ -1,10 +1,10 @@
-"""foldb beside dynoxide, and beside itself on other sizes, in one run.
+"""Measure foldb, beside dynoxide and on tables of different sizes.
 
     DYNOXIDE=path/to/dynoxide python -m benchmarks [part ...] [--seconds 3] [--rounds 3] [--quick]
 
-Each part prints a table; a figure that has a goal says whether it is reached. Without a part all are run, which takes
-about half an hour. Needs Linux and wrk on the PATH, and dynoxide (npm package @dynoxide/linux-x64) for the comparison:
-where it is missing its columns say so.
+Each part prints a table. A figure with a goal shows whether the goal is reached. All parts take about half an hour.
+They need Linux and wrk on the PATH. The comparison needs dynoxide (npm package @dynoxide/linux-x64); without it its
+columns are empty.
 """
 
 import argparse
@@ -38,7 +38,7 @@ _WITH_WRK = ("rates", "batches", "flat", "scans", "feed", "cluster")
 
 
 def main() -> None:
-    """Run the parts that are named, or all."""
+    """Run the given parts, or all."""
     arguments = _arguments()
     options = _options(arguments)
     parts = arguments.part or list(PARTS)
@@ -52,14 +52,16 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("part", nargs="*", choices=[*PARTS, []], help="what to measure; all of it by default")
-    parser.add_argument("--seconds", type=int, help="how long a round of requests lasts")
-    parser.add_argument("--rounds", type=int, help="how often servers take turns; medians are shown")
-    parser.add_argument("--connections", type=int, nargs="+", help="of clients; 1, 32 and 128 by default")
-    parser.add_argument("--items", type=int, help="how many items a large table has; 1,000,000 by default")
-    parser.add_argument("--port", type=int, help="the first of the ports that servers get")
+    parser.add_argument("part", nargs="*", choices=[*PARTS, []], help="the parts to measure; default: all")
+    parser.add_argument("--seconds", type=int, help="the seconds of a round of requests")
+    parser.add_argument("--rounds", type=int, help="the number of rounds; medians are printed")
     parser.add_argument(
-        "--quick", action="store_true", help="see that everything runs, the figures mean nothing"
+        "--connections", type=int, nargs="+", help="the numbers of connections; default: 1, 32 and 128"
+    )
+    parser.add_argument("--items", type=int, help="the items of a large table; default: 1,000,000")
+    parser.add_argument("--port", type=int, help="the first port of the servers; default: 18300")
+    parser.add_argument(
+        "--quick", action="store_true", help="check that every part runs; its figures are meaningless"
     )
     return parser.parse_args()
 
@@ -77,7 +79,7 @@ def _options(arguments: argparse.Namespace) -> Options:
 
 
 def _processor() -> str:
-    """What the processor calls itself, where Linux tells it."""
+    """Return the model name of the processor, if Linux shows it."""
     try:
         found = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     except OSError:

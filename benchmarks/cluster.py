@@ -1,7 +1,7 @@
-"""Requests a second over HTTP with the log in Kafka: one, two and four partitions, with a node for each.
+"""Measure requests per second over HTTP with the log in Kafka, for one, two and four partitions with a node for each.
 
-The broker, all nodes and the clients share this machine's processors: so what is seen is where those are used up, and
-what a partition that lives on another node costs. Of N nodes a request meets the right one every Nth time.
+Broker, nodes and clients share the processors of this machine. So the figures show when these are saturated, and the
+cost of a partition on another node. With N nodes, one of N requests reaches the owner directly.
 """
 
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ OPERATIONS = {"put": "PutItem", "get": "GetItem", "update": "conditional UpdateI
 
 
 def measure(options: Options) -> None:
-    """Print one table: a folder, then Kafka with more and more nodes."""
+    """Print one table: a folder, then Kafka with a growing number of nodes."""
     with broker() as address:
         if address is None:
-            print("\ncluster: not here, Kafka needs Java and Maven")
+            print("\ncluster: skipped, because Kafka needs Java and Maven")
             return
         rows = list(_measure(options, address))
     columns = ["connections", "", *OPERATIONS.values(), "p99 ms of a put", "a put beside the folder's"]
@@ -72,7 +72,7 @@ def _median(urls: list[str], operation: str, options: Options, connections: int)
 
 
 def _together(urls: list[str], operation: str, options: Options, connections: int) -> load.Rate:
-    """All connections at once, spread over the nodes; no more nodes are asked than there are connections."""
+    """Measure all connections at once, spread over at most as many nodes as connections."""
     asked = urls[:connections]
 
     def one(url: str) -> load.Rate:

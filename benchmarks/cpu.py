@@ -1,7 +1,7 @@
-"""Where a request's processor time goes: a node and its connections in this process, without sockets and disk.
+"""Measure the processor time of a request: a node and its connections in this process, without sockets and disk.
 
-Thirty-two connections send a request each and the loop runs until all are answered: what a node does in a turn under
-load. The least of many turns is what it takes when nothing else is in the way.
+Thirty-two connections send one request each, and the loop runs until all are answered, as in one turn under load. The
+minimum over many turns excludes other programs.
 """
 
 import os
@@ -47,7 +47,7 @@ class Loop:
         return self
 
     def cancel(self) -> None:
-        """What comes later never comes."""
+        """Do nothing: timers never run here."""
 
     def run(self) -> None:
         while self._ready:
@@ -56,7 +56,7 @@ class Loop:
 
 
 class Transport:
-    """The end of a connection that nobody reads; it keeps the last answer."""
+    """A transport that keeps the last response and sends nothing."""
 
     answer = b""
 
@@ -74,7 +74,7 @@ class Transport:
 
 
 def measure(options: Options) -> None:
-    """Print microseconds a request, by kind."""
+    """Print microseconds per request, by kind."""
     loop = Loop()
     node = Node(
         Settings(path=None),
@@ -107,7 +107,7 @@ def measure(options: Options) -> None:
 
 
 def _guard(path: Path) -> tuple[Key, Guard]:
-    """A key that may do all, and a guard that knows it."""
+    """Return a key with all rights, and a guard that accepts it."""
     key = new_key(datetime.now(UTC), Rights(admin=["*"]))
     with changed(path) as keys:
         keys[key.id] = key
@@ -115,7 +115,7 @@ def _guard(path: Path) -> tuple[Key, Guard]:
 
 
 def _signed(request: bytes, key: Key) -> bytes:
-    """The same request as that key signs it."""
+    """Return the request, signed with that key."""
     end = request.index(b"\r\n\r\n") + 4
     fields = {
         name.decode(): value.decode()

@@ -1,11 +1,11 @@
-"""The change feed and triggers: how fast changes are read and delivered, how soon, and what that costs who writes.
+"""Measure the change feed and triggers: read rate, delivery rate, latency, and their cost for writers.
 
     read         GetRecords by one reader that is far behind, over one connection
-    delivered    into a Python function that takes batches, from the horizon on
-    latency      from an acknowledged put to the function's first line, while puts come one after the other
-    writers      puts a second with no reader, with one, with eight, and with a trigger that is stuck, in turns
+    delivered    into a Python function that receives batches, from the trim horizon on
+    latency      from an acknowledged put to the first line of the function, for puts one after another
+    writers      puts per second with no reader, one reader, eight readers, and a stuck trigger, in turn
 
-Ratios are of one run, in which all take turns: what else the machine does falls on all.
+Ratios are from one run, in which the variants alternate, so that other load on the machine affects all alike.
 """
 
 import re
@@ -53,7 +53,7 @@ def stuck(changes: list[Change]) -> None:
 
 
 def measure(options: Options) -> None:
-    """Print the rates, the latency, and what readers cost."""
+    """Print the rates, the latency, and the cost of readers."""
     with _server(options) as server:
         rows = [_reading(server, options), _delivering(server, options)]
     show("feed: changes a second", ["", "changes/s", "goal", "server's us a change"], rows)
@@ -68,36 +68,36 @@ def measure(options: Options) -> None:
 
 @dataclass
 class Served:
-    """A server with a folder of triggers; `out` is where their functions write."""
+    """A server with a folder of triggers. Their functions write to `out`."""
 
     running: Running
     client: Client
     out: Path
 
     def call(self, operation: str, **request: Any) -> Any:
-        """Ask for anything."""
+        """Send a request."""
         return self.client.call(operation, request)
 
     def function(self, name: str) -> dict[str, Any]:
-        """One of the functions as a sink; what was written before is forgotten."""
+        """Return a function as a sink, and clear its output."""
         self.out.write_bytes(b"")
         return {"Kind": "python", "Function": f"measured:{name}"}
 
     def subscribe(self, name: str, function: str, **settings: Any) -> None:
-        """Have the orders' changes delivered."""
+        """Create a trigger of the orders."""
         sink = self.function(function)
         self.call(
             "Foldb_20261121.CreateSubscription", Name=name, TableNames=["orders"], Sink=sink, **settings
         )
 
     def lines(self) -> list[list[str]]:
-        """What functions wrote, by words."""
+        """Return the lines that functions wrote, split into words."""
         data = self.out.read_bytes()
         return [line.split() for line in data[: data.rfind(b"\n") + 1].decode().splitlines()]
 
     @property
     def arn(self) -> str:
-        """The stream of the orders."""
+        """Return the stream of the orders."""
         return str(self.call("DescribeTable", TableName="orders")["Table"]["LatestStreamArn"])
 
 
@@ -132,7 +132,7 @@ def _fill(client: Client, keys: int) -> None:
 
 
 def _reading(server: Served, options: Options) -> list[str]:
-    """The median of some readers that read everything there is, one after the other."""
+    """Return the median rate of several readers, one after another, that read all records."""
     rates, before = [], server.running.cpu_seconds()
     total = options.keys * PER_COLLECTION
     for _ in range(options.rounds):
@@ -147,7 +147,7 @@ def _reading(server: Served, options: Options) -> list[str]:
 
 
 class Reader:
-    """Reads the stream's one shard; `read` counts records. It looks at no more of a page than it has to."""
+    """A reader of the stream's only shard. `read` counts records; it parses as little of a page as possible."""
 
     def __init__(self, server: Served, kind: str) -> None:
         self.read = 0
@@ -157,7 +157,7 @@ class Reader:
         self._at = self._ask("GetShardIterator", **where)["ShardIterator"]
 
     def page(self) -> int:
-        """Read one page; how many records it had."""
+        """Read one page, and return its number of records."""
         page = self._client.text(f"{_STREAMS}.GetRecords", {"ShardIterator": self._at, "Limit": 1000})
         found = _NEXT.search(page, max(0, len(page) - 4096)) or _NEXT.search(page)
         if found is None:
@@ -168,7 +168,7 @@ class Reader:
         return count
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._client.__exit__()
 
     def _ask(self, operation: str, **request: Any) -> Any:
@@ -177,7 +177,7 @@ class Reader:
 
 @contextmanager
 def _following(server: Served, count: int) -> Iterator[list[Reader]]:
-    """So many readers that follow the newest changes, each with a pause between two pages as Lambda makes one."""
+    """Run N readers of the newest changes, each with Lambda's pause between two pages."""
     stopped = threading.Event()
     readers = [Reader(server, "LATEST") for _ in range(count)]
 
@@ -200,7 +200,7 @@ def _following(server: Served, count: int) -> Iterator[list[Reader]]:
 
 
 def _delivering(server: Served, options: Options) -> list[str]:
-    """From the first batch's end to the last's: its process is there by then."""
+    """Measure from the end of the first batch, when the worker process runs, to the end of the last."""
     rates, before = [], server.running.cpu_seconds()
     total = options.keys * PER_COLLECTION
     for number in range(options.rounds):
@@ -222,7 +222,7 @@ def _row(name: str, rate: float, cost: float, goal: float) -> list[str]:
 
 
 def _latency(server: Served, puts: int) -> list[str]:
-    """Both clocks are the machine's own."""
+    """Measure latency. Both timestamps are from this machine's clock."""
     server.subscribe("note", "note", BatchSize=1)
     server.call("PutItem", TableName="orders", Item=item("first", "order#1"))
     while not server.lines():  # the function's process has started
@@ -243,7 +243,7 @@ def _latency(server: Served, puts: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Round:
-    """What writers came to in one round, what the server took for a put, and what each reader read meanwhile."""
+    """The figures of one round: puts per second, server time per put, and the records of each reader."""
 
     puts: float
     p99: float
@@ -252,7 +252,7 @@ class Round:
 
 
 def _measure_writers(options: Options) -> None:
-    """Each on a server of its own; round after round all take turns."""
+    """Measure each variant on a server of its own. The variants alternate, round by round."""
     layouts = {"no reader": 0, "one reader": 1, f"{_READERS} readers": _READERS, "a stuck trigger": 0}
     found: dict[str, list[Round]] = {name: [] for name in layouts}
     connections = options.connections[min(1, len(options.connections) - 1)]

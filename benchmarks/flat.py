@@ -1,7 +1,7 @@
-"""Whether a request costs the same in a table of any size.
+"""Measure whether the cost of a request depends on the size of the table.
 
-Servers with a thousand to a million items stand side by side and take turns. The cost of a request is the processor's
-time that its server took, which other programs on the machine touch less than they do its rate.
+Servers with a thousand to a million items run at the same time and take turns. The cost of a request is the processor
+time of its server, which other programs affect less than the rate.
 """
 
 from contextlib import ExitStack
@@ -18,7 +18,7 @@ GOAL = 1.2
 
 
 def measure(options: Options) -> None:
-    """Print microseconds a request for each size, and the largest beside the smallest."""
+    """Print microseconds per request for each size, and the ratio of the largest to the smallest."""
     with ExitStack() as stack:
         servers = {}
         for place, size in enumerate(options.sizes):

@@ -1,8 +1,8 @@
-"""One worker on Apache Kafka, against the library that it uses.
+"""Compare one worker on Apache Kafka with the client library that it uses.
 
-Callers in a closed loop: each has one command under way. Raw means that the same client produces the same bytes, packed
-in the same way, and that callers go on when they are acknowledged, or when a consumer of their own has them; nothing is
-encoded, folded or answered. All take turns, so that what else the machine does falls on all.
+Callers run in a closed loop, with one command in flight each. In the raw variant the same client produces the same
+bytes, batched in the same way, and callers continue after the acknowledgement, or after a consumer of their own has the
+record; nothing is encoded, folded or answered. The variants alternate, so that other load affects all alike.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ _TABLE = {
 
 @dataclass(frozen=True)
 class Figures:
-    """What one round came to; times in milliseconds."""
+    """The figures of one round. Times are in milliseconds."""
 
     rate: float
     p50: float
@@ -68,8 +68,8 @@ Do = Callable[[Callable[[], None]], None]
 
 
 def measure(options: Options) -> None:
-    """Print commands a second and what a read waits."""
-    logging.getLogger("foldb.log.kafka").setLevel(logging.ERROR)  # one broker is known to be one
+    """Print commands per second, and the latency of reads."""
+    logging.getLogger("foldb.log.kafka").setLevel(logging.ERROR)  # a single broker is intended here
     with broker() as address:
         if address is None:
             for title in (WRITES, READS):
@@ -81,7 +81,7 @@ def measure(options: Options) -> None:
 
 @contextmanager
 def broker() -> Iterator[str | None]:
-    """The address of a broker for as long as the block lasts; None where none can be had."""
+    """Yield the address of a broker, which runs until the block ends. None if Kafka is not installed."""
     if given := os.environ.get("FOLDB_TEST_KAFKA"):
         yield given
         return
@@ -138,7 +138,7 @@ def _median(rounds: list[Figures], name: str) -> float:
 
 
 async def _closed_loop(do: Do, count: int, seconds: float) -> Figures:
-    """So many callers, each with one operation under way."""
+    """Run N callers, each with one operation in flight."""
     took: list[float] = []
     live, over = count, asyncio.get_running_loop().create_future()
     start = time.perf_counter()
@@ -193,7 +193,7 @@ async def _reads(address: str, count: int, seconds: float, *, strict: bool) -> F
 
 
 async def _open(address: str) -> tuple[KafkaLog, ReplicatedWorker]:
-    """A worker on a new log with a table."""
+    """Open a worker on a new log with a table."""
     loop = asyncio.get_running_loop()
     log = _log(address)
     worker = ReplicatedWorker(
@@ -221,7 +221,7 @@ async def _raw(address: str, count: int, seconds: float, *, until_heard: bool) -
 
 
 class _Raw:
-    """The same bytes, packed in the same way: all that waits is the next message, and one is under way."""
+    """A producer of the same bytes, batched in the same way: waiting records are the next message."""
 
     def __init__(self, log: KafkaLog, until_heard: bool) -> None:
         self._loop = asyncio.get_running_loop()

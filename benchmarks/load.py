@@ -1,4 +1,4 @@
-"""Load on a server: wrk, its script, and what it found."""
+"""Load on a server, with wrk."""
 
 import shutil
 import statistics
@@ -12,7 +12,7 @@ _SCRIPT = Path(__file__).with_name("load.lua")
 
 @dataclass(frozen=True)
 class Rate:
-    """Requests a second, and the median and the 99th percentile of their latency in milliseconds."""
+    """Requests per second, and the median and the 99th percentile of the latency in milliseconds."""
 
     requests: float
     p50: float
@@ -25,13 +25,13 @@ def median(rates: Sequence[Rate]) -> Rate:
 
 
 def require_wrk() -> None:
-    """Say what is missing before anything is begun."""
+    """Exit with the name of a missing program before anything starts."""
     if shutil.which("wrk") is None:
         raise SystemExit("benchmarks: wrk is not on the PATH (Debian: apt-get install wrk)")
 
 
 def rate(url: str, operation: str, *, keys: int, seconds: int, connections: int) -> Rate:
-    """Let so many clients repeat one kind of request, each as soon as it has its answer."""
+    """Let N clients repeat one kind of request, each as soon as it has the response."""
     run = subprocess.run(  # noqa: S603 -- our own arguments
         [
             *("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s", "-s", str(_SCRIPT), url),

@@ -1,6 +1,6 @@
-"""Databases made for a benchmark: their log is written as a server would have written it, without one.
+"""Databases for benchmarks: their log is written directly, without a server.
 
-A million items through a socket take minutes; into the log, seconds.
+A million items take minutes over a socket and seconds in the log.
 """
 
 import os
@@ -20,7 +20,7 @@ from foldb.server.clock import system_ms
 from .peers import FOLDB, running
 from .requests import TABLE, Client, item
 
-# Of one entry: about what 128 connections and more make.
+# Commands per entry: about as many as with 128 connections.
 _ENTRY_COMMANDS = 128
 _UNDER_WAY = 64
 FIRST_TABLE = 1
@@ -28,7 +28,7 @@ CONTEXT = Context("0" * 52, None, "fake")
 
 
 def write(folder: Path, commands: Iterable[Command], port: int) -> None:
-    """Make a database with the table of the benchmarks, and let its log go on with these commands."""
+    """Create a database with the benchmarks' table, and append commands to its log."""
     with running(FOLDB, port, folder) as server, Client(server.url) as client:
         client.call("CreateTable", TABLE)
     log = LocalLog(
@@ -54,7 +54,7 @@ def write(folder: Path, commands: Iterable[Command], port: int) -> None:
 
 
 def puts(keys: Iterable[tuple[str, str]]) -> Iterator[Put]:
-    """A put of an item for each key."""
+    """Yield a put of an item for each key."""
     for pk, sk in keys:
         value = item(pk, sk)
         size = check_item(value, MODERN)
@@ -62,7 +62,7 @@ def puts(keys: Iterable[tuple[str, str]]) -> Iterator[Put]:
 
 
 def updates(keys: Iterable[tuple[str, str]]) -> Iterator[Update]:
-    """The conditional update that load.lua sends, for each key."""
+    """Yield the conditional update of load.lua for each key."""
     expression = Expression(
         condition="attribute_not_exists(locked)",
         update="SET qty = if_not_exists(qty, :z) + :o, #s = :s",

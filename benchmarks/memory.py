@@ -1,6 +1,6 @@
-"""Bytes of memory an item: what a server that has folded so many takes more than one that has folded half of them.
+"""Measure bytes of memory per item: the difference between a server with N items and one with half of them.
 
-The difference leaves out what a server takes by itself, and what reading a log takes for as long as it is read.
+The difference excludes the memory of the server itself, and the memory that reading the log needs temporarily.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ _ITEMS_MOST = 400_000
 
 
 def measure(options: Options) -> None:
-    """Print bytes an item, alone under its partition key and in a collection of twenty."""
+    """Print bytes per item, for items alone under their partition key and in collections of twenty."""
     items = min(options.items, _ITEMS_MOST)
     rows = []
     for per_key, goal in GOALS.items():

@@ -1,20 +1,22 @@
-"""What can be said about a run."""
+"""The options of a run."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Options:
-    """How long and how large.
+    """Duration and size of a run.
 
     Attributes:
-        connections: At how many connections requests are measured.
-        keys: Collections of twenty items that requests draw from.
-        sizes: Of how many items a table is to tell whether cost is flat.
-        items: What starts, memory and paging are measured with.
-        commands: What a refold is measured with.
-        nodes: How many share a log, in the clusters that are measured.
-        port: The first of the ports that servers get.
+        seconds: The duration of a round of requests.
+        rounds: The number of rounds. The median is printed.
+        connections: The numbers of connections to measure.
+        keys: The number of collections, of twenty items each, that requests use.
+        sizes: The numbers of items that `flat` compares.
+        items: The number of items of a large table.
+        commands: The number of commands of a refold.
+        nodes: The numbers of nodes of a cluster.
+        port: The first port of the servers.
     """
 
     seconds: int = 3
@@ -38,4 +40,4 @@ QUICK = Options(
     commands=2_000,
     nodes=(2,),
 )
-"""Whether everything runs; its figures mean nothing."""
+"""A check that every part runs. Its figures are meaningless."""

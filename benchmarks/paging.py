@@ -1,4 +1,4 @@
-"""One collection of a million items, paged from its beginning to its end."""
+"""Measure the pages of one collection of a million items."""
 
 import time
 from typing import Any
@@ -14,7 +14,7 @@ _REPEATS = 15
 
 
 def measure(options: Options) -> None:
-    """Print what the first and the last page cost, and how long it took to see them all."""
+    """Print the cost of the first and of the last page, and the time to read all."""
     with temporary_folder() as folder:
         keys = (("all", f"{number:08}") for number in range(options.items))
         logs.write(folder, logs.puts(keys), options.port)

@@ -1,4 +1,4 @@
-"""The servers that are compared: how each is started, on what data, and how it is stopped."""
+"""The servers that are compared: their commands, their data, start and stop."""
 
 import os
 import shutil
@@ -17,14 +17,14 @@ OURS = "foldb"
 IN_MEMORY = "dynoxide in memory"
 ON_A_FILE = "dynoxide on a file"
 
-_READY_SECONDS = 300  # a million items may have to be folded first
+_READY_SECONDS = 300  # a start may have to fold a million items
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Peer:
-    """One server under test. `command` gets a port and the folder of its data."""
+    """One server under test. `command` receives a port and the folder of its data."""
 
     name: str
     command: Callable[[int, Path], list[str]]
@@ -32,10 +32,10 @@ class Peer:
 
 @dataclass(frozen=True)
 class Running:
-    """A server that answers.
+    """A running server.
 
     Attributes:
-        ready_seconds: From its start to its first answer.
+        ready_seconds: The time from its start to its first response.
     """
 
     url: str
@@ -43,11 +43,11 @@ class Running:
     ready_seconds: float
 
     def memory(self) -> int:
-        """Bytes of memory that it has in use now."""
+        """Return the bytes of memory in use."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE
 
     def cpu_seconds(self) -> float:
-        """Processor time that it has taken so far."""
+        """Return the processor time of the server."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
@@ -59,12 +59,12 @@ FOLDB = Peer(
 
 
 def foldb_command() -> list[str]:
-    """What begins a `foldb` command of this checkout."""
+    """Return the first words of a `foldb` command of this checkout."""
     return [sys.executable, "-m", "foldb"]
 
 
 def dynoxide_peers() -> list[Peer]:
-    """dynoxide in memory and on a file; none where its program is not found (npm package @dynoxide/linux-x64)."""
+    """Return dynoxide in memory and on a file. [] if its program (npm package @dynoxide/linux-x64) is not found."""
     program = os.environ.get("DYNOXIDE") or shutil.which("dynoxide")
     if program is None:
         return []
@@ -77,14 +77,14 @@ def dynoxide_peers() -> list[Peer]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder for one benchmark's data; on the disk that TMPDIR names, which should be a real one."""
+    """Yield a folder for the data of one benchmark. TMPDIR should be on a real disk."""
     with tempfile.TemporaryDirectory(prefix="foldb-bench-") as name:
         yield Path(name)
 
 
 @contextmanager
 def running(peer: Peer, port: int, folder: Path | None = None) -> Iterator[Running]:
-    """Start a peer, on what `folder` holds or with nothing, until the block ends."""
+    """Run a peer on the content of `folder`, or on no data, until the block ends."""
     if folder is None:
         with temporary_folder() as made, running(peer, port, made) as server:
             yield server

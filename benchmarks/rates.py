@@ -1,8 +1,8 @@
-"""Requests a second and their p99, single ones and batches, beside dynoxide in memory and on a file.
+"""Measure requests per second and their p99, single and in batches, beside dynoxide in memory and on a file.
 
-For each kind of request the servers take turns, round after round, each on data of its own, and the medians are
-compared: on a machine that others use too, ratios of one run hold where rates of two do not. foldb acknowledges a
-write when it is on the disk; dynoxide in memory never writes one.
+For each kind of request the servers take turns, each on its own data, and the medians are compared: on a shared machine
+the ratios of one run are meaningful, and the rates of two runs are not. foldb acknowledges a write when it is on the
+disk; dynoxide in memory never writes to a disk.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from .peers import FOLDB, IN_MEMORY, ON_A_FILE, OURS, Running, dynoxide_peers, r
 from .requests import Client
 from .tables import at_least, show
 
-# Of the rate beside each peer, at GOAL_CONNECTIONS.
+# The least ratio to the rate of each peer, at GOAL_CONNECTIONS.
 GOALS: dict[str, dict[str, float]] = {
     "put": {IN_MEMORY: 2.5, ON_A_FILE: 5},
     "get": {IN_MEMORY: 1.5},
@@ -46,7 +46,7 @@ def measure(options: Options) -> None:
 
 
 def measure_batches(options: Options) -> None:
-    """Print the table of batches, and what a batch gains over single requests."""
+    """Print the table of batches, and their gain over single requests."""
     with ExitStack() as stack:
         rates = _compare(
             f"batches, {GOAL_CONNECTIONS} connections",
@@ -64,7 +64,7 @@ def measure_batches(options: Options) -> None:
 
 
 def _start(stack: ExitStack, options: Options) -> dict[str, Running]:
-    """Every peer there is, filled with the same items."""
+    """Start every peer, with the same items."""
     servers = {}
     for place, peer in enumerate([FOLDB, *dynoxide_peers()]):
         servers[peer.name] = stack.enter_context(running(peer, options.port + place))

@@ -1,4 +1,4 @@
-"""How fast a log is folded again: puts, and conditional updates of the items that they put."""
+"""Measure the rate of a refold: puts, and conditional updates of the same items."""
 
 import time
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ GOAL_UPDATES = 60_000
 
 
 def measure(options: Options) -> None:
-    """Print commands a second, by the processor's time."""
+    """Print commands per second of processor time."""
     rows = []
     for name, per_key in (("one item a key", 1), (f"{PER_COLLECTION} items a key", PER_COLLECTION)):
         keys = list(orders(options.commands // per_key, per_key))
@@ -37,7 +37,7 @@ def _against(rate: float, goal: float) -> str:
 
 
 def _rate(options: Options, commands: Iterator[Command], count: int, puts_before: int = 0) -> float:
-    """Of `count` commands, behind as many puts; the best of the rounds."""
+    """Return the best rate of `count` commands after as many puts."""
     with temporary_folder() as folder:
         logs.write(folder, commands, options.port)
         return max(_once(folder, count, puts_before) for _ in range(options.rounds))
@@ -53,7 +53,7 @@ def _once(folder: Path, count: int, puts_before: int) -> float:
 
 
 def _through(records: Iterator[Record], puts: int) -> Iterator[Record]:
-    """The records up to the one that holds the last of so many puts."""
+    """Yield the records up to the one with the last of N puts."""
     for record in records:
         yield record
         puts -= sum(type(command) is Put for command in record.entry.commands)

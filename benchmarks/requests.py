@@ -1,4 +1,4 @@
-"""The table that all benchmarks use, its items, and a client that asks one thing after another."""
+"""The table of all benchmarks, its items, and a client with one request in flight."""
 
 import http.client
 import json
@@ -29,7 +29,7 @@ HEADERS = {
 
 
 def item(pk: str, sk: str) -> dict[str, Any]:
-    """An item of about 200 bytes."""
+    """Return an item of about 200 bytes."""
     return {
         "pk": {"S": pk},
         "sk": {"S": sk},
@@ -41,7 +41,7 @@ def item(pk: str, sk: str) -> dict[str, Any]:
 
 
 def orders(keys: int, per_key: int = PER_COLLECTION) -> Iterator[tuple[str, str]]:
-    """The keys that load.lua draws from."""
+    """Return the keys that load.lua uses."""
     for user in range(1, keys + 1):
         for order in range(1, per_key + 1):
             yield f"user#{user}", f"order#{order}"
@@ -62,11 +62,11 @@ class Client:
         self._connection.close()
 
     def call(self, operation: str, body: object) -> Any:
-        """Ask, and return the answer. An operation that is not DynamoDB's own is named with what it is of."""
+        """Send a request, and return the response. A foldb operation is given with its API, `Foldb_20261121.Status`."""
         return json.loads(self.text(operation, body))
 
     def text(self, operation: str, body: object) -> bytes:
-        """Ask, and return the answer as it came."""
+        """Send a request, and return the response body."""
         target = operation if "." in operation else f"DynamoDB_20120810.{operation}"
         headers = {**HEADERS, "X-Amz-Target": target}
         self._connection.request("POST", "/", json.dumps(body, separators=(",", ":")), headers)
@@ -77,7 +77,7 @@ class Client:
         return text
 
     def seconds(self, operation: str, body: object, repeats: int) -> float:
-        """The quickest of so many answers to the same request."""
+        """Return the shortest time of N responses to the same request."""
         taken = []
         for _ in range(repeats):
             start = time.perf_counter()
@@ -86,7 +86,7 @@ class Client:
         return min(taken)
 
     def fill(self, keys: int) -> None:
-        """Make the table, and put every item that a load may ask for."""
+        """Create the table, and put every item that the load uses."""
         self.call("CreateTable", TABLE)
         while self.call("DescribeTable", {"TableName": "orders"})["Table"]["TableStatus"] != "ACTIVE":
             time.sleep(0.01)

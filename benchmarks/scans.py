@@ -1,7 +1,7 @@
-"""How long gets wait beside clients that scan.
+"""Measure the latency of gets beside scanning clients.
 
-The table has small items, so a page of a megabyte is tens of thousands of them. The scanners read pages without a
-pause and decode nothing, so the processor is the server's.
+The items are small, so a page of 1 MB has tens of thousands. The scanners read pages without a pause and decode
+nothing, so that the server has the processor.
 """
 
 import statistics
@@ -24,7 +24,7 @@ _CONNECTIONS = (1, 8)
 
 
 def measure(options: Options) -> None:
-    """Print the median latency of gets alone and beside scanners."""
+    """Print the median latency of gets, alone and beside scanners."""
     keys = options.items // PER_COLLECTION
     with temporary_folder() as folder:
         logs.write(folder, _small_items(keys), options.port)

@@ -1,4 +1,4 @@
-"""From the command to the first answer: of an empty database, and of a large one with and without a snapshot."""
+"""Measure the time of a start to the first response: empty, large, and large with a snapshot."""
 
 import subprocess
 from pathlib import Path

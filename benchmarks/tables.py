@@ -1,10 +1,10 @@
-"""What a benchmark prints: a table, in which a figure that has a goal says whether it is reached."""
+"""The tables that benchmarks print. A figure with a goal shows whether the goal is reached."""
 
 from collections.abc import Sequence
 
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table: the first column to the left, figures to the right."""
+    """Print a table: the first column left-aligned, figures right-aligned."""
     widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
     print(f"\n{title}\n")
     for row in (columns, ["-" * width for width in widths], *rows):
@@ -16,7 +16,7 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> N
 
 
 def at_least(value: float, goal: float) -> str:
-    """A figure of which more is better.
+    """Return a figure with a lower goal.
 
     >>> at_least(2.71, 2.5)
     '2.71 (>= 2.5: reached)'
@@ -25,7 +25,7 @@ def at_least(value: float, goal: float) -> str:
 
 
 def at_most(value: float, goal: float, unit: str = "") -> str:
-    """A figure of which less is better.
+    """Return a figure with an upper goal.
 
     >>> at_most(310, 300, " ms")
     '310 ms (<= 300: missed)'

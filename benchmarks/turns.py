@@ -1,8 +1,8 @@
-"""The longest turn of the event loop for each operation on a large table, in processor time of the loop's thread.
+"""Measure the longest turn of the event loop for each operation on a large table, in processor time of its thread.
 
 A turn stops all other requests. The server runs in a child process on the loop that `foldb serve` uses. A timer of one
 millisecond on that loop reads the thread's processor time: two readings enclose the turns between them, so a figure is
-the longest turn and at most a millisecond more. Processor time excludes the time in which another program had the core.
+the longest turn plus at most a millisecond. Processor time excludes the time in which another program had the core.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ def measure(options: Options) -> None:
 
 
 def _operations(folder: Path, millions: float) -> dict[str, Operation]:
-    """Each is done once, in this order."""
+    """Yield the operations. Each runs once, in this order."""
     key = {"pk": {"S": "user#1"}, "sk": {"S": "order#1"}}
     large = [_large(number, 390) for number in range(40)]
     last: list[str] = []  # the position before the table was deleted
@@ -158,7 +158,7 @@ def _large(number: int, kib: int) -> dict[str, Any]:
 
 
 def _write_large(client: Client, items: list[dict[str, Any]]) -> None:
-    with contextlib.suppress(SystemExit):  # it is there since the last batch
+    with contextlib.suppress(SystemExit):  # the last batch created it
         client.call("CreateTable", _LARGE)
     client.call(
         "BatchWriteItem", {"RequestItems": {"large": [{"PutRequest": {"Item": one}} for one in items]}}
@@ -192,7 +192,7 @@ def _metrics(client: Client) -> None:
 
 
 def _sweep(client: Client, seconds: float) -> None:
-    """No item is due, and each is looked at."""
+    """Run a sweep that examines every item and finds none expired."""
     client.call(
         "UpdateTimeToLive",
         _NAMED | {"TimeToLiveSpecification": {"AttributeName": "total", "Enabled": True}},
@@ -245,7 +245,7 @@ def _rebuild(client: Client, index: dict[str, str]) -> None:
 
 
 def _beside_puts(client: Client, operation: Operation) -> None:
-    """Do it while another connection writes."""
+    """Run an operation while another connection writes."""
     done = threading.Event()
 
     def write() -> None:
@@ -265,7 +265,7 @@ def _beside_puts(client: Client, operation: Operation) -> None:
 
 
 def _delete_table(client: Client) -> str:
-    """Return the position before it."""
+    """Delete the table, and return the position before it."""
     position: str = client.call("Foldb_20261121.Status", {})["Position"]
     client.call("DeleteTable", _NAMED)
     return position
@@ -286,18 +286,18 @@ def _foldb(folder: Path, *arguments: str) -> None:
 
 
 class _Probe:
-    """The child process; it answers each line on its standard input with the longest turn since the last."""
+    """The child process. It answers each line on its standard input with the longest turn since the last line."""
 
     def __init__(self, process: "subprocess.Popen[str]", port: int) -> None:
         self._process = process
         self.url = f"http://127.0.0.1:{port}"
 
     def longest_ms(self) -> float:
-        """Milliseconds of the longest turn since this was last asked."""
+        """Return the milliseconds of the longest turn since the last call."""
         return self._ask("longest\n")
 
     def stop(self) -> float:
-        """Stop the server; milliseconds of the longest turn of that."""
+        """Stop the server, and return the milliseconds of the longest turn of the stop."""
         longest = self._ask("stop\n")
         self._process.wait(timeout=300)
         return longest
@@ -332,7 +332,7 @@ def _served(folder: Path, port: int) -> Iterator[_Probe]:
 
 
 class _Turns:
-    """Measures the turns of the loop that it is made on."""
+    """A measurement of the turns of the loop that creates it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -341,12 +341,12 @@ class _Turns:
         self.tick()
 
     def tick(self) -> None:
-        """Measure what went before, and again in a millisecond."""
+        """Measure the turn that ended, and again in a millisecond."""
         self._look()
         self._loop.call_later(_TICK_S, self.tick)
 
     def report(self) -> None:
-        """Print the longest turn, and begin again."""
+        """Print the longest turn, and start again."""
         self._look()
         print(f"{1000 * self._longest:.3f}", flush=True)
         self._longest = 0.0

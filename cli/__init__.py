@@ -1,4 +1,4 @@
-"""The command line: `foldb` and its commands, a thin client of a server, and the sample data."""
+"""The command line: `foldb` and its commands, the client of a server, and the sample data."""
 
 import signal
 
@@ -6,15 +6,12 @@ from .lib.init_process import run_in_child
 
 
 def run() -> None:
-    """What the console script calls.
-
-    While the program is loaded an interrupt ends the process as the system does, without Python's traceback.
-    """
+    """Run the `foldb` command. An interrupt during the import ends the process without a traceback."""
     run_in_child()
-    was = signal.getsignal(signal.SIGINT)
-    if was is not signal.SIG_IGN:  # as a shell has it for what it runs in the background
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is not signal.SIG_IGN:  # a shell ignores SIGINT in background jobs
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from .main import run
 
-    signal.signal(signal.SIGINT, was)
+    signal.signal(signal.SIGINT, handler)
     run()

@@ -1,11 +1,11 @@
-"""The `foldb` command: global flags, the list of commands, and how each of them ends.
+"""The `foldb` command: global flags, the list of commands, and exit codes.
 
-The global flags may stand before or after the command. Whatever a command cannot do ends in one
-sentence on stderr and an exit code of `failures`; only a bug ends in a traceback.
+Global flags may be before or after the command. A failure is one sentence on stderr and an exit code of `ExitCode`;
+only a bug shows a traceback.
 
     foldb scan Music ──► global flags ──► COMMANDS["scan"] ──► import ──► run
 
-A command is imported once it is known that it is the one: people wait for this program at a prompt.
+Only the command that runs is imported, to keep the start short.
 """
 
 import os
@@ -31,30 +31,32 @@ _VALUED = frozenset(("--db", "-o", "--output", "--color", "--profile", "--ca"))
 
 _STDERR = 2
 
-# Everything that typer finds wrong with a command line is one of these. It has no public name for them.
+# The base class of typer's errors about a command line. typer has no public name for it.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 class Program(TyperGroup):
-    """The top of the program: takes global flags from anywhere, and turns failures into exit codes.
+    """The top of the program. It accepts global flags anywhere and turns failures into exit codes.
 
-    Its commands are stand-ins that know their summary, until they are loaded.
+    A command is a placeholder with a summary until it is loaded.
     """
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = {name: TyperCommand(name, help=place.summary) for name, place in COMMANDS.items()}
+        self.commands = {name: TyperCommand(name, help=each.summary) for name, each in COMMANDS.items()}
 
     def load(self, name: str) -> None:
-        """Put a command in the place of its stand-in."""
-        module, _, member = COMMANDS[name].target.partition(":")
-        command = _made(getattr(import_module(f".{module}", __package__), member))
+        """Import a command and replace its placeholder."""
+        target, summary = COMMANDS[name]
+        module, _, member = target.partition(":")
+        command = _typer_command(getattr(import_module(f".{module}", __package__), member))
         command.name = name
+        command.help = summary if isinstance(command, TyperGroup) else f"{summary}\n\n{command.help}"
         self.commands[name] = command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        with _ending_in_a_sentence():
-            _refuse_what_is_not_utf8(args)
+        with _exit_codes():
+            _check_utf8(args)
             return super().parse_args(ctx, flags_first(args))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -63,7 +65,7 @@ class Program(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        with _ending_in_a_sentence():
+        with _exit_codes():
             try:
                 return super().invoke(ctx)
             except RequestFailedError as failure:
@@ -76,58 +78,60 @@ class Program(TyperGroup):
 
 
 @contextmanager
-def _ending_in_a_sentence() -> Iterator[None]:
+def _exit_codes() -> Iterator[None]:
+    """Print a failure as one sentence, and exit with its code."""
     try:
         yield
     except _UsageError as error:
-        raise _end(_of_usage(error)) from error
+        raise _exit(_of_usage(error)) from error
     except CommandError as error:
-        raise _end(error) from error
+        raise _exit(error) from error
     except FoldbError as error:
-        raise _end(of_foldb(error)) from error
+        raise _exit(of_foldb(error)) from error
     except KeyboardInterrupt as error:
-        raise _end(CommandError("interrupted", ExitCode.INTERRUPTED)) from error
+        raise _exit(CommandError("interrupted", ExitCode.INTERRUPTED)) from error
     except BrokenPipeError as error:
-        # The reader has what it wanted: `foldb scan T | head`.
-        _forget_output()
+        # The reader closed the pipe early: `foldb scan T | head`.
+        _discard_stdout()
         raise typer.Exit(ExitCode.DONE) from error
     except OSError as error:
         if error.filename is None:
-            _forget_output()  # perhaps it was that which could not be written
-        raise _end(of_system(error)) from error
+            _discard_stdout()  # the write to stdout may be the failure
+        raise _exit(of_system(error)) from error
 
 
-def _end(failure: CommandError) -> typer.Exit:
+def _exit(failure: CommandError) -> typer.Exit:
     if failure.sentence:
         typer.echo(f"foldb: {failure.sentence}", err=True)
     return typer.Exit(failure.code)
 
 
 def _of_usage(error: Any) -> CommandError:
-    """What typer says, in our manner. It says nothing where it has printed the help of a group of commands."""
-    said = str(error.format_message()).replace("Value error, ", "").rstrip(".")
-    if not said:
+    """Return typer's error with the next step. Its text is empty if typer printed the help of a group."""
+    message = str(error.format_message()).replace("Value error, ", "").rstrip(".")
+    if not message:
         return CommandError("", ExitCode.USAGE)
     command = "foldb" if error.ctx is None else error.ctx.command_path
-    stop = "" if said.endswith("?") else "."
-    return CommandError(f"{said[0].lower()}{said[1:]}{stop} See `{command} --help`.", ExitCode.USAGE)
+    stop = "" if message.endswith("?") else "."
+    return CommandError(f"{message[0].lower()}{message[1:]}{stop} See `{command} --help`.", ExitCode.USAGE)
 
 
-def _refuse_what_is_not_utf8(args: Sequence[str]) -> None:
+def _check_utf8(args: Sequence[str]) -> None:
+    """Raise CommandError if a word is not UTF-8."""
     for word in args:
-        if any("\ud800" <= letter <= "\udfff" for letter in word):
+        if any("\ud800" <= character <= "\udfff" for character in word):
             shown = word.encode("utf-8", "replace").decode()
-            raise CommandError(f"`{shown}` is not UTF-8: set your terminal to it", ExitCode.USAGE)
+            raise CommandError(f"`{shown}` is not UTF-8: set your terminal to UTF-8", ExitCode.USAGE)
 
 
-def _forget_output() -> None:
-    """Python would try at its exit to write what is left, fail again, and say so."""
+def _discard_stdout() -> None:
+    """Discard buffered output. Python would write it at exit, fail again, and print the failure."""
     with suppress(OSError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _made(command: Any) -> Any:
-    """What typer makes of a function, or of a group of them."""
+def _typer_command(command: Any) -> Any:
+    """Return the typer command of a function, or the group of a Typer."""
     if isinstance(command, typer.Typer):
         return typer.main.get_group(command)
     alone = typer.Typer(add_completion=False)
@@ -136,7 +140,7 @@ def _made(command: Any) -> Any:
 
 
 def flags_first(args: Sequence[str]) -> list[str]:
-    """Move global flags in front of the command; after `--` nothing is a flag.
+    """Move global flags before the command. Words after `--` are not flags.
 
     >>> flags_first(["scan", "Music", "-o", "csv", "--limit", "5"])
     ['-o', 'csv', 'scan', 'Music', '--limit', '5']
@@ -160,7 +164,7 @@ def _value(flag: str, words: Iterator[str]) -> str:
     for word in words:
         return word
     raise CommandError(
-        f"{flag} is the last word, and wants a value behind it. See `foldb --help`.", ExitCode.USAGE
+        f"{flag} is the last word, and needs a value after it. See `foldb --help`.", ExitCode.USAGE
     )
 
 
@@ -171,7 +175,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="A DynamoDB-compatible database whose only source of truth is a log.",
-    epilog="Global options may also stand behind the command. Example: foldb scan Music -o csv",
+    epilog="Global options may also follow the command. Example: foldb scan Music -o csv",
 )
 
 
@@ -189,43 +193,48 @@ def main(
         typer.Option(
             metavar="PATH|URL",
             show_default="$FOLDB_DB, else http://127.0.0.1:8000",
-            help="A folder or a server.",
+            help="Use the database in this folder, or the server at this URL.",
         ),
     ] = None,
     output: Annotated[
         Format | None,
         typer.Option(
-            "--output", "-o", show_default="table on a terminal, else jsonl", help="How to write data."
+            "--output",
+            "-o",
+            show_default="table on a terminal, else jsonl",
+            help="Write data in this format.",
         ),
     ] = None,
-    typed: Annotated[bool, typer.Option("--typed", help="Items in DynamoDB JSON, in and out.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Data and errors only.")] = False,
-    no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bars.")] = False,
+    typed: Annotated[bool, typer.Option("--typed", help="Read and write items as DynamoDB JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only data and errors.")] = False,
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="Show no progress bars.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Answer every question with yes.")] = False,
-    no_input: Annotated[
-        bool, typer.Option("--no-input", help="Never ask: fail where a question is due.")
-    ] = False,
-    color: Annotated[Color, typer.Option(help="Colours.")] = Color.AUTO,
+    no_input: Annotated[bool, typer.Option("--no-input", help="Fail instead of asking a question.")] = False,
+    color: Annotated[Color, typer.Option(help="Use colours, always or only on a terminal.")] = Color.AUTO,
     profile: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
             show_default="$FOLDB_ACCESS_KEY_ID, else AWS's",
-            help="Sign with this profile's key.",
+            help="Sign requests with the key of this AWS profile.",
         ),
     ] = None,
     ca: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", show_default="$FOLDB_CA", help="Believe the certificates of this CA."),
+        typer.Option(
+            metavar="FILE",
+            show_default="$FOLDB_CA",
+            help="Trust the certificates of this certificate authority, in PEM.",
+        ),
     ] = None,
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    from .lib.session import Session  # --help and --version do without
+    from .lib.session import Session  # --help and --version do not need it
 
     if db == "":
-        raise CommandError("--db is empty: name a folder or a server, or leave it out", ExitCode.USAGE)
+        raise CommandError("--db is empty: give a folder or a server, or remove the flag", ExitCode.USAGE)
     given = default_database() if db is None else db
     session = Session(
         Settings(
@@ -248,27 +257,29 @@ def main(
 
 
 def run() -> None:
-    """Be the program."""
-    _open_what_is_closed()
+    """Run the program."""
+    _open_standard_streams()
     try:
         app(prog_name="foldb")
     except SystemExit as end:
         if end.code == ExitCode.INTERRUPTED:
-            _leave_at_once()
+            _exit_at_once()
         raise
 
 
-def _leave_at_once() -> NoReturn:
-    """The interrupt may have come while a server was being started in its thread, which would go on while Python takes
-    the process down around it. What it writes survives a kill, so none of that is waited for."""
+def _exit_at_once() -> NoReturn:
+    """Exit without waiting for threads.
+
+    A server that is starting in a thread would continue during the interpreter's shutdown. Its files survive a kill.
+    """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, AttributeError):
             stream.flush()
     os._exit(ExitCode.INTERRUPTED)
 
 
-def _open_what_is_closed() -> None:
-    """Started without stdout or stderr, the log would be opened in its place, and what is said written into it."""
+def _open_standard_streams() -> None:
+    """Open closed standard streams. Otherwise the log would get the descriptor of stderr, and messages with it."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
         pass
     os.close(descriptor)

@@ -1,79 +1,80 @@
-"""The commands, one module each, named like the command.
+"""The commands, one module each, named as they are typed.
 
-A command's module is imported when that command is meant and not before, so that no command waits for the imports of
-another. What `foldb --help` says of each therefore stands here; a test compares it with what the module says.
+A command is imported only when it runs, so that none waits for the imports of another. Its summary is here alone: it
+is the command's line in `foldb --help`, and the first sentence of its own help (cli/main.py).
 """
 
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
-    """Where a command is, `module:name`, and what it does in one sentence."""
+class Command(NamedTuple):
+    """A command: its function or typer group, as `module:name`, and its effect in one sentence."""
 
     target: str
     summary: str
 
 
 COMMANDS = {
-    "serve": Place(
+    "serve": Command(
         "commands.serve:serve",
         "Serve a database folder until SIGTERM or Ctrl-C. A missing folder is created.",
     ),
-    "status": Place(
-        "commands.status:status",
-        "Print where the database is, how long its log is, how much it holds and how it syncs.",
+    "status": Command(
+        "commands.status:status", "Print the address of a server, its log, its size and how it syncs the log."
     ),
-    "table": Place("commands.table:app", "Create, list, describe, change and delete tables."),
-    "item": Place("commands.item:app", "Put, get, update and delete items."),
-    "query": Place(
+    "table": Command("commands.table:app", "Create, list, describe, change and delete tables."),
+    "item": Command("commands.item:app", "Put, get, update and delete items."),
+    "query": Command(
         "commands.query:query", "Print the items with one partition key, in the order of their sort key."
     ),
-    "scan": Place(
+    "scan": Command(
         "commands.scan:scan", "Print the items of a table, in the order of their partition keys' hashes."
     ),
-    "tx": Place(
-        "commands.tx:tx", "Do a list of actions as one transaction; a list of gets reads at one moment."
+    "tx": Command("commands.tx:tx", "Run a list of writes, or of gets, as one transaction."),
+    "explain": Command(
+        "commands.explain:app", "Print the items that a request reads or would write, and its capacity units."
     ),
-    "explain": Place("commands.explain:app", "Say what a request reads or would write, and what it costs."),
-    "capacity": Place("commands.capacity:app", "Plan capacity."),
-    "stream": Place(
-        "commands.stream.stream:app", "Read the change feed: what was changed, when, and by whom."
+    "capacity": Command("commands.capacity:app", "Compute the capacity units of a workload."),
+    "stream": Command(
+        "commands.stream.stream:app", "Read changes: the item before and after, the time and the author."
     ),
-    "trigger": Place(
+    "trigger": Command(
         "commands.trigger.trigger:app", "Call functions, commands, endpoints and topics when items change."
     ),
-    "dlq": Place("commands.dlq:app", "Look at what triggers gave up, mend it, deliver it again, or drop it."),
-    "log": Place(
-        "commands.log.log:app",
-        "Read, copy, back up and restore the log of a database, also while a server writes it.",
+    "dlq": Command(
+        "commands.dlq:app", "List, edit, retry and drop dead letters: changes that triggers failed on."
     ),
-    "verify": Place(
+    "log": Command(
+        "commands.log.log:app",
+        "Read, copy, back up and restore the log of a database. A server may run at the same time.",
+    ),
+    "verify": Command(
         "commands.verify:verify",
         "Read the whole log, check its chain of hashes, refold it from zero and compare digests.",
     ),
-    "snapshot": Place(
+    "snapshot": Command(
         "commands.snapshot:app",
-        "Make and list snapshots, from which a database starts without its whole log.",
+        "Take and list snapshots. A start loads the newest one and folds only the log after it.",
     ),
-    "rebuild": Place(
+    "rebuild": Command(
         "commands.rebuild:rebuild",
-        "Make a table anew from the log, compare it with the live one, and put it in its place.",
+        "Make a table from the log again, compare it with the live table, and replace that.",
     ),
-    "sample": Place("commands.sample:app", "Sample data, and the queries that it answers."),
-    "wait": Place(
+    "sample": Command("commands.sample:app", "Load sample data, with queries that it answers."),
+    "wait": Command(
         "commands.wait:wait",
-        "Wait until a position is folded and the global indexes have it, or until triggers have handled all changes.",
+        "Wait until a position is folded and indexed, or until triggers have handled all changes.",
     ),
-    "partition": Place("commands.partition:app", "Say where keys live."),
-    "key": Place("commands.key:app", "Make, list and revoke access keys."),
-    "cluster": Place(
-        "commands.cluster:app", "Say which nodes share a log, who serves what, and what lags behind."
+    "partition": Command("commands.partition:app", "Find the partition of a key."),
+    "key": Command("commands.key:app", "Create, list and revoke access keys."),
+    "cluster": Command(
+        "commands.cluster:app", "List the nodes that share a log, and the partitions that each owns."
     ),
-    "upgrade": Place(
+    "upgrade": Command(
         "commands.upgrade:upgrade",
-        "Bring the log to the level of this release, once every node that shares it is of this release.",
+        "Raise the log to the level of this release, after every node that shares it runs this release.",
     ),
-    "aws-config": Place(
+    "aws-config": Command(
         "commands.aws_config:aws_config",
         "Print settings that point boto3, the AWS CLI and Terraform at the database.",
     ),

@@ -1,4 +1,4 @@
-"""`foldb aws-config`: settings that point AWS clients at a database, for reading or for evaluating.
+"""`foldb aws-config`: print settings that point AWS clients at a database.
 
 eval "$(foldb aws-config --shell)"              the AWS CLI and every SDK, in this shell
 foldb aws-config --python >> settings.py        keyword arguments for boto3
@@ -21,18 +21,17 @@ REGION = "us-east-1"
 def aws_config(
     ctx: typer.Context,
     shell: Annotated[
-        bool, typer.Option("--shell", help='Only exports for a shell: eval "$(foldb aws-config --shell)".')
+        bool,
+        typer.Option("--shell", help='Print only exports for a shell: eval "$(foldb aws-config --shell)".'),
     ] = False,
     python: Annotated[
-        bool, typer.Option("--python", help="Only Python: clients of boto3 for tables and streams.")
+        bool, typer.Option("--python", help="Print only Python: boto3 clients for tables and streams.")
     ] = False,
     terraform: Annotated[
-        bool, typer.Option("--terraform", help="Only a provider block for Terraform.")
+        bool, typer.Option("--terraform", help="Print only a provider block for Terraform.")
     ] = False,
 ) -> None:
-    """Print settings that point boto3, the AWS CLI and Terraform at the database.
-
-    The access key is that of --profile, of FOLDB_ACCESS_KEY_ID or of the AWS tools. A server without --keys takes any.
+    """The access key comes from --profile, FOLDB_ACCESS_KEY_ID or the AWS tools. A server without --keys accepts any.
 
     Evaluate the exports: eval "$(foldb aws-config --shell)"
 
@@ -53,7 +52,11 @@ def aws_config(
 
 
 def _check_key(session: Session) -> None:
-    """Refuse to print a key that the server does not accept. A server that does not answer may be started later."""
+    """Check that the server accepts the key. A server that does not answer may start later.
+
+    Raises:
+        CommandError: The server refuses the key.
+    """
     if session.url is None or session.settings.credentials != Credentials():
         return
     try:
@@ -80,12 +83,12 @@ def shell_form(url: str, key: Credentials, ca: str | None = None) -> str:
         **({} if ca is None else {"AWS_CA_BUNDLE": ca}),
     }
     lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
-    # The SDKs prefer a session token and a profile to the key above.
+    # A session token and a profile take precedence over the key above.
     return "\n".join(["# The AWS CLI and every SDK", *lines, "unset AWS_SESSION_TOKEN AWS_PROFILE"])
 
 
 def python_form(url: str, key: Credentials) -> str:
-    """Return Python that makes boto3's clients."""
+    """Return Python code that creates boto3 clients."""
     return f"""\
 # boto3
 import boto3
@@ -101,7 +104,7 @@ streams = boto3.client("dynamodbstreams", **foldb)"""
 
 
 def terraform_form(url: str, key: Credentials) -> str:
-    """Return a provider block. Terraform reads tables, never the records of their streams."""
+    """Return a provider block. It has no endpoint for streams, because Terraform reads none of their records."""
     return f"""\
 # Terraform
 provider "aws" {{
@@ -117,10 +120,10 @@ provider "aws" {{
 }}"""
 
 
-def greeting(url: str, where: str, *, has_keys: bool) -> str:
-    """Return what a server prints once it answers: each command works as it is printed."""
-    head = f"foldb serves {url}, {where}\n\n"
-    # Clients of every system can call the loopback address; not all can call the address that means all of them.
+def greeting(url: str, location: str, *, has_keys: bool) -> str:
+    """Return the text that a server prints when it is ready. Each command in it works as printed."""
+    head = f"foldb serves {url}, {location}\n\n"
+    # Not every system can connect to the wildcard address; every system can connect to loopback.
     url = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
     if has_keys:
         return (
@@ -136,5 +139,5 @@ def greeting(url: str, where: str, *, has_keys: bool) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a string literal of Python and of Terraform."""
+    """Return a string literal that is valid in Python and in Terraform."""
     return orjson.dumps(text).decode()

@@ -1,4 +1,4 @@
-"""`foldb capacity`: how many units a workload needs."""
+"""`foldb capacity`: compute the capacity units of a workload."""
 
 import math
 import re
@@ -11,31 +11,37 @@ from ...model import capacity
 from ..lib.errors import CommandError, ExitCode
 from ..lib.session import Session
 
-app = typer.Typer(no_args_is_help=True, help="Plan capacity.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def group() -> None:
-    """Keep `plan` a word of its own while it is alone."""
+    """Make typer keep `plan` as a subcommand although it is the only one."""
 
 
 @app.command()
 def plan(
     ctx: typer.Context,
     item_size: Annotated[
-        str | None, typer.Option("--item-size", metavar="SIZE", help="Bytes, or such as 3.5KB.")
+        str | None,
+        typer.Option(
+            "--item-size",
+            metavar="SIZE",
+            show_default="1KB, 2KB, 4KB and 8KB",
+            help="Plan for items of this size: bytes, or a size like 3.5KB.",
+        ),
     ] = None,
-    rate: Annotated[int, typer.Option(min=1, max=10**9, help="Reads or writes a second.")] = 50,
+    rate: Annotated[int, typer.Option(min=1, max=10**9, help="Reads or writes per second.")] = 50,
     consistency: Annotated[
-        Literal["strong", "eventual", "both"], typer.Option(help="Of the reads.")
+        Literal["strong", "eventual", "both"], typer.Option(help="The consistency of the reads.")
     ] = "both",
-    reads: Annotated[bool, typer.Option("--reads", help="Only what reads need.")] = False,
-    writes: Annotated[bool, typer.Option("--writes", help="Only what writes need.")] = False,
+    reads: Annotated[bool, typer.Option("--reads", help="Print only the units of reads.")] = False,
+    writes: Annotated[bool, typer.Option("--writes", help="Print only the units of writes.")] = False,
 ) -> None:
     """Print the provisioned throughput that a rate of reads and writes needs.
 
-    Item sizes are rounded up to 4 KB for a read and to 1 KB for a write; an eventually consistent read costs
-    half. Without a size the table is the one of the DynamoDB developer guide.
+    Item sizes are rounded up to 4 KB for a read and to 1 KB for a write. An eventually consistent read costs
+    half. Without --item-size the table is the one of the DynamoDB developer guide.
 
     Example: foldb capacity plan --item-size 3.5KB --rate 50 --consistency strong
     """
@@ -50,10 +56,13 @@ def plan(
 
 
 def size_bytes(text: str) -> int:
-    """Bytes of a size such as `500`, `3.5KB` or `1 MB`.
+    """Return the bytes of a size such as `500`, `3.5KB` or `1 MB`.
 
     >>> size_bytes("3.5KB")
     3584
+
+    Raises:
+        CommandError: `text` is not a size.
     """
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(B|KB|MB|)", text.strip(), re.IGNORECASE)
     if match is None:

@@ -1,19 +1,17 @@
-"""`foldb cluster`: the nodes that share a log, as the one that is asked sees them."""
+"""`foldb cluster`: the nodes that share a log, as the node that answers sees them."""
 
 import typer
 
 from ..lib.session import Session
 
-app = typer.Typer(
-    help="Say which nodes share a log, who serves what, and what lags behind.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()
 def status(ctx: typer.Context) -> None:
-    """List the partitions: who owns each, who stands by, where it ends, and how many entries both lag behind.
+    """List the partitions: owner, standby, end, and the entries by which owner and standby lag.
 
-    What is wrong with the topic, or should be known of it, follows. Any node can be asked.
+    Warnings about the topic follow. Any node of the cluster can answer.
 
     Example: foldb cluster status --db http://127.0.0.1:8000
     """
@@ -28,7 +26,7 @@ def status(ctx: typer.Context) -> None:
 
 @app.command()
 def nodes(ctx: typer.Context) -> None:
-    """List the nodes: whether each answers, and what it leads.
+    """List the nodes: whether each answers, and the partitions that it owns.
 
     Example: foldb cluster nodes --db http://127.0.0.1:8000
     """

@@ -1,4 +1,4 @@
-"""`foldb item`: one item at a time, or a stream of them in JSON Lines."""
+"""`foldb item`: read and write single items, or put many from JSON Lines."""
 
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
@@ -27,7 +27,7 @@ from ..lib.progress import progress
 from ..lib.session import Session, consumed
 from ..lib.values import item_of, line_name, read_item, read_json, read_lines
 
-app = typer.Typer(no_args_is_help=True, help="Put, get, update and delete items.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()
@@ -42,18 +42,16 @@ def put(
     names: Names = None,
     show_old: ShowOld = False,
 ) -> None:
-    """Store an item in place of whatever its key holds.
+    """Put an item. It replaces an item with the same key.
 
-    Many items, from a file or stdin, are written by BatchWriteItem; a condition is not possible then.
+    Items from a file or stdin are written with BatchWriteItem, which has no conditions.
 
     Example: foldb item put Music '{"Artist": "Kyuss", "Song": "Space Cadet"}' --if 'attribute_not_exists(Song)'
     """
     session: Session = ctx.obj
     if item == "-" or item.startswith("@"):
         if condition is not None:
-            raise CommandError(
-                "--if is for a single item: BatchWriteItem knows no conditions", ExitCode.USAGE
-            )
+            raise CommandError("--if is for a single item: BatchWriteItem has no conditions", ExitCode.USAGE)
         _put_lines(session, table, item)
         return
     body = {"Item": read_item(item, "the item", is_typed=session.settings.typed)}
@@ -64,7 +62,7 @@ def put(
 def get(
     ctx: typer.Context, table: TableName, key: KeyWords, select: Select = None, consistent: Consistent = False
 ) -> None:
-    """Print one item; exit code 3 if there is none.
+    """Print one item. The exit code is 3 if there is none.
 
     Example: foldb item get Music Kyuss 'Space Cadet'
     """
@@ -100,7 +98,7 @@ def update(
     names: Names = None,
     show_old: ShowOld = False,
 ) -> None:
-    """Change attributes of an item, creating it where there is none, and print the item as it is then.
+    """Change attributes of an item, or create it, and print the new item.
 
     Example: foldb item update Counters home --set 'visits = if_not_exists(visits, 0) + 1' --if 'visits < 10'
     """
@@ -124,7 +122,7 @@ def delete(
     names: Names = None,
     show_old: ShowOld = False,
 ) -> None:
-    """Remove an item and print it as it was; nothing is printed where there was none.
+    """Delete an item and print the old item. Print nothing if there was none.
 
     Example: foldb item delete Music Kyuss 'Space Cadet'
     """
@@ -137,7 +135,11 @@ def delete(
 
 
 def update_of(lifted: Lifted, *clauses: Iterable[str] | None) -> str:
-    """The UpdateExpression of an update, which must change something."""
+    """Return the UpdateExpression of an update.
+
+    Raises:
+        CommandError: All clauses are empty.
+    """
     expression = update_expression(lifted, *clauses)
     if not expression:
         raise CommandError("nothing to change: give --set, --remove, --add or --delete", ExitCode.USAGE)
@@ -145,7 +147,7 @@ def update_of(lifted: Lifted, *clauses: Iterable[str] | None) -> str:
 
 
 def update_expression(lifted: Lifted, *clauses: Iterable[str] | None) -> str:
-    """SET, REMOVE, ADD and DELETE clauses, in this order, as one UpdateExpression."""
+    """Return SET, REMOVE, ADD and DELETE clauses, given in this order, as one UpdateExpression."""
     words = zip(("SET", "REMOVE", "ADD", "DELETE"), clauses, strict=True)
     return " ".join(
         f"{word} {', '.join(lifted.lift(part, is_update=True) for part in parts)}"
@@ -163,7 +165,7 @@ def _write(
     lifted: Lifted,
     show_old: bool,
 ) -> None:
-    """Send a write, and print what it returns: the item as it is or was, or the one in the condition's way."""
+    """Send a write and print the item that it returns: the new, the old, or the one that failed the condition."""
     body |= {"TableName": table, "ReturnConsumedCapacity": "TOTAL"}
     if condition is not None:
         body["ConditionExpression"] = lifted.lift(condition)
@@ -181,7 +183,7 @@ def _write(
 
 
 def _put_lines(session: Session, table: str, source: str) -> None:
-    """Write the items of a file or of stdin in batches; the first bad line ends it."""
+    """Write the items of a file or of stdin in batches, up to the first invalid line."""
     loader = BatchWriter(session.client, session.shape(table), is_typed=session.settings.typed)
     items = _items(source.removeprefix("@"), loader, session.settings.typed)
     try:
@@ -189,16 +191,16 @@ def _put_lines(session: Session, table: str, source: str) -> None:
             loader.load(items, advance)
     except KeyboardInterrupt as error:
         raise CommandError(
-            f"interrupted after {counted(loader.written, 'item')}; putting them again is harmless",
+            f"interrupted after {counted(loader.written, 'item')}; to put them again is harmless",
             ExitCode.INTERRUPTED,
         ) from error
     session.write_footer(loader.written, loader.units)
 
 
 def _items(source: str, loader: BatchWriter, is_typed: bool) -> Iterator[Placed]:
-    for number, line in enumerate(read_lines(source), start=1):
+    for line_number, line in enumerate(read_lines(source), start=1):
         if line.strip():
-            place = line_name(source, number)
-            value = read_json(line, place)
+            name = line_name(source, line_number)
+            value = read_json(line, name)
             key = loader.key_text(value) if isinstance(value, dict) else ""
-            yield place, item_of(value, f"{place}{key}", is_typed=is_typed)
+            yield name, item_of(value, f"{name}{key}", is_typed=is_typed)

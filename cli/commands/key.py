@@ -1,4 +1,4 @@
-"""`foldb key`: who may do what to which tables."""
+"""`foldb key`: access keys and their rights to tables."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from ..lib.errors import CommandError, ExitCode
 from ..lib.output import counted
 from ..lib.session import Session
 
-app = typer.Typer(no_args_is_help=True, help="Make, list and revoke access keys.")
+app = typer.Typer(no_args_is_help=True)
 
 _DAYS = re.compile(r"(\d{1,5})d")
 
@@ -29,34 +29,49 @@ def create(
     ctx: typer.Context,
     keys: KeyFile = _FILE,
     read: Annotated[
-        Tables, typer.Option(metavar="TABLE", help="May read it; * is anything; repeat it.")
+        Tables,
+        typer.Option(
+            metavar="TABLE",
+            help="Allow reads of tables with this name, in which * matches any text. Repeat the flag for more.",
+        ),
     ] = None,
-    write: Annotated[Tables, typer.Option(metavar="TABLE", help="May write and read it.")] = None,
+    write: Annotated[Tables, typer.Option(metavar="TABLE", help="Allow writes and reads.")] = None,
     admin: Annotated[
-        Tables, typer.Option(metavar="TABLE", help="May also create, change and delete it; '*' may do all.")
+        Tables,
+        typer.Option(
+            metavar="TABLE",
+            help="Allow also to create, change and delete the tables. '*' allows every operation.",
+        ),
     ] = None,
     monitor: Annotated[
         bool,
-        typer.Option(
-            "--monitor", help="May read GET /metrics and `foldb status`, and use `foldb wait POSITION`."
-        ),
+        typer.Option("--monitor", help="Allow GET /metrics, `foldb status` and `foldb wait POSITION`."),
     ] = False,
     expires: Annotated[
-        str | None, typer.Option(metavar="DAYSd|TIME", help="90d, or 2027-01-01T00:00:00Z.")
+        str | None,
+        typer.Option(
+            metavar="DAYSd|TIME",
+            show_default="never",
+            help="Expire the key after days or at a time: 90d, or 2027-01-01T00:00:00Z.",
+        ),
     ] = None,
-    note: Annotated[str, typer.Option(help="What it is for.")] = "",
+    note: Annotated[str, typer.Option(help="A text for `foldb key list`, such as the key's user.")] = "",
 ) -> None:
-    """Make a key and print its secret, once; the file is made if it is not there, and a server takes it up at once.
+    """Create a key and print its secret, which cannot be shown again. A running server accepts the key at once.
+
+    A missing file is created.
 
     Example: foldb key create --write 'Orders*' --read '*' --note 'the order service'
     """
     session: Session = ctx.obj
     for pattern in (*(read or ()), *(write or ()), *(admin or ())):
         if not is_pattern(pattern):
-            raise CommandError(f"{pattern}: the name of a table, in which * is anything.", ExitCode.USAGE)
+            raise CommandError(
+                f"{pattern} is not the name of a table, in which * matches any text.", ExitCode.USAGE
+            )
     if not (read or write or admin or monitor):
         raise CommandError(
-            "a key without rights opens nothing: say --read, --write or --admin and a table, or '*', or say --monitor.",
+            "a key needs a right: give --read, --write or --admin with a table or '*', or give --monitor.",
             ExitCode.USAGE,
         )
     now = datetime.now(UTC)
@@ -65,12 +80,12 @@ def create(
     with changed(keys) as by_id:
         by_id[key.id] = key
     session.output.row({"AccessKeyId": key.id, "SecretAccessKey": key.secret})
-    session.output.say(f"in {keys}; the secret is shown this once")
+    session.output.say(f"written to {keys}; the secret cannot be shown again")
 
 
 @app.command("list")
 def show(ctx: typer.Context, keys: KeyFile = _FILE) -> None:
-    """Print the keys there are and what they may do, without their secrets.
+    """Print the keys and their rights, without secrets.
 
     Example: foldb key list
     """
@@ -84,10 +99,10 @@ def show(ctx: typer.Context, keys: KeyFile = _FILE) -> None:
 @app.command()
 def revoke(
     ctx: typer.Context,
-    key_id: Annotated[str, typer.Argument(metavar="KEY", help="Its id.")],
+    key_id: Annotated[str, typer.Argument(metavar="KEY", help="The id of the key.")],
     keys: KeyFile = _FILE,
 ) -> None:
-    """Take a key out of the file: a running server refuses it within a second.
+    """Remove a key from the file. A running server refuses it within a second.
 
     Example: foldb key revoke FOLDB7Q2M5K4T3X6J2WA
     """
@@ -95,7 +110,7 @@ def revoke(
     with changed(keys) as by_id:
         if by_id.pop(key_id, None) is None:
             raise CommandError(
-                f"there is no key {key_id} in {keys}: `foldb key list` names them", ExitCode.NOT_FOUND
+                f"there is no key {key_id} in {keys}: `foldb key list` prints the keys", ExitCode.NOT_FOUND
             )
     session.output.say(f"{key_id} is revoked")
 
@@ -119,7 +134,9 @@ def _moment(text: str, now: datetime) -> datetime:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise CommandError(f"--expires {text}: 90d, or a time such as 2027-01-01T00:00:00Z.", ExitCode.USAGE)
+        raise CommandError(
+            f"--expires {text}: write 90d, or a time such as 2027-01-01T00:00:00Z.", ExitCode.USAGE
+        )
     return moment
 
 

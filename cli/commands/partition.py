@@ -1,4 +1,4 @@
-"""`foldb partition`: which part of the log a key belongs to."""
+"""`foldb partition`: find the partition of a key."""
 
 import typer
 
@@ -6,19 +6,19 @@ from ..lib.options import KeyWords, TableName
 from ..lib.session import Session
 from ..lib.values import read_item
 
-app = typer.Typer(no_args_is_help=True, help="Say where keys live.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def main() -> None:
-    """Group the commands even while there is only one."""
+    """Make typer keep `of` as a subcommand although it is the only one."""
 
 
 @app.command()
 def of(ctx: typer.Context, table: TableName, key: KeyWords) -> None:
-    """Print the slot of a key, its partition, and the node that acts for it.
+    """Print the slot of a key, its partition, and the node that owns the partition.
 
-    The partition key decides: a sort key may be left out.
+    The sort key may be omitted, because the partition key alone decides.
 
     Example: foldb partition of Music Kyuss
     """

@@ -1,4 +1,4 @@
-"""`foldb query`: the items of one collection."""
+"""`foldb query`: print the items with one partition key."""
 
 import re
 from typing import Annotated
@@ -31,24 +31,25 @@ def query(
     partition: Annotated[list[str], typer.Argument(metavar="PK...", help="The value of the partition key.")],
     sort: Annotated[
         str | None,
-        typer.Option("--sk", metavar="'>= X'", help="=, <, <=, >, >=, begins_with X, between X and Y."),
+        typer.Option(
+            "--sk",
+            metavar="'>= X'",
+            help="Read only these sort keys: =, <, <=, >, >=, begins_with X, between X and Y.",
+        ),
     ] = None,
     index: Index = None,
     where: Where = None,
     select: Select = None,
     values: Values = None,
     names: Names = None,
-    descending: Annotated[bool, typer.Option("--desc", help="From the greatest sort key down.")] = False,
+    descending: Annotated[bool, typer.Option("--desc", help="Read in descending order.")] = False,
     consistent: Consistent = False,
     limit: Limit = None,
     everything: All = False,
     start: Start = None,
     fail_empty: FailEmpty = False,
 ) -> None:
-    """Print the items with one partition key, in the order of their sort key.
-
-    Example: foldb query Reply 'Amazon DynamoDB#Thread 1' --sk '>= 2026-01' --desc --limit 10
-    """
+    """Example: foldb query Reply 'Amazon DynamoDB#Thread 1' --sk '>= 2026-01' --desc --limit 10"""
     session: Session = ctx.obj
     shape = session.shape(table)
     lifted = Lifted(names or [], values or [])
@@ -69,14 +70,14 @@ def query(
 
 
 def columns(shape: KeyArguments, index: str | None, select: str | None) -> list[str]:
-    """Return the columns to begin with: the selected attributes, else the keys of the index and of the table."""
+    """Return the first columns of a table: the selected attributes, or the keys of the index and of the table."""
     if select is None:
         return shape.columns(index)
     return list(dict.fromkeys(re.split(r"[.\[]", path.strip())[0] for path in select.split(",")))
 
 
 def show(session: Session, reading: Reading, first: list[str], fail_empty: bool) -> None:
-    """Print what is read and the footer; of a count, the number alone."""
+    """Print the items, or their count, and the footer."""
     if reading.body.get("Select") == "COUNT":
         for _ in reading.answers():
             pass

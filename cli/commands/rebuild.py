@@ -1,4 +1,4 @@
-"""`foldb rebuild`: a table, or one index of it, made anew from the log, in its place or as another table."""
+"""`foldb rebuild`: make a table or an index from the log again, in place or as a new table."""
 
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -27,7 +27,7 @@ from ..lib.read_requests import Reading
 from ..lib.session import Session
 from .table import until_settled
 
-# While a table is being filled from history it carries this tag. A second run knows by it where the first one died.
+# A table that is being filled from history has this tag, by which a second run recognizes an interrupted one.
 TAG = "foldb:rebuilt-from"
 
 
@@ -35,26 +35,26 @@ def rebuild(
     ctx: typer.Context,
     table: TableName,
     index: Annotated[
-        str | None, typer.Option("--index", metavar="NAME", help="Only this index, not the table.")
+        str | None, typer.Option("--index", metavar="NAME", help="Rebuild this index, not the table.")
     ] = None,
     to: Annotated[
         str | None,
         typer.Option(
             "--to",
             metavar="POSITION|TIME",
-            help="The state there instead of at the end: 10482, -1h, an ISO 8601 time.",
+            show_default="the end of the log",
+            help="Take the state at this position or time: 10482, -1h, an ISO 8601 time. It needs --into.",
         ),
     ] = None,
     into: Annotated[
-        str | None, typer.Option("--into", metavar="NEW", help="Write it as a new table.")
+        str | None, typer.Option("--into", metavar="NEW", help="Write the result to a new table.")
     ] = None,
 ) -> None:
-    """Make a table anew from the log, compare it with the live one, and put it in its place.
+    """The server continues to serve requests. With --index only the index is compared and replaced.
 
-    The server goes on serving meanwhile. With --index one index is compared and put in its place, and the rest of
-    the table is not looked at. With --into the live table is left alone: the table as it was at --to
-    (a deleted one too) is written as a new table, with its keys, indexes and throughput; time to live, stream,
-    tags and protection are not taken over. Interrupted, it goes on when it is run again.
+    With --into the live table does not change: the table as of --to, which may be deleted since, is written to a new
+    table with its keys, indexes and throughput, but without time to live, stream, tags and deletion protection. Run
+    an interrupted command again to continue it.
 
     Example: foldb rebuild Orders --to 10482 --into OrdersRestored
     """
@@ -66,7 +66,7 @@ def rebuild(
             _into(session, table, to, into)
         except KeyboardInterrupt as error:
             raise CommandError(
-                "interrupted; the same command goes on where this one was", ExitCode.INTERRUPTED
+                "interrupted; run the same command again to continue", ExitCode.INTERRUPTED
             ) from error
     elif to is not None:
         raise CommandError("--to needs --into: a past state does not replace a live table", ExitCode.USAGE)
@@ -75,11 +75,11 @@ def rebuild(
 
 
 def _in_place(session: Session, table: str, index: str | None) -> None:
-    """Have the server do it, and ask how far it is."""
-    what = table if index is None else f"{table}.{index}"
+    """Start the rebuild in the server, and poll until it ends."""
+    name = table if index is None else f"{table}.{index}"
     request = {"TableName": table} | ({} if index is None else {"IndexName": index})
     answer = session.client.admin("Rebuild", request)
-    with progress(session.settings, session.output.stderr, what, answer["End"]) as advance:
+    with progress(session.settings, session.output.stderr, name, answer["End"]) as advance:
         folded = 0
         while answer["Status"] == "RUNNING":
             advance(answer["Folded"] - folded)
@@ -89,30 +89,35 @@ def _in_place(session: Session, table: str, index: str | None) -> None:
     position, items, same = answer["Position"], answer["Items"], answer["Same"]
     session.output.row(named | {"position": position, "items": items, "same": same})
     if not same:
-        session.output.warn(f"{what} was not what its log says; it is now, as of @{position}")
+        session.output.warn(f"{name} differed from its log and was replaced, as of @{position}")
         raise typer.Exit(ExitCode.DIFFERENT)
-    session.output.say(f"{what}: rebuilt to @{position} · {counted(items, 'item')} · no difference")
+    session.output.say(f"{name}: rebuilt to @{position} · {counted(items, 'item')} · no difference")
 
 
 def _into(session: Session, name: str, to: str | None, new: str) -> None:
     past = _refold(session, name, to)
-    _create(session, past.definition, new, f"{name}@{past.place}")
+    _create(session, past.definition, new, f"{name}@{past.cut}")
     loader = BatchWriter(session.client, session.shape(new))
     with progress(session.settings, session.output.stderr, new, past.items) as advance:
         items = (load(stored[0]) for part in past.parts for _, _, _, stored in part.items.scan())
-        placed = ((f"{new} item {number}", item) for number, item in enumerate(items, start=1))
+        placed = ((f"{new} item {count}", item) for count, item in enumerate(items, start=1))
         loader.load(placed, advance)
     _compare(session, past, session.shape(new))
     arn = session.shape(new).description["TableArn"]
     session.client.call("UntagResource", {"ResourceArn": arn, "TagKeys": [TAG]})
-    session.output.row({"table": new, "from": name, "position": past.place, "items": past.items})
-    session.output.say(f"{new}: {counted(past.items, 'item')} as of @{past.place}")
+    session.output.row({"table": new, "from": name, "position": past.cut, "items": past.items})
+    session.output.say(f"{new}: {counted(past.items, 'item')} as of @{past.cut}")
 
 
 class _Past(NamedTuple):
-    """A table as it was, in each partition that has a part of it; `place` is the cut."""
+    """A table in the past.
 
-    place: str
+    Attributes:
+        cut: The positions of the state.
+        parts: The part of the table in each partition.
+    """
+
+    cut: str
     parts: list[Table]
 
     @property
@@ -145,28 +150,32 @@ def _refold(session: Session, name: str, to: str | None) -> _Past:
                 dropped = work.dropped.get(name)
                 place = position.text(log.partitions)
                 last = None if dropped is None else Position(position.partition, dropped).text(log.partitions)
-                hint = "" if last is None else f"; it was there until @{last}: say --to {last}"
+                hint = "" if last is None else f"; it existed until @{last}: give --to {last}"
                 raise CommandError(f"there is no table {name} at @{place}{hint}", ExitCode.NOT_FOUND)
             parts.append(table)
     return _Past(Cut(tuple(cut)).text(log.partitions), parts)
 
 
 def _cut(log: Readable, to: str | None) -> list[Position]:
-    """One position for each partition that has items: those that were named, else where the partition ends."""
-    asked = data_partitions(log.partitions)
-    named = {} if to is None else last_places(log, to, asked)
+    """Return one position for each partition with items: the one that `to` names, else the partition's end."""
+    wanted = data_partitions(log.partitions)
+    named = {} if to is None else last_places(log, to, wanted)
     for position in named.values():
         end = log.end(position.partition)
         if position.offset >= end:
             last = Position(position.partition, end - 1).text(log.partitions)
             place = position.text(log.partitions)
             raise CommandError(f"the log ends at @{last}, before @{place}", ExitCode.USAGE)
-    return [named.get(each) or Position(each, log.end(each) - 1) for each in asked]
+    return [named.get(each) or Position(each, log.end(each) - 1) for each in wanted]
 
 
 def _create(session: Session, definition: TableDefinition, new: str, origin: str) -> None:
-    """Create the table, or go on with the one that an interrupted run of the same kind began."""
-    origin = origin.replace(",", " ")  # a tag takes no commas
+    """Create the table, or continue with the table that an interrupted run of the same command created.
+
+    Raises:
+        CommandError: A table with this name exists.
+    """
+    origin = origin.replace(",", " ")  # a tag cannot hold commas
     request = request_like(describe(definition), new) | {"Tags": [{"Key": TAG, "Value": origin}]}
     try:
         session.client.call("CreateTable", request)
@@ -178,13 +187,17 @@ def _create(session: Session, definition: TableDefinition, new: str, origin: str
         tags = session.client.call("ListTagsOfResource", {"ResourceArn": arn})["Tags"]
         if {"Key": TAG, "Value": origin} not in tags:
             raise CommandError(
-                f"there is a table {new} already; name another with --into", ExitCode.INVALID
+                f"the table {new} exists; give another name with --into", ExitCode.INVALID
             ) from failure
     until_settled(session, new)
 
 
 def _compare(session: Session, past: _Past, shape: KeyArguments) -> None:
-    """Read the new table back: it must hold the same items, to the byte."""
+    """Read the new table and compare its items byte for byte.
+
+    Raises:
+        CommandError: The items differ.
+    """
     reading = Reading(
         session.client,
         "Scan",
@@ -195,7 +208,7 @@ def _compare(session: Session, past: _Past, shape: KeyArguments) -> None:
     stored = (stored[0] for part in past.parts for _, _, _, stored in part.items.scan())
     if written != {blake2b(item, digest_size=16).digest() for item in stored}:
         raise CommandError(
-            f"{shape.name} does not hold what was written: did somebody else write to it meanwhile?",
+            f"{shape.name} does not hold the items that were written: did another client write to it?",
             ExitCode.DIFFERENT,
         )
 

@@ -1,4 +1,4 @@
-"""`foldb sample`: small data sets to try things on."""
+"""`foldb sample`: small data sets for experiments."""
 
 import json
 import random
@@ -19,10 +19,10 @@ from ..lib.session import Session
 from ..lib.values import typed_item, write_json
 from .table import until_settled
 
-app = typer.Typer(no_args_is_help=True, help="Sample data, and the queries that it answers.")
+app = typer.Typer(no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="As `foldb sample list` names it.")]
-Prefix = Annotated[str, typer.Option("--prefix", help="Put this before the names of the tables.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the sample: see `foldb sample list`.")]
+Prefix = Annotated[str, typer.Option("--prefix", help="Prepend this to the names of the tables.")]
 
 
 @app.command("list")
@@ -44,11 +44,11 @@ def show(
     name: Name,
     transaction: Annotated[
         str | None,
-        typer.Option("--transaction", metavar="NAME", help="Only this transaction, for `foldb tx -`."),
+        typer.Option("--transaction", metavar="NAME", help="Print only this transaction, for `foldb tx -`."),
     ] = None,
     prefix: Prefix = "",
 ) -> None:
-    """Print a sample: its tables, items and queries; or one of its transactions.
+    """Print the tables, items and queries of a sample, or one of its transactions.
 
     Example: foldb sample show goods --transaction item001-to-cx1 | foldb tx -
     """
@@ -71,7 +71,10 @@ def load(
     name: Name,
     prefix: Prefix = "",
     events: Annotated[
-        int, typer.Option("--events", min=0, help="devices: so many further events, the same at every run.")
+        int,
+        typer.Option(
+            "--events", min=0, help="Add N events to the sample `devices`. Every run adds the same events."
+        ),
     ] = 0,
 ) -> None:
     """Create the tables of a sample and put its items.
@@ -103,18 +106,18 @@ def load(
 
 
 def device_events(count: int) -> Iterator[Item]:
-    """A smart home's events: quiet for hours, then several a second. The seed is fixed, so runs are alike."""
-    dice = random.Random(17)  # noqa: S311  sample data, not a secret
+    """Yield events of a smart home: hours without any, then several per second. Every run yields the same."""
+    rng = random.Random(17)  # noqa: S311  sample data, not a secret
     time_ms = 1_767_400_000_000
     for _ in range(count):
-        time_ms += dice.choice((137, 250, 900, 60_000, 7_200_000))
-        device = dice.choice(("doorbell-1", "doorbell-2", "lamp-1"))
-        event = dice.choice(("on", "off") if device == "lamp-1" else ("button", "motion"))
+        time_ms += rng.choice((137, 250, 900, 60_000, 7_200_000))
+        device = rng.choice(("doorbell-1", "doorbell-2", "lamp-1"))
+        event = rng.choice(("on", "off") if device == "lamp-1" else ("button", "motion"))
         yield {"deviceid": {"S": device}, "timestamp": {"N": str(time_ms)}, "event": {"S": event}}
 
 
 def shell_word(word: str) -> str:
-    """A word as one would type it into a shell.
+    """Return a word quoted for a shell, with as few quotes as possible.
 
     >>> print(shell_word("Year > 2011"), shell_word("Genre = 'Rock'"), shell_word("Music"))
     'Year > 2011' "Genre = 'Rock'" Music
@@ -124,7 +127,7 @@ def shell_word(word: str) -> str:
 
 
 def prefixed(content: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """The sample with `prefix` before its table names where queries and transactions name them."""
+    """Return the sample with `prefix` before the table names in its queries and transactions."""
     named = dict(content)
     named["queries"] = [
         question | {"arguments": [word.format_map(_Prefixed(prefix)) for word in question["arguments"]]}
@@ -139,7 +142,7 @@ def prefixed(content: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 
 class _Prefixed(dict[str, str]):
-    """Every name stands for itself with the prefix before it."""
+    """A mapping of every name to the name with the prefix before it."""
 
     def __init__(self, prefix: str) -> None:
         super().__init__()
@@ -157,7 +160,7 @@ def _with_table(action: dict[str, Any], prefix: str) -> dict[str, Any]:
 def _sample(name: str) -> dict[str, Any]:
     if name not in samples.names():
         raise CommandError(
-            f"there is no sample {name}; there are: {', '.join(samples.names())}", ExitCode.NOT_FOUND
+            f"there is no sample {name}; the samples are {', '.join(samples.names())}", ExitCode.NOT_FOUND
         )
     return samples.sample(name)
 
@@ -169,21 +172,21 @@ def _create(session: Session, request: dict[str, Any], prefix: str) -> None:
     except RequestFailedError as failure:
         if failure.name == "ResourceInUseException":
             raise CommandError(
-                f"there is a table {name} already; load beside it with --prefix", ExitCode.INVALID
+                f"the table {name} exists; give other names with --prefix", ExitCode.INVALID
             ) from failure
         raise
     until_settled(session, name)
 
 
 def _integers(request: dict[str, Any]) -> dict[str, Any]:
-    """The request with plain integers: samples are read with Decimals."""
+    """Return the request with integers in place of the Decimals of a sample."""
     integers: dict[str, Any] = json.loads(write_json(request))
     return integers
 
 
 def _put(session: Session, table: str, items: list[Item]) -> None:
     loader = BatchWriter(session.client, session.shape(table))
-    placed = ((f"{table} item {number}", item) for number, item in enumerate(items, start=1))
+    placed = ((f"{table} item {count}", item) for count, item in enumerate(items, start=1))
     with progress(session.settings, session.output.stderr, table, len(items)) as advance:
         loader.load(placed, advance)
     session.output.say(f"{table}: {counted(loader.written, 'item')}")

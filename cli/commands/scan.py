@@ -1,4 +1,4 @@
-"""`foldb scan`: every item of a table or index."""
+"""`foldb scan`: print every item of a table or index."""
 
 from typing import Annotated
 
@@ -37,14 +37,12 @@ def scan(
     everything: All = False,
     start: Start = None,
     segments: Annotated[
-        int | None, typer.Option(min=1, max=64, help="Read all of it in so many segments side by side.")
+        int | None,
+        typer.Option(min=1, max=64, help="Read the whole table in N segments in parallel, like --all."),
     ] = None,
     fail_empty: FailEmpty = False,
 ) -> None:
-    """Print the items of a table, in the order of their partition keys' hashes.
-
-    Example: foldb scan ProductCatalog --where "Price < 150 AND ProductCategory = 'Bike'"
-    """
+    """Example: foldb scan ProductCatalog --where "Price < 150 AND ProductCategory = 'Bike'" """
     session: Session = ctx.obj
     shape = session.shape(table)
     lifted = Lifted(names or [], values or [])

@@ -32,10 +32,9 @@ def serve(
     ] = False,
     **values: Any,
 ) -> None:
-    """Serve a database folder until SIGTERM or Ctrl-C. A missing folder is created.
+    """--db (or FOLDB_DB) names the folder; the default is ./data.
 
-    --db (or FOLDB_DB) names the folder; the default is ./data. With --log the log is in Kafka, and the server keeps
-    derived data in a folder only if --db names one.
+    With --log the log is in Kafka, and the server keeps derived data in a folder only if --db names one.
 
     Example: foldb serve --db ./data --port 8000
     """
@@ -60,11 +59,15 @@ def serve(
 
 
 def _folder(settings: Settings, *, memory: bool, shared: bool) -> Path | None:
-    """Where this process keeps what it keeps, if anything."""
+    """Return the folder of this server. None: it keeps nothing on disk.
+
+    Raises:
+        CommandError: Two flags contradict each other, or --db is not a folder.
+    """
     db = settings.db
     if memory and settings.is_db_flag:
         raise CommandError(
-            f"--memory and --db {db}: --memory keeps nothing in a folder. Leave one of them out.",
+            f"--memory and --db {db}: --memory uses no folder. Remove one of the flags.",
             ExitCode.USAGE,
         )
     if memory and shared:
@@ -77,13 +80,15 @@ def _folder(settings: Settings, *, memory: bool, shared: bool) -> Path | None:
         raise CommandError(f"{db} is a log in Kafka: serve it with --log {db}.", ExitCode.USAGE)
     if is_address(db):
         raise CommandError(
-            f"{db}, which --db or FOLDB_DB says, is an address and no folder: name what to serve, like --db ./data.",
+            f"{db}, from --db or FOLDB_DB, is an address and not a folder: give a folder, like --db ./data.",
             ExitCode.USAGE,
         )
     return Path(db)
 
 
 def _greeting(url: str, settings: ServerSettings) -> str:
-    where = "in memory: nothing is kept" if settings.path is None else f"in {settings.path.resolve()}"
-    where = where if settings.log is None else f"in {settings.log}"
-    return greeting(url, where, has_keys=settings.keys is not None)
+    location = (
+        "in memory: a stop loses all data" if settings.path is None else f"in {settings.path.resolve()}"
+    )
+    location = location if settings.log is None else f"in {settings.log}"
+    return greeting(url, location, has_keys=settings.keys is not None)

@@ -1,4 +1,4 @@
-"""`foldb snapshot`: states in files, so that a start need not fold the whole log."""
+"""`foldb snapshot`: take and list snapshots, which save a start the fold of the whole log."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,15 +17,14 @@ from ..lib.output import counted, time_text
 from ..lib.progress import Advance, progress
 from ..lib.session import Session, existing
 
-app = typer.Typer(
-    no_args_is_help=True, help="Make and list snapshots, from which a database starts without its whole log."
-)
+app = typer.Typer(no_args_is_help=True)
 
 Folder = Annotated[
-    Path | None, typer.Argument(metavar="[PATH]", help="The database folder, if not that of --db.")
+    Path | None,
+    typer.Argument(metavar="[PATH]", show_default="the folder of --db", help="The database folder."),
 ]
 
-WHOLE = "whole"
+INTACT = "intact"
 _COLUMNS = ("position", "time", "items", "bytes", "digest", "state")
 
 
@@ -33,18 +32,20 @@ _COLUMNS = ("position", "time", "items", "bytes", "digest", "state")
 def make(
     ctx: typer.Context,
     path: Folder = None,
-    keep: Annotated[int, typer.Option(min=1, help="How many snapshots to keep, the newest ones.")] = KEPT,
+    keep: Annotated[
+        int, typer.Option(min=1, help="Keep the newest N snapshots and delete the others.")
+    ] = KEPT,
 ) -> None:
-    """Fold what the log has since the newest snapshot, and write the next.
+    """Fold the log after the newest snapshot, and write the next snapshot.
 
-    Works beside a running server, which does not stop for it, and without one. The log stays as it is: snapshots
-    only save time, and may be deleted.
+    A server may run at the same time, and is not slowed. The log does not change: snapshots only save time, and may
+    be deleted.
 
     Example: foldb snapshot make --db ./data
     """
     session: Session = ctx.obj
     folder = session.folder if path is None else existing(path)
-    # Held: a folder that is renamed while this works gets the snapshot, and no other folder does.
+    # An open descriptor: if the folder is renamed during the fold, the snapshot still goes into this folder.
     disk = SystemFilesystem().hold(folder)
     log = LocalLog.open_reader(folder, disk)
     with progress(session.settings, session.output.stderr, "fold", None) as advance:
@@ -52,9 +53,9 @@ def make(
             snapshots = Snapshots(folder, disk, partition, log.partitions)
             made = _make(snapshots, log, keep, advance, folder)
             session.output.row(_made(made, log.partitions))
-            what = "a new snapshot" if made.is_new else "nothing has happened since the snapshot"
-            place = _place(made.head, log.partitions)
-            session.output.say(f"{what} @{place} · {counted(made.head.items, 'item')}")
+            result = "a new snapshot" if made.is_new else "the log has not grown since the snapshot"
+            position = _position(made.head, log.partitions)
+            session.output.say(f"{result} @{position} · {counted(made.head.items, 'item')}")
 
 
 def _make(snapshots: Snapshots, log: Readable, keep: int, advance: Advance, folder: Path) -> MadeSnapshot:
@@ -69,17 +70,16 @@ def _make(snapshots: Snapshots, log: Readable, keep: int, advance: Advance, fold
         return snapshots.make(log, keep=keep, progress=folded)
     except OSError as error:
         raise CommandError(
-            f"no snapshot could be made in {folder}: {error.strerror}. The older ones are as they were, "
-            "and nothing of the database depends on it.",
+            f"cannot take a snapshot in {folder}: {error.strerror}. Older snapshots and the log are unchanged.",
             ExitCode.UNREACHABLE,
         ) from error
 
 
 @app.command(name="list")
 def list_(ctx: typer.Context, path: Folder = None) -> None:
-    """List the snapshots, the newest first, and read each to its end: is it whole, and is it of this log?
+    """List the snapshots, the newest first. Check that each is intact and belongs to this log.
 
-    A start passes over those that are not.
+    A start ignores the others.
 
     Example: foldb snapshot list --db ./data
     """
@@ -98,7 +98,7 @@ def list_(ctx: typer.Context, path: Folder = None) -> None:
 
 def _made(made: MadeSnapshot, partitions: int) -> dict[str, Any]:
     return {
-        "position": _place(made.head, partitions),
+        "position": _position(made.head, partitions),
         "time": time_text(made.head.time_ms),
         "items": made.head.items,
         "bytes": made.bytes,
@@ -109,15 +109,15 @@ def _made(made: MadeSnapshot, partitions: int) -> dict[str, Any]:
 
 def _row(snapshot: SnapshotReport, partition: int, partitions: int) -> dict[str, Any]:
     head = snapshot.head
-    said = {} if head is None else {"time": time_text(head.time_ms), "items": head.items}
+    contents = {} if head is None else {"time": time_text(head.time_ms), "items": head.items}
     return {
         "position": Position(partition, snapshot.offset).text(partitions),
-        **said,
+        **contents,
         "bytes": snapshot.bytes,
         "digest": snapshot.digest,
-        "state": snapshot.fault or WHOLE,
+        "state": snapshot.fault or INTACT,
     }
 
 
-def _place(head: Head, partitions: int) -> str:
+def _position(head: Head, partitions: int) -> str:
     return Position(head.partition, head.offset).text(partitions)

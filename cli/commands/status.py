@@ -1,4 +1,4 @@
-"""`foldb status`: how a database is."""
+"""`foldb status`: print the state of a server."""
 
 import typer
 
@@ -6,9 +6,6 @@ from ..lib.session import Session
 
 
 def status(ctx: typer.Context) -> None:
-    """Print where the database is, how long its log is, how much it holds and how it syncs.
-
-    Example: foldb status --db ./data
-    """
+    """Example: foldb status --db ./data"""
     session: Session = ctx.obj
     session.output.row({"Endpoint": session.client.url, **session.client.admin("Status")})

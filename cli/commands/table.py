@@ -15,17 +15,23 @@ from ..lib.options import TableName
 from ..lib.output import counted
 from ..lib.session import Session
 
-app = typer.Typer(no_args_is_help=True, help="Create, list, describe, change and delete tables.")
+app = typer.Typer(no_args_is_help=True)
 
-Read = Annotated[int | None, typer.Option("--read", min=1, help="Provisioned read units; needs --write.")]
-Write = Annotated[int | None, typer.Option("--write", min=1, help="Provisioned write units; needs --read.")]
-Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the change is done.")]
+Read = Annotated[int | None, typer.Option("--read", min=1, help="Provision N read units. It needs --write.")]
+Write = Annotated[
+    int | None, typer.Option("--write", min=1, help="Provision N write units. It needs --read.")
+]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the change is complete.")]
 Ttl = Annotated[
-    str | None, typer.Option("--ttl", metavar="NAME", help="Items expire at this attribute's epoch second.")
+    str | None,
+    typer.Option(
+        "--ttl", metavar="NAME", help="Expire items at the time in this attribute, in seconds since 1970."
+    ),
 ]
 
 View = Annotated[
-    Literal["both", "new", "old", "keys"], typer.Option("--view", help="What a new stream shows of items.")
+    Literal["both", "new", "old", "keys"],
+    typer.Option("--view", help="The images of an item in a new stream: both, new, old, or its keys alone."),
 ]
 
 _VIEWS = {"both": "NEW_AND_OLD_IMAGES", "new": "NEW_IMAGE", "old": "OLD_IMAGE", "keys": "KEYS_ONLY"}
@@ -39,23 +45,25 @@ def create(
         list[str], typer.Argument(metavar="PK:TYPE [SK:TYPE]", help="The key; a TYPE is S, N or B.")
     ],
     gsi: Annotated[
-        list[str] | None, typer.Option("--gsi", metavar="NAME=A:S,B:N", help="A global index; repeat it.")
+        list[str] | None,
+        typer.Option("--gsi", metavar="NAME=A:S,B:N", help="Add a global index. Repeat the flag for more."),
     ] = None,
     lsi: Annotated[
-        list[str] | None, typer.Option("--lsi", metavar="NAME=B:N", help="A local index; repeat it.")
+        list[str] | None,
+        typer.Option("--lsi", metavar="NAME=B:N", help="Add a local index. Repeat the flag for more."),
     ] = None,
     ttl: Ttl = None,
-    stream: Annotated[bool, typer.Option("--stream", help="Keep its changes in a stream.")] = False,
+    stream: Annotated[bool, typer.Option("--stream", help="Enable a stream of the table's changes.")] = False,
     view: View = "both",
     read: Read = None,
     write: Write = None,
     wait: Wait = True,
 ) -> None:
-    """Create a table, on-demand unless --read and --write are given.
+    """Create a table. It is on-demand without --read and --write.
 
-    An index may name its projection: 'NAME=A:S,B:N keys_only' or 'NAME=A:S include x,y'. A global index may
-    have up to four attributes in each part of its key: 'NAME=A:S+B:S,C:N'. It has the read and write units of the
-    table unless it ends with its own: 'NAME=A:S keys_only 10/5'.
+    An index can have a projection: 'NAME=A:S,B:N keys_only' or 'NAME=A:S include x,y'. A global index can have up to
+    four attributes in each part of its key: 'NAME=A:S+B:S,C:N'. It has the units of the table, or its own at the end:
+    'NAME=A:S keys_only 10/5'.
 
     Example: foldb table create Music Artist:S Song:S --gsi 'Genres=Genre:S,Album:S' --lsi 'Years=Year:N'
     """
@@ -70,7 +78,7 @@ def create(
     until_settled(session, name)
     if ttl:
         _set_ttl(session, name, ttl)
-    _tell(session, name)
+    _say_status(session, name)
 
 
 @app.command("list")
@@ -85,7 +93,7 @@ def list_(ctx: typer.Context) -> None:
 
 @app.command()
 def describe(ctx: typer.Context, name: TableName) -> None:
-    """Print a table's definition and size, as DescribeTable and DescribeTimeToLive tell it.
+    """Print a table's definition and size: the results of DescribeTable and DescribeTimeToLive.
 
     Example: foldb table describe Music -o json
     """
@@ -108,34 +116,38 @@ def update(
     index: Annotated[
         list[str] | None,
         typer.Option(
-            "--index", metavar="NAME=READ/WRITE", help="Set the units of a global index; repeat it."
+            "--index",
+            metavar="NAME=READ/WRITE",
+            help="Set the units of a global index. Repeat the flag for more.",
         ),
     ] = None,
     ttl: Ttl = None,
-    no_ttl: Annotated[bool, typer.Option("--no-ttl", help="Items do not expire any more.")] = False,
+    no_ttl: Annotated[bool, typer.Option("--no-ttl", help="Disable the expiry of items.")] = False,
     stream: Annotated[
-        bool | None, typer.Option("--stream/--no-stream", help="Enable a stream, or disable it.")
+        bool | None, typer.Option("--stream/--no-stream", help="Enable or disable the stream.")
     ] = None,
     view: View = "both",
     read: Read = None,
     write: Write = None,
-    on_demand: Annotated[bool, typer.Option("--on-demand", help="Pay per request.")] = False,
+    on_demand: Annotated[
+        bool, typer.Option("--on-demand", help="Change the table to on-demand capacity.")
+    ] = False,
     protect: Annotated[
-        bool | None, typer.Option("--protect/--no-protect", help="Whether the table can be deleted.")
+        bool | None, typer.Option("--protect/--no-protect", help="Enable or disable deletion protection.")
     ] = None,
     wait: Wait = True,
 ) -> None:
     """Change a table's throughput, indexes, expiry, stream or protection.
 
-    --read and --write are of the table, --index of an index. A new index, and each index of a table that was on
-    demand, has the units of the table unless it has its own: --gsi 'NAME=A:S 10/5', --index NAME=10/5.
+    --read and --write set the units of the table, --index those of an index. A new index, and each index of a table
+    that was on-demand, has the units of the table or its own: --gsi 'NAME=A:S 10/5', --index NAME=10/5.
 
     Example: foldb table update Music --gsi 'Years=Year:N,Album:S'
     """
     session: Session = ctx.obj
     throughput = _throughput(read, write)
     if on_demand and (throughput is not None or index):
-        raise CommandError("--on-demand has no units: leave out --read, --write and --index", ExitCode.USAGE)
+        raise CommandError("--on-demand has no units: remove --read, --write and --index", ExitCode.USAGE)
     request = billing(throughput) if on_demand or throughput is not None else {}
     if protect is not None:
         request["DeletionProtectionEnabled"] = protect
@@ -152,14 +164,14 @@ def update(
         _set_ttl(session, name, ttl)
     if no_ttl:
         _unset_ttl(session, name)
-    _tell(session, name)
+    _say_status(session, name)
 
 
 @app.command()
 def delete(ctx: typer.Context, name: TableName, wait: Wait = True) -> None:
-    """Delete a table and its items, after asking; its history stays in the log.
+    """Delete a table and its items, after a confirmation. Its history stays in the log.
 
-    `foldb rebuild TABLE --to POSITION --into NEW` brings it back.
+    `foldb rebuild TABLE --to POSITION --into NEW` restores it.
 
     Example: foldb table delete Music --yes
     """
@@ -176,7 +188,7 @@ def delete(ctx: typer.Context, name: TableName, wait: Wait = True) -> None:
 def wait(
     ctx: typer.Context,
     name: TableName,
-    gone: Annotated[bool, typer.Option("--gone", help="Wait until there is no such table.")] = False,
+    gone: Annotated[bool, typer.Option("--gone", help="Wait until the table is deleted.")] = False,
     timeout: Annotated[
         int,
         typer.Option(
@@ -188,7 +200,7 @@ def wait(
         ),
     ] = 60_000,
 ) -> None:
-    """Wait until a table and its indexes are ACTIVE, or until it is gone.
+    """Wait until a table and its indexes are ACTIVE, or until the table is deleted.
 
     Example: foldb table wait Music --timeout 10s
     """
@@ -197,11 +209,11 @@ def wait(
         until_gone(session, name, timeout)
     else:
         until_settled(session, name, timeout)
-        _tell(session, name)
+        _say_status(session, name)
 
 
 def names(session: Session) -> list[str]:
-    """All tables, page after page."""
+    """Return the names of all tables, from all pages."""
     found: list[str] = []
     body: dict[str, Any] = {}
     while True:
@@ -215,7 +227,7 @@ def names(session: Session) -> list[str]:
 def until_settled(session: Session, name: str, timeout_ms: int = 60_000) -> None:
     """Wait until the table and its global indexes are ACTIVE.
 
-    DescribeTable may not find a new table yet, which ListTables lists.
+    ListTables lists a new table before DescribeTable finds it, if the control plane has a delay.
     """
 
     def settled() -> bool:
@@ -232,7 +244,7 @@ def until_settled(session: Session, name: str, timeout_ms: int = 60_000) -> None
 
 
 def until_gone(session: Session, name: str, timeout_ms: int = 60_000) -> None:
-    """Wait until there is no such table."""
+    """Wait until the table is deleted."""
 
     def gone() -> bool:
         try:
@@ -246,10 +258,10 @@ def until_gone(session: Session, name: str, timeout_ms: int = 60_000) -> None:
     _until(gone, f"{name} is still there", timeout_ms)
 
 
-def _until(done: Callable[[], bool], otherwise: str, timeout_ms: int) -> None:
+def _until(condition: Callable[[], bool], otherwise: str, timeout_ms: int) -> None:
     deadline = time.monotonic() + timeout_ms / 1000
     pause = 0.02
-    while not done():
+    while not condition():
         if time.monotonic() > deadline:
             raise CommandError(f"{otherwise}, after {duration(timeout_ms)}", ExitCode.PARTLY)
         time.sleep(pause)
@@ -278,16 +290,16 @@ def _index_updates(
     *,
     on_demand: bool,
 ) -> dict[str, Any]:
-    """Return the members of UpdateTable about global indexes.
+    """Return the members of UpdateTable that change global indexes.
 
     Args:
-        session: Has the table.
+        session: The session of the command.
         name: The table.
         gsi: An index to add, in the short notation.
         drop_gsi: An index to remove.
-        units: `NAME=READ/WRITE`, one an index.
+        units: `NAME=READ/WRITE` for each index.
         throughput: The new units of the table.
-        on_demand: Whether the table is to be on demand.
+        on_demand: Whether the table becomes on-demand.
     """
     request: dict[str, Any] = {}
     changes = [units_request(text) for text in units]
@@ -302,22 +314,22 @@ def _index_updates(
     if drop_gsi is not None:
         changes.append({"Delete": {"IndexName": drop_gsi}})
     if throughput is not None:
-        changes += _units_from_now_on(session.shape(name), changes, throughput)
+        changes += _units_of_other_indexes(session.shape(name), changes, throughput)
     if changes:
         request["GlobalSecondaryIndexUpdates"] = changes
     return request
 
 
 def _provisioned(description: dict[str, Any]) -> tuple[int, int] | None:
-    """Return the units of a described table; None if it is on demand."""
+    """Return the units of a described table. None: it is on-demand."""
     units = units_of(description)
     return units if any(units) else None
 
 
-def _units_from_now_on(
+def _units_of_other_indexes(
     shape: KeyArguments, changes: list[dict[str, Any]], throughput: tuple[int, int]
 ) -> list[dict[str, Any]]:
-    """Give the indexes of a table that was on demand the units of the table, unless `changes` name them."""
+    """Return the units of the indexes that `changes` do not name: those of a table that was on-demand."""
     if _provisioned(shape.description) is not None:
         return []
     named = {each["IndexName"] for change in changes for each in change.values()}
@@ -337,6 +349,6 @@ def _unset_ttl(session: Session, name: str) -> None:
         session.client.call("UpdateTimeToLive", {"TableName": name, "TimeToLiveSpecification": specification})
 
 
-def _tell(session: Session, name: str) -> None:
+def _say_status(session: Session, name: str) -> None:
     status = session.client.call("DescribeTable", {"TableName": name})["Table"]["TableStatus"]
     session.output.say(f"{name}: {status}")

@@ -1,4 +1,4 @@
-"""`foldb tx`: several actions, all or none."""
+"""`foldb tx`: run a transaction."""
 
 from typing import Annotated, Any
 
@@ -16,27 +16,29 @@ def tx(
     source: Annotated[str, typer.Argument(metavar="FILE|-", help="A JSON list of actions; - reads stdin.")],
     token: Annotated[
         str | None,
-        typer.Option("--token", help="Sent again within ten minutes, the transaction is not done again."),
+        typer.Option(
+            "--token",
+            help="Send this ClientRequestToken: within ten minutes a repeated request has no effect.",
+        ),
     ] = None,
 ) -> None:
-    """Do a list of actions as one transaction; a list of gets reads at one moment.
+    """An action is an object with one member: put, update, delete, check or get.
 
-    An action is an object with one member, put, update, delete, check or get:
     {"put": {"table": T, "item": {...}}}, {"delete": {"table": T, "key": {...}}},
     {"update": {"table": T, "key": {...}, "set": "n = n + 1", "remove": "a", "if": "n < 10"}},
     {"check": {"table": T, "key": {...}, "if": "..."}}, {"get": {"table": T, "key": {...}}}.
-    Placeholders get their values from "values": {":x": ...} and "names": {"#n": ...}. With --typed the list is
-    DynamoDB's own TransactItems. If the transaction is cancelled, the reasons are printed as JSON on stderr and
+    Placeholders have their values in "values": {":x": ...} and "names": {"#n": ...}. With --typed the list is
+    DynamoDB's TransactItems. If the transaction is cancelled, the reasons are printed as JSON to stderr and
     the exit code is 5.
 
     Example: foldb tx map-item001-to-cx1.json
     """
     session: Session = ctx.obj
-    what = "stdin" if source == "-" else source
-    actions = read_json("".join(read_lines(source)), what)
+    name = "stdin" if source == "-" else source
+    actions = read_json("".join(read_lines(source)), name)
     if not isinstance(actions, list) or not all(isinstance(action, dict) for action in actions):
         raise CommandError(
-            f"{what} is not a list of actions: see the forms in `foldb tx --help`", ExitCode.USAGE
+            f"{name} is not a list of actions: see the forms in `foldb tx --help`", ExitCode.USAGE
         )
     reads = bool(actions) and all("get" in action or "Get" in action for action in actions)
     items = actions if session.settings.typed else [_action(action) for action in actions]
@@ -60,8 +62,8 @@ def _write(session: Session, body: dict[str, Any]) -> None:
     try:
         answer = session.client.call("TransactWriteItems", body)
     except RequestFailedError as failure:
-        for number, reason in enumerate(failure.body.get("CancellationReasons", ()), start=1):
-            session.output.warn(write_json({"action": number, **_reason(reason, session.settings.typed)}))
+        for index, reason in enumerate(failure.body.get("CancellationReasons", ()), start=1):
+            session.output.warn(write_json({"action": index, **_reason(reason, session.settings.typed)}))
         raise
     session.write_footer(len(body["TransactItems"]), consumed(answer), "action")
 
@@ -72,7 +74,11 @@ def _reason(reason: dict[str, Any], is_typed: bool) -> dict[str, Any]:
 
 
 def _action(action: dict[str, Any]) -> dict[str, Any]:
-    """One action in DynamoDB's own form."""
+    """Return an action in DynamoDB's form.
+
+    Raises:
+        CommandError: The action is malformed.
+    """
     [(kind, parts)] = action.items() if len(action) == 1 else [("", {})]
     if kind not in _KINDS or not isinstance(parts, dict):
         raise CommandError(f"an action has one member, one of {', '.join(_KINDS)}", ExitCode.USAGE)

@@ -1,4 +1,4 @@
-"""`foldb upgrade`: let a log that nodes share have what a new release brings."""
+"""`foldb upgrade`: raise the level of a shared log after an upgrade of its nodes."""
 
 import typer
 
@@ -6,11 +6,10 @@ from ..lib.session import Session
 
 
 def upgrade(ctx: typer.Context) -> None:
-    """Bring the log to the level of this release, once every node that shares it is of this release.
+    """A new level gives commands a meaning that older releases cannot read, such as subscriptions and streams.
 
-    A release may give commands a meaning that older ones do not know: subscriptions and captured streams, of late. A
-    folder comes to that by itself; a log in Kafka when this is said, because a node of an older release stops there.
-    There is no way back. Said again, it changes nothing.
+    A folder is upgraded without this command. A log in Kafka is not, because nodes of older releases stop at a higher
+    level. An upgrade cannot be undone. A second call changes nothing.
 
     Example: foldb upgrade
     """
@@ -19,5 +18,7 @@ def upgrade(ctx: typer.Context) -> None:
     before, level = answer["From"], answer["Level"]
     session.output.row({"from": before, "level": level})
     session.output.say(
-        f"the log was at level {level}" if before == level else f"level {before} became {level}"
+        f"the log is at level {level} already"
+        if before == level
+        else f"the log went from level {before} to {level}"
     )

@@ -1,4 +1,4 @@
-"""`foldb verify`: is the history whole, and does it still make the tables that are served?"""
+"""`foldb verify`: check that the log is intact and folds to the state that is served."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,19 +26,20 @@ def verify(
     path: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PATH]", help="The database folder, or kafka://HOST:PORT/NAMESPACE, if not that of --db."
+            metavar="[PATH]",
+            show_default="the folder of --db",
+            help="The database folder, or kafka://HOST:PORT/NAMESPACE.",
         ),
     ] = None,
 ) -> None:
-    """Read the whole log, check its chain of hashes, refold it from zero and compare digests.
+    """The digests are compared with those of a running server, those in the log, and those of every snapshot.
 
-    Digests are compared with those of a running server, those that the log records, and every snapshot. Exit code 0 of
-    a folder: `foldb serve` starts on its log, and no acknowledged write is missing as far as the file `mark` and the
-    chain of hashes show. An unfinished write at the end, which a start cuts into a side file, is reported. Exit code 9
-    and the position: the log or a snapshot is damaged, or acknowledged writes are missing.
+    Exit code 0 for a folder: `foldb serve` starts on its log, and the file `mark` and the chain of hashes show no
+    missing acknowledged write. An unfinished write at the end, which a start moves to a side file, is reported. Exit
+    code 9, with the position: the log or a snapshot is damaged, or acknowledged writes are missing.
 
-    A log in Kafka has no chain of hashes. Name a node with --db to compare its digests as well. Exit code 1: there was
-    no digest to compare for some partition. Reads only.
+    A log in Kafka has no chain of hashes. Give a node with --db to compare its digests too. Exit code 1: a partition
+    has no digest to compare. The command changes nothing.
 
     Example: foldb verify --db ./data
     """
@@ -50,7 +51,7 @@ def verify(
     log = log_of(session, path)
     if expected:
         _check_same_log(session, log)
-    # List snapshots before the log's end is read: none of them may be ahead of it.
+    # Snapshots are listed before the log's end is read, so that none is newer than the end.
     folder = None if is_shared else Path(path or session.folder)
     snapshots = [] if folder is None else snapshots_of_each(folder, SystemFilesystem(), log.partitions)
     offsets = [each.offsets() for each in snapshots]
@@ -71,47 +72,51 @@ def verify(
             state, met = _refold(log, partition, live, usable, advance)
             compared.append(met + len(usable) + _met(session, state, live, folder, log.partitions))
             digests.append((_place(state, log.partitions), digest(state)))
-    for place, made in digests:
+    for position, found in digests:
         session.output.row(
             {
                 "log_id": log.log_id.hex(),
-                "position": place,
-                "digest": made,
+                "position": position,
+                "digest": found,
                 "compared": sum(compared),
                 "differences": 0,
             }
         )
     _report_tail(session, tail)
     if is_shared and not all(compared):
-        raise _not_compared(sum(ends), [number for number, met in enumerate(compared) if not met])
-    result = "no difference" if any(compared) else "the chain of hashes is whole"
+        raise _not_compared(sum(ends), [partition for partition, count in enumerate(compared) if not count])
+    result = "no difference" if any(compared) else "the chain of hashes is intact"
     session.output.say(
         f"{counted(sum(ends), 'record')} · {counted(sum(compared), 'digest')} compared · {result}"
     )
     if unusable:
         raise CommandError(
-            f"the log is whole, but not its snapshots: {'; '.join(unusable)}. Delete them: a start passes over them, "
-            "and `foldb snapshot make` makes another.",
+            f"the log is intact, but snapshots are damaged: {'; '.join(unusable)}. Delete them: a start ignores them. "
+            "`foldb snapshot make` makes a new one.",
             ExitCode.INTEGRITY,
         )
 
 
 def _check_same_log(session: Session, log: Readable) -> None:
-    """Refuse to compare digests with those of another database's server."""
-    assert session.server is not None, "its digests were asked for"
-    theirs = session.server.admin("Status")["LogId"]
-    if theirs != log.log_id.hex():
+    """Check that the server serves this log.
+
+    Raises:
+        CommandError: The server serves another log.
+    """
+    assert session.server is not None, "its digests were read"
+    served = session.server.admin("Status")["LogId"]
+    if served != log.log_id.hex():
         raise CommandError(
-            f"{session.url} serves the log {theirs}, and this is {log.log_id.hex()}: name a server of this log.",
+            f"{session.url} serves the log {served}, and this is {log.log_id.hex()}: name a server of this log.",
             ExitCode.USAGE,
         )
 
 
 def _missing(tail: Tail, folder: Path | None) -> CommandError:
     return CommandError(
-        f"{folder}: the log's last {counted(tail.missing, 'byte')} are missing: its file `mark` says that they were "
-        "acknowledged, and not that they were synced. A power cut takes such writes with --fsync interval or never. "
-        "`foldb serve` starts without them; `foldb log restore` brings back those that a backup has.",
+        f"{folder}: the log's last {counted(tail.missing, 'byte')} are missing. Its file `mark` shows that they were "
+        "acknowledged, but not synced: a power cut loses such writes with --fsync interval or never. "
+        "`foldb serve` starts without them; `foldb log restore` restores those that a backup has.",
         ExitCode.INTEGRITY,
     )
 
@@ -120,7 +125,7 @@ def _not_compared(records: int, partitions: list[int]) -> CommandError:
     which = ", ".join(map(str, partitions))
     return CommandError(
         f"{counted(records, 'record')} can be read and folded, but nothing was compared for partition {which}: the log "
-        "records no digest of it. Name a node that serves it: `foldb verify kafka://... --db http://NODE:PORT`.",
+        "has no digest of it. Give a node that serves it: `foldb verify kafka://... --db http://NODE:PORT`.",
         ExitCode.DIFFERENT,
     )
 
@@ -128,10 +133,10 @@ def _not_compared(records: int, partitions: list[int]) -> CommandError:
 def _report_tail(session: Session, tail: Tail | None) -> None:
     if tail is None or not tail.torn:
         return
-    unsure = "" if tail.is_marked else " The file `mark` does not say whether it was acknowledged."
+    unsure = "" if tail.is_marked else " The file `mark` does not show whether it was acknowledged."
     session.output.say(
         f"{counted(tail.torn, 'byte')} behind the last record are an unfinished write: a server is writing it, or a "
-        f"crash tore it, and the next start cuts it into a side file.{unsure}"
+        f"crash interrupted it, and the next start moves it to a side file.{unsure}"
     )
 
 
@@ -142,7 +147,11 @@ def _refold(
     snapshots: dict[int, list[str]],
     advance: Advance,
 ) -> tuple[PartitionState, int]:
-    """One partition folded from zero and compared on the way; its state, and how many digests the log records."""
+    """Fold a partition from zero and compare each digest at its offset.
+
+    Returns:
+        The state, and the number of digests in the log.
+    """
     recorded, void = _recorded(log, partition, advance)
     state = PartitionState()
     for record in log.read(partition):
@@ -157,7 +166,7 @@ def _refold(
 def _met(
     session: Session, state: PartitionState, live: dict[int, list[str]], folder: Path | None, partitions: int
 ) -> int:
-    """Return how many of the server's digests were compared.
+    """Return the number of the server's digests that were compared.
 
     Raises:
         CommandError: The folder's log ends before the position of the server that writes it.
@@ -168,7 +177,7 @@ def _met(
         if folder is not None:
             raise CommandError(
                 f"{sentence}: acknowledged writes are not in {folder}. Was the folder replaced, or a file of it "
-                "removed? Look before the server stops: it may still have the files open.",
+                "removed? Check this before the server stops: it may still have the files open.",
                 ExitCode.INTEGRITY,
             )
         session.output.warn(sentence)
@@ -186,7 +195,7 @@ def _examined(
     """Return the digests of the snapshots that a start would use, by offset, and the faults of the others.
 
     Raises:
-        CommandError: A snapshot of this log was made of records that the log does not hold.
+        CommandError: A snapshot of this log includes records that the log does not hold.
     """
     digests: dict[int, list[str]] = {}
     unusable = []
@@ -198,16 +207,16 @@ def _examined(
         elif offset >= end and snapshot.head is not None and snapshot.head.log_id == log.log_id:
             raise CommandError(
                 f"{path}: the snapshot was made @{offset} of this log, which ends at @{end - 1}: records are "
-                "missing, or an older copy took the log's place. Delete the snapshot if the log is to go on as it is.",
+                "missing, or the log was replaced by an older copy. Delete the snapshot to continue with this log.",
                 ExitCode.INTEGRITY,
             )
-        elif path.exists():  # else its maker has removed it since, because newer ones are there
+        elif path.exists():  # the scheduler may have removed it since, because newer ones exist
             unusable.append(f"{path}: {snapshot.fault}")
     return digests, unusable
 
 
 def _live_digests(session: Session) -> dict[int, dict[int, list[str]]]:
-    """Return the digests of the running server: by partition, and by the offset of its last record."""
+    """Return the digests of the running server by partition and by the offset of its last record."""
     if session.server is None:
         return {}
     answer = session.server.admin("Digest")
@@ -221,10 +230,10 @@ def _live_digests(session: Session) -> dict[int, dict[int, list[str]]]:
 def _recorded(
     log: Readable, partition: int, advance: Advance
 ) -> tuple[dict[int, list[str]], frozenset[Void]]:
-    """Read everything once: this alone finds a flipped byte, a missing block, a swapped segment.
+    """Read the whole partition, which finds a flipped byte, a missing block and a swapped segment.
 
     Returns:
-        Digests to compare with, by the offset of the entry after which the state had them; and what is void.
+        The digests to compare, by the offset of the last entry that they cover; and the void entries.
     """
     found: dict[int, list[str]] = {}
     void: set[Void] = set()
@@ -234,16 +243,16 @@ def _recorded(
                 found.setdefault(command.offset, []).append(command.digest)
         for one in voids((record,)):
             void.add(one)
-            # Who recorded these had folded what has been void since.
+            # Later digests cover an entry that is void now.
             found = {offset: digests for offset, digests in found.items() if offset < one[0]}
         advance(1)
     return _worth_comparing(found), frozenset(void)
 
 
 def _worth_comparing(found: dict[int, list[str]]) -> dict[int, list[str]]:
-    """The last digests, and of the others so few that comparing takes no longer than refolding.
+    """Return the last digest, and so few others that the comparison takes no longer than the refold.
 
-    A digest goes through the whole state, so each must be followed by as much log as there was before it.
+    A digest reads the whole state, so the offset doubles from one to the next.
     """
     kept, due, last = {}, 0, max(found, default=0)
     for offset in sorted(found):
@@ -252,15 +261,19 @@ def _worth_comparing(found: dict[int, list[str]]) -> dict[int, list[str]]:
     return kept
 
 
-def _compare(state: PartitionState, digests: Sequence[str], whose: str, partitions: int) -> None:
-    """Hold the state against digests that somebody else came to at the same position."""
+def _compare(state: PartitionState, digests: Sequence[str], source: str, partitions: int) -> None:
+    """Compare the state's digest with those of another source at the same position.
+
+    Raises:
+        CommandError: A digest differs.
+    """
     if not digests:
         return
     ours = digest(state)
     for other in digests:
         if other != ours:
             raise CommandError(
-                f"position {_place(state, partitions)}: {whose} the digest {other[:16]}..., "
+                f"position {_place(state, partitions)}: {source} the digest {other[:16]}..., "
                 f"the log folds to {ours[:16]}...",
                 ExitCode.INTEGRITY,
             )

@@ -40,11 +40,10 @@ def wait(
         ),
     ] = None,
 ) -> None:
-    """Wait until a position is folded and the global indexes have it, or until triggers have handled all changes.
+    """With several partitions an index follows its table with a delay.
 
-    With several partitions an index follows its table with a delay. An application sends the position of its last
-    write in the header `x-foldb-position` of a read; a script waits here. --triggers also waits for changes that
-    triggers write, and for the triggers of those.
+    An application sends the position of its last write in the header `x-foldb-position` of a read; a script runs this
+    command. --triggers also waits for changes that triggers write, and for the triggers of those.
 
     Example: foldb wait 10482.3
     """
@@ -65,9 +64,10 @@ def wait(
 
 def _wait_for_triggers(session: Session, deadline: float | None, after: str) -> None:
     """Poll until triggers have settled. An answer before the poll's timeout means that they cannot settle."""
-    from ..lib.change_sources import check_called
+    # Imported here: its imports are slow, and `wait POSITION` does not need them.
+    from ..lib.change_sources import check_triggers_run
 
-    check_called(
+    check_triggers_run(
         session, [each["Name"] for each in session.client.admin("ListSubscriptions")["Subscriptions"]]
     )
     while True:

@@ -1,4 +1,4 @@
-"""Many items by BatchWriteItem, until the server has taken them all or an item is refused."""
+"""Write many items with BatchWriteItem, with retries, up to the first refused item."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,22 +15,22 @@ from .session import consumed
 from .values import plain_item, write_json
 
 Placed: TypeAlias = tuple[str, Item]
-"""An item, and its place for an error: `songs.jsonl line 32`."""
+"""An item, and its source for an error: `songs.jsonl line 32`."""
 
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
-# Errors that one item of a batch causes: the whole batch is refused, and the error does not say which item it was.
+# Errors of one item for which the server refuses the whole batch, without naming the item.
 _OF_ONE_ITEM = frozenset(
     ("ValidationException", "SerializationException", "ItemCollectionSizeLimitExceededException")
 )
 
 
 class BatchWriter:
-    """Writes items in their order, and counts those that the server acknowledged.
+    """A writer of items, in their order, that counts the acknowledged ones.
 
     Attributes:
         written: Acknowledged items. An item with the key of a later one in its batch counts with that one.
-        unprocessed: Items that the server did not take, retries included.
+        unprocessed: Items that the server did not process, after all retries.
         units: Consumed write units.
     """
 
@@ -54,11 +54,11 @@ class BatchWriter:
         self._sleep = sleep
 
     def load(self, items: Iterable[Placed], advance: Advance = lambda _: None) -> None:
-        """Write all items. The first bad item ends the load; all items before it are written.
+        """Write all items up to the first invalid or refused one.
 
         Raises:
-            CommandError: `items` raised it, the server refused an item, cannot be reached or did not take all items.
-                The sentence says how many items were written, if any; the exit code is PARTLY then.
+            CommandError: `items` raised it, the server refused an item, cannot be reached or did not process all items.
+                If items were written, the text has their number and the exit code is PARTLY.
         """
         rest = iter(items)
         try:
@@ -76,43 +76,43 @@ class BatchWriter:
             were = "item was" if self.written == 1 else "items were"
             raise CommandError(
                 f"{error.sentence.rstrip('.')}; {self.written:,} {were} written before it; "
-                "putting them again is harmless",
+                "to put them again is harmless",
                 ExitCode.PARTLY,
             ) from error
         if self.unprocessed:
             raise CommandError(
-                f"{counted(self.unprocessed, 'item')} not taken, retries included, and {self.written:,} written; "
-                "putting them again is harmless",
+                f"{counted(self.unprocessed, 'item')} not processed after retries, and {self.written:,} written; "
+                "to put them again is harmless",
                 ExitCode.PARTLY,
             )
 
     def key_text(self, item: Mapping[str, Any]) -> str:
-        """Return ` (key {...})` for an item as JSON has it, and nothing for an item without a whole key."""
+        """Return ` (key {...})` for an item in JSON, or nothing if a key attribute is missing."""
         try:
             return f" (key {write_json({name: item[name] for name in self._keys})})"
         except (KeyError, TypeError):
             return ""
 
     def _put(self, batch: Sequence[Placed]) -> None:
-        """Write a batch; of a batch that is refused, each item by itself, up to the one that was the reason."""
+        """Write a batch. If it is refused, write its items one by one, up to the refused item."""
         try:
             self._write([item for _, item in batch])
         except CommandError as error:
             if not _is_of_one_item(error):
                 raise
-            for place, item in batch:
-                self._put_alone(place, item)
+            for name, item in batch:
+                self._put_alone(name, item)
 
-    def _put_alone(self, place: str, item: Item) -> None:
+    def _put_alone(self, name: str, item: Item) -> None:
         try:
             self._write([item])
         except CommandError as error:
             if not _is_of_one_item(error):
                 raise
-            raise CommandError(f"{place}{self._key_of(item)}: {error.sentence}", error.code) from error
+            raise CommandError(f"{name}{self._key_of(item)}: {error.sentence}", error.code) from error
 
     def _write(self, items: Sequence[Item]) -> None:
-        """Write up to BATCH items. A batch may not name a key twice, so of two items with one key the last goes."""
+        """Write up to BATCH items. A batch cannot hold a key twice, so the last item of a key replaces the others."""
         last = {repr([item.get(name) for name in self._keys]): item for item in items}
         waiting: list[Any] = [{"PutRequest": {"Item": item}} for item in last.values()]
         acknowledged = len(items) - len(waiting)
@@ -140,7 +140,7 @@ class BatchWriter:
 
 
 def _batch(items: Iterator[Placed], size: int) -> tuple[list[Placed], CommandError | None]:
-    """Take the next items, and the failure that ended them, if one did."""
+    """Return the next items, and the failure that ended `items`, if there is one."""
     batch: list[Placed] = []
     try:
         while len(batch) < size and (placed := next(items, None)) is not None:

@@ -1,13 +1,13 @@
-"""How a change is shown: as a row of JSON, as a line of one's own making, or as a line of colours on a terminal.
+"""The text of a change: a row of JSON, a line in the user's format, or a coloured line on a terminal.
 
-A row is what `streams/formats/plain.py` tells, with items in plain JSON unless --typed was said. A format holds fields:
+A row has the form of `streams/formats/plain.py`, with items in plain JSON unless --typed is given. Fields of a format:
 
-    %T   time                    %k    key, without names      %tx   transaction, and which of its changes: 7.0 1/2
-    %ms  time in milliseconds    %K    key, as JSON            %who  whose key wrote it
-    %op  what happened           %old  the item before         %src  api, ttl, trigger or restore
-    %t   table                   %new  the item after          %req  the request's id
-    %n   sequence number         %old.NAME, %new.NAME          %d    how many triggers led to it
-    %p   position                      one attribute           %j    all of it, as JSON; %% is one %
+    %T   time                    %k    key, without names      %tx   transaction and index in it: 7.0 1/2
+    %ms  time in milliseconds    %K    key, as JSON            %who  access key of the writer
+    %op  event                   %old  the item before         %src  api, ttl, trigger or restore
+    %t   table                   %new  the item after          %req  request id
+    %n   sequence number         %old.NAME, %new.NAME          %d    number of triggers in the chain before it
+    %p   position                      one attribute           %j    the whole change, as JSON; %% is one %
 """
 
 import re
@@ -30,22 +30,22 @@ _ABSENT: Final = "-"
 
 
 def shown(row: Row, *, typed: bool) -> Row:
-    """A change as it was told, items in DynamoDB JSON, as rows show it."""
+    """Return the row with plain items, or unchanged, with DynamoDB JSON, if `typed`."""
     if typed:
         return row
     return row | {name: row[name] and plain_item(row[name]) for name in _ITEMS}
 
 
 def line_of(format_: str) -> Callable[[Row], str]:
-    """What writes a row as `format_` says.
+    """Return the function that writes a row in a format.
 
     Raises:
-        CommandError: It has a field that there is not.
+        CommandError: `format_` has an unknown field.
     """
     for match in _PART.finditer(format_):
         if match["wrong"] is not None:
             raise CommandError(
-                f"--format: `{match['wrong']}` is no field; there are {', '.join(sorted(_FIELDS))}, "
+                f"--format: `{match['wrong']}` is not a field; the fields are {', '.join(sorted(_FIELDS))}, "
                 "%old.NAME, %new.NAME and %%",
                 ExitCode.USAGE,
             )
@@ -57,14 +57,14 @@ def line_of(format_: str) -> Callable[[Row], str]:
 
 
 def coloured(row: Row) -> str:
-    """A change on one line of a terminal: of one that changed an item, only what is different."""
+    """Return a change as one coloured line. A MODIFY shows only the attributes that differ."""
     op = row["op"]
     name = typer.style(f"{op:6}", fg=_COLOURS[op])
     head = f"{typer.style(row['time'], dim=True)} {name} {typer.style(row['table'], bold=True)}"
-    return f"{head} {visible(write_json(row['keys']))} {visible(_what(row))}"
+    return f"{head} {visible(write_json(row['keys']))} {visible(_images(row))}"
 
 
-def _what(row: Row) -> str:
+def _images(row: Row) -> str:
     old, new = row["old"] or {}, row["new"] or {}
     if row["op"] != "MODIFY":
         rest = {name: value for name, value in (new or old).items() if name not in row["keys"]}

@@ -1,7 +1,7 @@
-"""Changes as rows, and what triggers and tables there are, from wherever that can be had.
+"""Changes as rows, and the definitions of triggers and tables, from a server or from a log.
 
-a server      its feed, page by page; of tables that it keeps none for, its log, where that is a folder here
-a folder      the log itself, folded from its beginning: any change of any table that there ever was
+server      the change feed, page by page. For changes that the feed does not keep, the log, if its folder is here
+folder      the log, folded from its beginning: every change of every table, deleted ones too
 """
 
 from collections import deque
@@ -28,35 +28,35 @@ T = TypeVar("T")
 _PAGE: Final = 1000
 _WAIT_MS: Final = 20_000
 _NOT_KEPT: Final = ("TrimmedDataAccessException", "ResourceNotFoundException")
-_NOTHING_KEPT: Final = "no table has a stream or a trigger: name one with --table"
+_NOTHING_KEPT: Final = "no table has a stream or a trigger: give a table with --table"
 _KEPT: Final = ("ENABLED", "WATCHED")
 
 
 class Reading(Protocol):
-    """Changes of some tables, from a place on."""
+    """Changes of some tables, from a start position on."""
 
     @property
     def where(self) -> str:
-        """Where they come from, and how far they go, in a few words."""
+        """Return the source of the changes, for the footer."""
         ...
 
     def rows(self, *, follow: bool) -> Iterator[Row]:
-        """The changes up to the end, or for ever: as formats/plain.py tells them."""
+        """Yield the changes in the form of formats/plain.py, to the end, or forever with `follow`."""
         ...
 
 
 def reading_of(session: Session, tables: list[str], start: Start, chosen: Row) -> Reading:
-    """The feed of the server; of a folder that nobody serves, its log."""
+    """Return the feed of the server, or the log of a folder without a server."""
     if is_served(session):
         return Served(session, tables, start, chosen)
     return Folded(session, open_log(session.folder), tables, start, chosen)
 
 
-def check_called(session: Session, names: Iterable[str]) -> None:
-    """Refuse to wait for triggers that are behind in a folder that nobody serves.
+def check_triggers_run(session: Session, names: Iterable[str]) -> None:
+    """Check that a server runs the triggers, or that none of them is behind.
 
     Raises:
-        CommandError: One is.
+        CommandError: A trigger is behind, and its folder has no server.
     """
     if is_served(session):
         return
@@ -64,20 +64,20 @@ def check_called(session: Session, names: Iterable[str]) -> None:
         described = session.client.admin("DescribeSubscription", {"Name": name})
         behind = sum(each["Changes"] for each in described["Lag"].values())
         if behind and described["Status"] == "ACTIVE":
-            raise nobody_calls(session, f": {name} is {counted(behind, 'change')} behind")
+            raise no_server_error(session, f": {name} is {counted(behind, 'change')} behind")
 
 
-def nobody_calls(session: Session, which: str = "") -> CommandError:
-    """What is said of triggers in a folder that nobody serves."""
+def no_server_error(session: Session, detail: str = "") -> CommandError:
+    """Return the error for triggers of a folder without a server."""
     db = session.settings.db
     return CommandError(
-        f"nobody serves {db}, so no trigger is called{which}. `foldb serve --db {db}` calls them.",
+        f"no server runs on {db}, so no trigger is called{detail}. `foldb serve --db {db}` calls them.",
         ExitCode.UNREACHABLE,
     )
 
 
 def is_served(session: Session) -> bool:
-    """Whether there is a server, and the folder is not only open for this command."""
+    """Return whether there is a server. Without one the folder is open for this command alone."""
     return is_address(session.settings.db) or session.url is not None
 
 
@@ -93,7 +93,7 @@ class Served:
         )
 
     def rows(self, *, follow: bool) -> Iterator[Row]:
-        """The changes up to the end, or for ever."""
+        """Yield the changes to the end, or forever with `follow`."""
         tables = self._tables or self._kept()
         if not tables:
             self.where = _NOTHING_KEPT
@@ -111,18 +111,22 @@ class Served:
             if failure.name not in _NOT_KEPT or after:
                 raise
             if not tables:
-                return  # of a snapshot of nothing: the log has every table
+                return  # a snapshot of no table is empty
             reading = self._from_the_log(tables, failure)
         self.where = reading.where
         yield from reading.rows(follow=follow)
 
     def _kept(self) -> list[str]:
-        """The tables whose changes the server keeps now."""
+        """Return the tables whose changes the server keeps now."""
         streams = self._session.client.admin("Streams")["Streams"]
         return sorted({each["TableName"] for each in streams if each["Status"] in _KEPT})
 
     def _from_the_log(self, tables: list[str], failure: RequestFailedError) -> "Folded":
-        """The same out of the log that the server writes, if it can be read from here."""
+        """Return the same changes from the log of the server.
+
+        Raises:
+            RequestFailedError: The log is not in a folder of this machine. It is `failure`.
+        """
         try:
             folder = self._session.folder
         except CommandError:
@@ -131,7 +135,7 @@ class Served:
 
 
 class Folded:
-    """The changes that a log holds, which is folded from its beginning."""
+    """The changes of a log, which is folded from its beginning."""
 
     where = "from the log"
 
@@ -144,69 +148,71 @@ class Folded:
         self._chooses = chooser(chosen).chooses
 
     def rows(self, *, follow: bool) -> Iterator[Row]:
-        """The changes up to the end, or for ever."""
+        """Yield the changes to the end, or forever with `follow`."""
         for delivery in self.deliveries(follow=follow):
             yield orjson.loads(plain(delivery))
 
     def deliveries(self, *, follow: bool) -> Iterator[Delivery]:
-        """The same, not yet written."""
+        """Yield the changes to the end, or forever with `follow`, before they are formatted.
+
+        Raises:
+            CommandError: The log has never had one of the tables.
+        """
         settings, stderr = self._session.settings, self._session.output.stderr
         total = sum(map(self._log.end, range(self._log.partitions)))
         with progress(settings, stderr, "log", total) as advance:
-            past = LogChanges(self._log, self._tables, advance)
-            yield from filter(self._chooses, self._first(past))
-        unknown = sorted({*self._tables} - past.names)
+            log_changes = LogChanges(self._log, self._tables, advance)
+            yield from filter(self._chooses, self._existing(log_changes))
+        unknown = sorted({*self._tables} - log_changes.names)
         if unknown:
-            close = closest(unknown[0], past.names)
-            step = "`foldb log stats` names the tables" if close is None else f"did you mean {close}?"
-            raise CommandError(
-                f"there was never a table {unknown[0]} in this log; {step}", ExitCode.NOT_FOUND
-            )
+            close = closest(unknown[0], log_changes.names)
+            step = "`foldb log stats` lists the tables" if close is None else f"did you mean {close}?"
+            raise CommandError(f"this log has never had a table {unknown[0]}; {step}", ExitCode.NOT_FOUND)
         if follow:
-            yield from filter(self._chooses, past.follow())
+            yield from filter(self._chooses, log_changes.follow())
 
-    def _first(self, past: LogChanges) -> Iterator[Delivery]:
-        """What there is already: changes, items as they are, or nothing."""
-        changes = past.changes()
+    def _existing(self, log_changes: LogChanges) -> Iterator[Delivery]:
+        """Yield the changes from the start to the end, or the items, or nothing."""
+        changes = log_changes.changes()
         if self._start["At"] not in ("NOW", "SNAPSHOT"):
             yield from filter(self._within, changes)
             return
         for _ in changes:
             pass
         if self._start["At"] == "SNAPSHOT":
-            yield from past.items()
+            yield from log_changes.items()
 
 
 class Known(Protocol):
-    """What a database knows of its triggers and tables."""
+    """The definitions of triggers and tables, and their changes."""
 
     def settings(self, name: str) -> Row:
-        """All settings of a trigger.
+        """Return all settings of a trigger.
 
         Raises:
-            CommandError: There is none of that name.
+            CommandError: There is no such trigger.
         """
         ...
 
     def keys(self, table: str) -> list[str]:
-        """The key attributes of a table, partition key first; [] if there is none of that name."""
+        """Return the key attributes of a table, partition key first. [] if there is no such table."""
         ...
 
     def rows(self, tables: list[str], start: Start) -> Iterable[Row]:
-        """The changes of tables from a place up to now."""
+        """Return the changes of tables from `start` to now."""
         ...
 
     def last(self, tables: list[str], choose: Callable[[Iterable[Row]], Iterable[T]], count: int) -> list[T]:
-        """The last so many of what `choose` makes of their changes."""
+        """Return the last `count` results of `choose` for the changes of tables."""
         ...
 
 
 def known(session: Session) -> Known:
-    """The same: from the server; of a folder that nobody serves, from its log."""
-    return _Asked(session) if is_served(session) else _Read(session)
+    """Return the definitions from the server, or from the log of a folder without a server."""
+    return _FromServer(session) if is_served(session) else _FromLog(session)
 
 
-class _Asked:
+class _FromServer:
     def __init__(self, session: Session) -> None:
         self._session = session
 
@@ -227,13 +233,13 @@ class _Asked:
 
     def last(self, tables: list[str], choose: Callable[[Iterable[Row]], Iterable[T]], count: int) -> list[T]:
         found = list[T]()
-        for at in ("HORIZON", "BEGINNING"):  # the feed is quick, and has often enough; the log has all
+        for at in ("HORIZON", "BEGINNING"):  # the feed is fast and usually enough; the log has every change
             if len(found) < count:
                 found = list(deque(choose(self.rows(tables, {"At": at})), maxlen=count))
         return found
 
 
-class _Read:
+class _FromLog:
     def __init__(self, session: Session) -> None:
         self._session = session
 
@@ -242,23 +248,22 @@ class _Read:
         return open_log(self._session.folder)
 
     @cached_property
-    def _past(self) -> LogChanges:
-        past = LogChanges(self._log)
-        deque(past.changes(), maxlen=0)
-        return past
+    def _log_changes(self) -> LogChanges:
+        log_changes = LogChanges(self._log)
+        deque(log_changes.changes(), maxlen=0)
+        return log_changes
 
     def settings(self, name: str) -> Row:
         try:
-            return self._past.subscriptions[name].settings
+            return self._log_changes.subscriptions[name].settings
         except KeyError:
             raise CommandError(
-                f"there is no trigger {name} in {self._session.settings.db}; `foldb trigger list` names those that "
-                "there are",
+                f"there is no trigger {name} in {self._session.settings.db}; `foldb trigger list` lists the triggers",
                 ExitCode.NOT_FOUND,
             ) from None
 
     def keys(self, table: str) -> list[str]:
-        return self._past.key_names(table)
+        return self._log_changes.key_names(table)
 
     def rows(self, tables: list[str], start: Start) -> Iterable[Row]:
         return Folded(self._session, self._log, tables, start, {}).rows(follow=False)

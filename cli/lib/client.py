@@ -1,7 +1,7 @@
-"""A thin HTTP client for foldb's wire protocol, on the standard library.
+"""A small HTTP client for foldb's wire protocol, on the standard library.
 
-One request, one answer: a JSON object, or a ServerError that knows its exit code. Every
-request is signed; a server on this machine that has no keys does not look at it.
+The response to a request is a JSON object, or a RequestFailedError with an exit code. Every request is signed; a server
+without keys ignores the signature.
 """
 
 import http.client
@@ -24,21 +24,21 @@ from .settings import Credentials
 DYNAMODB = "DynamoDB_20120810"
 ADMIN = "Foldb_20261121"
 
-# Throttling and 503 mean that nothing was done, so these may be tried again; a 500 may not.
+# The pauses before retries. After throttling and a 503 the request had no effect, so a retry is safe; after a 500 not.
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 
-# In every answer of a DynamoDB endpoint, and in few of anybody else's.
+# A header of every DynamoDB endpoint, and of few other servers.
 _REQUEST_ID = "x-amzn-RequestId"
 _SHOWN = 200
 _HOST = re.compile(r"[0-9A-Za-z._:%-]+")
 
 
 class Client:
-    """Calls one server. Not for use by several threads: `copy()` gives each its own.
+    """A client of one server. It is not thread-safe: each thread needs its own `copy()`.
 
     Attributes:
-        position: What the last answer was as of.
-        log_time_ms: Log time there, in milliseconds since 1970.
+        position: The position of the last response.
+        log_time_ms: The log time of that position, in milliseconds since 1970.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class Client:
         timeout_s: float = 60,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Nothing is connected before it is needed.
+        """Create a client, which connects at the first request.
 
         Args:
-            url: Of the server.
-            credentials: What to sign with; nobody's, if there are none.
-            ca: Certificates that the server's must rest on, if not those that the system has.
-            timeout_s: How long an answer may take.
-            sleep: Waits before a request is sent again.
+            url: The URL of the server.
+            credentials: The access key. None: the default key, for a server without keys.
+            ca: The file of trusted certificates, in PEM. None: those of the system.
+            timeout_s: The timeout of a response, in seconds.
+            sleep: Waits before a retry.
         """
         self.url, host, port = address(url)
         self.position: str | None = None
@@ -70,7 +70,7 @@ class Client:
         self._connection = _connection(self.url, host, port, ca, timeout_s)
 
     def copy(self, timeout_s: float | None = None) -> "Client":
-        """Return another client of the same server, whose answers may take `timeout_s` if that is given."""
+        """Return another client of the same server, with the same timeout or another."""
         return Client(
             self.url,
             credentials=self._credentials,
@@ -83,17 +83,17 @@ class Client:
         self._connection.close()
 
     def call(self, operation: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Do one operation of DynamoDB's API.
+        """Call an operation of DynamoDB's API.
 
         Raises:
-            ServerError: The server refused, after retries where these can help.
-            NoAnswerError: The server did not answer in time.
-            CommandError: Nobody answers.
+            RequestFailedError: The server refused the request, after retries if it throttled it.
+            NoAnswerError: The server did not answer within the timeout.
+            CommandError: The server cannot be reached.
         """
         return self._retrying(f"{DYNAMODB}.{operation}", body)
 
     def admin(self, operation: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Do one of foldb's own operations."""
+        """Call one of foldb's own operations. The errors are those of `call`."""
         return self._retrying(f"{ADMIN}.{operation}", body or {})
 
     def _retrying(self, target: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,20 +150,23 @@ class Client:
             ) from error
         except http.client.HTTPException as error:
             self._connection.close()
-            raise _is_another(self.url, "what is not HTTP") from error
+            raise _is_another(self.url, "a response that is not HTTP") from error
 
 
 def _table_of(body: Mapping[str, Any]) -> str | None:
-    """The only table that a request names."""
+    """Return the table of a request. None if it names several or none."""
     names = [body["TableName"]] if "TableName" in body else body.get("TableNames", [])
     return names[0] if len(names) == 1 else None
 
 
 def address(url: str) -> tuple[str, str, int]:
-    """An address as it is shown, its host and its port.
+    """Return the URL, the host and the port of an address.
 
     >>> address("localhost:8001")
     ('http://localhost:8001', 'localhost', 8001)
+
+    Raises:
+        CommandError: `url` is not an address.
     """
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -178,36 +181,40 @@ def address(url: str) -> tuple[str, str, int]:
 def _connection(url: str, host: str, port: int, ca: Path | None, timeout_s: float) -> HTTPConnection:
     if url.startswith("http:"):
         return HTTPConnection(host, port, timeout=timeout_s)
-    import ssl  # not loaded for a server on this machine: it takes as long as the rest of a command
+    import ssl  # its import takes as long as the rest of a command, and most servers here use plain HTTP
 
     try:
         context = ssl.create_default_context(cafile=ca)
     except OSError as error:  # ssl's own errors are among them
         raise CommandError(
-            f"{ca} has no certificates that could be read: name a file in PEM", ExitCode.USAGE
+            f"{ca} has no readable certificates: give a file in PEM", ExitCode.USAGE
         ) from error
     return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
 
 
 def _untrusted(url: str, error: OSError) -> CommandError:
-    why = getattr(error, "verify_message", "") or error
+    reason = getattr(error, "verify_message", "") or error
     return CommandError(
-        f"the certificate of {url} is not to be believed: {why}. If it is its own CA's, name that with --ca FILE.",
+        f"the certificate of {url} is not trusted: {reason}. If a private CA signed it, give that CA with --ca FILE.",
         ExitCode.UNREACHABLE,
     )
 
 
 def _milliseconds(text: str | None) -> int | None:
-    """A server of an older version does not tell the time."""
+    """Return the log time of a response. A server of an older version does not send it."""
     return int(text) if text is not None and text.isdecimal() else None
 
 
 def _body(request: Mapping[str, Any]) -> bytes:
-    """The request's bytes. What does not fit the operation goes as it is: the server says it better."""
+    """Return the bytes of a request. The server validates it, because its errors are more precise.
+
+    Raises:
+        CommandError: A value cannot be written as JSON.
+    """
     try:
         return orjson.dumps(request, default=lambda number: orjson.Fragment(f"{number}"))
     except TypeError as error:
-        raise CommandError(f"this cannot be sent, {error}: write it another way", ExitCode.USAGE) from error
+        raise CommandError(f"this cannot be sent, {error}: use another value", ExitCode.USAGE) from error
 
 
 def _parsed(status: int, headers: HTTPMessage, answer: bytes, url: str) -> dict[str, Any]:
@@ -224,6 +231,6 @@ def _parsed(status: int, headers: HTTPMessage, answer: bytes, url: str) -> dict[
 
 def _is_another(url: str, answers: str) -> CommandError:
     sentence = (
-        f"{url} answers `{answers}`, not as a DynamoDB endpoint does: is it foldb, and is that its port?"
+        f"{url} answers `{answers}`, which no DynamoDB endpoint does: is it foldb, and is that its port?"
     )
     return CommandError(sentence, ExitCode.UNREACHABLE)

@@ -26,7 +26,7 @@ def table_request(
     lsis: Sequence[str],
     throughput: tuple[int, int] | None,
 ) -> dict[str, Any]:
-    """The CreateTable request for a table in the short notation."""
+    """Return the CreateTable request for a table in the short notation."""
     types: dict[str, str] = {}
     request: dict[str, Any] = {"TableName": name, "KeySchema": _schema(keys, types)}
     if gsis:
@@ -40,18 +40,22 @@ def table_request(
 def index_request(
     text: str, throughput: tuple[int, int] | None
 ) -> tuple[dict[str, Any], list[dict[str, str]]]:
-    """A global index to create by UpdateTable, and the attributes it needs declared.
+    """Return a global index for UpdateTable, and the definitions of its attributes.
 
     Args:
         text: The index in the short notation.
-        throughput: Units of its table, if they are provisioned; the index has the same unless it names its own.
+        throughput: The units of the table, if they are provisioned, for an index without units of its own.
     """
     types: dict[str, str] = {}
     return _global_index(text, types, throughput), attribute_definitions(types)
 
 
 def units_request(text: str) -> dict[str, Any]:
-    """Read `NAME=READ/WRITE`, the throughput of a global index, as an update of UpdateTable."""
+    """Return the update of UpdateTable for `NAME=READ/WRITE`, the throughput of a global index.
+
+    Raises:
+        CommandError: `text` has another form.
+    """
     name, _, units = text.rpartition("=")
     match = _UNITS.fullmatch(units)
     if not name or match is None:
@@ -65,7 +69,7 @@ def index_units(name: str, throughput: tuple[int, int]) -> dict[str, Any]:
 
 
 def request_like(description: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The CreateTable request for a table with the keys, indexes and throughput of a described one."""
+    """Return the CreateTable request for a table with the keys, indexes and throughput of a described table."""
     by_request = description.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST"
     request: dict[str, Any] = {"TableName": name, "KeySchema": description["KeySchema"]}
     request |= billing(None if by_request else units_of(description))
@@ -89,20 +93,20 @@ def request_like(description: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def billing(throughput: tuple[int, int] | None) -> dict[str, Any]:
-    """On-demand, or provisioned with read and write units."""
+    """Return the billing members of a request. None is on-demand."""
     if throughput is None:
         return {"BillingMode": "PAY_PER_REQUEST"}
     return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": provisioned(throughput)}
 
 
 def provisioned(throughput: tuple[int, int]) -> dict[str, int]:
-    """ProvisionedThroughput of a request."""
+    """Return the ProvisionedThroughput of a request."""
     read, write = throughput
     return {"ReadCapacityUnits": read, "WriteCapacityUnits": write}
 
 
 def attribute_definitions(types: dict[str, str]) -> list[dict[str, str]]:
-    """AttributeDefinitions of a request."""
+    """Return the AttributeDefinitions of a request."""
     return [{"AttributeName": name, "AttributeType": kind} for name, kind in types.items()]
 
 
@@ -148,7 +152,7 @@ def _index(text: str, types: dict[str, str], partition: str | None) -> dict[str,
 
 
 def units_of(description: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the read and write units that a described table or index has provisioned; (0, 0) on demand."""
+    """Return the provisioned read and write units of a described table or index. They are 0 if it is on-demand."""
     throughput = description["ProvisionedThroughput"]
     return throughput["ReadCapacityUnits"], throughput["WriteCapacityUnits"]
 

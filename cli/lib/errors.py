@@ -1,13 +1,13 @@
-"""What went wrong, as one sentence, the next step and an exit code.
+"""Failures of commands: one sentence, with the next step, and an exit code.
 
-    0  done; `verify`: a start takes the log    6  throttled, retries included
-    1  a difference, or nothing to compare      7  the server calls the request invalid
-    2  wrong usage                              8  not reachable, not started, not to be read or written
-    3  no such table, index or item             9  the log or a table is not what it was: integrity
-    4  the condition did not hold              10  partly done
-    5  the transaction was cancelled          130  interrupted
+    0  success; `verify`: the log can be served   6  throttled, after retries
+    1  a difference, or nothing to compare        7  the server refused the request as invalid
+    2  wrong usage                                8  cannot connect, start, read or write
+    3  no such table, index or item               9  the log or a table is damaged
+    4  the condition failed                      10  partly complete
+    5  the transaction was cancelled            130  interrupted
 
-A script may rely on these numbers: add, never change.
+Scripts rely on these codes: add codes, never change one.
 """
 
 import errno
@@ -42,7 +42,7 @@ class ExitCode(IntEnum):
 
 
 class CommandError(Exception):
-    """The command cannot go on; the top of the program prints `sentence` and leaves with `code`."""
+    """The command failed. The program prints `sentence` and exits with `code`."""
 
     def __init__(self, sentence: str, code: ExitCode) -> None:
         super().__init__(sentence)
@@ -51,14 +51,16 @@ class CommandError(Exception):
 
 
 class NoAnswerError(CommandError):
-    """The server was reached and did not answer in time."""
+    """The server did not answer within the timeout."""
 
 
 class RequestFailedError(CommandError):
-    """The server answered with an error. `name` is DynamoDB's, `body` the whole answer.
+    """The server answered with an error.
 
     Attributes:
-        table: The table that the request named, where it named one and that is not found.
+        name: The name of the error in DynamoDB's API.
+        body: The whole answer.
+        table: The table of the request, if the error is that it does not exist.
     """
 
     def __init__(self, name: str, status: int, body: Mapping[str, Any]) -> None:
@@ -70,7 +72,7 @@ class RequestFailedError(CommandError):
         self._message = str(message)
 
     def suggest(self, table: str) -> None:
-        """Name a table that the request may have meant as the next step."""
+        """Replace the next step with a question whether another table was meant."""
         self.sentence = f"{self.name}: {self._message.rstrip('.')}. Did you mean {table}?"
 
 
@@ -84,12 +86,12 @@ _THROTTLED = {
 
 
 def is_throttling(name: str) -> bool:
-    """Whether the same request may go through a little later. Nothing of it was done."""
+    """Return whether a retry may succeed. The request had no effect."""
     return name in _THROTTLED - {"LimitExceededException"}
 
 
 def exit_code(name: str, status: int) -> ExitCode:
-    """The exit code for an error of the server.
+    """Return the exit code of a server's error.
 
     >>> exit_code("ConditionalCheckFailedException", 400)
     <ExitCode.CONDITION: 4>
@@ -108,8 +110,8 @@ def exit_code(name: str, status: int) -> ExitCode:
 
 
 def of_foldb(error: FoldbError) -> CommandError:
-    """The failure behind what the log or the fold raised in this process."""
-    # Only who has failed needs it, and it brings the whole fold.
+    """Return the failure for an error of the log or the fold in this process."""
+    # Imported after a failure alone, because it imports the whole fold.
     from ...materializer.refold import FoldError
 
     if isinstance(error, AppendUnknownError):
@@ -122,38 +124,38 @@ def of_foldb(error: FoldbError) -> CommandError:
 
 
 _SYSTEM_STEPS = {
-    errno.EACCES: "run as its owner, or name another place",
-    errno.EPERM: "run as its owner, or name another place",
-    errno.EROFS: "`foldb log` and `foldb verify` only read; for all else copy the folder to where it can be written",
-    errno.ENOSPC: "make room, or name another place",
-    errno.EDQUOT: "make room, or name another place",
+    errno.EACCES: "run as its owner, or give another path",
+    errno.EPERM: "run as its owner, or give another path",
+    errno.EROFS: "`foldb log` and `foldb verify` only read; for other commands copy the folder to a writable disk",
+    errno.ENOSPC: "free space, or give another path",
+    errno.EDQUOT: "free space, or give another path",
 }
 
 
 def of_system(error: OSError) -> CommandError:
-    """The failure behind what the operating system refused: what, why, and what to do."""
-    why = os.strerror(error.errno) if error.errno else str(error)
-    step = _SYSTEM_STEPS.get(error.errno or 0, "look at the disk, the folder, and where the output goes")
-    what = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-    return CommandError(f"{what}{why}: {step}", ExitCode.UNREACHABLE)
+    """Return the failure for an error of the operating system: path, reason and next step."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    step = _SYSTEM_STEPS.get(error.errno or 0, "check the disk, the folder, and the target of the output")
+    path = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    return CommandError(f"{path}{reason}: {step}", ExitCode.UNREACHABLE)
 
 
 _NEXT_STEPS = (
-    ("Requested resource not found: Subscription", "`foldb trigger list` names the triggers there are."),
+    ("Requested resource not found: Subscription", "`foldb trigger list` lists the triggers."),
     ("Subscription already exists", "Change it with `foldb trigger add NAME --replace`."),
-    ("TableNames cannot be changed", "Remove it with `foldb trigger remove`, and add it anew."),
-    ("Cannot do operations on a non-existent table", "`foldb table list` names the tables there are."),
-    ("Requested resource not found", "`foldb table list` names the tables there are."),
+    ("TableNames cannot be changed", "Remove it with `foldb trigger remove`, and add it again."),
+    ("Cannot do operations on a non-existent table", "`foldb table list` lists the tables."),
+    ("Requested resource not found", "`foldb table list` lists the tables."),
     (
         "The security token included in the request is invalid",
-        "Name a key of the server's: set FOLDB_ACCESS_KEY_ID and FOLDB_SECRET_ACCESS_KEY, or say --profile.",
+        "Use a key of the server: set FOLDB_ACCESS_KEY_ID and FOLDB_SECRET_ACCESS_KEY, or give --profile.",
     ),
-    ("reserved keyword", "Give it another name: --name '#n=NAME', and write #n in the expression."),
+    ("reserved keyword", "Use a placeholder: --name '#n=NAME', and #n in the expression."),
 )
 
 
 def _sentence(name: str, message: str) -> str:
-    """DynamoDB's own words, and what to do where we know it."""
+    """Return DynamoDB's message, with a next step if the message is a known one."""
     for part, step in _NEXT_STEPS:
         if part in message:
             return f"{name}: {message.rstrip('.')}. {step}"

@@ -1,9 +1,9 @@
-"""Changes out of a file: as `foldb stream tail` prints them, or as AWS Lambda gets them.
+"""Changes from a file, as `foldb stream tail` prints them or as AWS Lambda receives them.
 
-{"table", "op", "keys", "old", "new", ...}     one, a list, or JSON Lines; what is left out is made up
-{"Records": [{"eventName", "dynamodb": ...}]}  an event of Lambda's, for instance out of its documentation
+{"table", "op", "keys", "old", "new", ...}     an object, a list, or JSON Lines; missing members get defaults
+{"Records": [{"eventName", "dynamodb": ...}]}  a Lambda event, for instance from its documentation
 
-Changes out of a database are rows of the first form, so they take the same way to a Delivery, and back to a row.
+Changes from a database are rows of the first form, and are converted to a Delivery by the same code.
 """
 
 import re
@@ -32,14 +32,16 @@ from .values import read_json, read_text, typed_item, write_json
 EventFile: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--event", metavar="FILE", help="These changes: as `foldb stream tail` prints them, or Lambda's."
+        "--event",
+        metavar="FILE",
+        help="Use the changes in this file, as `foldb stream tail` prints them, or a Lambda event.",
     ),
 ]
 KeyNames = Callable[[str], list[str]]
-"""The key attributes of a table, partition key first; [] if that is unknown."""
+"""A function from a table to its key attributes, partition key first. [] if the table is unknown."""
 
 LAST: Final = 10
-"""So many of the latest changes are looked at where nobody says how many."""
+"""The default number of latest changes to examine."""
 
 _NO_LOG: Final = bytes(16)
 _FIRST_NUMBER: Final = sequence_number(0, 0, 0)
@@ -51,10 +53,10 @@ _POSITION: Final = re.compile(r"(?:([0-9]{1,3}):)?[0-9]{1,18}(?:\.[0-9]{1,5})?")
 
 
 def read_events(path: str) -> list[Any]:
-    """All that a file holds: it is one document, or one a line.
+    """Return the events of a file, which is one JSON document or JSON Lines.
 
     Raises:
-        CommandError: It cannot be read, or holds nothing.
+        CommandError: The file cannot be read, or is empty.
     """
     text, found = read_text(path), None
     try:
@@ -63,28 +65,28 @@ def read_events(path: str) -> list[Any]:
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) < 2:
             raise
-        found = [read_json(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
+        found = [read_json(line, f"{path}, line {count}") for count, line in enumerate(lines, start=1)]
     if isinstance(found, dict) and isinstance(found.get("Records"), list):
         found = found["Records"]
     events = found if isinstance(found, list) else [found]
     if not events:
-        raise CommandError(f"{path} holds no change", ExitCode.USAGE)
+        raise CommandError(f"{path} has no changes", ExitCode.USAGE)
     return events
 
 
 def deliveries_of(
     events: Iterable[Any], keys: KeyNames, where: str, *, typed: bool = True
 ) -> Iterator[Delivery]:
-    """Events as a sink is given them.
+    """Yield events as deliveries to a sink.
 
     Args:
-        events: What they were read as.
-        keys: Asked for the key of a table where a change does not tell it.
-        where: They come from.
-        typed: Whether items are DynamoDB JSON; those of Lambda's always are.
+        events: The events, from JSON.
+        keys: Returns the key of a table, for a change without `keys`.
+        where: The source of the events, for errors.
+        typed: Whether items are DynamoDB JSON. Those of Lambda events always are.
 
     Raises:
-        CommandError: One is no change: which, and why.
+        CommandError: An event is not a change. The text has its index and the reason.
     """
     time_ms = now()
     for nth, event in enumerate(events, start=1):
@@ -96,12 +98,12 @@ def deliveries_of(
 
 
 def told(delivery: Delivery, *, typed: bool) -> Row:
-    """A delivery as a row that is shown. A number that no log of ours gives has no position in it."""
+    """Return a delivery as a row. A sequence number that no foldb log assigns has no position."""
     row = shown(read_json(plain(delivery), "the change"), typed=typed)
     return row if delivery.sequence_number >= _FIRST_NUMBER else row | {"position": None}
 
 
-# From an event to a row that has every member, each of which is what it must be
+# From an event to a row with every member, each of the right type
 
 
 def _row(event: Any, *, typed: bool) -> Row:
@@ -109,12 +111,12 @@ def _row(event: Any, *, typed: bool) -> Row:
         event, typed = _of_lambda(event), True
     if not isinstance(event, dict) or (event.get("new") is None and event.get("old") is None):
         raise _refused(
-            "one has `new`, `old` or both, as `foldb stream tail` prints it, or is an event of Lambda's"
+            "a change has `new`, `old` or both, as `foldb stream tail` prints it, or is a Lambda event"
         )
     row: Row = {name: event.get(name) for name in _MEMBERS}
-    for name, (fits, must) in _MEMBERS.items():
-        if row[name] is not None and not fits(row[name]):
-            raise _refused(f"`{name}` is {must}, and not {write_json(row[name])}")
+    for name, (is_valid, expected) in _MEMBERS.items():
+        if row[name] is not None and not is_valid(row[name]):
+            raise _refused(f"`{name}` must be {expected}, not {write_json(row[name])}")
     for name in _ITEMS:
         if row[name] is not None:
             row[name] = row[name] if typed else typed_item(row[name])
@@ -123,13 +125,13 @@ def _row(event: Any, *, typed: bool) -> Row:
 
 
 def _of_lambda(event: Row) -> Row:
-    """The same in our members. An image that the stream's view leaves out is made of the key."""
+    """Return a Lambda event with the members of a row. The key replaces an image that the stream's view omits."""
     name, record = event.get("eventName"), event["dynamodb"]
     keys = record.get("Keys")
     if name not in _IMAGES:
-        raise _refused(f"`eventName` is INSERT, MODIFY or REMOVE, and not {write_json(name)}")
+        raise _refused(f"`eventName` must be INSERT, MODIFY or REMOVE, not {write_json(name)}")
     if not isinstance(keys, dict):
-        raise _refused(f"`Keys` is an object, and not {write_json(keys)}")
+        raise _refused(f"`Keys` must be an object, not {write_json(keys)}")
     images = {"old": record.get("OldImage"), "new": record.get("NewImage")}
     return {
         **{side: dict(keys) if images[side] is None else images[side] for side in _IMAGES[name]},
@@ -186,21 +188,21 @@ _MEMBERS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "old": _OBJECT,
     "new": _OBJECT,
     "number": (_is_number, "digits"),
-    "position": (_is_position, "one such as 10482.3 or 2:10482.3"),
+    "position": (_is_position, "a position such as 10482.3 or 2:10482.3"),
     "time": (_is_time, "a time such as 2026-11-20T12:00:00Z"),
     "tx": (_is_transaction, '{"id", "n", "of"}'),
     "principal": _TEXT,
     "requestId": _TEXT,
     "source": _TEXT,
-    "depth": (_is_whole, "a number from 0 on"),
+    "depth": (_is_whole, "an integer of at least 0"),
 }
 
 
-# From there to a delivery
+# From the row to a delivery
 
 
 def _delivery(row: Row, nth: int, keys: KeyNames, now_ms: int) -> Delivery:
-    """A row as a sink is given it; `nth` makes a number where it has none."""
+    """Return a row as a delivery. A row without a sequence number gets one from its index, `nth`."""
     name, old, new, tx = row["table"] or "table", row["old"], row["new"], row["tx"]
     item: Item = old if new is None else new
     schema = _schema(name, list(row["keys"] or ()) or keys(name), item)
@@ -219,28 +221,32 @@ def _delivery(row: Row, nth: int, keys: KeyNames, now_ms: int) -> Delivery:
         None if tx is None else Tx(tx["id"], int(tx["n"]), int(tx["of"])),
         is_read=row["op"] == "READ",
     )
-    partition, partitions = _place(row["position"])
+    partition, partitions = _partition_of(row["position"])
     arn = f"{table_arn(name)}/stream/test"
     return Delivery(change, partition, TableView(0, name, schema, None, arn, _NO_LOG, partitions))
 
 
 def _schema(table: str, names: list[str], item: Item) -> KeySchema:
-    """The key that the item has, if it has it."""
+    """Return the key schema of the item.
+
+    Raises:
+        CommandError: The item has no such key.
+    """
     if not names:
-        raise _refused(f"nothing tells what the key of {table} is: write `keys`")
+        raise _refused(f"the key of {table} is unknown: add `keys`")
     if len(names) > 2:
-        raise _refused("`keys` holds one attribute or two")
+        raise _refused("`keys` must have one attribute or two")
     for each in names:
         if each not in item:
-            raise _refused(f"the item has no `{each}`, which is of its key")
+            raise _refused(f"the item has no key attribute `{each}`")
         if not _KEY_TYPES.issuperset(item[each]):
-            raise _refused(f"`{each}` is of the key: a string, a number or a binary")
+            raise _refused(f"the key attribute `{each}` must be a string, a number or a binary")
     attributes = [KeyAttribute(each, next(iter(item[each]))) for each in names]
     return KeySchema(tuple(attributes[:1]), tuple(attributes[1:]))
 
 
-def _place(position: str | None) -> tuple[int, int]:
-    """The partition that a position names, and how many there are at least."""
+def _partition_of(position: str | None) -> tuple[int, int]:
+    """Return the partition id of a position, and the least number of partitions."""
     match = _POSITION.fullmatch(position or "")
     if match is None or match[1] is None:
         return 0, 1
@@ -252,6 +258,6 @@ def _refused(sentence: str) -> CommandError:
 
 
 def batches(deliveries: Iterable[Delivery], size: int) -> list[list[Delivery]]:
-    """The deliveries in calls of at most so many."""
-    everything = list(deliveries)
-    return [everything[at : at + size] for at in range(0, len(everything), size)]
+    """Return the deliveries in batches of at most `size`."""
+    remaining = list(deliveries)
+    return [remaining[at : at + size] for at in range(0, len(remaining), size)]

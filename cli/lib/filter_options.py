@@ -1,4 +1,4 @@
-"""Which changes are meant, as options say it: by table, by what happened, by an expression, by a pattern.
+"""Options that select changes: by table, event, expression or pattern.
 
 --table Orders --on INSERT,MODIFY --when "NEW.Total > 100" --pattern '{"dynamodb": {"NewImage": {...}}}'
 """
@@ -22,15 +22,18 @@ __all__ = [
     "FROM", "Events", "Names", "Pattern", "TableNames", "Tables", "TriggerName", "Values", "When", "choice", "chooser",
 ]  # fmt: skip
 
-TriggerName: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The trigger's name.")]
+TriggerName: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The name of the trigger.")]
 FROM: Final = typer.Option(
     "--from",
     metavar="PLACE",
-    help="start, horizon, end, snapshot, -1h, a time, @POSITION or a sequence number.",
+    help="Start here: start, horizon, end, snapshot, -1h, a time, @POSITION or a sequence number.",
 )
 
 Tables: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--table", "-t", metavar="TABLE", help="Of this table; repeat it.")
+    list[str] | None,
+    typer.Option(
+        "--table", "-t", metavar="TABLE", help="Read the changes of this table. Repeat the flag for more."
+    ),
 ]
 TableNames: TypeAlias = Annotated[
     list[str] | None, typer.Argument(metavar="[TABLE]...", help="The same as --table.")
@@ -38,13 +41,17 @@ TableNames: TypeAlias = Annotated[
 Events: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--on", metavar="EVENT", help="Only INSERT, MODIFY, REMOVE or READ; repeat it, or use commas."
+        "--on",
+        metavar="EVENT",
+        help="Select INSERT, MODIFY, REMOVE or READ. Repeat the flag, or use commas, for more.",
     ),
 ]
 When: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--when", metavar="CONDITION", help="Only where this holds for OLD and NEW: NEW.Total > 100."
+        "--when",
+        metavar="CONDITION",
+        help="Select changes for which this is true of OLD and NEW, like NEW.Total > 100.",
     ),
 ]
 Pattern: TypeAlias = Annotated[
@@ -52,7 +59,7 @@ Pattern: TypeAlias = Annotated[
     typer.Option(
         "--pattern",
         metavar="JSON",
-        help="Only what has this pattern, as Lambda's filters have; repeated: or that.",
+        help="Select changes that match this pattern of Lambda's filters. Repeat the flag for alternatives.",
     ),
 ]
 
@@ -68,10 +75,10 @@ def choice(
     names: list[str] | None,
     values: list[str] | None,
 ) -> dict[str, Any]:
-    """The same as members of a subscription's settings.
+    """Return the options as settings of a subscription.
 
     Raises:
-        CommandError: There is no such event, the expression is none, or a pattern is no JSON object.
+        CommandError: An event is unknown, the expression is invalid, or a pattern is not a JSON object.
     """
     chosen: dict[str, Any] = {}
     lifted = Lifted(names or [], values or [])
@@ -80,14 +87,14 @@ def choice(
     if when is not None:
         chosen["Filter"] = _filter(when, lifted)
     elif lifted.names or lifted.values:
-        raise CommandError("--name and --value are for --when, which is not there", ExitCode.USAGE)
+        raise CommandError("--name and --value need --when", ExitCode.USAGE)
     if patterns:
         chosen["FilterCriteria"] = {"Filters": [{"Pattern": _pattern(text)} for text in patterns]}
     return chosen
 
 
 def _filter(when: str, lifted: Lifted) -> dict[str, Any]:
-    """The expression without the literals and the names behind OLD and NEW, which may be reserved words."""
+    """Return the expression with placeholders for literals, and for the names after OLD and NEW."""
     written = condition(when, lifted.names, {})
     for word in _WORD.findall(written["Expression"]):
         if word.upper() not in _GRAMMAR:
@@ -108,7 +115,7 @@ def _filter(when: str, lifted: Lifted) -> dict[str, Any]:
 def _event(word: str) -> str:
     event = word.strip().upper()
     if event not in EVENTS:
-        raise CommandError(f"--on {word}: an event is one of {', '.join(EVENTS)}", ExitCode.USAGE)
+        raise CommandError(f"--on {word}: write one of {', '.join(EVENTS)}", ExitCode.USAGE)
     return event
 
 
@@ -119,9 +126,9 @@ def _pattern(text: str) -> str:
 
 
 def chooser(chosen: dict[str, Any]) -> ChangeFilter:
-    """What says of each change whether it is meant.
+    """Return the filter of the options.
 
     Raises:
-        ValidationError: The expression or a pattern is none.
+        ValidationError: The expression or a pattern is invalid.
     """
     return ChangeFilter(check("tail", {"TableNames": ["any"], "Sink": {"Kind": "none"}} | chosen))

@@ -31,12 +31,12 @@ def run_in_child() -> None:
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return
-    _forget_variables()
+    _hide_variables()
     os._exit(_wait_for(child, signals))
 
 
-def _forget_variables() -> None:
-    """Keep the secrets that the program was started with from other processes of the same user."""
+def _hide_variables() -> None:
+    """Overwrite the variables of this process, from which other processes of the user could read secrets."""
     from ...materializer.os_process import forget_variables
 
     forget_variables()

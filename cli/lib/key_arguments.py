@@ -1,7 +1,7 @@
-"""Keys as people type them: `foldb item get Music Kyuss 'Space Cadet'`.
+"""Keys on the command line: `foldb item get Music Kyuss 'Space Cadet'`.
 
-The table says what type each part of its key has, so a bare word is enough. A key may always be
-written as JSON instead: '{"Artist": "Kyuss", "Song": "Space Cadet"}'.
+The table defines the type of each key attribute, so a bare word is enough. A key may also be JSON:
+'{"Artist": "Kyuss", "Song": "Space Cadet"}'.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from .values import Plain, read_item, typed
 
 @dataclass(frozen=True, slots=True)
 class KeyArguments:
-    """What DescribeTable tells of a table."""
+    """The result of DescribeTable, to read keys with."""
 
     description: dict[str, Any]
 
@@ -26,23 +26,27 @@ class KeyArguments:
 
     @property
     def indexes(self) -> list[dict[str, Any]]:
-        """All indexes, local ones first."""
+        """Return all indexes, local ones first."""
         return [
             *self.description.get("LocalSecondaryIndexes", ()),
             *self.description.get("GlobalSecondaryIndexes", ()),
         ]
 
     def key_names(self, index: str | None = None, role: str | None = None) -> list[str]:
-        """The key attributes of the table or an index; `role` is HASH or RANGE."""
+        """Return the key attributes of the table or an index, of both roles or of HASH or RANGE."""
         schema = self.description["KeySchema"] if index is None else self._index(index)["KeySchema"]
         return [part["AttributeName"] for part in schema if role in (None, part["KeyType"])]
 
     def columns(self, index: str | None = None) -> list[str]:
-        """What to show first: the keys of what was read, then those of the table."""
+        """Return the first columns of a printed table: the keys of the index, then those of the table."""
         return list(dict.fromkeys([*self.key_names(index), *self.key_names()]))
 
     def read_key(self, words: Sequence[str], *, is_typed: bool) -> Item:
-        """The Key of a request from what stands on the command line."""
+        """Return the Key of a request from words of the command line.
+
+        Raises:
+            CommandError: The words are not a key of the table.
+        """
         if len(words) == 1 and words[0].lstrip().startswith("{"):
             return read_item(words[0], "the key", is_typed=is_typed)
         names = self.key_names()
@@ -51,11 +55,11 @@ class KeyArguments:
         return {name: self.value(name, word) for name, word in zip(names, words, strict=True)}
 
     def value(self, name: str, word: str) -> Value:
-        """The value of a key attribute from one word."""
+        """Return the value of a key attribute from one word, by its declared type."""
         return typed(self.plain(name, word))
 
     def plain(self, name: str, word: str) -> Plain:
-        """The same in plain form: the declared type decides what the word is."""
+        """Return the value of a key attribute from one word, in plain form."""
         match self._types().get(name):
             case "N":
                 return _number(name, word)
@@ -68,7 +72,7 @@ class KeyArguments:
             if index["IndexName"] == name:
                 return index
         known = ", ".join(index["IndexName"] for index in self.indexes) or "none"
-        raise CommandError(f"{self.name} has no index {name}; it has: {known}", ExitCode.NOT_FOUND)
+        raise CommandError(f"{self.name} has no index {name}; its indexes: {known}", ExitCode.NOT_FOUND)
 
     def _types(self) -> dict[str, str]:
         return {
@@ -82,5 +86,5 @@ def _number(name: str, word: str) -> Decimal:
     except InvalidOperation:
         number = Decimal("NaN")
     if not number.is_finite():
-        raise CommandError(f"{name} is a number, and `{word}` is not", ExitCode.USAGE)
+        raise CommandError(f"{name} is a number, but `{word}` is not", ExitCode.USAGE)
     return number

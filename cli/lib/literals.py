@@ -1,23 +1,23 @@
-"""Literals and reserved words written straight into an expression: `size = size + 1`, `status = 'new'`.
+"""Literals and reserved words in expressions of the command line: `size = size + 1`, `status = 'new'`.
 
-DynamoDB wants every value as a placeholder, and every attribute whose name is one of its 573 reserved words too. On a
-command line that is a burden, so both are lifted out before the expression is sent:
+DynamoDB needs a placeholder for every value, and for every attribute whose name is one of its 573 reserved words. On
+a command line both may be written directly, and are replaced before the expression is sent:
 
     n < 10 AND colour = 'red'   ->   n < :_1 AND colour = :_2     {":_1": 10, ":_2": "red"}
     size = size + 1             ->   #_1 = #_1 + :_1              {"#_1": "size"}, {":_1": 1}
 
-Literals are numbers, strings in quotes ('it''s' holds one quote), and true, false and null. Any other value is given by
---value :x=JSON. The place of a word decides what it is:
+Literals are numbers, strings in quotes ('it''s' has one quote), and true, false and null. Other values need
+--value :x=JSON. The context of a word decides its meaning:
 
-    word                           an operand is due              an operand has ended
+    word                           an operand is expected         after an operand
     and, or, between, in           attribute                      operator
     not                            operator; attribute before an operator, a comma or the end
     set, remove, add, delete       attribute                      the next part of an update
-    true, false, null              literal; attribute as the target of an update, and beside a dot or an index
+    true, false, null              literal; attribute as the target of an update, and next to a dot or an index
     size, and any word before (    function
     other reserved words           attribute
 
-A word before another word that is no operator is left as it is: DynamoDB says what is wrong there.
+A word before another word that is not an operator is sent unchanged, and DynamoDB reports the error.
 """
 
 import re
@@ -33,7 +33,7 @@ from .values import Plain, read_json, typed
 _TOKEN = re.compile(
     r"""
       (?P<string>'(?:[^']|'')*'|"(?:[^"]|"")*")
-    | (?P<index>\[\s*\d+\s*\])                 # of a list: no value
+    | (?P<index>\[\s*\d+\s*\])                 # the index of a list is not a value
     | (?P<placeholder>[:\#][A-Za-z0-9_]+)
     | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
     | (?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?!\w)
@@ -49,7 +49,7 @@ _END = "end"
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A token of an expression, and what is before it: spaces, as they were written."""
+    """A token of an expression, and the white space before it."""
 
     kind: str
     text: str
@@ -57,12 +57,12 @@ class _Token:
 
     @property
     def word(self) -> str:
-        """The upper case of a word, else nothing."""
+        """Return the word in upper case, or "" for another token."""
         return self.text.upper() if self.kind == "word" else ""
 
 
 class Lifted:
-    """The names and values of one request, collected from all its expressions."""
+    """The placeholders of one request, collected from all its expressions."""
 
     def __init__(self, names: list[str], values: list[str]) -> None:
         self.names = dict(_name(text) for text in names)
@@ -74,13 +74,13 @@ class Lifted:
 
         Args:
             expression: A condition, or the paths and values of an update without SET, REMOVE, ADD or DELETE.
-            is_update: Whether it is of an update, which begins with the path that it changes.
+            is_update: Whether the expression is an update, which begins with the path that it changes.
         """
         tokens = _tokens(expression)
         written = ""
         depth = 0
         before = _Token(_END, "", "")
-        is_due = True  # an operand is due, and no operator
+        is_due = True  # an operand is expected, not an operator
         is_target = is_update
         for token, after in pairwise(tokens):
             text, was_due = token.text, is_due
@@ -109,13 +109,13 @@ class Lifted:
         return written + tokens[-1].space
 
     def add(self, value: Plain) -> str:
-        """The placeholder of a value."""
+        """Return a new placeholder of a value."""
         placeholder = _free(":", self.values)
         self.values[placeholder] = typed(value)
         return placeholder
 
     def alias(self, name: str) -> str:
-        """A placeholder for an attribute name that may be a reserved word; list indexes stay behind it."""
+        """Return a placeholder of an attribute name, followed by its list indexes."""
         bare, bracket, index = name.partition("[")
         if bare.startswith("#"):
             return name
@@ -125,13 +125,17 @@ class Lifted:
         return self._aliases[bare] + bracket + index
 
     def paths(self, text: str) -> str:
-        """A ProjectionExpression for `a,b.c`: every name goes by a placeholder, so any name will do."""
+        """Return the ProjectionExpression of `a,b.c`, with a placeholder for every name.
+
+        Raises:
+            CommandError: A name is empty.
+        """
         if not all(name.strip() for path in text.split(",") for name in path.split(".")):
             raise CommandError(f"--select '{text}' has an empty name: write a,b.c", ExitCode.USAGE)
         return ", ".join(".".join(map(self.alias, path.strip().split("."))) for path in text.split(","))
 
     def body(self) -> dict[str, object]:
-        """The members of the request; DynamoDB refuses empty ones."""
+        """Return the members of the request, without empty ones, which DynamoDB refuses."""
         body: dict[str, object] = {}
         if self.names:
             body["ExpressionAttributeNames"] = self.names
@@ -140,7 +144,7 @@ class Lifted:
         return body
 
     def _operand(self, token: _Token, after: _Token, *, is_target: bool) -> str:
-        """Return what is sent for a word where an operand is due: itself, or a placeholder."""
+        """Return the word, or its placeholder, where an operand is expected."""
         is_path = after.kind == "index" or after.text == "."
         if after.text == "(":
             return token.text
@@ -153,14 +157,14 @@ class Lifted:
         return self._attribute(token.text)
 
     def _attribute(self, word: str) -> str:
-        """Return what is sent for the name of an attribute."""
+        """Return the name of an attribute, or its placeholder if the name is reserved."""
         from ...expressions.tokens import is_reserved
 
         return self.alias(word) if is_reserved(word) else word
 
 
 def _tokens(expression: str) -> list[_Token]:
-    """Cut an expression into tokens, the last of them the end."""
+    """Return the tokens of an expression, and an end token."""
     tokens, end = [], 0
     for match in _TOKEN.finditer(expression):
         tokens.append(_Token(str(match.lastgroup), match[0], expression[end : match.start()]))
@@ -169,13 +173,13 @@ def _tokens(expression: str) -> list[_Token]:
 
 
 def _ends_an_operand(after: _Token) -> bool:
-    """Whether the token behind a word shows that the word was an operand."""
+    """Return whether the token after a word shows that the word is an operand."""
     return after.kind == _END or after.word in _OPERATORS or after.text in ("=", "<", ">", ")", ",", "+", "-")
 
 
-def _free(mark: str, taken: Mapping[str, object]) -> str:
-    """Return a placeholder that the user did not give."""
-    return next(name for number in count(len(taken) + 1) if (name := f"{mark}_{number}") not in taken)
+def _free(prefix: str, used: Mapping[str, object]) -> str:
+    """Return a placeholder that is not in use."""
+    return next(name for index in count(len(used) + 1) if (name := f"{prefix}_{index}") not in used)
 
 
 def _name(text: str) -> tuple[str, str]:

@@ -1,8 +1,8 @@
-"""The changes that a log holds, with no server: whoever wants them folds it along.
+"""The changes of a log, read without a server by folding it.
 
     log ──► records in the order of log time ──► fold ──► changes ──► deliveries
 
-So any change of any table can be read, also of one that is gone, or whose stream was never enabled.
+Every change of every table can be read, also of a deleted table, and of one whose stream was never enabled.
 """
 
 import time
@@ -24,15 +24,15 @@ from .log_history import in_order, read_position, void_in
 from .log_location import Readable
 from .start_position import Start
 
-_LOOK_AGAIN_S: Final = 0.2
-_NO_NUMBER: Final = 10**40  # no change has one as high
-_LAST: Final = 10**4 - 1  # of an entry's commands, and of a command's changes
+_POLL_S: Final = 0.2
+_MAX_SEQUENCE_NUMBER: Final = 10**40  # above that of any change
+_LAST: Final = 10**4 - 1  # the highest index of a command in an entry, and of a change in a command
 
 Within = Callable[[Delivery], bool]
 
 
 class LogChanges:
-    """Folds a log and yields what it changed in `tables`, or in all."""
+    """A fold of a log that yields the changes of `tables`, or of all tables."""
 
     def __init__(
         self, log: Readable, tables: Iterable[str] = (), advance: Callable[[int], None] | None = None
@@ -40,45 +40,45 @@ class LogChanges:
         self._log = log
         self._wanted = frozenset(tables)
         self._advance = advance or (lambda _: None)
-        self._void = {number: void_in(log, number) for number in range(log.partitions)}
+        self._void = {partition: void_in(log, partition) for partition in range(log.partitions)}
         self._states: dict[int, PartitionState] = defaultdict(PartitionState)
         self._definitions: dict[int, TableDefinition] = {}
         self._views: dict[int, TableView] = {}
 
     @property
     def names(self) -> set[str]:
-        """Of all tables that there were so far."""
+        """Return the names of all tables up to the end of the fold, deleted ones too."""
         return {view.name for view in self._views.values()}
 
     @property
     def subscriptions(self) -> dict[str, Subscription]:
-        """Those that there are where the fold is now, by name."""
+        """Return the subscriptions at the end of the fold, by name."""
         return self._states[CATALOG].subscriptions
 
     def key_names(self, table: str) -> list[str]:
-        """The key attributes of the last table that had that name."""
+        """Return the key attributes of the newest table with that name. [] if there is none."""
         views = [view for view in self._views.values() if view.name == table]
         return list(max(views, key=lambda view: view.id).key.names) if views else []
 
     def changes(self) -> Iterator[Delivery]:
-        """All changes up to where the log ends now, in the order of log time; the next call goes on from there."""
+        """Yield the changes up to the current end of the log, in the order of log time. The next call continues."""
         behind = {
-            number: self._states[number].next_offset
-            for number in range(self._log.partitions)
-            if self._log.end(number) > self._states[number].next_offset
+            partition: self._states[partition].next_offset
+            for partition in range(self._log.partitions)
+            if self._log.end(partition) > self._states[partition].next_offset
         }
         for record in in_order(self._log, behind) if behind else ():
             yield from self._fold(record)
             self._advance(1)
 
     def follow(self) -> Iterator[Delivery]:
-        """What is changed from where the fold is now on, for ever."""
+        """Yield new changes, forever."""
         while True:
             yield from self.changes()
-            time.sleep(_LOOK_AGAIN_S)
+            time.sleep(_POLL_S)
 
     def items(self) -> Iterator[Delivery]:
-        """The items as they are where the fold is now: each as a change that only found it."""
+        """Yield the items at the end of the fold, each as a READ."""
         for partition, state in sorted(self._states.items()):
             number = sequence_number(_base(state) + state.next_offset - 1, _LAST, _LAST)
             for table in state.tables.values():
@@ -114,10 +114,10 @@ class LogChanges:
 
 
 def since(start: Start, log: Readable) -> Within:
-    """Whether a change is at `start` or behind it.
+    """Return a function that returns whether a change is at `start` or later.
 
     Raises:
-        CommandError: It is no place of this log.
+        CommandError: `start` is not a position of this log.
     """
     match start["At"]:
         case "TIME":
@@ -134,11 +134,13 @@ def since(start: Start, log: Readable) -> Within:
         raise CommandError(
             f"there is no partition {unknown[0]}: this log has {log.partitions}", ExitCode.USAGE
         )
-    return lambda delivery: delivery.change.sequence_number > after.get(delivery.partition, _NO_NUMBER)
+    return lambda delivery: (
+        delivery.change.sequence_number > after.get(delivery.partition, _MAX_SEQUENCE_NUMBER)
+    )
 
 
 def _before(text: str, log: Readable) -> tuple[int, int]:
-    """The partition of a position, and the highest number that no change there or behind it can have."""
+    """Return the partition of a position, and the highest sequence number before the position."""
     position = read_position(text, log.partitions)
     base = log.genesis(position.partition).base
     return position.partition, sequence_number(base + position.offset, position.index or 0, 0) - 1

@@ -1,9 +1,8 @@
-"""The log as a story: what each command asked for, and what became of it.
+"""The history of a database: each command of the log with its outcome.
 
-The log itself holds only what was asked. So whoever tells its story folds it along, and gets the
-changes with both images, the refusals with their units, and every sequence number as a stream
-would give it. Where there are several partitions their records come in the order of log time: what
-one partition told another stands before what came of it.
+The log holds only commands. The history folds them to get the changes with both images, the refusals with their
+units, and the sequence numbers. Records of several partitions are merged by log time, so that a message is before its
+effects in another partition.
 """
 
 from collections import defaultdict
@@ -77,13 +76,13 @@ from .log_location import Readable
 from .output import counted, time_text
 from .values import plain_item
 
-_DIGITS = 18  # sequence numbers have no room for more
+_DIGITS = 18  # the digits of an offset in a sequence number
 
-Told = dict[str, Any]
+HistoryRow = dict[str, Any]
 
 
 def in_order(log: Readable, starts: dict[int, int]) -> Iterator[Record]:
-    """The records of these partitions from these offsets on, in the order of log time."""
+    """Return the records of partitions from their start offsets, in the order of log time."""
     if len(starts) == 1:
         ((partition, start),) = starts.items()
         return log.read(partition, start)
@@ -92,26 +91,26 @@ def in_order(log: Readable, starts: dict[int, int]) -> Iterator[Record]:
 
 
 def timed(records: Iterator[Record]) -> Iterator[tuple[int, int, Record]]:
-    """Yield log time, partition and record; the time is less where the fold before `records` had come further."""
+    """Yield log time, partition and record. The first times are too low if earlier records had a higher log time."""
     time = 0
     for record in records:
-        told = (command.time + 1 for command in record.entry.commands if isinstance(command, Relay))
-        time = max(time, _time(record), *told)
+        relayed = (command.time + 1 for command in record.entry.commands if isinstance(command, Relay))
+        time = max(time, _time(record), *relayed)
         yield time, record.partition, record
 
 
 def void_in(log: Readable, partition: int, start: int = 0) -> list[Void]:
     """Return the positions that an operator declared void, in the records from `start` on.
 
-    A declaration is behind the record that it is about, so all records behind that one are read.
+    A declaration is after the record that it voids, so all records after that one are read.
     """
     return voids(log.read(partition, start))
 
 
 def state_before(log: Readable, folder: Path, position: Position) -> PartitionState:
-    """Return a state from which the log up to a position can be folded: the newest snapshot before it, or an empty one.
+    """Return the state of the newest snapshot before a position, or an empty state.
 
-    A snapshot that folded a record which was declared void later is no such state.
+    A snapshot is not used if it folded a record that was declared void later.
     """
     snapshots = Snapshots(folder, SystemFilesystem(), position.partition, log.partitions)
     state = snapshots.load_newest(log, before=position.offset).state
@@ -122,7 +121,7 @@ def state_before(log: Readable, folder: Path, position: Position) -> PartitionSt
 
 
 def end_of(log: Readable | Log, partitions: int) -> str:
-    """The last position, of each partition if there are several."""
+    """Return the text of the last position of the log, or of the cut if it has several partitions."""
     ends = (Position(partition, log.end(partition) - 1) for partition in range(partitions))
     return Cut(tuple(ends)).text(partitions)
 
@@ -132,19 +131,22 @@ def _time(record: Record) -> int:
 
 
 def read_position(text: str, partitions: int = 1) -> Position:
-    """Read a position as it is printed: `10482`, `10482.3` or `2:10482.3`, with or without an @.
+    """Return a position from its text: `10482`, `10482.3` or `2:10482.3`, with or without an @.
 
     >>> read_position("@10482.3")
     Position(partition=0, offset=10482, index=3)
+
+    Raises:
+        CommandError: `text` is not a position of a log with `partitions`.
     """
-    partition, colon, place = text.removeprefix("@").rpartition(":")
-    offset, dot, index = place.partition(".")
+    partition, colon, rest = text.removeprefix("@").rpartition(":")
+    offset, dot, index = rest.partition(".")
     if not _is_number(offset) or (dot and not _is_number(index)) or (colon and not _is_number(partition)):
         raise CommandError(f"`{text}` is not a position such as 10482, 10482.3 or 2:10482.3", ExitCode.USAGE)
     if bool(colon) is (partitions == 1) or (colon and int(partition) >= partitions):
         example = "10482.3" if partitions == 1 else f"{partitions - 1}:10482.3"
         raise CommandError(
-            f"`{text}` is no position of this log, which has {counted(partitions, 'partition')}: write {example}",
+            f"`{text}` is not a position of this log, which has {counted(partitions, 'partition')}: write {example}",
             ExitCode.USAGE,
         )
     return Position(int(partition or 0), int(offset), int(index) if dot else None)
@@ -155,22 +157,22 @@ def _is_number(text: str) -> bool:
 
 
 class LogHistory:
-    """Folds the records of a log and tells of each command; items are plain, or DynamoDB JSON if `typed`.
+    """A fold of a log that yields a row for each command.
 
     Attributes:
-        partitions: How many the log has.
-        states: The state of each partition, as far as its records were folded.
+        partitions: The number of partitions of the log.
+        states: The state of each partition at the end of the fold.
     """
 
     def __init__(
         self, log: Readable, *, typed: bool = False, begin: Mapping[int, PartitionState] | None = None
     ) -> None:
-        """Nothing is read yet.
+        """Create the history, without reading the log.
 
         Args:
-            log: Has the records.
-            typed: Whether to show items in DynamoDB JSON.
-            begin: The states to begin with. A partition that is not there begins empty, with its first record.
+            log: The log of the records.
+            typed: Whether items are DynamoDB JSON. Otherwise they are plain.
+            begin: The states before the first records. A missing partition begins empty, with its first record.
         """
         self.partitions = log.partitions
         self.states: dict[int, PartitionState] = defaultdict(PartitionState, begin or {})
@@ -181,15 +183,15 @@ class LogHistory:
         for state in self.states.values():
             self._note_names(state)
 
-    def tell(self, records: Iterable[Record]) -> Iterator[Told]:
-        """One row a command, and one for each action of a transaction."""
+    def rows(self, records: Iterable[Record]) -> Iterator[HistoryRow]:
+        """Yield a row for each command, and for each action of a transaction."""
         for record in records:
             for index, (command, outcome) in enumerate(self._fold(record)):
-                place = {
+                head = {
                     "position": Position(record.partition, record.offset, index).text(self.partitions),
                     "time": time_text(self.states[record.partition].log_time),
                 }
-                yield from (place | told for told in self._told(command, outcome))
+                yield from (head | row for row in self._rows(command, outcome))
 
     def _fold(self, record: Record) -> list[tuple[Command, Outcome]]:
         state = self.states[record.partition]
@@ -202,37 +204,39 @@ class LogHistory:
         return list(zip(commands, outcomes, strict=True))
 
     def _note_names(self, state: PartitionState) -> None:
-        for table_id, table in state.tables.items():  # a deleted table keeps its name here
+        for table_id, table in state.tables.items():  # _tables keeps the names of deleted tables
             self._tables[table_id] = (table.definition.name, table.definition.key)
 
-    def _told(self, command: Command, outcome: Outcome) -> Iterator[Told]:
+    def _rows(self, command: Command, outcome: Outcome) -> Iterator[HistoryRow]:
         if isinstance(command, Transact):
             yield from self._transaction(command, outcome)
         elif isinstance(command, Put | Update | Delete):
-            yield self._asked(command) | self._became(outcome) | _who(command)
+            yield self._of_action(command) | self._of_outcome(outcome) | _context(command)
         elif isinstance(outcome, MessageFolded):
-            yield self._of_owner(command) | self._became(outcome) | _who(command)
+            yield self._of_command(command) | self._of_outcome(outcome) | _context(command)
             for applied in outcome.applied:
-                yield self._asked(applied.action) | self._became(applied)
+                yield self._of_action(applied.action) | self._of_outcome(applied)
         else:
-            yield self._of_owner(command) | self._became(outcome) | _who(command)
+            yield self._of_command(command) | self._of_outcome(outcome) | _context(command)
 
-    def _transaction(self, command: Transact, outcome: Outcome) -> Iterator[Told]:
+    def _transaction(self, command: Transact, outcome: Outcome) -> Iterator[HistoryRow]:
         for nth, action in enumerate(command.actions):
-            told: Told = {"transaction": f"{nth + 1} of {len(command.actions)}"} | self._asked(action)
+            row: HistoryRow = {"transaction": f"{nth + 1} of {len(command.actions)}"} | self._of_action(
+                action
+            )
             match outcome:
                 case Transacted(replayed=True):
-                    told |= {"outcome": "replayed"}
+                    row |= {"outcome": "replayed"}
                 case Transacted(actions=actions):
-                    told |= self._became(actions[nth])
+                    row |= self._of_outcome(actions[nth])
                 case TransactionRefused(error=error, units=units):
-                    told |= {"outcome": "refused", "units": units[nth]} | _reason(error, nth)
+                    row |= {"outcome": "refused", "units": units[nth]} | _reason(error, nth)
                 case _:
-                    told |= self._became(outcome)
-            yield told | _who(command)
+                    row |= self._of_outcome(outcome)
+            yield row | _context(command)
 
-    def _asked(self, action: Action) -> Told:
-        told: Told = {"command": type(action).__name__, **self._place(action.table, action.pk, action.sk)}
+    def _of_action(self, action: Action) -> HistoryRow:
+        row: HistoryRow = {"command": type(action).__name__, **self._key(action.table, action.pk, action.sk)}
         expression = action.expression
         if expression is not None:
             written = {
@@ -240,48 +244,52 @@ class LogHistory:
                 "update": expression.update,
                 "names": expression.names,
             }
-            told |= {part: text for part, text in written.items() if text}
+            row |= {part: text for part, text in written.items() if text}
             if expression.values:
-                told["values"] = self._show(expression.values)
-        return told
+                row["values"] = self._show(expression.values)
+        return row
 
-    def _of_owner(self, command: Command) -> Told:
-        told: Told = {"command": type(command).__name__}
+    def _of_command(self, command: Command) -> HistoryRow:
+        row: HistoryRow = {"command": type(command).__name__}
         match command:
             case DefineTable(operation=operation, request=request):
-                return told | {"operation": operation, "request": orjson.loads(request)}
+                return row | {"operation": operation, "request": orjson.loads(request)}
             case DefineSubscription(operation=operation, name=name, request=request):
-                told |= {"operation": operation, "subscription": name}
-                return told | {"request": orjson.loads(request)}
-            case Checkpoint(epoch=epoch, checkpoints=marks, handled=handled, dead=dead):
-                told |= {"subscription": str(command.subscription), "epoch": epoch, "marks": _marks(marks)}
-                return told | {"handled": handled, "dead": dead}
+                row |= {"operation": operation, "subscription": name}
+                return row | {"request": orjson.loads(request)}
+            case Checkpoint(epoch=epoch, checkpoints=checkpoints, handled=handled, dead=dead):
+                row |= {"subscription": str(command.subscription), "epoch": epoch}
+                return row | {"checkpoints": _checkpoints(checkpoints), "handled": handled, "dead": dead}
             case Settle(table=table):
-                return told | {"table": self._name(table)}
+                return row | {"table": self._name(table)}
             case Backfill(table=table, count=count):
-                return told | {"table": self._name(table), "count": count}
+                return row | {"table": self._name(table), "count": count}
             case Expire(table=table, pk=pk, sk=sk):
-                return told | self._place(table, pk, sk)
+                return row | self._key(table, pk, sk)
             case Genesis(log_id=log_id, partitions=partitions, level=level, limits=limits):
-                told |= {"log_id": log_id.hex(), "partitions": partitions}
-                return told | {"level": level, "limits": limits}
+                row |= {"log_id": log_id.hex(), "partitions": partitions}
+                return row | {"level": level, "limits": limits}
             case Level(level=level):
-                return told | {"level": level}
+                return row | {"level": level}
             case Digest(offset=offset, digest=digest):
-                return told | {"of": str(offset), "digest": digest}
+                return row | {"of": str(offset), "digest": digest}
             case Relay(message=message):
-                place = Position(command.sender, command.offset, command.index).text(self.partitions)
-                told |= {"message": type(message).__name__, "number": command.message_number, "of": place}
-                return told | self._of_message(message)
+                sender = Position(command.sender, command.offset, command.index).text(self.partitions)
+                row |= {
+                    "message": type(message).__name__,
+                    "message_number": command.message_number,
+                    "of": sender,
+                }
+                return row | self._of_message(message)
             case RelayAck(receiver=receiver, through_message=through):
-                return told | {"receiver": receiver, "through": through}
+                return row | {"receiver": receiver, "through": through}
             case Abandon(transaction_number=number):
-                return told | {"transaction": str(number)}
+                return row | {"transaction": str(number)}
             case Skip(offset=offset, index=index):
-                return told | {"of": Position(0, offset, index).text()}
-        return told
+                return row | {"of": Position(0, offset, index).text()}
+        return row
 
-    def _of_message(self, message: Message) -> Told:
+    def _of_message(self, message: Message) -> HistoryRow:
         match message:
             case Defined(table=table, definition=definition):
                 return {"table": self._name(table), "request": definition and orjson.loads(definition)}
@@ -290,24 +298,27 @@ class LogHistory:
             case IndexEntry(table=table, item=item):
                 return {"table": self._name(table), "entry": None if item is None else self._show(load(item))}
             case Prepare(transaction_number=number, actions=actions):
-                return {"transaction": str(number), "actions": [self._asked(action) for action in actions]}
-        told = {"transaction": str(message.transaction_number)}
+                return {
+                    "transaction": str(number),
+                    "actions": [self._of_action(action) for action in actions],
+                }
+        row = {"transaction": str(message.transaction_number)}
         match message:
             case Vote(holds=holds, verdicts=verdicts):
-                return told | {"holds": holds, "verdicts": orjson.loads(verdicts)}
+                return row | {"holds": holds, "verdicts": orjson.loads(verdicts)}
             case Decide(commit=commit):
-                return told | {"commit": commit}
+                return row | {"commit": commit}
             case Commit():
-                return told | {"commit": True}
-        return told
+                return row | {"commit": True}
+        return row
 
-    def _became(self, outcome: Outcome | CostOnly) -> Told:
+    def _of_outcome(self, outcome: Outcome | CostOnly) -> HistoryRow:
         match outcome:
             case Applied(units=units, change=change):
                 indexes = (units.local or {}) | (units.glob or {})
-                told: Told = {"outcome": "applied", "units": _total(units)}
+                row: HistoryRow = {"outcome": "applied", "units": _total(units)}
                 return (
-                    told | ({"index_units": indexes} if any(indexes.values()) else {}) | self._change(change)
+                    row | ({"index_units": indexes} if any(indexes.values()) else {}) | self._change(change)
                 )
             case Refused(error=error, units=cost):
                 return {"outcome": "refused", "units": cost, "error": _error(error)}
@@ -316,30 +327,32 @@ class LogHistory:
             case TransactionStarted(transaction_number=number):
                 return {"outcome": "begun", "transaction": str(number)}
             case MessageFolded(resolved=resolved) if resolved:
-                became = [{"transaction": str(number)} | self._resolved(each) for number, each, _ in resolved]
-                return {"outcome": "done", "resolved": became}
+                outcomes = [
+                    {"transaction": str(number)} | self._resolved(each) for number, each, _ in resolved
+                ]
+                return {"outcome": "done", "resolved": outcomes}
             case Completed(progressed=progressed, change=change):
                 return {"outcome": "done" if progressed else "no effect"} | self._change(change)
             case Skipped(why=why):
                 return {"outcome": "skipped", "error": why}
         return {"outcome": "done"}
 
-    def _resolved(self, outcome: Outcome) -> Told:
-        """What became of a transaction over partitions."""
+    def _resolved(self, outcome: Outcome) -> HistoryRow:
+        """Return the outcome of a transaction over several partitions."""
         match outcome:
             case Transacted():
                 return {"outcome": "applied"}
             case TransactionRefused(error=error):
                 return {"outcome": "refused", "error": _error(error)}
-        return self._became(outcome)
+        return self._of_outcome(outcome)
 
-    def _change(self, change: Change | None) -> Told:
+    def _change(self, change: Change | None) -> HistoryRow:
         if change is None:
             return {"change": None}
         images = [None if image is None else self._show(load(image)) for image in (change.old, change.new)]
         return {"sequence_number": str(change.sequence_number), "old": images[0], "new": images[1]}
 
-    def _place(self, table_id: int, pk: bytes, sk: bytes) -> Told:
+    def _key(self, table_id: int, pk: bytes, sk: bytes) -> HistoryRow:
         if table_id not in self._tables:
             return {"table": self._name(table_id)}
         name, schema = self._tables[table_id]
@@ -350,7 +363,7 @@ class LogHistory:
         return self._tables[table_id][0] if table_id in self._tables else f"table {table_id}"
 
 
-def _who(command: Command) -> Told:
+def _context(command: Command) -> HistoryRow:
     if isinstance(command, Genesis | Digest | Relay | RelayAck | Barrier | Checkpoint):
         return {}
     context = command.context
@@ -361,9 +374,9 @@ def _defines(command: Command) -> bool:
     return isinstance(command, Relay) and isinstance(command.message, Defined)
 
 
-def _marks(marks: Iterable[tuple[int, int]]) -> Told:
-    """Sequence numbers by partition, as a cut is read."""
-    return {str(partition): str(number) for partition, number in sorted(marks)}
+def _checkpoints(checkpoints: Iterable[tuple[int, int]]) -> HistoryRow:
+    """Return sequence numbers by partition id."""
+    return {str(partition): str(number) for partition, number in sorted(checkpoints)}
 
 
 def _total(units: Units) -> int:
@@ -374,8 +387,8 @@ def _error(error: RequestError) -> str:
     return f"{error.wire_name}: {error.message}"
 
 
-def _reason(error: RequestError, nth: int) -> Told:
-    """Why action `nth` stood in the way of its transaction, if it did."""
+def _reason(error: RequestError, nth: int) -> HistoryRow:
+    """Return the reason why action `nth` cancelled its transaction. {} if another action did."""
     if not isinstance(error, TransactionCanceledError):
         return {"error": _error(error)}
     reason = error.reasons[nth]

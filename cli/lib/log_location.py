@@ -1,4 +1,4 @@
-"""A log, by what a command line calls it: a database folder, or kafka://HOST:PORT/NAMESPACE."""
+"""Open a log by its location: a database folder, or kafka://HOST:PORT/NAMESPACE."""
 
 import os
 import queue
@@ -14,13 +14,13 @@ from ...log.local import LocalLog
 from ...log.log import Log
 from .errors import CommandError, ExitCode
 from .session import Session, existing
-from .settings import kafka_security
+from .settings import kafka_variables
 
 KAFKA = "kafka://"
 
 
 class Readable(Protocol):
-    """What can be read of any log."""
+    """A log that can be read."""
 
     @property
     def log_id(self) -> bytes: ...
@@ -39,40 +39,44 @@ class Readable(Protocol):
     def close(self) -> None: ...
 
 
-def open_log(place: str | Path) -> Readable:
-    """The log, to read beside whoever writes it."""
-    text = str(place)
+def open_log(location: str | Path) -> Readable:
+    """Open a log to read. A server may write it at the same time."""
+    text = str(location)
     if not text.startswith(KAFKA):
-        return LocalLog.open_reader(existing(Path(place)))
-    from ...log.kafka.log import KafkaLog  # the client of Kafka takes as long to load as all the rest
+        return LocalLog.open_reader(existing(Path(location)))
+    from ...log.kafka import KafkaLog, Security  # the Kafka client takes as long to import as everything else
 
-    return KafkaLog.open_reader(text, kafka_security())
+    return KafkaLog.open_reader(text, Security.read(None, kafka_variables()))
 
 
-def log_of(session: Session, place: str | None) -> Readable:
-    """The log that was named, or that of the database."""
-    return open_log(session.folder if place is None else place)
+def log_of(session: Session, location: str | None) -> Readable:
+    """Open the log at a location, or that of the session's database, to read."""
+    return open_log(session.folder if location is None else location)
 
 
 @contextmanager
-def opened_to_write(place: str, first: Sequence[Entry]) -> Iterator[tuple[Log, Deliveries]]:
-    """The log to append to, begun with `first` if it is not there yet, and where it delivers to."""
+def opened_to_write(location: str, first: Sequence[Entry]) -> Iterator[tuple[Log, Deliveries]]:
+    """Open a log to append. A new log starts with `first`.
+
+    Yields:
+        The log, and the queue of its callbacks.
+    """
     deliveries: Deliveries = queue.SimpleQueue()
     log: Log
-    if place.startswith(KAFKA):
-        from ...log.kafka.log import KafkaLog
+    if location.startswith(KAFKA):
+        from ...log.kafka import KafkaLog, Security
 
         log = KafkaLog(
-            place,
+            location,
             deliver=deliveries.put,
             random_bytes=os.urandom,
-            security=kafka_security(),
+            security=Security.read(None, kafka_variables()),
             first=first,
             repeat=False,
         )
     else:
         log = LocalLog(
-            place,
+            location,
             clock=lambda: time.time_ns() // 1_000_000,
             deliver=deliveries.put,
             random_bytes=os.urandom,
@@ -86,4 +90,4 @@ def opened_to_write(place: str, first: Sequence[Entry]) -> Iterator[tuple[Log, D
 
 
 def _raise(error: BaseException) -> None:
-    raise CommandError(f"the log took no more: {error}", ExitCode.UNREACHABLE) from error
+    raise CommandError(f"the log accepts no more appends: {error}", ExitCode.UNREACHABLE) from error

@@ -1,7 +1,7 @@
-"""A place in history as people write it: a position, or a log time.
+"""A position or a log time in flags such as --from and --to.
 
 10482, 10482.3, 2:10482.3        a position
-2026-11-20T12:00:00Z, -1h        a time: in each partition the last record up to it, or the first from it on
+2026-11-20T12:00:00Z, -1h        a time: in each partition the last record up to it, or the first record from it on
 """
 
 import re
@@ -17,10 +17,10 @@ _POSITION = re.compile(r"@?([0-9]+:)?[0-9]+(\.[0-9]+)?")
 
 
 def time_of(text: str) -> int | None:
-    """Return the time that `text` is, in milliseconds since 1970; None if it is a position.
+    """Return the milliseconds since 1970 of a time. None: `text` is a position.
 
     Raises:
-        CommandError: It is neither.
+        CommandError: `text` is neither a time nor a position.
     """
     if _POSITION.fullmatch(text.partition(",")[0]):
         return None
@@ -28,15 +28,15 @@ def time_of(text: str) -> int | None:
         text,
         now,
         f"`{text}` is not a position such as 10482, 10482.3 or 2:10482.3, "
-        "and no time such as 2026-11-20T12:00:00Z or -1h",
+        "and not a time such as 2026-11-20T12:00:00Z or -1h",
     )
 
 
 def last_places(log: Readable, text: str, partitions: range) -> dict[int, Position]:
-    """Return where reading ends: the position `text`, or in each partition the last record up to that time.
+    """Return the last positions to read: the position `text`, or in each partition the last record up to that time.
 
     Raises:
-        CommandError: It is no place of this log, or history begins later.
+        CommandError: `text` is not a position of this log, or is a time before its first record.
     """
     time_ms = time_of(text)
     if time_ms is None:
@@ -50,19 +50,19 @@ def last_places(log: Readable, text: str, partitions: range) -> dict[int, Positi
                 break
             offset = record.offset
         if offset is None:
-            begins = "" if first is None else f": its history begins at {time_text(first)}"
-            raise CommandError(f"the log has no record up to {time_text(time_ms)}{begins}", ExitCode.USAGE)
+            start = "" if first is None else f": its history begins at {time_text(first)}"
+            raise CommandError(f"the log has no record up to {time_text(time_ms)}{start}", ExitCode.USAGE)
         found[partition] = Position(partition, offset)
     return found
 
 
 def first_places(log: Readable, text: str, partitions: range) -> dict[int, Position]:
-    """Return where reading begins: the position `text`, or in each partition the first record from that time on.
+    """Return the first positions to read: the position `text`, or in each partition the first record from that time on.
 
-    A partition that has none begins at its end.
+    A partition without such a record starts at its end.
 
     Raises:
-        CommandError: It is no place of this log.
+        CommandError: `text` is not a position of this log.
     """
     time_ms = time_of(text)
     if time_ms is None:

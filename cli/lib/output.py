@@ -1,8 +1,7 @@
-"""Where words go: data on stdout and nothing else, everything said about it on stderr.
+"""Output: data goes to stdout, and messages about it go to stderr.
 
-On a terminal data is a table, in a pipe JSON Lines; -o decides otherwise. The shape of json and
-jsonl does not change within a major version. `raw` is values alone, tab-separated, for loops in
-a shell.
+The default format is a table on a terminal and JSON Lines in a pipe; -o selects another. The members of json and jsonl
+do not change within a major version. `raw` is tab-separated values without names, for loops in a shell.
 """
 
 import csv
@@ -21,15 +20,15 @@ from ...model.values import Item
 from .settings import Color, Format, Settings
 from .values import number_text, plain_item, write_json
 
-# Rich takes as long to load as most commands run, so it is loaded where something is drawn.
+# Rich takes as long to import as most commands run, so it is imported only to draw.
 if TYPE_CHECKING:
     from .terminal import Terminal
 
-Row: TypeAlias = Mapping[str, Any]  # what JSON can say, and Decimals
+Row: TypeAlias = Mapping[str, Any]  # JSON values, and Decimals
 
 
 class Output:
-    """Writes the data of one command in the format of the settings."""
+    """The output of one command, in the format of the settings."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -37,12 +36,12 @@ class Output:
         is_terminal = settings.color is Color.ALWAYS or self._is_terminal
         self._format = settings.format or (Format.TABLE if is_terminal else Format.JSONL)
         self.draws = is_terminal and settings.format is None
-        """Whether nobody chose how data is written, and a person reads it: then lines may have colours."""
-        self._header: list[str] = []  # of the CSV so far
+        """Whether the output is a terminal and -o is not given. Lines may then have colours."""
+        self._header: list[str] = []  # the header of the CSV
 
     @cached_property
     def stderr(self) -> "Terminal":
-        """Where progress is drawn."""
+        """Return the console that draws progress."""
         return _console(self._settings.color, stderr=True)
 
     @cached_property
@@ -50,7 +49,7 @@ class Output:
         return _console(self._settings.color, stderr=False)
 
     def items(self, items: Iterable[Item], *, first: Sequence[str] = ()) -> int:
-        """Write items, plain or --typed, and return how many; `first` names columns to begin with."""
+        """Write items, plain or --typed, and return their number. `first` are the first columns."""
         if self._settings.typed:
             return self.rows(items, first=first)
         return self.rows((plain_item(item) for item in items), first=first)
@@ -60,30 +59,31 @@ class Output:
         self.row(item if self._settings.typed else plain_item(item))
 
     def rows(self, rows: Iterable[Row], *, first: Sequence[str] = ()) -> int:
-        """Write rows that may have different members; JSON Lines as they come, the rest at the end.
+        """Write rows, which may have different members, and return their number.
 
-        A CSV without rows has a header of the columns in `first`.
+        JSON Lines and raw lines are written one by one, other formats at the end. A CSV without rows has a header of
+        the columns in `first`.
         """
         match self._format:
             case Format.JSONL:
                 return self._lines(write_json(row) for row in rows)
             case Format.RAW:
                 return self._lines("\t".join(map(cell, row.values())) for row in rows)
-        everything = list(rows)
+        complete = list(rows)
         self._begin()
         match self._format:
             case Format.JSON:
-                echo(write_json(everything, indent=True))
+                echo(write_json(complete, indent=True))
             case Format.CSV:
-                names = columns(everything, first)
-                echo(_csv(everything, names, has_header=names != self._header), nl=False)
+                names = columns(complete, first)
+                echo(_csv(complete, names, has_header=names != self._header), nl=False)
                 self._header = names
             case Format.TABLE:
-                self._table(everything, columns(everything, first))
-        return len(everything)
+                self._table(complete, columns(complete, first))
+        return len(complete)
 
     def row(self, row: Row) -> None:
-        """Write one thing: in a table one line a member, in JSON an object and not a list."""
+        """Write a single row: one line for each member as a table, an object and not a list as JSON."""
         match self._format:
             case Format.JSON:
                 self._begin()
@@ -95,23 +95,23 @@ class Output:
                 self.rows([row])
 
     def line(self, text: str) -> None:
-        """Write a line of data as it is; its colours go where there is no terminal to show them."""
+        """Write a line of data. Its colours are removed if stdout is not a terminal."""
         self._begin()
         colours = {Color.ALWAYS: True, Color.NEVER: False}.get(self._settings.color)
         echo(text, color=colours)
 
     def say(self, text: str) -> None:
-        """Tell the user something about the data; -q silences it."""
+        """Write a message to stderr, unless -q is given."""
         if not self._settings.quiet:
             echo(text, err=True)
 
     def warn(self, text: str) -> None:
-        """Tell the user what must be heard, also with -q."""
+        """Write a warning to stderr, also with -q."""
         echo(text, err=True)
 
     def _begin(self) -> None:
-        """Erase a progress bar before data is written to the terminal that it is drawn on."""
-        if self._is_terminal and "stderr" in self.__dict__:  # else nothing was ever drawn
+        """Erase the progress bar before data is written to the same terminal."""
+        if self._is_terminal and "stderr" in self.__dict__:  # the console exists, so a bar may
             self.stderr.clear_bar()
 
     def _lines(self, lines: Iterable[str]) -> int:
@@ -123,7 +123,7 @@ class Output:
         return count
 
     def _table(self, rows: Sequence[Row], names: Sequence[str]) -> None:
-        """A line a row where that can be read, else a block a row."""
+        """Draw one line for each row if the terminal is wide enough, else one block."""
         widths = [_width(name, rows) for name in names]
         if sum(widths) + 2 * len(widths) > self._stdout.width:
             for row in rows:
@@ -152,30 +152,30 @@ class Output:
         self._stdout.print()
 
 
-# A column narrower than its text wraps; below this it cannot be read.
-_READABLE = 16
+# The least width of a column that wraps its text.
+_READABLE_WIDTH = 16
 
 
 def _width(name: str, rows: Sequence[Row]) -> int:
-    return max(len(name), *(min(_READABLE, len(cell(row[name]))) for row in rows if name in row), 0)
+    return max(len(name), *(min(_READABLE_WIDTH, len(cell(row[name]))) for row in rows if name in row), 0)
 
 
 def columns(rows: Sequence[Row], first: Sequence[str]) -> list[str]:
-    """The names of all members, `first` in front, the others as they appear."""
+    """Return the names of all members: `first`, and the others in the order of their appearance."""
     return list(dict.fromkeys(itertools.chain(first, *rows)))
 
 
-# Codes that a terminal obeys and does not show; a tab and a line feed are harmless.
+# Control codes, without the harmless tab and line feed.
 _CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (9, 10)}
 
 
 def visible(text: str) -> str:
-    """Escape the codes that a terminal would obey: other users write items."""
+    """Escape the control codes of a terminal, because other users write items."""
     return text.translate(_CONTROLS)
 
 
 def cell(value: Any) -> str:
-    """One value as text: strings without quotes, numbers with all digits, the rest as JSON."""
+    """Return a value as text: strings without quotes, numbers with all digits, others as JSON."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -188,7 +188,7 @@ def cell(value: Any) -> str:
 
 
 def units_text(units: Decimal | int) -> str:
-    """Capacity units without a needless fraction; they are multiples of a half.
+    """Return capacity units without a zero fraction. They are multiples of a half.
 
     >>> units_text(Decimal("1.0")), units_text(Decimal("1000.5"))
     ('1', '1,000.5')
@@ -196,16 +196,17 @@ def units_text(units: Decimal | int) -> str:
     return f"{int(units):,}" if units == int(units) else f"{units:,.1f}"
 
 
-def counted(number: int, thing: str) -> str:
-    """
+def counted(count: int, noun: str) -> str:
+    """Return a count and a noun, in the plural if needed.
+
     >>> counted(1, "item"), counted(1200, "item")
     ('1 item', '1,200 items')
     """
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def time_text(time_ms: int) -> str:
-    """Log time as an ISO date.
+    """Return log time as an ISO date.
 
     >>> time_text(1_700_000_000_123)
     '2023-11-14T22:13:20.123Z'

@@ -1,6 +1,6 @@
-"""Long work shows its progress: a bar on a terminal, a line every five seconds elsewhere.
+"""Progress of long work, on stderr: a bar on a terminal, else a line every five seconds.
 
-Both go to stderr, so data in a pipe stays data. Where data goes to the same terminal, its first line ends the bar.
+The first line of data on the same terminal ends the bar.
 """
 
 import time
@@ -26,13 +26,17 @@ def progress(
     total: int | None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Advance]:
-    """Give a function to be told how many more are done."""
+    """Show progress.
+
+    Yields:
+        A function that adds to the number of processed units.
+    """
     if settings.quiet or not settings.progress:
         yield lambda _: None
     elif console.is_terminal:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Bar(*columns, console=console, transient=True, redirect_stdout=False) as bar:
-            console.bar = bar  # ended by the first data that goes to the same terminal
+            console.bar = bar  # Output ends it before it writes data to the same terminal
             task = bar.add_task(title, total=total)
             yield lambda more: bar.advance(task, more)
     else:

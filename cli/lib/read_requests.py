@@ -1,4 +1,4 @@
-"""Pages of Query and Scan, one after the other."""
+"""Query and Scan: their requests, and their pages."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -22,9 +22,13 @@ from .values import plain_item, read_item, write_json
 
 @dataclass(slots=True)
 class Reading:
-    """One Query or Scan as the user asked for it, and what it has read so far.
+    """A Query or Scan and its totals.
 
-    Without `everything` and without `limit` it is one page; with `limit`, as many pages as that takes.
+    It reads one page, or as many pages as `limit` items need, or all pages with `everything`.
+
+    Attributes:
+        last: The LastEvaluatedKey of the last page.
+        advance: Called with the number of scanned items of each page.
     """
 
     client: Client
@@ -37,15 +41,15 @@ class Reading:
     pages: int = 0
     units: Decimal = Decimal(0)
     last: Item | None = None
-    advance: Advance = lambda _: None  # told how many items were looked at
+    advance: Advance = lambda _: None
 
     def items(self) -> Iterator[Item]:
-        """The items as the pages come; counts and units are right when it ends."""
+        """Yield the items, page by page. The totals are complete at the end."""
         for page in self.answers():
             yield from page.get("Items", ())
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """The answers, one a page."""
+        """Yield the response of each page."""
         body = dict(self.body)
         while True:
             if self.limit is not None:
@@ -54,7 +58,7 @@ class Reading:
             self.count_page(answer)
             self.last = answer.get("LastEvaluatedKey")
             yield answer
-            if self.last is None or not self._goes_on():
+            if self.last is None or not self._needs_more():
                 return
             body["ExclusiveStartKey"] = self.last
 
@@ -67,13 +71,13 @@ class Reading:
         self.advance(answer["ScannedCount"])
 
     def more(self, settings: Settings) -> str:
-        """What the footer says of pages that were not read."""
+        """Return the part of the footer about further pages, or ""."""
         if self.last is None:
             return ""
         key = write_json(self.last if settings.typed else plain_item(self.last))
         return f"more: --all, or --start '{key}'"
 
-    def _goes_on(self) -> bool:
+    def _needs_more(self) -> bool:
         if self.limit is not None:
             return self.count < self.limit
         return self.everything
@@ -90,7 +94,7 @@ def read_request(
     start: str | None,
     is_typed: bool,
 ) -> dict[str, Any]:
-    """What Query and Scan have in common; names and values come from `lifted` when all is lifted."""
+    """Return the common members of Query and Scan. The caller adds the placeholders of `lifted` at the end."""
     body: dict[str, Any] = {"TableName": table, "ReturnConsumedCapacity": "INDEXES"}
     if index is not None:
         body["IndexName"] = index
@@ -109,7 +113,7 @@ def read_request(
 
 @dataclass(slots=True)
 class ParallelScan(Reading):
-    """A whole Scan in segments, each in a thread; pages come in no particular order."""
+    """A Scan of all pages in segments, each in a thread. The order of pages is undefined."""
 
     segments: int = 1
 
@@ -118,12 +122,12 @@ class ParallelScan(Reading):
         with ThreadPoolExecutor(self.segments) as pool:
             for segment in range(self.segments):
                 pool.submit(self._read, segment, answers.put).add_done_callback(answers.put)
-            under_way = self.segments
-            while under_way:
+            running = self.segments
+            while running:
                 answer = answers.get()
                 if isinstance(answer, Future):
                     answer.result()
-                    under_way -= 1
+                    running -= 1
                 else:
                     self.count_page(answer)
                     yield answer
@@ -143,12 +147,12 @@ _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
 def key_condition(
     shape: KeyArguments, index: str | None, words: list[str], sort: str | None, lifted: Lifted
 ) -> str:
-    """A KeyConditionExpression from the partition key's words and the text of --sk.
+    """Return a KeyConditionExpression of the partition key's words and the text of --sk.
 
-    --sk is `= X`, `< X`, `<= X`, `> X`, `>= X`, `begins_with X` or `between X and Y`; a bare X means `= X`.
+    --sk is `= X`, `< X`, `<= X`, `> X`, `>= X`, `begins_with X` or `between X and Y`. X alone means `= X`.
 
     Raises:
-        CommandError: `words` are not the partition key, there is no sort key, or `sort` has no operator of these.
+        CommandError: `words` are not the partition key, there is no sort key, or `sort` has another operator.
     """
     names = shape.key_names(index, "HASH")
     if len(words) != len(names):
@@ -173,8 +177,8 @@ def _sort_condition(shape: KeyArguments, name: str, text: str, lifted: Lifted) -
     if operator := _OPERATOR.match(text):
         if operator[0] not in _OPERATORS:
             raise CommandError(
-                f"--sk '{text}': there is no operator {operator[0]}; there are {', '.join(_OPERATORS)}, begins_with "
-                f"and between. Quote a value that begins so: \"= '{text}'\".",
+                f"--sk '{text}': {operator[0]} is not an operator; the operators are {', '.join(_OPERATORS)}, "
+                f"begins_with and between. Quote a value that begins like one: \"= '{text}'\".",
                 ExitCode.USAGE,
             )
         return f"{alias} {operator[0]} {value(text[operator.end() :])}"

@@ -1,22 +1,18 @@
-"""What a user set once for all commands. The only module here that reads the environment."""
+"""The global settings of the command line. No other module of cli/ reads the environment."""
 
 import os
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .errors import CommandError, ExitCode
 
-if TYPE_CHECKING:
-    from ...log.kafka.settings import Security
-
 DEFAULT_URL = "http://127.0.0.1:8000"
-"""Where `foldb serve` listens when told nothing else."""
+"""The default address of `foldb serve`."""
 
 
 class Format(StrEnum):
-    """How data is written. Without a choice: a table on a terminal, JSON Lines in a pipe."""
+    """The format of data. The default is a table on a terminal and JSON Lines in a pipe."""
 
     TABLE = "table"
     JSON = "json"
@@ -33,7 +29,7 @@ class Color(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """An access key. The default is nobody's: it is good where no signature is checked."""
+    """An access key. The default is for a server without keys, which checks no signature."""
 
     key_id: str = "foldb"
     secret: str = field(default="foldb", repr=False)
@@ -41,11 +37,11 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The global flags as given.
+    """The global flags.
 
     Attributes:
-        is_db_given: Whether --db or FOLDB_DB names the database.
-        is_db_flag: Whether --db names it.
+        is_db_given: Whether --db or FOLDB_DB is given.
+        is_db_flag: Whether --db is given.
     """
 
     db: str
@@ -63,40 +59,38 @@ class Settings:
 
 
 def editor() -> str:
-    """What opens a file for a person: VISUAL, EDITOR, or vi."""
+    """Return the command of the text editor: VISUAL, EDITOR, or vi."""
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
 
 
 def default_database() -> str | None:
-    """FOLDB_DB, if it says anything."""
+    """Return FOLDB_DB. None if it is unset or empty."""
     return os.environ.get("FOLDB_DB") or None
 
 
 def default_ca() -> Path | None:
-    """The certificates that servers are believed by, if not those of the system."""
+    """Return the file of trusted certificates. None: those of the system."""
     name = os.environ.get("FOLDB_CA") or os.environ.get("AWS_CA_BUNDLE")
     return Path(name) if name else None
 
 
 def cluster_secret() -> bytes | None:
-    """What the nodes of a cluster know each other by, where no key file holds it."""
+    """Return the secret that the nodes of a cluster share, if it is in the environment."""
     secret = os.environ.get("FOLDB_CLUSTER_SECRET")
     return secret.encode() if secret else None
 
 
-def kafka_security() -> "Security":
-    """How brokers are spoken to, as far as variables say.
-
-    Raises:
-        LogError: What they say cannot be used.
-    """
-    from ...log.kafka.settings import Security
-
-    return Security.read(None, os.environ)
+def kafka_variables() -> dict[str, str]:
+    """Return the variables FOLDB_KAFKA_<NAME>, the settings of connections to Kafka."""
+    return {name: value for name, value in os.environ.items() if name.startswith("FOLDB_KAFKA_")}
 
 
 def credentials(profile: str | None) -> Credentials:
-    """The key of --profile, of FOLDB_ACCESS_KEY_ID, or of where AWS's tools find theirs; else nobody's."""
+    """Return the key of --profile, of FOLDB_ACCESS_KEY_ID, of the AWS tools, or the default key.
+
+    Raises:
+        CommandError: The AWS credentials file has no key of `profile`.
+    """
     if profile is None:
         for prefix in ("FOLDB", "AWS"):
             key_id = os.environ.get(f"{prefix}_ACCESS_KEY_ID")
@@ -107,7 +101,7 @@ def credentials(profile: str | None) -> Credentials:
     file = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or Path.home() / ".aws" / "credentials")
     found = _of_profile(file, name)
     if found is None and profile is not None:
-        raise CommandError(f"there is no key of a profile {profile} in {file}", ExitCode.USAGE)
+        raise CommandError(f"there is no key of the profile {profile} in {file}", ExitCode.USAGE)
     return found or Credentials()
 
 
@@ -116,7 +110,7 @@ def _of_profile(file: Path, name: str) -> Credentials | None:
         text = file.read_text()
     except (OSError, UnicodeDecodeError):
         return None
-    from configparser import ConfigParser, Error  # few have such a file
+    from configparser import ConfigParser, Error  # most users have no such file
 
     parser = ConfigParser(interpolation=None)
     try:

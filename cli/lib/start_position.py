@@ -1,13 +1,13 @@
-"""Where a reading of the feed begins or ends, as people write it.
+"""The start and the end of reading changes, as --from and --to.
 
     start       the beginning of history                 2026-11-20, 2026-11-20T12:00:00Z   a time
-    horizon     the oldest change that the feed keeps    -1h                                so long ago
-    end, now    whatever comes from now on               @10482.3, @1:7,2:10482.3           a position or a cut
-    snapshot    all items as they are, then the changes  100000000000001048200030000        a sequence number
+    horizon     the oldest change that the feed keeps    -1h                                an hour ago
+    end, now    new changes                              @10482.3, @1:7,2:10482.3           a position or a cut
+    snapshot    all items, then new changes              100000000000001048200030000        a sequence number
 
-A number is one of the database's only partition. Where there are several it has that before it, and there may be
-several with commas: 1:1000...,2:1000...; partitions that are not named, there or in a cut, are not read. The change
-with that number, or at that position, is the first; the Numbers of a Start are what comes before the first.
+With several partitions a sequence number has the partition id before it, and commas separate several:
+1:1000...,2:1000.... Other partitions are not read. The change with that sequence number or at that position is the
+first one read; the Numbers of a Start are the sequence numbers before the first.
 """
 
 import re
@@ -29,16 +29,19 @@ _WORDS: Final = {
 _NUMBER = r"[0-9]{21,40}"
 _NUMBERS = re.compile(rf"{_NUMBER}|[0-9]{{1,3}}:{_NUMBER}(,[0-9]{{1,3}}:{_NUMBER})*")
 _POSITION = re.compile(r"@([0-9]{1,3}:)?[0-9]{1,18}(\.[0-9]{1,5})?(,[0-9]{1,3}:[0-9]{1,18}(\.[0-9]{1,5})?)*")
-_ONLY: Final = "0"
+_ONLY_PARTITION: Final = "0"
 _PLACES: Final = "-1h, a time such as 2026-11-20T12:00:00Z, a position such as @2, or a sequence number"
 _BEGINNINGS: Final = f"start, horizon, end, snapshot, {_PLACES}"
 
 
 def read_start(text: str, clock: Callable[[], int], flag: str = "--from") -> Start:
-    """A Start as the server takes it; `clock` tells milliseconds since 1970.
+    """Return a Start of the server's API. `clock` returns milliseconds since 1970.
 
     >>> read_start("-1h", lambda: 3_600_001)
     {'At': 'TIME', 'Time': 1}
+
+    Raises:
+        CommandError: `text` is not a start.
     """
     if (word := _WORDS.get(text.lower())) is not None:
         return {"At": word}
@@ -51,7 +54,11 @@ def read_start(text: str, clock: Callable[[], int], flag: str = "--from") -> Sta
 
 
 def read_end(text: str, clock: Callable[[], int], flag: str = "--to") -> dict[str, Any]:
-    """Where a reading ends, as the server takes it: the change with that number, or at that position, is the last."""
+    """Return an End of the server's API. The change with that sequence number or at that position is the last.
+
+    Raises:
+        CommandError: `text` is not an end.
+    """
     if _POSITION.fullmatch(text):
         return {"Position": text.removeprefix("@")}
     if _NUMBERS.fullmatch(text):
@@ -60,6 +67,6 @@ def read_end(text: str, clock: Callable[[], int], flag: str = "--to") -> dict[st
 
 
 def _numbers(text: str) -> dict[str, int]:
-    """Sequence numbers by partition."""
+    """Return sequence numbers by partition id."""
     parts = (part.rpartition(":") for part in text.split(","))
-    return {partition or _ONLY: int(number) for partition, _, number in parts}
+    return {partition or _ONLY_PARTITION: int(number) for partition, _, number in parts}

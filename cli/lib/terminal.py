@@ -1,24 +1,27 @@
 """The consoles that draw tables and progress bars."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rich.console import Console
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
+
+class Bar(Protocol):
+    """A progress bar of Rich, whose module a table does not need."""
+
+    def stop(self) -> None: ...
 
 
 class Terminal(Console):
     """A console of Rich with at most one progress bar.
 
     Attributes:
-        bar: The progress bar that is drawn now.
+        bar: The current progress bar.
     """
 
-    bar: "Progress | None" = None
+    bar: Bar | None = None
 
     def on_broken_pipe(self) -> None:
-        """Leave it to the top of the program, which knows that it is no error. Rich would leave with 1."""
+        """Raise BrokenPipeError, which the program handles. Rich would exit with code 1."""
         raise BrokenPipeError
 
     def clear_bar(self) -> None:

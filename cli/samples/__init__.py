@@ -1,9 +1,9 @@
-"""The sample data sets: one JSON file each, items in plain notation.
+"""The sample data sets: one JSON file for each, with items in plain JSON.
 
     {"about": ..., "tables": [...], "items": {TABLE: [...]}, "then": [...], "queries": [...], "transactions": {...}}
 
-`tables` and `then` hold requests of CreateTable and UpdateTable, `queries` the questions that the data answers, as
-arguments of `foldb`. In `queries` and `transactions` a table stands as {Name}, so that a prefix can be put before it.
+`tables` and `then` are requests of CreateTable and UpdateTable; `queries` are questions, with the arguments of `foldb`
+that answer them. In `queries` and `transactions` a table is written {Name}, which gets the prefix.
 """
 
 from functools import cache
@@ -14,7 +14,7 @@ from ..lib.values import read_json
 
 
 def names() -> list[str]:
-    """The names of all samples."""
+    """Return the names of all samples."""
     return sorted(
         file.name.removesuffix(".json") for file in files(__name__).iterdir() if file.name.endswith(".json")
     )
@@ -22,11 +22,11 @@ def names() -> list[str]:
 
 @cache
 def sample(name: str) -> dict[str, Any]:
-    """One sample, as its file has it."""
+    """Return the content of a sample's file."""
     content: dict[str, Any] = read_json(files(__name__).joinpath(f"{name}.json").read_bytes(), name)
     return content
 
 
 def tables(name: str) -> list[str]:
-    """The names of a sample's tables."""
+    """Return the names of a sample's tables."""
     return [request["TableName"] for request in sample(name)["tables"]]

@@ -1,4 +1,4 @@
-"""Explaining reads: they are carried out, all their pages, and what was read is counted and rounded again here."""
+"""`foldb explain get`, `query` and `scan`: run the read, all its pages, and compute its bytes and units here."""
 
 from decimal import Decimal
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ FULL_SCAN = "full scan"
 
 
 def get(ctx: typer.Context, table: TableName, key: KeyWords) -> None:
-    """Explain a GetItem; it is carried out.
+    """Run a GetItem, and print its bytes and units.
 
     Example: foldb explain get Music Kyuss 'Space Cadet'
     """
@@ -36,14 +36,18 @@ def query(
     partition: Annotated[list[str], typer.Argument(metavar="PK...", help="The value of the partition key.")],
     sort: Annotated[
         str | None,
-        typer.Option("--sk", metavar="'>= X'", help="=, <, <=, >, >=, begins_with X, between X and Y."),
+        typer.Option(
+            "--sk",
+            metavar="'>= X'",
+            help="Read only these sort keys: =, <, <=, >, >=, begins_with X, between X and Y.",
+        ),
     ] = None,
     index: Index = None,
     where: Where = None,
     values: Values = None,
     names: Names = None,
 ) -> None:
-    """Explain a Query; all its pages are read.
+    """Run a Query, all its pages, and print its bytes and units.
 
     Example: foldb explain query Reply 'Amazon DynamoDB#Thread 1' --sk '>= 2026-01'
     """
@@ -61,7 +65,7 @@ def scan(
     values: Values = None,
     names: Names = None,
 ) -> None:
-    """Explain a Scan; all its pages are read, whatever --where leaves of them.
+    """Run a Scan, all its pages, and print its bytes and units. --where does not reduce them.
 
     Example: foldb explain scan ProductCatalog --where 'Price > 100'
     """
@@ -78,7 +82,7 @@ def _explain(
     lifted: Lifted,
     condition: dict[str, Any],
 ) -> None:
-    """Read all pages without the filter, for the bytes, and count again with it."""
+    """Read all pages without the filter, for the bytes, and again with the filter, for the count."""
     request: dict[str, Any] = {"consistent": False, "select": None, "start": None, "is_typed": False}
     body = read_request(table, lifted, index=index, where=None, **request) | condition
     reading = Reading(session.client, operation, body | lifted.body(), everything=True)
@@ -105,7 +109,7 @@ def _show_read(
     items: int,
     returned: int | None = None,
 ) -> None:
-    """`sizes` are those of the pages: each is rounded up by itself."""
+    """Print the row of a read whose pages have `sizes`. DynamoDB rounds up each page."""
     blocks = sum(capacity.blocks(size, capacity.READ_BLOCK) for size in sizes)
     strong = sum(capacity.read_half_units(size, consistent=True) for size in sizes)
     eventual = sum(capacity.read_half_units(size, consistent=False) for size in sizes)
@@ -123,7 +127,7 @@ def _show_read(
 
 
 def item_at(session: Session, table: str, key: Item) -> Item | None:
-    """The item at a key, if there is one; what reading it cost is said."""
+    """Return the item with a key, or None, and print the units of this read."""
     body = {"TableName": table, "Key": key, "ConsistentRead": True, "ReturnConsumedCapacity": "TOTAL"}
     answer = session.client.call("GetItem", body)
     session.output.say(f"read with {units_text(consumed(answer))} RCU to find out")

@@ -1,9 +1,9 @@
-"""Explaining writes: nothing is written; the fold decides them here, as it would there.
+"""`foldb explain put`, `update` and `delete`: let the fold decide the write in this process, and write nothing.
 
-    item as it is ──► a table like the one asked about ──► decide ──► bytes and units, of the table
-                      that holds nothing else              (fold)     and of each index it touches
+    current item ──► an empty table with the ──► decide ──► bytes and units of the table
+                     same keys and indexes       (fold)     and of each index that changes
 
-So the conditions, the sizes after an update and what moves in an index are judged by the code that will judge them.
+Conditions, the size after an update, and index changes are computed by the same code as in the server.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ from .reads import POINT, item_at
 
 Write: TypeAlias = Put | Update | Delete
 
-_NOBODY = Context("")
+_NO_CONTEXT = Context("")
 
 
 def put(
@@ -49,7 +49,7 @@ def put(
     values: Values = None,
     names: Names = None,
 ) -> None:
-    """Explain a PutItem; nothing is written.
+    """Print the bytes and units of a PutItem, which is not executed.
 
     Example: foldb explain put Music '{"Artist": "Kyuss", "Song": "Space Cadet", "Year": 1994}'
     """
@@ -70,7 +70,7 @@ def update(
     values: Values = None,
     names: Names = None,
 ) -> None:
-    """Explain an UpdateItem; nothing is written.
+    """Print the bytes and units of an UpdateItem, which is not executed.
 
     Example: foldb explain update Counters home --set 'visits = visits + 1'
     """
@@ -91,7 +91,7 @@ def delete(
     values: Values = None,
     names: Names = None,
 ) -> None:
-    """Explain a DeleteItem; nothing is deleted.
+    """Print the bytes and units of a DeleteItem, which is not executed.
 
     Example: foldb explain delete Music Kyuss 'Space Cadet'
     """
@@ -121,7 +121,7 @@ def _explain(
         else:
             rows = [
                 _of_table(table, decision),
-                *(_of_index(table, move, decision, limits) for move in decision.index_updates),
+                *(_of_index(table, update, decision, limits) for update in decision.index_updates),
             ]
     except RequestError as error:
         raise RequestFailedError(error.wire_name, error.status, error.body()) from error
@@ -133,13 +133,13 @@ def _explain(
 
 
 def _table_like(shape: KeyArguments, limits: Limits) -> Table:
-    """An empty table with the same keys and indexes."""
+    """Return an empty table with the same keys and indexes."""
     request = request_like(shape.description, shape.name)
     return Table(create(request, table_id=1, uuid="", time_ms=0, limits=limits))
 
 
 def _fetch(session: Session, table: Table, write: Write, limits: Limits) -> None:
-    """Put into `table` the item that the write would meet."""
+    """Read the current item of the key, and put it into `table`."""
     definition = table.definition
     found = item_at(session, definition.name, definition.key.decode(write.pk, write.sk))
     if found is not None:
@@ -151,17 +151,17 @@ def _put(definition: TableDefinition, body: dict[str, Any], limits: Limits) -> P
     item: Item = body["Item"]
     size = check_item(item, limits)
     pk, sk = definition.key.item_key(item, limits)
-    return Put(definition.id, pk, sk, dump(item), size, _NOBODY, expression)
+    return Put(definition.id, pk, sk, dump(item), size, _NO_CONTEXT, expression)
 
 
 def _update(definition: TableDefinition, body: dict[str, Any], limits: Limits) -> Update:
     expression = _expression(definition, body, limits, "UpdateItem")
-    return Update(definition.id, *_key(definition, body, limits), _NOBODY, expression)
+    return Update(definition.id, *_key(definition, body, limits), _NO_CONTEXT, expression)
 
 
 def _delete(definition: TableDefinition, body: dict[str, Any], limits: Limits) -> Delete:
     expression = _expression(definition, body, limits, "DeleteItem")
-    return Delete(definition.id, *_key(definition, body, limits), _NOBODY, expression)
+    return Delete(definition.id, *_key(definition, body, limits), _NO_CONTEXT, expression)
 
 
 def _key(definition: TableDefinition, body: dict[str, Any], limits: Limits) -> tuple[bytes, bytes]:
@@ -187,19 +187,26 @@ def _of_table(table: Table, decision: Decision) -> Row:
     }
 
 
-def _of_index(table: Table, move: IndexUpdate, decision: Decision, limits: Limits) -> Row:
-    """An index's part: one write to put, change or remove an entry, two if its key moves; never doubled."""
+def _of_index(table: Table, update: IndexUpdate, decision: Decision, limits: Limits) -> Row:
+    """Return the row of an index: one write to put, change or remove an entry, two if the entry's key changes.
+
+    A transaction does not double the units of an index.
+    """
     before = 0
-    if move.old_key is not None and decision.old is not None:
-        before = entry_of(move.index, load(decision.old[0]), decision.old, limits)[1]
-    after = 0 if move.entry is None else move.entry[1]
-    moved = None not in (move.old_key, move.new_key) and move.old_key != move.new_key
-    name = move.index.definition.name
-    return _row(table, before, after, writes=2 if moved else 1, units=move.units, index=name)
+    if update.old_key is not None and decision.old is not None:
+        before = entry_of(update.index, load(decision.old[0]), decision.old, limits)[1]
+    after = 0 if update.entry is None else update.entry[1]
+    is_moved = None not in (update.old_key, update.new_key) and update.old_key != update.new_key
+    name = update.index.definition.name
+    return _row(table, before, after, writes=2 if is_moved else 1, units=update.units, index=name)
 
 
 def _refused(table: Table, write: Write, refused: Refused) -> Row:
-    """A write that its condition stops costs the item in its way."""
+    """Return the row of a write whose condition fails. It costs the size of the current item.
+
+    Raises:
+        RequestError: The write is refused for another reason.
+    """
     if not isinstance(refused.error, ConditionalCheckFailedError):
         raise refused.error
     old = table.items.get(write.pk, write.sk)

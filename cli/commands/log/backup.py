@@ -27,9 +27,13 @@ _CHECKED = "each checked against the chain of hashes"
 
 
 def _path(text: str) -> Path:
-    """The folder to write to, which is not an address: Path would read `http://x` as a folder."""
+    """Return the folder to write to.
+
+    Raises:
+        typer.BadParameter: `text` is an address, which Path would accept as a folder.
+    """
     if is_address(text):
-        raise typer.BadParameter(f"{text} is an address: name a folder")
+        raise typer.BadParameter(f"{text} is an address: give a folder")
     return Path(text)
 
 
@@ -45,7 +49,7 @@ def backup(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A database folder, served or not, or the address of a server on this machine.",
+            help="A database folder, with or without a server, or the address of a server on this machine.",
         ),
     ],
     target: Annotated[
@@ -55,12 +59,12 @@ def backup(
         ),
     ],
 ) -> None:
-    """Copy the log of a database folder, also while it is served, and append to an earlier backup.
+    """Copy the log of a database folder, or append the new records to an earlier backup. A server may run.
 
-    The backup ends with the last write that was acknowledged when the command began. Each record is checked against
-    the chain of hashes before it is written, and the backup is synced to the disk. A second backup into the same
-    folder copies only the records that came since; an interrupted one goes on when it is run again. TARGET can be read
-    and verified like any database folder. Do not serve it: serve a folder that `foldb log restore` makes of it.
+    The backup ends with the last write that was acknowledged when the command started. Each record is checked against
+    the chain of hashes before it is written, and the backup is synced to the disk. A second backup to the same folder
+    copies only new records. Run an interrupted command again to continue it. TARGET can be read and verified like any
+    database folder. Do not serve it: serve a folder that `foldb log restore` creates from it.
 
     Example: foldb log backup ./data /mnt/backup/shop
     """
@@ -68,16 +72,16 @@ def backup(
     folder, is_served = _source(session, source)
     if target.exists() and target.samefile(folder):
         raise CommandError(
-            f"{target} is the source: name another folder, best on another disk", ExitCode.USAGE
+            f"{target} is the source: give another folder, best on another disk", ExitCode.USAGE
         )
     part = LogReader(folder, SystemFilesystem()).part()
-    with _copying(session, part, "the same command goes on where this one was") as advance:
+    with _copying(session, part, "run the same command again to continue") as advance:
         copied = back_up(SystemFilesystem(), part, target, advance)
     _report(session, target, part, copied)
     if part.behind and not is_served:
         session.output.warn(
             f"{counted(part.behind, 'record')} at the end of {folder} are not in the backup: nothing proves that they "
-            "were acknowledged. A crash leaves such records. Serve the folder once, then make a backup again."
+            "were acknowledged. A crash leaves such records. Serve the folder once, then run the backup again."
         )
 
 
@@ -91,15 +95,16 @@ def restore(
         str | None,
         typer.Option(
             metavar="POSITION|TIME",
-            help="The last position or log time to restore; without it, the backup's end.",
+            show_default="the end of the backup",
+            help="Restore up to and including this position or log time.",
         ),
     ] = None,
 ) -> None:
-    """Make a folder from a backup that `foldb serve` accepts.
+    """Create a folder from a backup, for `foldb serve`.
 
     Each record is checked against the chain of hashes. Positions, sequence numbers, log time and digests are those of
-    the backup. Writes that were acknowledged after the backup (or after --to) are not in it, and a server of NEWFOLDER
-    gives their positions and sequence numbers to other writes. So never serve NEWFOLDER and the original both.
+    the backup. Writes that were acknowledged after the backup (or after --to) are missing, and a server of NEWFOLDER
+    gives their positions and sequence numbers to other writes. So never serve both NEWFOLDER and the original.
 
     Example: foldb log restore /mnt/backup/shop ./restored
     """
@@ -127,15 +132,16 @@ def salvage(
         str | None,
         typer.Option(
             metavar="POSITION|TIME",
-            help="The last position or log time to copy. Without it, print how far the log is whole.",
+            show_default="print the end of the intact part",
+            help="Copy up to and including this position or log time.",
         ),
     ] = None,
 ) -> None:
-    """Copy the whole records at the beginning of a damaged log into a new folder.
+    """Copy the intact records at the beginning of a damaged log to a new folder.
 
-    All records up to and including --to are copied, those of the other partitions before it too, and everything
-    behind is reported as left out. Acknowledged writes may be among that: a backup may have more. Without --to nothing
-    is copied, and the last position that can be copied is printed.
+    All records up to and including --to are copied, and those of other partitions before it. The rest is reported as
+    left out; it may include acknowledged writes, which a backup may have. Without --to nothing is copied, and the last
+    position that can be copied is printed.
 
     Example: foldb log salvage ./data ./salvaged --to 10482
     """
@@ -143,43 +149,44 @@ def salvage(
     whole = intact_part(SystemFilesystem(), existing(source))
     partitions = len(whole.part.chain.ends)
     if to is None:
-        raise CommandError(_how_far(whole, source, target), ExitCode.USAGE)
-    place = to
+        raise CommandError(_extent(whole, source, target), ExitCode.USAGE)
+    end = to
     if time_of(to) is None:
         position = _entry(to, partitions)
-        place = f"@{position.text(partitions)}"
+        end = f"@{position.text(partitions)}"
         if position.offset >= whole.part.chain.ends[position.partition]:
-            raise CommandError(_how_far(whole, source, target), ExitCode.INTEGRITY)
+            raise CommandError(_extent(whole, source, target), ExitCode.INTEGRITY)
     part = _cut(whole.part, to)
     with _copying(session, part, f"remove {target} before you run it again") as advance:
         copied = restore_part(SystemFilesystem(), part, target, advance)
     left = whole.part.chain.sequence - part.chain.sequence
     _report(session, target, part, copied, left_out_records=left + whole.records, left_out_bytes=whole.bytes)
     session.output.say(
-        f"left out: {counted(left, 'whole record')} behind {place}, and "
-        f"{counted(whole.bytes, 'byte')} that are not whole records"
+        f"left out: {counted(left, 'intact record')} after {end}, and "
+        f"{counted(whole.bytes, 'byte')} that are not intact records"
         + (f", in place of at least {counted(whole.records, 'record')}" if whole.records else "")
     )
 
 
-def _how_far(whole: IntactPart, source: Path, target: Path) -> str:
+def _extent(whole: IntactPart, source: Path, target: Path) -> str:
+    """Return a sentence about the intact part of the log and the damage after it."""
     last = whole.last.text(len(whole.part.chain.ends))
-    place = f"{source} is whole up to position {last} ({time_text(whole.part.chain.time)})"
+    extent = f"{source} is intact up to position {last} ({time_text(whole.part.chain.time)})"
     refusal = whole.damage
     if refusal is None:
-        return f"{place}, which is its end. `foldb log backup {source} {target}` copies all of it."
+        return f"{extent}, which is its end. `foldb log backup {source} {target}` copies all of it."
     damage = f"{refusal.position}: {refusal.reason}." if isinstance(refusal, CorruptionError) else refusal
     return (
-        f"{place}. Behind it are {counted(whole.bytes, 'byte')} that are not whole records. {damage} "
-        f"Copy the whole part with `foldb log salvage {source} {target} --to {last}`."
+        f"{extent}. After it are {counted(whole.bytes, 'byte')} that are not intact records. {damage} "
+        f"Copy the intact part with `foldb log salvage {source} {target} --to {last}`."
     )
 
 
 def _source(session: Session, source: str) -> tuple[Path, bool]:
-    """The folder to copy, and whether a server is writing it."""
+    """Return the folder to copy, and whether a server is writing it."""
     if source.startswith(KAFKA):
         raise CommandError(
-            f"{source}: a backup is of a folder, and the replicas of a topic are its copies. To have this log in a "
+            f"{source}: a backup needs a folder, and the copies of a topic are its replicas. To copy this log to a "
             f"folder, stop its nodes and run `foldb log copy {source} FOLDER`.",
             ExitCode.USAGE,
         )
@@ -194,34 +201,39 @@ def _cut(part: Part, to: str) -> Part:
 
 
 def _entry(text: str, partitions: int) -> Position:
-    """A position that names an entry, the smallest part of a log."""
+    """Return the position of an entry, the smallest unit of a copy.
+
+    Raises:
+        CommandError: `text` is not a position, or is one of a command.
+    """
     position = read_position(text, partitions)
     if position.index is not None:
         whole = replace(position, index=None).text(partitions)
         raise CommandError(
-            f"{text} is one command of an entry, which is copied as a whole: say --to {whole}", ExitCode.USAGE
+            f"{text} is one command of an entry, which is copied as a whole: give --to {whole}",
+            ExitCode.USAGE,
         )
     return position
 
 
 @contextmanager
-def _copying(session: Session, part: Part, if_interrupted: str) -> Iterator[Advance]:
+def _copying(session: Session, part: Part, next_step: str) -> Iterator[Advance]:
     try:
         with progress(session.settings, session.output.stderr, "copy", part.chain.sequence) as advance:
             yield advance
     except KeyboardInterrupt as error:
-        raise CommandError(f"interrupted: {if_interrupted}", ExitCode.INTERRUPTED) from error
+        raise CommandError(f"interrupted: {next_step}", ExitCode.INTERRUPTED) from error
 
 
 def _report(session: Session, target: Path, part: Part, copied: Copied, **more: int) -> None:
     ends, chain = copied.chain.ends, copied.chain
-    cut_ = Cut(tuple(Position(number, end - 1) for number, end in enumerate(ends)))
-    place, time = cut_.text(len(ends)), time_text(chain.time)
+    cut_ = Cut(tuple(Position(partition, end - 1) for partition, end in enumerate(ends)))
+    position, time = cut_.text(len(ends)), time_text(chain.time)
     session.output.row(
         {
             "log_id": part.history.headers[0].log_id.hex(),
             "target": str(target),
-            "position": place,
+            "position": position,
             "time": time,
             "copied": copied.records,
             "bytes": copied.bytes,
@@ -229,6 +241,6 @@ def _report(session: Session, target: Path, part: Part, copied: Copied, **more: 
         }
     )
     session.output.say(
-        f"{counted(copied.records, 'record')} copied, {copied.bytes:,} bytes, {_CHECKED} · {target} is as of @{place} "
-        f"({time})"
+        f"{counted(copied.records, 'record')} copied, {copied.bytes:,} bytes, {_CHECKED} · "
+        f"{target} is as of @{position} ({time})"
     )

@@ -1,4 +1,4 @@
-"""`foldb log copy`: a history moved to another place, from a folder to Kafka or back."""
+"""`foldb log copy`: move a log from a folder to Kafka, or back."""
 
 from typing import Annotated
 
@@ -13,22 +13,22 @@ from ...lib.output import counted
 from ...lib.progress import progress
 from ...lib.session import Session
 
-_PLACE = "A database folder, or kafka://HOST:PORT/NAMESPACE"
+_LOCATION = "A database folder, or kafka://HOST:PORT/NAMESPACE"
 
 
 def copy(
     ctx: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"{_PLACE}.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"{_LOCATION}.")],
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help=f"{_PLACE}: nothing yet, or an earlier copy.")
+        str, typer.Argument(metavar="TARGET", help=f"{_LOCATION}: new, empty, or an earlier copy.")
     ],
 ) -> None:
-    """Copy a log: entries, positions, log time and sequence numbers go on as they are, and so do digests.
+    """Copy a log. Entries, positions, log time, sequence numbers and digests stay the same.
 
-    An interrupted copy goes on when it is run again, and a later one brings what came since. So copy while the
-    source is served, stop its servers, copy once more, and serve the target. From then on the source must not be
-    served any more: it would be another history with the same name. `foldb verify` on both says whether they agree.
-    For a backup of a folder use `foldb log backup`.
+    Run an interrupted copy again to continue it; a later copy appends the new records. To move a database, copy while
+    it is served, stop its servers, copy once more, and serve the target. Do not serve the source after that: it would
+    be another history with the same name. `foldb verify` of both shows whether they agree. For a backup of a folder
+    use `foldb log backup`.
 
     Example: foldb log copy ./data kafka://localhost:9092/shop
     """
@@ -44,7 +44,7 @@ def copy(
             end = end_of(written, log.partitions)
     except KeyboardInterrupt as error:
         raise CommandError(
-            "interrupted; the same command goes on where this one was", ExitCode.INTERRUPTED
+            "interrupted; run the same command again to continue", ExitCode.INTERRUPTED
         ) from error
     session.output.row({"log_id": log.log_id.hex(), "target": target, "copied": copied, "position": end})
     session.output.say(f"{counted(copied, 'record')} copied · {target} is as of @{end}")

@@ -1,4 +1,4 @@
-"""`foldb log`: the history of a database, command by command."""
+"""`foldb log`: read the log of a database, command by command."""
 
 import time
 from collections import Counter, deque
@@ -13,7 +13,7 @@ from ....log.commands import Position, Record
 from ....log.local.reader import LogReader
 from ....materializer.fold.state import PartitionState
 from ...lib.errors import CommandError, ExitCode
-from ...lib.log_history import LogHistory, Told, end_of, in_order, read_position, state_before
+from ...lib.log_history import HistoryRow, LogHistory, end_of, in_order, read_position, state_before
 from ...lib.log_location import KAFKA, Readable, log_of
 from ...lib.log_times import first_places, last_places
 from ...lib.output import Output
@@ -23,24 +23,23 @@ from .backup import backup, restore, salvage
 from .copy import copy
 from .skip import skip
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Read, copy, back up and restore the log of a database, also while a server writes it.",
-)
+app = typer.Typer(no_args_is_help=True)
 app.command()(copy)
 app.command()(backup)
 app.command()(restore)
 app.command()(salvage)
 app.command()(skip)
 
-Place = Annotated[
+Location = Annotated[
     str | None,
     typer.Argument(
-        metavar="[PATH]", help="The database folder, or kafka://HOST:PORT/NAMESPACE, if not that of --db."
+        metavar="[PATH]",
+        show_default="the folder of --db",
+        help="The database folder, or kafka://HOST:PORT/NAMESPACE.",
     ),
 ]
 OnlyTable = Annotated[
-    str | None, typer.Option("--table", metavar="TABLE", help="Only commands about this table.")
+    str | None, typer.Option("--table", metavar="TABLE", help="Print only the commands of this table.")
 ]
 
 _COLUMNS = ("position", "time", "command", "table", "key", "outcome", "units")
@@ -50,19 +49,30 @@ _FOLLOW_EVERY_S = 0.2
 @app.command()
 def cat(
     ctx: typer.Context,
-    path: Place = None,
+    path: Location = None,
     first: Annotated[
         str | None,
-        typer.Option("--from", metavar="POSITION|TIME", help="Begin here: 10482, -1h, an ISO 8601 time."),
+        typer.Option(
+            "--from",
+            metavar="POSITION|TIME",
+            show_default="the beginning of the log",
+            help="Start at this position or time: 10482, -1h, an ISO 8601 time.",
+        ),
     ] = None,
     last: Annotated[
-        str | None, typer.Option("--to", metavar="POSITION|TIME", help="End here, this record included.")
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="POSITION|TIME",
+            show_default="the end of the log",
+            help="Stop after this position or time.",
+        ),
     ] = None,
     table: OnlyTable = None,
 ) -> None:
-    """Print every command with its outcome: old and new image, sequence number, units, refusals too.
+    """Print every command with its outcome: old and new image, sequence number and units, or the refusal.
 
-    With --from the log is folded from the newest snapshot before that position, else from its beginning.
+    With --from the fold starts at the newest snapshot before that position, else at the beginning of the log.
 
     Example: foldb log cat ./data --table Goods -o json
     """
@@ -74,23 +84,23 @@ def cat(
     named = [places.keys() for places in (begins, limits) if places]
     partitions = sorted(set(everywhere).intersection(*named))
     if not partitions:
-        raise CommandError("--from and --to are of two partitions: name one", ExitCode.USAGE)
+        raise CommandError("--from and --to are in different partitions: give one partition", ExitCode.USAGE)
     states = _states_before(session, log, path, begins)
-    story = LogHistory(log, typed=session.settings.typed, begin=states)
-    starts = {partition: story.states[partition].next_offset for partition in partitions}
+    history = LogHistory(log, typed=session.settings.typed, begin=states)
+    starts = {partition: history.states[partition].next_offset for partition in partitions}
     records = _up_to(limits, in_order(log, starts))
     total = sum(log.end(partition) - start for partition, start in starts.items())
     with progress(session.settings, session.output.stderr, "log", total) as advance:
-        told = _wanted(story.tell(_counted(records, advance)), table)
-        told = _between(told, begins, limits, log.partitions)
-        count = session.output.rows(told, first=_COLUMNS)
+        rows = _of_table(history.rows(_counted(records, advance)), table)
+        rows = _between(rows, begins, limits, log.partitions)
+        count = session.output.rows(rows, first=_COLUMNS)
     session.output.say(f"{count:,} commands · the log ends at @{end_of(log, log.partitions)}")
 
 
 def _states_before(
     session: Session, log: Readable, path: str | None, begins: dict[int, Position]
 ) -> dict[int, PartitionState]:
-    """Return the state to begin with, by partition; a log in Kafka has no snapshots."""
+    """Return the state before each start, by partition. A log in Kafka has no snapshots, so it has none."""
     if not begins or (path is not None and path.startswith(KAFKA)):
         return {}
     folder = session.folder if path is None else Path(path)
@@ -100,10 +110,10 @@ def _states_before(
 @app.command()
 def tail(
     ctx: typer.Context,
-    path: Place = None,
-    count: Annotated[int, typer.Option("-n", min=0, help="How many commands.")] = 10,
+    path: Location = None,
+    count: Annotated[int, typer.Option("-n", min=0, help="Print the last N commands.")] = 10,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on as the log grows; Ctrl-C ends it.")
+        bool, typer.Option("--follow", "-f", help="Wait for new commands until Ctrl-C.")
     ] = False,
     table: OnlyTable = None,
 ) -> None:
@@ -113,33 +123,33 @@ def tail(
     """
     session: Session = ctx.obj
     log = log_of(session, path)
-    story = LogHistory(log, typed=session.settings.typed)
+    history = LogHistory(log, typed=session.settings.typed)
     with progress(session.settings, session.output.stderr, "log", _records(log)) as advance:
-        last = deque(_wanted(story.tell(_counted(_all(log), advance)), table), maxlen=count)
+        last = deque(_of_table(history.rows(_counted(_all(log), advance)), table), maxlen=count)
     session.output.rows(last, first=_COLUMNS)
     if follow:
-        _follow(session.output, log, story, table)
+        _follow(session.output, log, history, table)
 
 
 @app.command()
-def stats(ctx: typer.Context, path: Place = None) -> None:
-    """Print how long the log is, what it holds, and how often each command was applied or refused.
+def stats(ctx: typer.Context, path: Location = None) -> None:
+    """Print the length of the log, its tables and items, and the number of commands by kind and outcome.
 
     Example: foldb log stats ./data
     """
     session: Session = ctx.obj
     log = log_of(session, path)
-    story = LogHistory(log)
+    history = LogHistory(log)
     kinds: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()
     first = last = None
     with progress(session.settings, session.output.stderr, "log", _records(log)) as advance:
-        for row in story.tell(_counted(_all(log), advance)):
+        for row in history.rows(_counted(_all(log), advance)):
             kinds[row["command"]] += 1
             outcomes[row["outcome"]] += 1
             first, last = first or row["time"], row["time"]
     items: Counter[str] = Counter()
-    for state in story.states.values():
+    for state in history.states.values():
         for each in state.tables.values():
             items[each.definition.name] += each.items.count
     session.output.row(
@@ -147,7 +157,7 @@ def stats(ctx: typer.Context, path: Place = None) -> None:
             "log_id": log.log_id.hex(),
             **_on_disk(log),
             "partitions": log.partitions,
-            "entries": sum(state.next_offset for state in story.states.values()),
+            "entries": sum(state.next_offset for state in history.states.values()),
             "commands": sum(kinds.values()),
             "first": first,
             "last": last,
@@ -171,21 +181,21 @@ def _counted(records: Iterable[Record], advance: Any) -> Iterator[Record]:
         advance(1)
 
 
-def _wanted(told: Iterator[Told], table: str | None) -> Iterator[Told]:
+def _of_table(rows: Iterator[HistoryRow], table: str | None) -> Iterator[HistoryRow]:
     if table is None:
-        return told
-    return (row for row in told if table in (row.get("table"), (row.get("request") or {}).get("TableName")))
+        return rows
+    return (row for row in rows if table in (row.get("table"), (row.get("request") or {}).get("TableName")))
 
 
-def _follow(output: Output, log: Readable, story: LogHistory, table: str | None) -> None:
+def _follow(output: Output, log: Readable, history: LogHistory, table: str | None) -> None:
     while True:
         behind = {
-            partition: story.states[partition].next_offset
+            partition: history.states[partition].next_offset
             for partition in range(log.partitions)
-            if log.end(partition) > story.states[partition].next_offset
+            if log.end(partition) > history.states[partition].next_offset
         }
         if behind:
-            output.rows(_wanted(story.tell(in_order(log, behind)), table), first=_COLUMNS)
+            output.rows(_of_table(history.rows(in_order(log, behind)), table), first=_COLUMNS)
         else:
             time.sleep(_FOLLOW_EVERY_S)
 
@@ -204,15 +214,15 @@ def _up_to(limits: dict[int, Position], records: Iterator[Record]) -> Iterator[R
 
 
 def _between(
-    told: Iterator[Told], begins: dict[int, Position], limits: dict[int, Position], partitions: int
-) -> Iterator[Told]:
-    """Yield the rows from the first place of their partition to the last."""
-    for row in told:
-        place = read_position(row["position"], partitions)
-        first, last = begins.get(place.partition), limits.get(place.partition)
-        if first is not None and place < replace(first, index=first.index or 0):
+    rows: Iterator[HistoryRow], begins: dict[int, Position], limits: dict[int, Position], partitions: int
+) -> Iterator[HistoryRow]:
+    """Yield the rows between the first and the last position of their partition, both included."""
+    for row in rows:
+        position = read_position(row["position"], partitions)
+        first, last = begins.get(position.partition), limits.get(position.partition)
+        if first is not None and position < replace(first, index=first.index or 0):
             continue
-        if last is None or last.index is None or place <= last:
+        if last is None or last.index is None or position <= last:
             yield row
 
 

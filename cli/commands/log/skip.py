@@ -1,4 +1,4 @@
-"""`foldb log skip`: an operator's decision that something in the log is void."""
+"""`foldb log skip`: declare an entry or a command of the log void."""
 
 import os
 from typing import Annotated
@@ -24,102 +24,120 @@ _ORIGIN_BYTES = 16
 def skip(
     ctx: typer.Context,
     position: Annotated[
-        str, typer.Argument(help="Where the fold stopped: 10482.3, or 10482 for all that stands there.")
+        str,
+        typer.Argument(
+            help="The position at which the fold stopped: a command, 10482.3, or an entry, 10482."
+        ),
     ],
     path: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PATH]", help="The database folder, or kafka://HOST:PORT/NAMESPACE, if not that of --db."
+            metavar="[PATH]",
+            show_default="the folder of --db",
+            help="The database folder, or kafka://HOST:PORT/NAMESPACE.",
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Also where the fold does not stop: what was folded is undone.")
+        bool,
+        typer.Option("--force", help="Skip it even if the fold does not stop there, and undo its effects."),
     ] = False,
 ) -> None:
-    """Declare void what stands at a position, so that a log at which the fold stopped can be served again.
+    """Declare an entry or a command void, so that a log at which the fold stopped can be served again.
 
-    It cannot be taken back: every node passes over it from then on, and every refold. The record stays in the log. The
-    log is folded up to there first. A folder must not be served meanwhile; nodes that share a log may run.
+    This cannot be undone: every node and every refold skips it from now on. The record stays in the log. The command
+    folds the log up to the position first. Stop the server of a folder before; nodes that share a log may run.
 
     Example: foldb log skip 10482.3 ./data
     """
     session: Session = ctx.obj
-    place = str(session.folder) if path is None else path
-    log = open_log(place)
+    location = str(session.folder) if path is None else path
+    log = open_log(location)
     void = read_position(position, log.partitions)
     kinds = _kinds(log, void)
     if not force:
         _check(session, log, void)
     at = void.text(log.partitions)
-    session.confirm(f"Declare void what stands at @{at} ({', '.join(kinds)}), for good?")
+    session.confirm(f"Declare @{at} ({', '.join(kinds)}) void? This cannot be undone.")
     decision = Skip(void.offset, void.index, Context(""))
-    offset = _append(place, log, void.partition, Entry(os.urandom(_ORIGIN_BYTES), 0, [decision]))
+    offset = _append(location, log, void.partition, Entry(os.urandom(_ORIGIN_BYTES), 0, [decision]))
     session.output.row(
         {"position": Position(void.partition, offset, 0).text(log.partitions), "void": at, "commands": kinds}
     )
 
 
 def _check(session: Session, log: Readable, void: Position) -> None:
-    """Refuse what nothing would be won by. Other partitions may have heard of what was folded, and acted on it."""
+    """Check that the fold stops at the position, and that a skip lets it continue.
+
+    Other partitions may have received messages from a folded command, and acted on them.
+
+    Raises:
+        CommandError: The skip has no use.
+    """
     at = void.text(log.partitions)
     stop = _stop(session, log, void.partition)
     if stop != void.offset:
-        place = "" if stop is None else Position(void.partition, stop).text(log.partitions)
-        where = "folds to its end" if stop is None else f"stops at @{place}"
+        last = "" if stop is None else Position(void.partition, stop).text(log.partitions)
+        result = "folds to its end" if stop is None else f"stops at @{last}"
         raise CommandError(
-            f"the log {where}: @{at} is not in its way. To declare it void all the same, say --force.",
+            f"the log {result}: @{at} does not stop it. Give --force to declare it void nevertheless.",
             ExitCode.USAGE,
         )
     if void.index is not None and _stop(session, log, void.partition, (void.offset, void.index)) == stop:
         raise CommandError(
-            f"it is not @{at} at which the fold stops, but another command of @{void.offset}: name that one, or all",
+            f"the fold does not stop at @{at}, but at another command of @{void.offset}: give that one, or the entry",
             ExitCode.USAGE,
         )
 
 
 def _stop(session: Session, log: Readable, partition: int, *void: Void) -> int | None:
-    """The offset at which the fold stops; None if it comes to the end."""
+    """Return the offset at which the fold stops. None: it reaches the end of the log."""
     with progress(session.settings, session.output.stderr, "fold", None) as advance:
         folded = 0
 
-        def told(commands: int) -> None:
+        def on_folded(commands: int) -> None:
             nonlocal folded
             advance(commands - folded)
             folded = commands
 
         try:
-            refold_log(PartitionState(), log, partition, told, void=frozenset(void))
+            refold_log(PartitionState(), log, partition, on_folded, void=frozenset(void))
         except FoldError as error:
             return error.position.offset
     return None
 
 
 def _kinds(log: Readable, void: Position) -> list[str]:
-    """What is to be void, by the names of commands."""
+    """Return the names of the commands at a position.
+
+    Raises:
+        CommandError: There is no such command, or it is Genesis.
+    """
     record = _record(log, void)
     commands = record.entry.commands
     if void.index is not None:
         commands = commands[void.index : void.index + 1]
     if not commands:
         raise CommandError(
-            f"at @{void.offset} stand {len(record.entry.commands)} commands, and none is number {void.index}",
+            f"@{void.offset} has {len(record.entry.commands)} commands, and none with the index {void.index}",
             ExitCode.NOT_FOUND,
         )
     if any(type(command) is Genesis for command in commands):
-        raise CommandError("a log cannot do without its beginning", ExitCode.USAGE)
+        raise CommandError(
+            "Genesis cannot be void: it is the first command of each partition", ExitCode.USAGE
+        )
     return [type(command).__name__ for command in commands]
 
 
 def _record(log: Readable, void: Position) -> Record:
     if void.offset >= log.end(void.partition):
-        raise CommandError(f"there is nothing at @{void.offset}: the log ends before it", ExitCode.NOT_FOUND)
+        raise CommandError(f"there is no entry @{void.offset}: the log ends before it", ExitCode.NOT_FOUND)
     return next(log.read(void.partition, void.offset))
 
 
-def _append(place: str, log: Readable, partition: int, entry: Entry) -> int:
-    """Where the entry stands, once it is durable."""
+def _append(location: str, log: Readable, partition: int, entry: Entry) -> int:
+    """Append an entry durably, and return its offset."""
     results: list[Appended | LogError] = []
-    with opened_to_write(place, first_entries(log)) as (written, deliveries):
+    with opened_to_write(location, first_entries(log)) as (written, deliveries):
         written.append(partition, entry, results.append)
         while not results:
             deliveries.get()()

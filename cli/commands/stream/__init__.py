@@ -1,1 +1,1 @@
-"""`foldb stream`: read the change feed."""
+"""`foldb stream`: read changes."""

@@ -1,4 +1,4 @@
-"""`foldb stream`: the change feed of a database."""
+"""`foldb stream`: read the change feed of a database."""
 
 from collections import Counter
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from ...lib.start_position import read_start
 from ...lib.values import write_json
 from .tail import tail
 
-app = typer.Typer(no_args_is_help=True, help="Read the change feed: what was changed, when, and by whom.")
+app = typer.Typer(no_args_is_help=True)
 app.command()(tail)
 
 _COLUMNS = ("TableName", "Status", "StreamViewType", "StreamLabel", "Subscriptions")
@@ -24,13 +24,13 @@ _COLUMNS = ("TableName", "Status", "StreamViewType", "StreamLabel", "Subscriptio
 
 @app.command("list")
 def list_(ctx: typer.Context) -> None:
-    """Print whose changes are kept: tables with a stream, and those that only a trigger watches.
+    """Print the tables whose changes are kept: those with a stream, and those that only a trigger reads.
 
     Example: foldb stream list
     """
     session: Session = ctx.obj
     streams = session.client.admin("Streams")["Streams"]
-    # A stream that is enabled keeps all that a trigger needs, and says who reads.
+    # The row of an enabled stream includes the subscriptions of the table.
     enabled = {each["TableName"] for each in streams if each["Status"] == "ENABLED"}
     rows = [each for each in streams if each["Status"] != "WATCHED" or each["TableName"] not in enabled]
     session.output.rows(rows, first=_COLUMNS)
@@ -38,7 +38,7 @@ def list_(ctx: typer.Context) -> None:
 
 @app.command()
 def describe(ctx: typer.Context, table: TableName) -> None:
-    """Print the streams of a table, what each partition keeps of it, and the shards of the newest.
+    """Print the streams of a table, the changes that each partition keeps, and the shards of the newest stream.
 
     Example: foldb stream describe Orders -o json
     """
@@ -46,7 +46,7 @@ def describe(ctx: typer.Context, table: TableName) -> None:
     answer = session.client.admin("Streams", {"TableName": table})
     if not answer["Streams"]:
         raise CommandError(
-            f"{table} has no stream, and no trigger watches it: `foldb table update {table} --stream` enables one",
+            f"{table} has no stream and no trigger: `foldb table update {table} --stream` enables a stream",
             ExitCode.NOT_FOUND,
         )
     session.output.row(answer)
@@ -64,23 +64,23 @@ def stats(
     values: Values = None,
     names: Names = None,
 ) -> None:
-    """Count the changes of each table: by what happened, how many keys, and how many bytes.
+    """Count the changes of each table by event, and print the number of keys and bytes.
 
     Example: foldb stream stats --table Orders --from -1h
     """
     session: Session = ctx.obj
     chosen = choice(on, when, pattern, names, values)
     counts: dict[str, _Count] = {}
-    meant = [*(named or ()), *(tables or ())]
-    for row in reading_of(session, meant, read_start(begin, now), chosen).rows(follow=False):
-        counts.setdefault(row["table"], _Count()).take(row)
+    wanted = [*(named or ()), *(tables or ())]
+    for row in reading_of(session, wanted, read_start(begin, now), chosen).rows(follow=False):
+        counts.setdefault(row["table"], _Count()).add(row)
     session.output.rows(
-        [{"table": name, **counts[name].told()} for name in sorted(counts)], first=("table", "changes")
+        [{"table": name, **counts[name].row()} for name in sorted(counts)], first=("table", "changes")
     )
 
 
 class _Count:
-    """What is counted of one table."""
+    """The counters of one table."""
 
     def __init__(self) -> None:
         self._operations: Counter[str] = Counter()
@@ -88,7 +88,7 @@ class _Count:
         self._bytes = self._transactions = 0
         self._first = self._last = ""
 
-    def take(self, row: dict[str, Any]) -> None:
+    def add(self, row: dict[str, Any]) -> None:
         self._operations[row["op"]] += 1
         self._keys[write_json(row["keys"])] += 1
         self._bytes += sum(len(write_json(row[side])) for side in ("old", "new") if row[side] is not None)
@@ -96,8 +96,7 @@ class _Count:
         self._first = self._first or row["time"]
         self._last = row["time"]
 
-    def told(self) -> dict[str, Any]:
-        """As one row."""
+    def row(self) -> dict[str, Any]:
         count = self._operations.total()
         return {
             "changes": count,

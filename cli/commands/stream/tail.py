@@ -1,4 +1,4 @@
-"""`foldb stream tail`: changes as they are, were, and come."""
+"""`foldb stream tail`: print changes."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -24,14 +24,18 @@ def tail(
     named: TableNames = None,
     tables: Tables = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on as changes come; Ctrl-C ends it.")
+        bool, typer.Option("--follow", "-f", help="Wait for new changes until Ctrl-C.")
     ] = False,
     begin: Annotated[str | None, FROM] = None,
-    count: Annotated[int | None, typer.Option("-c", "--count", min=1, help="Stop after so many.")] = None,
-    end: Annotated[bool, typer.Option("-e", "--end", help="Stop at the end, as without -f.")] = False,
+    count: Annotated[int | None, typer.Option("-c", "--count", min=1, help="Stop after N changes.")] = None,
+    end: Annotated[bool, typer.Option("-e", "--end", help="Stop at the end. This is the default.")] = False,
     format_: Annotated[
         str | None,
-        typer.Option("--format", metavar="TEXT", help="A line a change; the fields are listed above."),
+        typer.Option(
+            "--format",
+            metavar="TEXT",
+            help="Print a line with these fields for each change. See the list above.",
+        ),
     ] = None,
     on: Events = None,
     when: When = None,
@@ -39,25 +43,24 @@ def tail(
     values: Values = None,
     names: Names = None,
 ) -> None:
-    """Print the changes of tables: one JSON line each in a pipe, one line of colours each on a terminal.
+    """Print the changes of tables: a line of JSON for each in a pipe, a coloured line on a terminal.
 
-    Of a server these are the tables that have a stream or a trigger, if none is named. Of a folder that nobody serves
-    they are read from the log itself, of any table that there ever was. Without --from it is what comes, with -f, or
-    all that the feed keeps.
+    Without a table: of a server, all tables with a stream or a trigger; of a folder without a server, all tables in
+    the log, deleted ones too. Without --from: new changes with -f, else all that the feed keeps.
 
-    Fields of --format: %T time, %ms time in milliseconds, %op what happened, %t table, %k key, %K key as JSON, %old and
-    %new the item before and after, %old.NAME and %new.NAME one attribute, %n sequence number, %p position,
-    %tx transaction, %who principal, %src source, %req request id, %d depth of triggers, %j all as JSON, and %%.
+    Fields of --format: %T time, %ms time in milliseconds, %op event, %t table, %k key, %K key as JSON, %old and %new
+    the item before and after, %old.NAME and %new.NAME one attribute, %n sequence number, %p position, %tx transaction,
+    %who principal, %src source, %req request id, %d depth of triggers, %j all as JSON, and %%.
 
     Example: foldb stream tail --table Orders -f --from -1h --when "NEW.Total > 100" --format '%T %op %k %new.Total'
     """
     session: Session = ctx.obj
     if end and follow:
-        raise CommandError("-e stops at the end and -f goes on: say one of them", ExitCode.USAGE)
-    written_late = session.settings.format in (Format.JSON, Format.CSV, Format.TABLE)
-    if follow and count is None and format_ is None and written_late:
+        raise CommandError("-e stops at the end and -f continues: give one of them", ExitCode.USAGE)
+    is_one_document = session.settings.format in (Format.JSON, Format.CSV, Format.TABLE)
+    if follow and count is None and format_ is None and is_one_document:
         raise CommandError(
-            f"-f needs -o jsonl or raw: {session.settings.format} is written when all is there, which is never",
+            f"-f needs -o jsonl or raw: {session.settings.format} is one document, which -f never completes",
             ExitCode.USAGE,
         )
     line = None if format_ is None else line_of(format_)
@@ -70,12 +73,12 @@ def tail(
 
 
 def _write(session: Session, rows: Iterator[Row], line: Callable[[Row], str] | None) -> int:
-    """Write rows as they come, unless what was asked for is one document."""
+    """Write each row when it arrives, or all rows as one document. Return their number."""
     output = session.output
     if line is None and not output.draws:
         return output.rows(rows, first=_COLUMNS)
     written = 0
-    for written, row in enumerate(rows, start=1):  # noqa: B007  # it is told below
+    for written, row in enumerate(rows, start=1):  # noqa: B007  # returned below
         if line is None:
             output.line(coloured(row))
         else:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ...lib.change_sources import is_served, nobody_calls
+from ...lib.change_sources import is_served, no_server_error
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
 from ...lib.filter_options import FROM, TriggerName
@@ -64,7 +64,7 @@ def replay(
         session.output.say("nothing was called")
         return
     if wait and not is_served(session):
-        raise nobody_calls(session)
+        raise no_server_error(session)
     session.confirm(
         f"Call {name} {counted(counts['Calls'], 'time')} again, for {counted(counts['Changes'], 'change')} of "
         f"{counted(counts['Keys'], 'key')}?"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from ...lib import trigger_options
-from ...lib.change_sources import check_called
+from ...lib.change_sources import check_triggers_run
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
 from ...lib.filter_options import FROM, Events, Names, Pattern, Tables, TriggerName, Values, When, choice
@@ -134,7 +134,7 @@ def pause(
     """
     session: Session = ctx.obj
     if drain:
-        check_called(session, [name])
+        check_triggers_run(session, [name])
     session.client.admin("PauseSubscription", {"Name": name, "Drain": drain})
     _print_summary(session, name)
 

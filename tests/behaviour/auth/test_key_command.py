@@ -78,11 +78,11 @@ def test_a_key_that_is_revoked_is_gone_and_the_others_stay(keys: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ((), "a key without rights opens nothing"),
-        (("--note", "x"), "a key without rights opens nothing"),
-        (("--read", "Or ders"), "Or ders: the name of a table"),
-        (("--read", "*", "--expires", "soon"), "--expires soon: 90d, or a time"),
-        (("--read", "*", "--expires", "2027-01-01"), "--expires 2027-01-01: 90d, or a time"),
+        ((), "a key needs a right"),
+        (("--note", "x"), "a key needs a right"),
+        (("--read", "Or ders"), "Or ders is not the name of a table"),
+        (("--read", "*", "--expires", "soon"), "--expires soon: write 90d, or a time"),
+        (("--read", "*", "--expires", "2027-01-01"), "--expires 2027-01-01: write 90d, or a time"),
     ],
 )
 def test_what_cannot_be_meant_makes_no_key(keys: Path, options: tuple[str, ...], says: str) -> None:

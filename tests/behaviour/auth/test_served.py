@@ -166,8 +166,8 @@ def test_a_certificate_of_nobody_known_is_not_believed(
     ran = foldb("table", "list", "--db", server.url)
 
     assert 8 == ran.returncode
-    assert "is not to be believed: " in ran.stderr
-    assert "name that with --ca FILE" in ran.stderr
+    assert "is not trusted: " in ran.stderr
+    assert "give that CA with --ca FILE" in ran.stderr
 
 
 def test_pynamodb_writes_and_reads_with_a_key(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +220,7 @@ def test_the_command_line_finds_its_key_where_it_is_told(server: Server, tmp_pat
         assert name in ran.stdout.splitlines(), ran.stderr
     for ran, says in (
         (run(), "Name a key of the server's"),
-        (run("--profile", "theirs"), "there is no key of a profile theirs"),
+        (run("--profile", "theirs"), "there is no key of the profile theirs"),
     ):
         assert ran.returncode
         assert says in ran.stderr

@@ -55,15 +55,15 @@ def test_a_restore_may_end_at_a_position(log: Foldb, filled: Path, tmp_path: Pat
     ("arguments", "code", "says"),
     [
         ("backup kafka://localhost:1/x {new}", 2, "stop its nodes and run `foldb log copy kafka://"),
-        ("backup {data} http://localhost:8000", 2, "http://localhost:8000 is an address: name a folder"),
-        ("backup {data} {data}", 2, "is the source: name another folder"),
+        ("backup {data} http://localhost:8000", 2, "http://localhost:8000 is an address: give a folder"),
+        ("backup {data} {data}", 2, "is the source: give another folder"),
         ("backup {new} {data}", 8, "there is no database in"),
         ("restore {data} {data}", 8, "is not empty: name a new folder"),
         ("restore {data} {new} --to 1:999", 8, "there is no record @1:999: the log ends at @1:"),
-        ("restore {data} {new} --to 1:1.2", 2, "is one command of an entry, which is copied as a whole: say --to 1:1"),
+        ("restore {data} {new} --to 1:1.2", 2, "is one command of an entry, which is copied as a whole: give --to 1:1"),
         ("restore {data} {new} --to x", 2, "`x` is not a position"),
         ("salvage {data} {new}", 2, "which is its end. `foldb log backup"),
-        ("salvage {data} {new} --to 1:999", 9, "is whole up to position"),
+        ("salvage {data} {new} --to 1:999", 9, "is intact up to position"),
     ],
 )  # fmt: skip
 def test_a_refusal_names_the_next_step(
@@ -107,7 +107,7 @@ def test_a_crashed_folder_says_what_its_backup_lacks(tmp_path: Path) -> None:
 
     assert 0 == result.exit_code, result.output
     assert "1 record at the end of" in result.stderr
-    assert "Serve the folder once, then make a backup again." in result.stderr
+    assert "Serve the folder once, then run the backup again." in result.stderr
 
 
 def test_salvage_says_how_far_a_log_is_whole(log: Foldb, filled: Path, tmp_path: Path) -> None:
@@ -121,6 +121,6 @@ def test_salvage_says_how_far_a_log_is_whole(log: Foldb, filled: Path, tmp_path:
     [row] = lines(log("salvage", str(damaged), new, "--to", to))
 
     assert (2, "") == (asked.exit_code, asked.stdout)
-    assert f"{damaged} is whole up to position {to} (" in asked.stderr
+    assert f"{damaged} is intact up to position {to} (" in asked.stderr
     assert row["left_out_bytes"] > 0
     assert 0 == at(new)("verify", new).exit_code

@@ -94,7 +94,7 @@ def test_an_answer_that_is_not_dynamodbs_is_said_to_be_none(content: bytes) -> N
 
 def test_json_of_somebody_else_is_not_taken_for_an_answer() -> None:
     with answering((404, {"detail": "Not Found"}), request_id=None) as url:
-        assert f"{url} answers `HTTP 404`, not as a DynamoDB endpoint does" in failure(url).sentence
+        assert f"{url} answers `HTTP 404`, which no DynamoDB endpoint does" in failure(url).sentence
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_a_batch_did_not_take_is_sent_again_and_then_counted() -> None:
 
     with answering(*[(200, left)] * 7) as url, closing(Client(url)) as client:
         loader = BatchWriter(client, SHAPE, sleep=lambda _: None)
-        with pytest.raises(CommandError, match="1 item not taken") as caught:
+        with pytest.raises(CommandError, match="1 item not processed") as caught:
             loader.load(items)
         assert (1, ExitCode.PARTLY) == (loader.written, caught.value.code)
 
@@ -214,4 +214,4 @@ def test_a_key_that_may_not_list_tables_gets_no_suggestion() -> None:
         result = at(url)("scan", "Ordrs")
 
     assert 3 == result.exit_code
-    assert result.stderr.endswith("not found. `foldb table list` names the tables there are.\n")
+    assert result.stderr.endswith("not found. `foldb table list` lists the tables.\n")

@@ -228,7 +228,7 @@ def test_verify_finds_a_changed_meaning(folder: Path, lie: bool) -> None:
 def test_a_folder_without_a_log_is_said_so(tmp_path: Path) -> None:
     result = at(tmp_path)("log", "stats")
 
-    assert (8, f"foldb: there is no log in {tmp_path}: name a folder that `foldb serve` has served\n") == (
+    assert (8, f"foldb: there is no log in {tmp_path}: give a folder that `foldb serve` has served\n") == (
         result.exit_code,
         result.stderr,
     )
@@ -243,5 +243,5 @@ def test_the_story_tells_what_was_done_about_subscriptions_and_how_far_each_was(
     checkpoint = next(row for row in rows if row["command"] == "Checkpoint")
     assert "DefineSubscription" == created["command"]
     assert (["T"], "R") == (created["request"]["TableNames"], created["subscription"])
-    assert {"subscription", "epoch", "marks", "handled", "dead", "outcome"} <= checkpoint.keys()
-    assert all(number.isdigit() for number in checkpoint["marks"].values())
+    assert {"subscription", "epoch", "checkpoints", "handled", "dead", "outcome"} <= checkpoint.keys()
+    assert all(number.isdigit() for number in checkpoint["checkpoints"].values())

@@ -110,7 +110,7 @@ def written(cli: Foldb) -> int:
         ),
         (
             '{"Artist": "A", "Song": "x", "tags": {"$set": []}}',
-            ' (key {"Artist":"A","Song":"x"}): a set holds strings, numbers or binaries of one type',
+            ' (key {"Artist":"A","Song":"x"}): a set has strings, numbers or binaries of one type',
         ),
         ('{"Artist": "A", "Song": "\\ud800"}', ": this cannot be sent, str is not valid UTF-8"),
     ],
@@ -127,7 +127,7 @@ def test_a_bad_line_is_named_with_its_file_and_key(
 
     assert 10 == result.exit_code
     assert result.stderr.startswith(f"foldb: {file} line 32{said}")
-    assert result.stderr.endswith("; 31 items were written before it; putting them again is harmless\n")
+    assert result.stderr.endswith("; 31 items were written before it; to put them again is harmless\n")
     assert 31 == written(music)
 
 
@@ -183,8 +183,9 @@ def test_an_unknown_operator_of_a_sort_key_is_refused(music: Foldb, sort: str) -
 
     assert (2, "") == (result.exit_code, result.stdout)
     assert result.stderr == (
-        f"foldb: --sk '{sort}': there is no operator {operator}; there are =, <, <=, >, >=, begins_with and between. "
-        f"Quote a value that begins so: \"= '{sort}'\".\n"
+        f"foldb: --sk '{sort}': {operator} is not an operator; "
+        "the operators are =, <, <=, >, >=, begins_with and between. "
+        f"Quote a value that begins like one: \"= '{sort}'\".\n"
     )
 
 

@@ -70,8 +70,8 @@ def test_a_copy_may_end_at_a_time(
     [
         (["rebuild", "Notes", "--to", "2001-01-01", "--into", "B"], "its history begins at 20"),
         (["log", "cat", "--to", "2001-01-01T00:00:00Z"], "its history begins at 20"),
-        (["log", "cat", "--from", "yesterday"], "and no time such as 2026-11-20T12:00:00Z or -1h"),
-        (["log", "cat", "--from", "-1x"], "and no time such as 2026-11-20T12:00:00Z or -1h"),
+        (["log", "cat", "--from", "yesterday"], "and not a time such as 2026-11-20T12:00:00Z or -1h"),
+        (["log", "cat", "--from", "-1x"], "and not a time such as 2026-11-20T12:00:00Z or -1h"),
     ],
 )
 def test_a_place_before_history_or_of_no_kind_is_refused(

@@ -78,7 +78,7 @@ def test_a_slip_in_the_path_creates_nothing(tmp_path: Path) -> None:
 
     assert (8, "") == (result.returncode, result.stdout)
     assert result.stderr == (
-        f"foldb: there is no database in {tmp_path}/dta. `foldb serve --db {tmp_path}/dta` makes one.\n"
+        f"foldb: there is no database in {tmp_path}/dta. `foldb serve --db {tmp_path}/dta` creates one.\n"
     )
     assert [] == list(tmp_path.iterdir())
 
@@ -128,7 +128,7 @@ def test_memory_and_a_folder_contradict_each_other(tmp_path: Path) -> None:
 
     assert (
         2,
-        f"foldb: --memory and --db {tmp_path}/data: --memory keeps nothing in a folder. Leave one of them out.\n",
+        f"foldb: --memory and --db {tmp_path}/data: --memory uses no folder. Remove one of the flags.\n",
     ) == (
         result.returncode,
         result.stderr,
@@ -150,7 +150,7 @@ def test_memory_goes_before_the_database_of_the_environment(tmp_path: Path) -> N
         process.send_signal(signal.SIGTERM)
         process.stderr.read()
 
-    assert first.endswith("in memory: nothing is kept\n")
+    assert first.endswith("in memory: a stop loses all data\n")
     assert [] == list(tmp_path.iterdir())
 
 

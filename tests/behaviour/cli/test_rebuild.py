@@ -85,7 +85,7 @@ def test_a_table_that_is_not_what_its_log_says_is_put_right(folder: Path) -> Non
         result = cli("rebuild", "Music")
 
         assert (1, False) == (result.exit_code, json.loads(result.stdout)["same"])
-        assert "Music was not what its log says; it is now" in result.stderr
+        assert "Music differed from its log and was replaced" in result.stderr
         assert 3 == len(items(cli, "Music"))
         assert 0 == cli("rebuild", "Music").exit_code
 
@@ -112,7 +112,7 @@ def test_one_index_is_put_right_and_the_rest_of_its_table_is_left_alone(folder: 
             row["items"],
             row["same"],
         )
-        assert "MusicGenres.Genres was not what its log says; it is now" in result.stderr
+        assert "MusicGenres.Genres differed from its log and was replaced" in result.stderr
         assert table.items is items
         assert entries == table.indexes["Genres"].store.count
         assert [True] == [row["same"] for row in lines(cli("rebuild", "MusicGenres", "--index", "Genres"))]

@@ -70,7 +70,7 @@ KEY = '"key":{"Artist":"a","Song":"b"}'
         ("scn Music", "no such command 'scn'. Did you mean 'scan'? See `foldb --help`."),
         ("table nonsense", "no such command 'nonsense'. See `foldb table --help`."),
         ("scan", "missing argument 'TABLE'. See `foldb scan --help`."),
-        ("status --db", "--db is the last word, and wants a value behind it. See `foldb --help`."),
+        ("status --db", "--db is the last word, and needs a value after it. See `foldb --help`."),
         ("status -o xml", "'xml' is not one of 'table', 'json', 'jsonl', 'csv', 'raw'. See"),
         ("status --color blue", "'blue' is not one of 'auto', 'always', 'never'. See"),
         ("query Music x --limit 0", "--limit"),
@@ -84,7 +84,7 @@ KEY = '"key":{"Artist":"a","Song":"b"}'
         ("table create Tab id:S --gsi x", "`x` is not an index: write NAME=ATTRIBUTE:S or NAME=A:S,B:N"),
         ("table create Tab id:S --read 5", "needs both --read and --write"),
         ("table update Music", "nothing to change: see `foldb table update --help`"),
-        ("table delete Music --no-input", "Nothing was done: say --yes."),
+        ("table delete Music --no-input", "Nothing was done: give --yes."),
         ("table wait Music --timeout soon", "--timeout"),
         ("item put Music {garbage", "the item is not JSON"),
         ("item put Music [1]", "write a JSON object such as"),
@@ -95,7 +95,7 @@ KEY = '"key":{"Artist":"a","Song":"b"}'
         ('item put Music {"a":"b64:*"}', "is not base64"),
         ("item put Music @/nowhere/items", "cannot read /nowhere/items: No such file or directory"),
         ("item put Music @/", "cannot read /: Is a directory"),
-        ("item put Music - --if a", "BatchWriteItem knows no conditions"),
+        ("item put Music - --if a", "BatchWriteItem has no conditions"),
         ("item get Music x", "the key of Music is Artist and Song"),
         ("item update Music x y", "give --set, --remove, --add or --delete"),
         ("item update Music x y --set a=:b --value x", "write --value ':x=JSON'"),
@@ -122,15 +122,15 @@ KEY = '"key":{"Artist":"a","Song":"b"}'
         ("serve --port 0 --session-timeout 1ms", "1ms is below the minimum 1s"),
         ("serve --port 0 --db data --allowed-host a:1", "--allowed-host: 'a:1' is not a name or an address"),
         ("serve --port 0 --db data --limits 2013", "there are no limits called '2013': use modern or 2012"),
-        ("serve --port 0", ", which --db or FOLDB_DB says, is an address and no folder: name what to serve"),
-        ("serve --port 0 --db http://127.0.0.1:8000", "is an address and no folder: name what to serve"),
+        ("serve --port 0", ", from --db or FOLDB_DB, is an address and not a folder: give a folder"),
+        ("serve --port 0 --db http://127.0.0.1:8000", "is an address and not a folder: give a folder"),
         (
             "serve --port 0 --db kafka://127.0.0.1:9092/shop",
             "is a log in Kafka: serve it with --log kafka://127.0.0.1:9092/shop",
         ),
         ("serve --port 0 --db data --triggers nowhere", "'--triggers': there is no folder 'nowhere'. See"),
         ("serve --port 0 --db data --triggers=", "'--triggers': there is no folder ''. See"),
-        (f"serve --port 0 --db data --triggers {__file__}", "is a file: name the folder that it is in"),
+        (f"serve --port 0 --db data --triggers {__file__}", "is a file: give the folder that it is in"),
         (
             "serve --port 0 --db data --webhooks localhost",
             "--webhooks: 'localhost' is not an address or network.",
@@ -140,7 +140,7 @@ KEY = '"key":{"Artist":"a","Song":"b"}'
             "--kafka-sink: 'localhost:9092' is not an address like kafka://HOST:PORT",
         ),
         ("serve --port 0 --memory --host 8.8.8.8", "will not listen on 8.8.8.8"),
-        ("status --db=", "--db is empty: name a folder or a server, or leave it out"),
+        ("status --db=", "--db is empty: give a folder or a server, or remove the flag"),
         ("status --db ftp://127.0.0.1", "is not an address such as http://127.0.0.1:8000"),
         ("status --db http://127.0.0.1:99999", "is not an address such as http://127.0.0.1:8000"),
         ("aws-config --db http://[::1", "is not an address such as http://127.0.0.1:8000"),
@@ -160,24 +160,24 @@ def test_wrong_usage_is_said_in_a_sentence_with_the_next_step(
         (
             "scan Nope --db 127.0.0.1:1",
             8,
-            "there is no folder 127.0.0.1:1. For a server say http://127.0.0.1:1.",
+            "there is no folder 127.0.0.1:1. For a server write http://127.0.0.1:1.",
         ),
-        ("scan Nope --db db.example:80", 8, "For a server say http://db.example:80."),
-        ("scan Nope", 3, "`foldb table list` names the tables there are."),
-        ("table describe Nope", 3, "`foldb table list` names the tables there are."),
-        ("table delete Nope --yes", 3, "`foldb table list` names the tables there are."),
-        ("query Music x --index nope", 3, "Music has no index nope; it has: none"),
+        ("scan Nope --db db.example:80", 8, "For a server write http://db.example:80."),
+        ("scan Nope", 3, "`foldb table list` lists the tables."),
+        ("table describe Nope", 3, "`foldb table list` lists the tables."),
+        ("table delete Nope --yes", 3, "`foldb table list` lists the tables."),
+        ("query Music x --index nope", 3, "Music has no index nope; its indexes: none"),
         ("rebuild Nope --into New", 3, "there is no table Nope at @"),
         ("rebuild Music --index nope", 3, "has no index nope"),
-        ("sample load nope", 3, "there is no sample nope; there are: annotations, catalog,"),
+        ("sample load nope", 3, "there is no sample nope; the samples are annotations, catalog,"),
         ("sample show goods --transaction x", 3, "goods has the transactions: item001-to-cx1"),
         ("item put Music {} --if attribute_exists(Song)", 7, "ValidationException"),
         ("item get Music {} --typed", 7, "ValidationException"),
         ('item get Music {"Artist":{"N":1},"Song":1} --typed', 7, "Exception: "),
         ("query Music x --where (", 7, "Invalid FilterExpression"),
         ("table create x id:S", 7, "length greater than or equal to 3"),
-        ("sample load music", 7, "there is a table Music already; load beside it with --prefix"),
-        ("rebuild Music --into Music", 7, "there is a table Music already; name another with --into"),
+        ("sample load music", 7, "the table Music exists; give other names with --prefix"),
+        ("rebuild Music --into Music", 7, "the table Music exists; give another name with --into"),
         ("table wait Music --gone --timeout 0", 10, "Music is still there, after 0s"),
     ],
 )
@@ -247,7 +247,7 @@ def test_a_bad_line_among_good_ones_says_how_many_were_put(folder: Path, cli: Fo
 
     assert 10 == result.exit_code
     assert "line 61 is not JSON" in result.stderr
-    assert "; 60 items were written before it; putting them again is harmless\n" in result.stderr
+    assert "; 60 items were written before it; to put them again is harmless\n" in result.stderr
 
 
 READERS = (
@@ -267,10 +267,10 @@ READERS = (
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("nowhere", "there is no database in {}. `foldb serve --db {}` makes one."),
-        ("file", "{} is a file: name the folder of a database"),
-        ("strangers", "there is no log in {}: name a folder that `foldb serve` has served"),
-        ("empty", "there is no log in {}: name a folder that `foldb serve` has served"),
+        ("nowhere", "there is no database in {}. `foldb serve --db {}` creates one."),
+        ("file", "{} is a file: give the folder of a database"),
+        ("strangers", "there is no log in {}: give a folder that `foldb serve` has served"),
+        ("empty", "there is no log in {}: give a folder that `foldb serve` has served"),
     ],
 )
 def test_what_is_no_database_is_refused_and_stays_as_it_is(
@@ -378,8 +378,8 @@ Making = Callable[[Path, pytest.MonkeyPatch], None]
     [
         (of_a_later_format, 8, "Start the version that wrote the log, or a later one."),
         (of_a_later_schema, 8, "Start the version that wrote the log, or a later one."),
-        (of_a_later_level, 8, "Start the one that wrote it, or a later one."),
-        (of_later_limits, 8, "Start the one that wrote it, or a later one."),
+        (of_a_later_level, 8, "Start that version, or a later one."),
+        (of_later_limits, 8, "Start that version, or a later one."),
         (damaged, 9, "00000000000000000000.avro at byte 0: the header's hash does not match"),
         (mixed_up, 9, "Put it back where it came from."),
     ],

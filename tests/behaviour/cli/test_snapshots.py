@@ -98,7 +98,7 @@ def test_snapshots_are_listed_with_what_is_wrong_with_them(folder: Path) -> None
 
     first, second = lines(at(folder)("snapshot", "list"))
 
-    assert (newer["position"], newer["digest"], newer["items"], size, "whole") == (
+    assert (newer["position"], newer["digest"], newer["items"], size, "intact") == (
         first["position"],
         first["digest"],
         first["items"],
@@ -136,7 +136,7 @@ def test_verify_compares_each_snapshot_with_the_log(folder: Path) -> None:
     result = at(folder)("verify")
 
     assert 9 == result.exit_code
-    assert f"the log is whole, but not its snapshots: {files(folder)[0]}: it is damaged" in result.stderr
+    assert f"the log is intact, but snapshots are damaged: {files(folder)[0]}: it is damaged" in result.stderr
     assert '"differences":0' in result.stdout
 
 
@@ -167,7 +167,7 @@ def test_a_server_has_snapshots_made_as_it_goes(folder: Path) -> None:
         while admin(url, "Status")["Snapshot"] is None:
             assert time.monotonic() < deadline, "there is still none"
         position = int(admin(url, "Status")["Position"])
-        assert "whole" == lines(at(folder)("snapshot", "list"))[0]["state"]
+        assert "intact" == lines(at(folder)("snapshot", "list"))[0]["state"]
 
     digest, refolded = started(folder)
     assert refolded <= position
@@ -227,7 +227,7 @@ def test_a_database_in_memory_has_none() -> None:
         result = at(server.endpoint_url)("snapshot", "make")
 
     assert 2 == result.exit_code
-    assert "keeps its log in memory" in result.stderr
+    assert "has its log in memory" in result.stderr
 
 
 def test_a_disk_that_takes_nothing_is_one_sentence(folder: Path) -> None:
@@ -238,5 +238,5 @@ def test_a_disk_that_takes_nothing_is_one_sentence(folder: Path) -> None:
     result = at(folder)("snapshot", "make")
 
     assert 8 == result.exit_code
-    assert f"foldb: no snapshot could be made in {folder}: Not a directory. " in result.stderr
+    assert f"foldb: cannot take a snapshot in {folder}: Not a directory. " in result.stderr
     assert 1 == result.stderr.count("\n")

@@ -81,7 +81,11 @@ def test_a_port_that_is_taken_is_named_and_no_folder_is_made(tmp_path: Path) -> 
         port = str(taken.getsockname()[1])
         refused = unprivileged("serve", "--db", tmp_path / "data", "--port", port)
 
-    check(refused, 8, f"cannot listen on 127.0.0.1:{port}: Address already in use. Take another with --port.")
+    check(
+        refused,
+        8,
+        f"cannot listen on 127.0.0.1:{port}: Address already in use. Choose another port with --port.",
+    )
     assert [] == list(tmp_path.iterdir())
 
 
@@ -90,7 +94,7 @@ def test_a_privileged_port_is_refused_and_no_folder_is_made(tmp_path: Path) -> N
         pytest.skip("on this machine no port is privileged")
     refused = unprivileged("serve", "--db", tmp_path / "data", "--port", "1")
 
-    check(refused, 8, "cannot listen on 127.0.0.1:1: Permission denied. Take another with --port.")
+    check(refused, 8, "cannot listen on 127.0.0.1:1: Permission denied. Choose another port with --port.")
     assert [] == list(tmp_path.iterdir())
 
 
@@ -103,7 +107,7 @@ def test_a_folder_without_permission_is_refused(arguments: str, music: Path) -> 
     finally:
         music.chmod(0o700)
 
-    check(refused, 8, "Permission denied: run as its owner, or name another place")
+    check(refused, 8, "Permission denied: run as its owner, or give another path")
     assert str(music) in refused.stderr
     assert before == contents(music)
 
@@ -115,7 +119,7 @@ def test_a_place_where_no_folder_can_be_made_is_refused(tmp_path: Path) -> None:
     finally:
         tmp_path.chmod(0o700)
 
-    check(refused, 8, "Permission denied: run as its owner, or name another place")
+    check(refused, 8, "Permission denied: run as its owner, or give another path")
     assert [] == list(tmp_path.iterdir())
 
 
@@ -128,7 +132,9 @@ def test_a_read_only_disk_is_refused_where_something_is_to_be_written(
     before = contents(music)
     refused = unprivileged(*arguments.split(), "--db", place)
 
-    check(refused, 8, "Read-only file system: `foldb log` and `foldb verify` only read; for all else copy")
+    check(
+        refused, 8, "Read-only file system: `foldb log` and `foldb verify` only read; for other commands copy"
+    )
     assert before == contents(music)
 
 
@@ -187,7 +193,7 @@ def test_output_that_finds_no_space_is_an_error_in_a_sentence(music: Path) -> No
         )
 
     assert 8 == process.returncode
-    assert b"foldb: No space left on device: make room, or name another place\n" == process.stderr
+    assert b"foldb: No space left on device: free space, or give another path\n" == process.stderr
 
 
 def without(closed: str, *arguments: str | Path) -> Finished:
@@ -218,7 +224,7 @@ def test_nobody_to_ask_is_no(music: Path) -> None:
     asked = unprivileged("table", "delete", "Music", "--db", music, stdin=subprocess.DEVNULL)
 
     assert (2, "") == (asked.returncode, asked.stdout)
-    assert asked.stderr.endswith("[y/N] \nfoldb: nobody answered, and nothing was done: say --yes\n")
+    assert asked.stderr.endswith("[y/N] \nfoldb: there was no answer, and nothing was done: give --yes\n")
     assert 3 == unprivileged("-q", "scan", "Music", "--db", music).stdout.count("\n")
 
 
@@ -231,7 +237,7 @@ def test_words_that_are_not_utf8_are_refused(music: Path) -> None:
     )
 
     assert (2, b"") == (process.returncode, process.stdout)
-    assert b"foldb: `?` is not UTF-8: set your terminal to it\n" == process.stderr
+    assert b"foldb: `?` is not UTF-8: set your terminal to UTF-8\n" == process.stderr
 
 
 @pytest.mark.parametrize(
@@ -259,7 +265,7 @@ def test_a_server_that_is_not_foldb_is_not_taken_for_it(answer: bytes, says: str
         refused = unprivileged("table", "list", "--db", f"http://127.0.0.1:{listener.getsockname()[1]}")
         thread.join()
 
-    check(refused, 8, f"answers {says}, not as a DynamoDB endpoint does: is it foldb, and is that its port?")
+    check(refused, 8, f"answers {says}, which no DynamoDB endpoint does: is it foldb, and is that its port?")
 
 
 @pytest.mark.parametrize("where", ["before it answers", "while it writes"])

@@ -289,7 +289,7 @@ def test_a_mistyped_table_gets_a_suggestion(cli: Foldb, command: tuple[str, ...]
 def test_a_name_that_is_close_to_no_table_gets_no_suggestion(cli: Foldb) -> None:
     cli("table", "create", "Counters", "id:S")
 
-    assert cli("scan", "Music").stderr.endswith("not found. `foldb table list` names the tables there are.\n")
+    assert cli("scan", "Music").stderr.endswith("not found. `foldb table list` lists the tables.\n")
 
 
 def test_commands_wait_for_tables_of_a_late_control_plane(tmp_path: Path) -> None:

@@ -89,9 +89,7 @@ def test_another_place_than_where_the_fold_stops_is_refused(folder: Path, broken
     for position in ("3", "3.0"):
         refused = at(folder)("log", "skip", position, "--yes")
         assert 2 == refused.exit_code
-        assert (
-            f"the log stops at @{broken.partition('.')[0]}: @{position} is not in its way" in refused.stderr
-        )
+        assert f"the log stops at @{broken.partition('.')[0]}: @{position} does not stop it" in refused.stderr
 
 
 def test_it_is_asked_before_and_nothing_is_done_without_a_yes(folder: Path) -> None:
@@ -99,17 +97,17 @@ def test_it_is_asked_before_and_nothing_is_done_without_a_yes(folder: Path) -> N
     refused = at(folder)("log", "skip", "3", "--force", stdin="n\n")
 
     assert 130 == refused.exit_code
-    assert "Declare void what stands at @3 (" in refused.stderr
+    assert "Declare @3 (" in refused.stderr
     assert before == LocalLog.open_reader(folder).end(0)
 
 
 @pytest.mark.parametrize(
     ("position", "code", "says"),
     [
-        ("0", 2, "a log cannot do without its beginning"),
-        ("99999", 3, "there is nothing at @99999"),
-        ("3.7", 3, "none is number 7"),
-        ("1:3", 2, "is no position of this log"),
+        ("0", 2, "Genesis cannot be void"),
+        ("99999", 3, "there is no entry @99999"),
+        ("3.7", 3, "none with the index 7"),
+        ("1:3", 2, "is not a position of this log"),
         ("soon", 2, "`soon` is not a position"),
     ],
 )

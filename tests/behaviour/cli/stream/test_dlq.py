@@ -207,7 +207,7 @@ def test_an_invalid_command_fails_with_one_sentence(failed: Shop, tmp_path: Path
     failed.run("trigger", "add", "healthy", "--table", "Orders", "--python", "receipts.py:send")
     (tmp_path / "text").write_text("[1]")
     for arguments, code, says in (
-        ("list nope", 3, "`foldb trigger list` names the triggers there are."),
+        ("list nope", 3, "`foldb trigger list` lists the triggers."),
         ("list receipts --limit 0", 2, "--limit"),
         ("show healthy", 3, "healthy has no dead letters"),
         ("show receipts nope", 3, "receipts has no dead letter nope: `foldb dlq list receipts` prints them"),
@@ -221,11 +221,11 @@ def test_an_invalid_command_fails_with_one_sentence(failed: Shop, tmp_path: Path
         ("edit receipts x --set new.n=1 --payload -", 2, "--set and --payload: give one of them"),
         ("edit receipts x --payload /nowhere/p", 2, "cannot read /nowhere/p: No such file or directory"),
         (f"edit receipts x --payload {tmp_path}/text", 2, "is not a payload: write a JSON object"),
-        ("retry nope", 3, "`foldb trigger list` names the triggers there are."),
+        ("retry nope", 3, "`foldb trigger list` lists the triggers."),
         ("retry receipts nope", 3, "receipts has no dead letter nope"),
         ("retry receipts --limit -1", 2, "--limit"),
         ("drop receipts nope --yes", 3, "receipts has no dead letter nope"),
-        ("drop receipts --no-input", 2, "Nothing was done: say --yes."),
+        ("drop receipts --no-input", 2, "Nothing was done: give --yes."),
         ("list --db http://127.0.0.1:1", 8, "cannot reach http://127.0.0.1:1."),
         ("list --db /nowhere/data", 8, "there is no database in /nowhere/data."),
     ):

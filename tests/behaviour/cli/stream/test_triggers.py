@@ -148,7 +148,7 @@ def test_a_reset_moves_a_trigger_after_confirmation(shop: Shop) -> None:
     second = lines(shop.run("stream", "tail", "--table", "Orders"))[1]
     reset = ("trigger", "reset", "receipts", "--from", f"@{second['position']}")
 
-    check(shop.run(*reset, "--no-input"), 2, "Nothing was done: say --yes.")
+    check(shop.run(*reset, "--no-input"), 2, "Nothing was done: give --yes.")
     assert "nothing was done" in shop.run(*reset, stdin="no\n").stderr
     shop.settle()
     assert [] == shop.notes()
@@ -306,7 +306,7 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
         ("add Orders --run ./notify.sh --when Total>100", 2, "write NEW.Total or OLD.Total"),
         ("add Orders --run ./notify.sh --pattern {", 2, "--pattern is not JSON"),
         ('add Orders --run ./notify.sh --pattern {"a":1}', 7, "Invalid filter pattern definition"),
-        ("add Nope --run ./notify.sh", 3, "`foldb table list` names the tables there are."),
+        ("add Nope --run ./notify.sh", 3, "`foldb table list` lists the tables."),
         ("add a/b --table Orders --run ./notify.sh", 7, "the name of a subscription is"),
         (
             "add receipts --table Orders --run ./notify.sh",
@@ -325,25 +325,25 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
             "--sink: a target is replaced as a whole: give its Kind",
         ),
         ("add receipts --replace --table Other", 7, "TableNames cannot be changed. Remove it with"),
-        ("add nope --replace --batch 1", 3, "`foldb trigger list` names the triggers there are."),
+        ("add nope --replace --batch 1", 3, "`foldb trigger list` lists the triggers."),
         ("add Orders --webhook ftp://example.com", 7, "Url"),
-        ("show nope", 3, "`foldb trigger list` names the triggers there are."),
-        ("pause nope", 3, "`foldb trigger list` names the triggers there are."),
-        ("resume nope", 3, "`foldb trigger list` names the triggers there are."),
-        ("lag nope", 3, "`foldb trigger list` names the triggers there are."),
-        ("remove nope --yes", 3, "`foldb trigger list` names the triggers there are."),
-        ("reset nope --from end --yes", 3, "`foldb trigger list` names the triggers there are."),
+        ("show nope", 3, "`foldb trigger list` lists the triggers."),
+        ("pause nope", 3, "`foldb trigger list` lists the triggers."),
+        ("resume nope", 3, "`foldb trigger list` lists the triggers."),
+        ("lag nope", 3, "`foldb trigger list` lists the triggers."),
+        ("remove nope --yes", 3, "`foldb trigger list` lists the triggers."),
+        ("reset nope --from end --yes", 3, "`foldb trigger list` lists the triggers."),
         ("reset receipts", 2, "missing option '--from'"),
-        ("replay nope --from start", 3, "`foldb trigger list` names the triggers there are."),
+        ("replay nope --from start", 3, "`foldb trigger list` lists the triggers."),
         ("replay receipts --from end", 2, "--from end: a replay begins in the past"),
         ("replay receipts --from start --to end", 2, "--to end: write -1h, a time such as"),
         ("replay receipts --from start --to @x", 2, "a position such as @2, or a sequence number"),
         ("replay receipts --from start --key {", 2, "--key is not JSON"),
-        ("test nope", 3, "`foldb trigger list` names the triggers there are."),
+        ("test nope", 3, "`foldb trigger list` lists the triggers."),
         ("test receipts --last 0", 2, "--last"),
         ("test receipts --event /nowhere/event", 2, "cannot read /nowhere/event: No such file or directory"),
         ("test receipts --event /dev/null --last 1", 2, "--event and --last: give one of them"),
-        ("explain nope", 3, "`foldb trigger list` names the triggers there are."),
+        ("explain nope", 3, "`foldb trigger list` lists the triggers."),
         ("explain receipts --last 1 --from end", 2, "--event, --last and --from: give one of them"),
         ("list --db http://127.0.0.1:1", 8, "cannot reach http://127.0.0.1:1."),
         ("list --db /nowhere/data", 8, "there is no database in /nowhere/data."),
