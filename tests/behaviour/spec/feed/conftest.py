@@ -1,4 +1,4 @@
-"""One served process for all claims about the feed that need no server of their own."""
+"""Fixtures of the feed: one served process for all tests that need no server of their own."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ def database() -> Iterator[Database]:
 
 @pytest.fixture(scope="session")
 def divided() -> Iterator[Database]:
-    """The same, of three partitions."""
+    """Yield a database of three partitions."""
     with (
         tempfile.TemporaryDirectory(prefix="foldb-feed-") as folder,
         opened(Path(folder), "--partitions", "3") as database,
@@ -31,7 +31,7 @@ def divided() -> Iterator[Database]:
 
 @pytest.fixture(params=["database", "divided"])
 def either(request: pytest.FixtureRequest) -> Iterator[Database]:
-    """Of one partition, and of three."""
+    """Yield a database of one partition, and one of three."""
     database: Database = request.getfixturevalue(request.param)
     yield database
     database.end_subscriptions()
@@ -39,7 +39,7 @@ def either(request: pytest.FixtureRequest) -> Iterator[Database]:
 
 @pytest.fixture(autouse=True)
 def _nobody_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """To settle is to wait for all subscriptions, and one that a test has stopped would never be done."""
+    """Remove all subscriptions: a stopped one would make the next `settle` wait for ever."""
     yield
     for name in {"database", "divided"} & {*request.fixturenames}:
         database: Database = request.getfixturevalue(name)
@@ -48,7 +48,7 @@ def _nobody_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def table(database: Database) -> Iterator[Any]:
-    """A table with a stream of both images, key `pk`."""
+    """Return a table with the key `pk` and a stream of both images."""
     made = database.table()
     yield made
     made.delete()
@@ -56,5 +56,5 @@ def table(database: Database) -> Iterator[Any]:
 
 @pytest.fixture
 def open_database(tmp_path: Path) -> Callable[..., Any]:
-    """`with open_database("--shard-age", "1s") as database:` a process of its own."""
+    """Return a context manager that serves a new process: `with open_database("--shard-age", "1s") as database:`."""
     return lambda *options: opened(tmp_path, *options)

@@ -1,4 +1,4 @@
-"""A served database as its user sees it: tables with streams, functions that triggers call, and what they noted."""
+"""A served database with tables, streams, triggers, and the notes that the functions of triggers write."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ from tests.support.tables import table_request
 
 BOTH = "NEW_AND_OLD_IMAGES"
 QUICK = {"First": "0.01", "Most": "0.02"}
-"""A backoff that no test has to wait for."""
+"""A backoff that costs a test no time."""
 
 _PROLOGUE = """
 import json, os, time
@@ -27,18 +27,18 @@ from foldb import Change, ChangeError, Window, trigger
 
 _NOTES = os.open({path!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-def note(*what):
-    os.write(_NOTES, (json.dumps(what, default=str) + "\\n").encode())
+def note(*values):
+    os.write(_NOTES, (json.dumps(values, default=str) + "\\n").encode())
 
 """
 
 
 @dataclass
 class Function:
-    """Code that a trigger calls. It has `note(...)`, and the test reads what was noted.
+    """Code that a trigger calls. It writes notes with `note(...)`, which the test reads.
 
     Attributes:
-        sink: What to name as a subscription's Sink.
+        sink: The Sink of subscriptions that call it.
     """
 
     path: Path
@@ -46,19 +46,19 @@ class Function:
     sink: dict[str, Any]
 
     def notes(self) -> list[Any]:
-        """All of them, in the order in which they were made."""
+        """Return all notes in order."""
         if not self.notes_path.exists():
             return []
         data = self.notes_path.read_bytes()
         return [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
 
     def wait(self, count: int) -> list[Any]:
-        """So many, once there are so many."""
+        """Return all notes once there are at least `count`."""
         until(lambda: len(self.notes()) >= count)
         return self.notes()
 
     def write(self, source: str) -> None:
-        """Save other code in its file, as an editor does."""
+        """Replace the file, as an editor does."""
         new = self.path.with_name(f"{self.path.name}~")
         new.write_text(_PROLOGUE.format(path=str(self.notes_path)) + source)
         new.rename(self.path)
@@ -66,11 +66,11 @@ class Function:
 
 @dataclass
 class Database:
-    """See the module.
+    """Clients and folders of a served database.
 
     Attributes:
         data: The folder of the log.
-        triggers: That of functions and commands.
+        triggers: The folder of functions and commands.
     """
 
     folder: Path
@@ -78,7 +78,7 @@ class Database:
     client: Any
     resource: Any
     streams: Any
-    _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+    _counter: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     @property
     def data(self) -> Path:
@@ -89,7 +89,7 @@ class Database:
         return self.folder / "triggers"
 
     def table(self, *keys: str, view: str | None = BOTH, **settings: Any) -> Any:
-        """A new table, with a stream or without; its key is `pk` where nothing is said."""
+        """Create a table, with a stream of `view` unless that is None. The default key is `pk`."""
         if view is not None:
             settings["StreamSpecification"] = {"StreamEnabled": True, "StreamViewType": view}
         request = table_request(f"t-{uuid.uuid4().hex[:8]}", *(keys or ("pk:S",)), **settings)
@@ -99,8 +99,8 @@ class Database:
         return table
 
     def function(self, source: str, name: str = "handle", **sink: Any) -> Function:
-        """A file of its own in the folder of triggers, and the function in it as a sink."""
-        module = f"code{next(self._numbers)}"
+        """Create a file in the folder of triggers; return its function as a sink."""
+        module = f"code{next(self._counter)}"
         function = Function(
             self.triggers / f"{module}.py",
             self.folder / f"{module}.notes",
@@ -112,15 +112,15 @@ class Database:
         return function
 
     def command(self, source: str) -> Function:
-        """The same for a file that is executed; `$NOTES` in it is where it notes lines of JSON."""
-        name = f"command{next(self._numbers)}"
+        """Create an executable in the folder of triggers; it appends lines of JSON to `$NOTES`."""
+        name = f"command{next(self._counter)}"
         path, notes = self.triggers / name, self.folder / f"{name}.notes"
         path.write_text(source.replace("$NOTES", str(notes)))
         path.chmod(0o700)
         return Function(path, notes, {"Kind": "command", "Command": [f"./{name}"]})
 
     def subscribe(self, table: Any, sink: dict[str, Any], **settings: Any) -> str:
-        """Have changes delivered; the subscription's name."""
+        """Create a subscription and return its name."""
         name = f"s-{uuid.uuid4().hex[:8]}"
         tables = table if isinstance(table, list) else [table]
         operate(
@@ -134,43 +134,43 @@ class Database:
         return name
 
     def operate(self, operation: str, **request: Any) -> Any:
-        """One of foldb's own operations."""
+        """Call one of foldb's own operations."""
         return operate(self.url, operation, **request)
 
     def describe(self, name: str) -> dict[str, Any]:
-        """What is known of a subscription."""
+        """Return the description of a subscription."""
         return described(self.url, name)
 
     def end_subscriptions(self) -> None:
-        """Remove all there are."""
+        """Remove all subscriptions."""
         for each in self.operate("ListSubscriptions")["Subscriptions"]:
             self.operate("RemoveSubscription", Name=each["Name"])
 
     def settle(self) -> None:
-        """Wait until every trigger has handled what was written."""
+        """Wait until every trigger has handled all changes."""
         settle(self.url)
 
-    def letters(self, name: str) -> list[dict[str, Any]]:
-        """The dead letters of a subscription."""
-        told: list[dict[str, Any]] = self.operate("ListDeadLetters", Name=name)["DeadLetters"]
-        return told
+    def dead_letters(self, name: str) -> list[dict[str, Any]]:
+        """Return the dead letters of a subscription."""
+        answer: list[dict[str, Any]] = self.operate("ListDeadLetters", Name=name)["DeadLetters"]
+        return answer
 
     def changes(self, table: Any, count: int, **request: Any) -> list[dict[str, Any]]:
-        """So many changes of a table in foldb's own words, once there are so many."""
+        """Return the changes of a table in the plain format, once there are at least `count`."""
 
         def read() -> list[dict[str, Any]]:
-            told: list[dict[str, Any]] = []
+            changes: list[dict[str, Any]] = []
             page = self.operate("Changes", TableNames=[table.name], **request)
             while page["Changes"]:
-                told += page["Changes"]
+                changes += page["Changes"]
                 page = self.operate("Changes", TableNames=[table.name], After=page["Next"])
-            return told if len(told) >= count else []
+            return changes if len(changes) >= count else []
 
         found: list[dict[str, Any]] = until(read)
         return found
 
     def records(self, table: Any, count: int) -> list[dict[str, Any]]:
-        """All records of a table's stream, once there are at least so many."""
+        """Return the records of a table's stream, once there are at least `count`."""
         arn = table.latest_stream_arn
 
         def read() -> list[dict[str, Any]]:
@@ -181,7 +181,7 @@ class Database:
         return found
 
     def cli(self, *arguments: str) -> str:
-        """What a `foldb` command prints."""
+        """Run a `foldb` command and return its output."""
         ran = foldb("--db", self.url, *arguments)
         assert 0 == ran.returncode, ran.stderr
         return ran.stdout
@@ -201,7 +201,7 @@ def opened(folder: Path, *options: str) -> Iterator[Database]:
 
 
 def connected(folder: Path, url: str) -> Database:
-    """Clients of a server, as SDKs come."""
+    """Return clients of a server, as the SDKs create them."""
     config = Config(retries={"total_max_attempts": 1}, max_pool_connections=20)
     at = {"endpoint_url": url, "region_name": "us-east-1", "config": config}
     resource = boto3.resource("dynamodb", **at)
@@ -209,7 +209,7 @@ def connected(folder: Path, url: str) -> Database:
 
 
 def shards_of(streams: Any, arn: str) -> list[dict[str, Any]]:
-    """All shards of a stream, page by page."""
+    """Return all shards of a stream, page by page."""
     found: list[dict[str, Any]] = []
     request: dict[str, Any] = {"StreamArn": arn}
     while True:
@@ -221,13 +221,13 @@ def shards_of(streams: Any, arn: str) -> list[dict[str, Any]]:
 
 
 def iterator(streams: Any, arn: str, shard: str, kind: str = "TRIM_HORIZON", **where: Any) -> str:
-    """An iterator."""
+    """Return an iterator of a shard."""
     given = {"StreamArn": arn, "ShardId": shard, "ShardIteratorType": kind} | where
     return str(streams.get_shard_iterator(**given)["ShardIterator"])
 
 
 def read_shard(streams: Any, at: str | None, limit: int = 1000) -> list[dict[str, Any]]:
-    """What an iterator leads to, up to where there is nothing more now."""
+    """Return the records from an iterator to the current end of the shard."""
     found: list[dict[str, Any]] = []
     while at is not None:
         page = streams.get_records(ShardIterator=at, Limit=limit)
@@ -237,7 +237,7 @@ def read_shard(streams: Any, at: str | None, limit: int = 1000) -> list[dict[str
 
 
 def read_stream(streams: Any, arn: str) -> list[dict[str, Any]]:
-    """All there is now, parents before their children."""
+    """Return all current records, parent shards before their children."""
     return [
         record
         for shard in shards_of(streams, arn)
@@ -246,10 +246,10 @@ def read_stream(streams: Any, arn: str) -> list[dict[str, Any]]:
 
 
 def images(records: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
-    """The images of stream records."""
+    """Return the images of stream records."""
     return [(record["dynamodb"].get("OldImage"), record["dynamodb"].get("NewImage")) for record in records]
 
 
 def until_gone(path: Path) -> str:
-    """Code that waits while a file is there."""
+    """Return code that waits while a file exists."""
     return f"while os.path.exists({os.fspath(path)!r}): time.sleep(0.005)"

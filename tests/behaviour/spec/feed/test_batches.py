@@ -1,4 +1,4 @@
-"""How changes become calls: filters, batches, windows, workers and the order of a key."""
+"""From changes to calls: filters, batches, windows, workers and the order of a key."""
 
 import random
 import time
@@ -15,9 +15,7 @@ SIZES = "def handle(changes: list[Change]): note(len(changes), [c.keys['pk'] for
 
 
 @pytest.mark.spec("F12")
-def test_a_call_gets_as_many_changes_as_there_are_up_to_the_size_of_a_batch(
-    database: Database, table: Any
-) -> None:
+def test_a_call_gets_all_waiting_changes_up_to_the_batch_size(database: Database, table: Any) -> None:
     function = database.function(SIZES)
     for n in range(25):
         table.put_item(Item={"pk": f"{n:02}"})
@@ -52,9 +50,7 @@ def test_ten_thousand_changes_can_be_one_call(database: Database, table: Any) ->
 
 
 @pytest.mark.spec("F13")
-def test_a_batch_that_is_not_full_waits_for_more_as_long_as_its_window(
-    database: Database, table: Any
-) -> None:
+def test_a_partial_batch_waits_for_its_window(database: Database, table: Any) -> None:
     function = database.function(SIZES)
     database.subscribe(table, function.sink, BatchSize=100, MaximumBatchingWindowInSeconds="0.5")
     begun = time.monotonic()
@@ -77,7 +73,7 @@ def test_a_full_batch_does_not_wait(database: Database, table: Any) -> None:
 
 
 def orders(table: Any) -> None:
-    """A small, a large, and one that is paid."""
+    """Put three orders: small, large and paid."""
     table.put_item(Item={"pk": "small", "amount": 10, "state": "NEW"})
     table.put_item(Item={"pk": "large", "amount": 500, "state": "NEW"})
     table.put_item(Item={"pk": "small", "amount": 10, "state": "PAID"})
@@ -115,7 +111,7 @@ FILTERS: list[tuple[dict[str, Any], list[list[str]]]] = [
 
 @pytest.mark.parametrize(("settings", "expected"), FILTERS)
 @pytest.mark.spec("F14", "T11")
-def test_only_what_a_filter_lets_through_is_delivered(
+def test_only_changes_that_pass_the_filter_are_delivered(
     database: Database, table: Any, settings: dict[str, Any], expected: list[list[str]]
 ) -> None:
     function = database.function("def handle(change): note(change.op, change.keys['pk'])")
@@ -127,7 +123,7 @@ def test_only_what_a_filter_lets_through_is_delivered(
 
 
 @pytest.mark.spec("F14")
-def test_a_filter_that_cannot_be_read_is_refused_when_it_is_set(database: Database, table: Any) -> None:
+def test_an_invalid_filter_is_refused(database: Database, table: Any) -> None:
     request = {"Name": "wrong", "TableNames": [table.name], "Sink": database.function(SIZES).sink}
     for wrong in (
         {"Filter": {"Expression": "NEW.amount >"}},
@@ -139,8 +135,8 @@ def test_a_filter_that_cannot_be_read_is_refused_when_it_is_set(database: Databa
 
 
 @pytest.mark.spec("F15", "T6")
-def test_workers_call_at_the_same_time_and_keep_the_order_of_each_key(database: Database, table: Any) -> None:
-    """Some calls fail by chance; eight workers, and no key is ever out of its order."""
+def test_workers_call_concurrently_and_keep_the_order_of_keys(database: Database, table: Any) -> None:
+    """Eight workers, of which some calls fail at random; every key stays in order."""
     function = database.function(
         "import random\n"
         "def handle(change):\n"
@@ -164,7 +160,7 @@ def test_workers_call_at_the_same_time_and_keep_the_order_of_each_key(database: 
 
 
 @pytest.mark.spec("F15")
-def test_a_key_that_is_stuck_holds_up_nobody_in_another_lane(database: Database, table: Any) -> None:
+def test_a_blocked_key_does_not_delay_other_lanes(database: Database, table: Any) -> None:
     gate = database.folder / "stuck"
     gate.touch()
     function = database.function(
@@ -185,17 +181,17 @@ def test_a_key_that_is_stuck_holds_up_nobody_in_another_lane(database: Database,
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("settings", "message"),
     [
         ({"Batch": 1}, "a subscription has no setting Batch"),
         ({"TimeoutSeconds": 0}, "TimeoutSeconds must be above 0"),
         ({"Name": ".."}, "a dot is not its first"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_in_words(
-    database: Database, table: Any, given: dict[str, Any], said: str
+def test_incompatible_settings_are_refused(
+    database: Database, table: Any, settings: dict[str, Any], message: str
 ) -> None:
-    request = {"Name": "wrong", "TableNames": [table.name], "Sink": database.function(SIZES).sink, **given}
+    request = {"Name": "wrong", "TableNames": [table.name], "Sink": database.function(SIZES).sink, **settings}
     answer = ask(database.url, "Foldb_20261121.CreateSubscription", request)
 
-    assert (400, True) == (answer.status, said in answer.body["message"])
+    assert (400, True) == (answer.status, message in answer.body["message"])

@@ -1,4 +1,4 @@
-"""What happens to a change that cannot be handled: retries, isolation, dead letters, and how they are mended."""
+"""Failed calls: retries, isolation, dead letters and their repair."""
 
 from typing import Any
 
@@ -33,14 +33,12 @@ def put(table: Any, pk: str, n: int, **more: Any) -> None:
 
 
 def numbers(database: Database, name: str) -> list[int]:
-    """The `n` of each dead letter."""
-    return [int(letter["Change"]["new"]["n"]["N"]) for letter in database.letters(name)]
+    """Return the `n` of each dead letter."""
+    return [int(each["Change"]["new"]["n"]["N"]) for each in database.dead_letters(name)]
 
 
 @pytest.mark.spec("F16")
-def test_a_batch_that_fails_is_halved_until_the_bad_change_stands_alone(
-    database: Database, table: Any
-) -> None:
+def test_a_failed_batch_is_halved_down_to_the_bad_change(database: Database, table: Any) -> None:
     function = database.function(BAD_BATCH)
     for n in range(8):
         put(table, f"{n}", n, **({"bad": True} if n == 5 else {}))
@@ -64,8 +62,8 @@ def test_a_batch_that_fails_is_halved_until_the_bad_change_stands_alone(
 
 
 @pytest.mark.spec("F17", "T2")
-def test_what_a_lambda_handler_reports_as_failed_is_where_it_goes_on(database: Database, table: Any) -> None:
-    """What stands before the lowest is done; the rest comes again, and its attempts are counted on."""
+def test_delivery_continues_at_the_reported_failure(database: Database, table: Any) -> None:
+    """Changes before the lowest failure are handled; later ones are delivered again and keep their attempts."""
     function = database.function(
         REPORTS,
         Kind="lambda",
@@ -106,22 +104,22 @@ def test_a_raise_can_name_the_change_that_failed(database: Database, table: Any)
     assert [0, 1, 2, 3] == batches[0]
     assert 2 == batches[1][0]
     assert [2] == numbers(database, name)
-    assert "no such customer" in database.letters(name)[0]["Error"]
+    assert "no such customer" in database.dead_letters(name)[0]["Error"]
 
 
 @pytest.mark.spec("F18")
-def test_a_change_is_tried_as_often_as_the_settings_say(database: Database, table: Any) -> None:
+def test_a_change_is_tried_up_to_the_retry_limit(database: Database, table: Any) -> None:
     function = database.function(BAD)
     name = database.subscribe(table, function.sink, MaximumRetryAttempts=4)
     put(table, "a", 1, bad=True)
     database.settle()
 
     assert [["a", 1]] * 5 == function.notes()
-    assert 5 == database.letters(name)[0]["Attempts"]
+    assert 5 == database.dead_letters(name)[0]["Attempts"]
 
 
 @pytest.mark.spec("F18")
-def test_without_a_bound_a_change_is_tried_until_it_goes_well(database: Database, table: Any) -> None:
+def test_without_a_limit_a_change_is_retried_until_it_succeeds(database: Database, table: Any) -> None:
     function = database.function(
         "tries = 0\ndef handle(change):\n    global tries\n    tries += 1\n    note(tries)\n    assert tries > 12\n"
     )
@@ -130,11 +128,11 @@ def test_without_a_bound_a_change_is_tried_until_it_goes_well(database: Database
     database.settle()
 
     assert [[n] for n in range(1, 14)] == function.notes()
-    assert [] == database.letters(name)
+    assert [] == database.dead_letters(name)
 
 
 @pytest.mark.spec("F18")
-def test_the_pause_between_two_tries_grows(database: Database, table: Any) -> None:
+def test_the_pause_between_retries_grows(database: Database, table: Any) -> None:
     function = database.function(
         "tries = []\n"
         "def handle(change):\n"
@@ -153,7 +151,7 @@ def test_the_pause_between_two_tries_grows(database: Database, table: Any) -> No
 
 @pytest.mark.parametrize("age", [59, 604_801])
 @pytest.mark.spec("F18")
-def test_the_age_of_a_change_is_bounded_as_lambdas_is(database: Database, table: Any, age: int) -> None:
+def test_the_age_limit_has_the_bounds_of_lambda(database: Database, table: Any, age: int) -> None:
     request = {
         "Name": "wrong",
         "TableNames": [table.name],
@@ -164,29 +162,27 @@ def test_the_age_of_a_change_is_bounded_as_lambdas_is(database: Database, table:
 
 
 @pytest.mark.spec("F19", "T8")
-def test_a_dead_letter_holds_all_that_is_needed_to_understand_and_repeat_it(
-    database: Database, table: Any
-) -> None:
+def test_a_dead_letter_holds_change_error_and_attempts(database: Database, table: Any) -> None:
     function = database.function(BAD)
     name = database.subscribe(table, function.sink, MaximumRetryAttempts=1)
     put(table, "a", 1, bad=True)
     database.settle()
-    [letter] = database.letters(name)
+    [dead_letter] = database.dead_letters(name)
     [item] = database.resource.Table(f"{name}.dlq").scan()["Items"]
     [change] = database.changes(table, 1)
 
-    assert change.items() <= letter["Change"].items()
-    assert "ValueError: no such customer" in letter["Error"]
-    assert "raise ValueError" in letter["Traceback"]
-    assert 2 == letter["Attempts"] == item["attempts"]
-    assert letter["First"] <= letter["Last"]
-    assert letter["Version"]
+    assert change.items() <= dead_letter["Change"].items()
+    assert "ValueError: no such customer" in dead_letter["Error"]
+    assert "raise ValueError" in dead_letter["Traceback"]
+    assert 2 == dead_letter["Attempts"] == item["attempts"]
+    assert dead_letter["First"] <= dead_letter["Last"]
+    assert dead_letter["Version"]
     assert change["number"] == item["number"]
     assert "payload" in item, "it is a table: any client reads it"
 
 
 @pytest.mark.spec("F20")
-def test_what_follows_a_dead_letter_in_its_key_follows_it_there(database: Database, table: Any) -> None:
+def test_later_changes_of_a_key_follow_its_dead_letter(database: Database, table: Any) -> None:
     function = database.function(BAD)
     name = database.subscribe(table, function.sink, MaximumRetryAttempts=0, ParallelizationFactor=2)
     put(table, "a", 1, bad=True)
@@ -197,12 +193,12 @@ def test_what_follows_a_dead_letter_in_its_key_follows_it_there(database: Databa
 
     assert [1, 2, 3, 4] == sorted(numbers(database, name))
     assert [["a", 1], ["b", 2], ["b", 3], ["b", 4]] == sorted(function.notes())
-    assert any("waits for" in letter["Error"] for letter in database.letters(name))
+    assert any("waits for" in each["Error"] for each in database.dead_letters(name))
 
 
 @pytest.mark.spec("F21", "T8")
-def test_letters_of_a_key_are_mended_and_retried_in_their_order(database: Database, table: Any) -> None:
-    """One is edited with UpdateItem or the CLI, and what is delivered is what it says then."""
+def test_dead_letters_of_a_key_are_edited_and_retried_in_order(database: Database, table: Any) -> None:
+    """UpdateItem or the CLI edits a dead letter; the retry delivers the edited change."""
     function = database.function(BAD)
     name = database.subscribe(table, function.sink, MaximumRetryAttempts=0)
     put(table, "a", 1, bad=True)
@@ -210,9 +206,11 @@ def test_letters_of_a_key_are_mended_and_retried_in_their_order(database: Databa
     put(table, "b", 7, bad=True)
     database.settle()
     count = len(function.notes())
-    letters = {int(letter["Change"]["new"]["n"]["N"]): letter for letter in database.letters(name)}
-    database.cli("dlq", "edit", name, letters[1]["Number"], "--set", "new.n=100", "--set", "new.bad=false")
-    database.operate("RetryDeadLetters", Name=name, Key=letters[1]["Key"])
+    dead_letters = {int(each["Change"]["new"]["n"]["N"]): each for each in database.dead_letters(name)}
+    database.cli(
+        "dlq", "edit", name, dead_letters[1]["Number"], "--set", "new.n=100", "--set", "new.bad=false"
+    )
+    database.operate("RetryDeadLetters", Name=name, Key=dead_letters[1]["Key"])
     until(lambda: len(function.notes()) >= count + 2)
     database.settle()
 
@@ -224,7 +222,7 @@ def test_letters_of_a_key_are_mended_and_retried_in_their_order(database: Databa
 
 
 @pytest.mark.spec("F21", "T8")
-def test_letters_can_be_dropped(database: Database, table: Any) -> None:
+def test_dead_letters_can_be_dropped(database: Database, table: Any) -> None:
     function = database.function(BAD)
     name = database.subscribe(table, function.sink, MaximumRetryAttempts=0)
     put(table, "a", 1, bad=True)
@@ -234,7 +232,7 @@ def test_letters_can_be_dropped(database: Database, table: Any) -> None:
     put(table, "a", 3)
     database.settle()
 
-    assert [] == database.letters(name)
+    assert [] == database.dead_letters(name)
     assert [["a", 1], ["a", 3]] == function.notes()
 
 
@@ -244,10 +242,10 @@ HANDLED = {"isolate": [0, 2], "batch": []}
 
 @pytest.mark.parametrize("policy", ["isolate", "batch", "block"])
 @pytest.mark.spec("T13")
-def test_a_policy_says_what_poison_takes_with_it(database: Database, table: Any, policy: str) -> None:
+def test_on_failure_selects_the_dead_letters(database: Database, table: Any, policy: str) -> None:
     """
-    isolate: the change alone is given up. batch: all that were called with it. block: nothing is, and its lane
-    stands still until somebody mends the code.
+    isolate: the bad change becomes a dead letter. batch: its whole batch does. block: no change does, and its lane
+    waits until the code is corrected.
     """
     function = database.function(BAD_BATCH)
     for n in range(3):
@@ -262,7 +260,7 @@ def test_a_policy_says_what_poison_takes_with_it(database: Database, table: Any,
     )
     if policy == "block":
         until(lambda: (database.describe(name)["Figures"] or {}).get("Blocked"))  # none before it runs
-        assert [] == database.letters(name)
+        assert [] == database.dead_letters(name)
         assert [[[0, 1, 2]]] * 2 == function.notes()
         assert "one of them is bad" in str(database.describe(name)["LastError"])
         function.write("def handle(changes: list[Change]):\n    note([int(c.new['n']) for c in changes])\n")
@@ -276,9 +274,9 @@ def test_a_policy_says_what_poison_takes_with_it(database: Database, table: Any,
     assert (DEAD[policy], HANDLED[policy]) == (sorted(numbers(database, name)), sorted(handled))
 
 
-def test_a_batch_that_fails_while_others_go_on_is_not_lost(database: Database, table: Any) -> None:
+def test_a_failing_batch_holds_the_checkpoint_back(database: Database, table: Any) -> None:
     """
-    The checkpoint does not pass what was not handled: after a pause in the midst of the tries it comes again.
+    The checkpoint does not pass an unhandled change: after a pause during its retries the change is delivered again.
     """
     function = database.function(
         "def handle(change):\n"
@@ -296,4 +294,4 @@ def test_a_batch_that_fails_while_others_go_on_is_not_lost(database: Database, t
     database.settle()
 
     assert {"bad", *(f"{n}" for n in range(30))} == {pk for (pk,) in function.notes()}
-    assert [] == database.letters(name)
+    assert [] == database.dead_letters(name)

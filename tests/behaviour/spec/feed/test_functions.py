@@ -41,9 +41,7 @@ def test_a_function_takes_one_change_or_a_batch_and_may_be_async(
 
 
 @pytest.mark.spec("T1")
-def test_a_function_is_told_everything_about_a_change_in_pythons_values(
-    database: Database, table: Any
-) -> None:
+def test_a_function_gets_a_whole_change_in_python_values(database: Database, table: Any) -> None:
     function = database.function(ALL)
     database.subscribe(table, function.sink)
     table.put_item(Item={"pk": "car", "n": 1, "b": b"\x00", "l": [True, None]})
@@ -78,12 +76,12 @@ def test_a_lambda_handler_gets_the_event_that_aws_sends(database: Database, tabl
     table.put_item(Item={"pk": "car", "n": 1})
     [[event, name, request_id, remaining]] = function.wait(1)
     [record] = event["Records"]
-    [told] = database.records(table, 1)
+    [streamed] = database.records(table, 1)
 
     # What GetRecords tells, in the spelling that Lambda has for it, and where it comes from.
-    assert told["eventID"] == record["eventID"]
+    assert streamed["eventID"] == record["eventID"]
     assert {
-        "eventID": told["eventID"],
+        "eventID": streamed["eventID"],
         "eventName": "INSERT",
         "eventVersion": "1.1",
         "eventSource": "aws:dynamodb",
@@ -92,8 +90,8 @@ def test_a_lambda_handler_gets_the_event_that_aws_sends(database: Database, tabl
             "ApproximateCreationDateTime": record["dynamodb"]["ApproximateCreationDateTime"],
             "Keys": {"pk": {"S": "car"}},
             "NewImage": {"pk": {"S": "car"}, "n": {"N": "1"}},
-            "SequenceNumber": told["dynamodb"]["SequenceNumber"],
-            "SizeBytes": told["dynamodb"]["SizeBytes"],
+            "SequenceNumber": streamed["dynamodb"]["SequenceNumber"],
+            "SizeBytes": streamed["dynamodb"]["SizeBytes"],
             "StreamViewType": "NEW_AND_OLD_IMAGES",
         },
         "eventSourceARN": table.latest_stream_arn,
@@ -114,11 +112,11 @@ def send_receipt_{suffix}(change: Change) -> None:
 
 @pytest.mark.spec("T1")
 def test_a_trigger_is_declared_beside_its_function(database: Database, table: Any) -> None:
-    """Saving the file is all: it is stored in the log with its settings, and works."""
+    """A saved file suffices: the log then holds the trigger with its settings."""
     suffix = table.name.replace("-", "_")
     function = database.function(DECLARED.format(table=table.name, dlq=f"{table.name}.failed", suffix=suffix))
     name = f"send_receipt_{suffix}"
-    told = until(lambda: next(iter(named(database, name)), None))
+    declared = until(lambda: next(iter(named(database, name)), None))
     table.put_item(Item={"pk": "one", "state": "NEW"})
     table.put_item(Item={"pk": "one", "state": "PAID"})
     table.put_item(Item={"pk": "one", "state": "PAID", "note": "again"})
@@ -133,7 +131,7 @@ def test_a_trigger_is_declared_beside_its_function(database: Database, table: An
         settings["Events"],
         settings["DeadLetterTable"],
     )
-    assert told
+    assert declared
     function.path.unlink()
     until(lambda: database.describe(name)["Status"] != "ACTIVE" if named(database, name) else True)
 
@@ -143,9 +141,7 @@ def named(database: Database, name: str) -> list[Any]:
 
 
 @pytest.mark.spec("T14")
-def test_a_saved_file_is_called_from_the_next_batch_on_and_its_version_is_kept(
-    database: Database, table: Any
-) -> None:
+def test_the_next_batch_runs_a_saved_file_and_its_version(database: Database, table: Any) -> None:
     function = database.function("def handle(change): note('old', change.keys['pk'])")
     name = database.subscribe(table, function.sink)
     table.put_item(Item={"pk": "one"})
@@ -160,7 +156,7 @@ def test_a_saved_file_is_called_from_the_next_batch_on_and_its_version_is_kept(
 
 
 @pytest.mark.spec("T14")
-def test_a_file_that_does_not_compile_is_an_error_that_can_be_mended(database: Database, table: Any) -> None:
+def test_a_file_that_does_not_compile_is_an_error_until_fixed(database: Database, table: Any) -> None:
     function = database.function("def handle(change: note(")
     name = database.subscribe(table, function.sink)
     table.put_item(Item={"pk": "one"})
@@ -172,8 +168,8 @@ def test_a_file_that_does_not_compile_is_an_error_that_can_be_mended(database: D
 
 
 @pytest.mark.guarantee("G44")
-def test_a_function_that_crashes_or_hangs_takes_nobody_with_it(database: Database, table: Any) -> None:
-    """It has a process of its own: that is started again, and the server never felt it."""
+def test_a_crashing_or_hanging_function_ends_alone(database: Database, table: Any) -> None:
+    """Its process is restarted; the server and other triggers are unaffected."""
     function = database.function(
         "tries = 0\n"
         "def handle(change):\n"
@@ -191,7 +187,7 @@ def test_a_function_that_crashes_or_hangs_takes_nobody_with_it(database: Databas
 
     assert ["exits", "hangs"] == sorted({pk for (pk,) in function.notes()})
     assert 2 == function.notes().count(["hangs"])
-    assert [] == database.letters(name)
+    assert [] == database.dead_letters(name)
 
 
 ONCE = """
@@ -212,9 +208,7 @@ def handle(change: Change) -> None:
 
 
 @pytest.mark.spec("T7")
-def test_a_target_in_foldbs_own_tables_counts_a_change_once_however_often_it_is_called(
-    database: Database, table: Any
-) -> None:
+def test_once_applies_a_repeated_change_once(database: Database, table: Any) -> None:
     target = database.table(view=None)
     function = database.function(ONCE.format(target=target.name))
     database.subscribe(table, function.sink)
@@ -228,7 +222,7 @@ def test_a_target_in_foldbs_own_tables_counts_a_change_once_however_often_it_is_
 
 @pytest.fixture
 def stopped(tmp_path: Path) -> Path:
-    """The folder of a database with a table of five items, whose server has stopped."""
+    """Return the folder of a stopped database with a table of five items."""
     folder = tmp_path
     with opened(folder) as database:
         table = database.resource.create_table(
@@ -247,9 +241,7 @@ def stopped(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("which", [("--last", "3"), ("--event", "EVENT")])
 @pytest.mark.spec("T10")
-def test_a_function_is_tried_with_past_changes_while_no_server_runs(
-    stopped: Path, which: tuple[str, ...]
-) -> None:
+def test_a_function_is_tested_without_a_server(stopped: Path, which: tuple[str, ...]) -> None:
     file = stopped / "event.json"
     if which[0] == "--event":
         tail = foldb(
@@ -272,13 +264,15 @@ def test_a_function_is_tried_with_past_changes_while_no_server_runs(
 
     assert (0, 0) == (shown.returncode, called.returncode), shown.stderr + called.stderr
     expected = ["0"] if which[0] == "--event" else ["2", "3", "4"]
-    assert expected == (stopped / "called").read_text().split(), "once: without --call it is only said"
+    assert expected == (stopped / "called").read_text().split(), (
+        "once: without --call the calls are only printed"
+    )
     assert all(f'"{pk}"' in shown.stdout for pk in expected)
 
 
 @pytest.mark.guarantee("SEC22")
 def test_without_a_folder_no_code_runs(tmp_path: Path) -> None:
-    """What runs on a machine is for its operator to say, not for whoever reaches the port."""
+    """The operator of a machine decides which code runs there, not a client of the port."""
     with served(tmp_path) as url:
         ask(url, "CreateTable", table_request("Orders", "pk:S"))
         for sink in (

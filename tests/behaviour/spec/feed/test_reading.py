@@ -1,4 +1,4 @@
-"""Reading a stream: order, shards that follow one another, where a reader begins, and what is kept how long."""
+"""Reading a stream: order, successive shards, starts of readers, and retention."""
 
 import itertools
 from collections.abc import Callable
@@ -23,10 +23,8 @@ def keys_of(records: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.spec("F2")
-def test_changes_of_a_key_are_read_in_the_order_in_which_they_were_made(
-    database: Database, table: Any
-) -> None:
-    """Eight writers add to three counters; each old image is the new one before it."""
+def test_changes_of_a_key_are_read_in_order(database: Database, table: Any) -> None:
+    """Eight writers add to three counters; each old image equals the previous new image."""
 
     def add(n: int) -> None:
         table.update_item(
@@ -50,8 +48,8 @@ def test_changes_of_a_key_are_read_in_the_order_in_which_they_were_made(
 
 
 @pytest.mark.spec("F2")
-def test_a_whole_table_can_be_read_in_the_order_of_log_time(divided: Database) -> None:
-    """From several partitions together, which shards never are."""
+def test_a_table_is_read_in_the_order_of_log_time(divided: Database) -> None:
+    """The feed merges several partitions; a shard covers one."""
     table = divided.table()
     for n in range(60):
         table.put_item(Item={"pk": f"item {n}"})
@@ -63,10 +61,8 @@ def test_a_whole_table_can_be_read_in_the_order_of_log_time(divided: Database) -
 
 
 @pytest.mark.spec("F3")
-def test_a_change_is_in_the_feed_once_and_has_one_name_wherever_it_is_read(
-    database: Database, table: Any
-) -> None:
-    """At the third call too: whoever is called twice knows it by its eventID."""
+def test_a_change_is_in_the_feed_once_with_one_event_id(database: Database, table: Any) -> None:
+    """The event id is also the same at the third call, so receivers can detect duplicates."""
     function = database.function(
         "calls = 0\n"
         "def handle(event, context):\n"
@@ -87,8 +83,8 @@ def test_a_change_is_in_the_feed_once_and_has_one_name_wherever_it_is_read(
 
 @pytest.mark.guarantee("G37")
 @pytest.mark.spec("F6")
-def test_any_number_of_readers_read_everything_each_at_its_own_pace(database: Database, table: Any) -> None:
-    """DynamoDB allows two a shard."""
+def test_many_readers_read_all_records_independently(database: Database, table: Any) -> None:
+    """DynamoDB allows two readers per shard."""
     functions = [database.function("def handle(change): note(change.keys['pk'])") for _ in range(3)]
     for function in functions:
         database.subscribe(table, function.sink)
@@ -110,10 +106,10 @@ def test_any_number_of_readers_read_everything_each_at_its_own_pace(database: Da
 
 @pytest.mark.guarantee("G37")
 @pytest.mark.spec("F7", "F27")
-def test_a_reader_that_follows_shards_as_they_roll_sees_each_record_once(
+def test_a_reader_across_shards_reads_each_record_once(
     open_database: Callable[..., Any],
 ) -> None:
-    """Children name their parents; a closed shard says its range, and has a child until the stream is disabled."""
+    """A child names its parent. A closed shard has a range, and a child unless the stream was disabled."""
     with open_database("--shard-age", "200ms", "--partitions", "2") as database:
         table = database.table()
         arn = table.latest_stream_arn
@@ -157,14 +153,14 @@ def put_next(table: Any, numbers: "itertools.count[int]") -> bool:
 
 
 def closed(streams: Any, arn: str) -> list[dict[str, Any]]:
-    """The shards, if all of them are closed."""
+    """Return the shards if all are closed."""
     shards = shards_of(streams, arn)
     ends = ["EndingSequenceNumber" in shard["SequenceNumberRange"] for shard in shards]
     return shards if all(ends) else []
 
 
 def read_to_end(streams: Any, arn: str, shard: dict[str, Any]) -> list[dict[str, Any]]:
-    """All of a closed shard, until there is no next iterator."""
+    """Return all records of a closed shard, up to the page without a next iterator."""
     at: str | None = iterator(streams, arn, shard["ShardId"])
     found: list[dict[str, Any]] = []
     while at is not None:
@@ -175,7 +171,7 @@ def read_to_end(streams: Any, arn: str, shard: dict[str, Any]) -> list[dict[str,
 
 
 @pytest.mark.spec("F8")
-def test_a_reader_begins_wherever_it_says(database: Database, table: Any) -> None:
+def test_a_reader_starts_at_any_iterator_type(database: Database, table: Any) -> None:
     for n in range(4):
         table.put_item(Item={"pk": f"{n}"})
     records = database.records(table, 4)
@@ -194,9 +190,7 @@ def test_a_reader_begins_wherever_it_says(database: Database, table: Any) -> Non
 
 
 @pytest.mark.spec("F8")
-def test_by_time_a_reader_begins_with_the_first_change_that_is_not_earlier(
-    database: Database, table: Any
-) -> None:
+def test_a_start_by_time_reads_from_the_first_later_change(database: Database, table: Any) -> None:
     table.put_item(Item={"pk": "early"})
     [early] = database.changes(table, 1)
     late = until(lambda: later_than(database, table, early["time"]))
@@ -211,7 +205,7 @@ def test_by_time_a_reader_begins_with_the_first_change_that_is_not_earlier(
 
 
 def later_than(database: Database, table: Any, time: str) -> dict[str, Any] | None:
-    """A change of a later second."""
+    """Write a change in a later second."""
     count = len(database.changes(table, 1))
     table.put_item(Item={"pk": f"{count}"})
     last = database.changes(table, count + 1)[-1]
@@ -219,9 +213,7 @@ def later_than(database: Database, table: Any, time: str) -> dict[str, Any] | No
 
 
 @pytest.mark.spec("F8")
-def test_the_newest_end_misses_nothing_that_is_written_after_it_was_asked_for(
-    database: Database, table: Any
-) -> None:
+def test_latest_misses_no_change_after_the_request(database: Database, table: Any) -> None:
     arn, streams = table.latest_stream_arn, database.streams
     [shard] = shards_of(streams, arn)
     for n in range(30):
@@ -233,7 +225,7 @@ def test_the_newest_end_misses_nothing_that_is_written_after_it_was_asked_for(
 
 @pytest.mark.guarantee("G37")
 @pytest.mark.spec("F5")
-def test_what_is_older_than_the_retention_is_trimmed_and_stays_in_the_log(
+def test_changes_past_the_retention_are_in_the_log_only(
     open_database: Callable[..., Any],
 ) -> None:
     with open_database("--stream-retention", "300ms") as database:
@@ -260,9 +252,7 @@ def test_what_is_older_than_the_retention_is_trimmed_and_stays_in_the_log(
 
 
 @pytest.mark.spec("F5")
-def test_a_disabled_stream_stays_readable_and_the_next_one_has_another_label(
-    database: Database, table: Any
-) -> None:
+def test_a_disabled_stream_stays_readable_beside_a_new_one(database: Database, table: Any) -> None:
     table.put_item(Item={"pk": "one"})
     arn = table.latest_stream_arn
     table.update(StreamSpecification={"StreamEnabled": False})
@@ -283,7 +273,7 @@ def test_a_disabled_stream_stays_readable_and_the_next_one_has_another_label(
 
 
 @pytest.mark.spec("F12")
-def test_a_page_has_at_most_a_thousand_records_and_about_a_megabyte(database: Database, table: Any) -> None:
+def test_a_page_has_at_most_1000_records_and_a_megabyte(database: Database, table: Any) -> None:
     for n in range(5):
         table.put_item(Item={"pk": f"{n}", "d": "x" * 300_000})
     database.records(table, 5)
@@ -297,9 +287,7 @@ def test_a_page_has_at_most_a_thousand_records_and_about_a_megabyte(database: Da
 
 
 @pytest.mark.parametrize("readers", [2])
-def test_a_shard_that_one_trigger_has_read_is_there_for_all_others(
-    database: Database, table: Any, readers: int
-) -> None:
+def test_a_shard_read_by_one_trigger_remains_for_others(database: Database, table: Any, readers: int) -> None:
     function = database.function("def handle(change): note(change.keys['pk'])")
     database.subscribe(table, function.sink)
     table.put_item(Item={"pk": "one"})

@@ -1,4 +1,4 @@
-"""What a change tells: its images, who made it, and the transaction that it is part of."""
+"""The members of a change: images, principal, request and transaction."""
 
 import json
 import time
@@ -23,7 +23,7 @@ VIEWS = {
 
 
 def life(table: Any) -> None:
-    """A car is red, then blue, then gone."""
+    """Put a red car, make it blue, and delete it."""
     table.put_item(Item={"pk": "car", "colour": "red"})
     table.put_item(Item={"pk": "car", "colour": "blue"})
     table.delete_item(Key={"pk": "car"})
@@ -31,7 +31,7 @@ def life(table: Any) -> None:
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.spec("F1")
-def test_a_stream_shows_the_images_of_its_view_and_the_feed_has_both(database: Database, view: str) -> None:
+def test_a_stream_has_the_images_of_its_view_and_the_feed_both(database: Database, view: str) -> None:
     table = database.table(view=view)
     life(table)
     records = database.records(table, 3)
@@ -43,10 +43,10 @@ def test_a_stream_shows_the_images_of_its_view_and_the_feed_has_both(database: D
 
 
 @pytest.mark.spec("F1")
-def test_a_record_has_every_member_that_dynamodb_gives_it(database: Database, table: Any) -> None:
+def test_a_record_has_every_member_of_dynamodb(database: Database, table: Any) -> None:
     table.put_item(Item={"pk": "car", "colour": "red"})
     [record] = database.records(table, 1)
-    told = record["dynamodb"]
+    body = record["dynamodb"]
 
     assert {"eventID", "eventName", "eventVersion", "eventSource", "awsRegion", "dynamodb"} == set(record)
     assert ("aws:dynamodb", "us-east-1", "1.1") == (
@@ -55,17 +55,15 @@ def test_a_record_has_every_member_that_dynamodb_gives_it(database: Database, ta
         record["eventVersion"],
     )
     assert 32 == len(record["eventID"])
-    assert 21 <= len(told["SequenceNumber"]) <= 40
-    assert {"pk": {"S": "car"}} == told["Keys"]
+    assert 21 <= len(body["SequenceNumber"]) <= 40
+    assert {"pk": {"S": "car"}} == body["Keys"]
     # The sizes of the keys and of each image that is shown.
-    assert len("pk" + "car") * 2 + len("colour" + "red") == told["SizeBytes"]
-    assert 0 <= datetime.now(UTC).timestamp() - told["ApproximateCreationDateTime"].timestamp() < 60
+    assert len("pk" + "car") * 2 + len("colour" + "red") == body["SizeBytes"]
+    assert 0 <= datetime.now(UTC).timestamp() - body["ApproximateCreationDateTime"].timestamp() < 60
 
 
 @pytest.mark.spec("F4")
-def test_a_write_that_changes_nothing_is_in_the_history_and_not_in_the_feed(
-    database: Database, table: Any
-) -> None:
+def test_a_write_without_effect_is_in_the_history_only(database: Database, table: Any) -> None:
     table.put_item(Item={"pk": "car", "n": 1, "tags": {"a", "b"}})
     table.put_item(Item={"pk": "car", "n": 1, "tags": {"b", "a"}})
     table.update_item(Key={"pk": "car"}, UpdateExpression="SET n = :n", ExpressionAttributeValues={":n": 1})
@@ -80,7 +78,7 @@ def test_a_write_that_changes_nothing_is_in_the_history_and_not_in_the_feed(
 
 
 @pytest.mark.spec("F11")
-def test_who_made_a_change_and_by_which_request(database: Database, table: Any) -> None:
+def test_a_change_has_its_principal_and_request_id(database: Database, table: Any) -> None:
     answer = table.put_item(Item={"pk": "car"})
     [change] = database.changes(table, 1)
 
@@ -90,7 +88,7 @@ def test_who_made_a_change_and_by_which_request(database: Database, table: Any) 
 
 
 @pytest.mark.spec("F11")
-def test_what_expired_was_removed_by_dynamodb_itself(database: Database, table: Any) -> None:
+def test_an_expired_item_has_the_identity_of_dynamodb(database: Database, table: Any) -> None:
     database.client.update_time_to_live(
         TableName=table.name, TimeToLiveSpecification={"AttributeName": "until", "Enabled": True}
     )
@@ -105,7 +103,7 @@ def test_what_expired_was_removed_by_dynamodb_itself(database: Database, table: 
 
 @pytest.mark.guarantee("G38")
 @pytest.mark.spec("F10")
-def test_changes_of_a_transaction_say_which_and_how_many_they_are(either: Database) -> None:
+def test_changes_of_a_transaction_have_index_and_count(either: Database) -> None:
     one, two = either.table(), either.table()
     one.put_item(Item={"pk": "same"})
     puts = [(one, "a"), (two, "b"), (one, "same"), (one, "c"), (two, "d")]

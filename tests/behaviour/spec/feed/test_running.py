@@ -1,4 +1,4 @@
-"""Subscriptions while they run: checkpoints, lag, pause, replay, windows, back-pressure, loops, and waiting."""
+"""Running subscriptions: checkpoints, lag, pause, replay, windows, throttling, loops, and waiting."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ KEYS = "def handle(change): note(change.keys['pk'], change.replay)"
 
 
 @pytest.mark.spec("F23")
-def test_a_checkpoint_is_in_the_log_and_can_be_seen_and_set_anew(open_database: Callable[..., Any]) -> None:
+def test_a_checkpoint_is_in_the_log_and_can_be_reset(open_database: Callable[..., Any]) -> None:
     with open_database() as database:
         table, function = database.table(), database.function(KEYS)
         name = database.subscribe(table, function.sink)
@@ -46,7 +46,7 @@ def test_a_checkpoint_is_in_the_log_and_can_be_seen_and_set_anew(open_database: 
 
 
 @pytest.mark.spec("F24", "T12")
-def test_lag_is_told_in_changes_and_in_time_for_each_partition(divided: Database) -> None:
+def test_lag_has_changes_and_time_per_partition(divided: Database) -> None:
     table = divided.table()
     gate = divided.folder / "gate"
     gate.touch()
@@ -70,7 +70,7 @@ def lag_of(database: Database, name: str) -> int:
 
 
 @pytest.mark.spec("T8", "T12")
-def test_figures_tell_how_a_trigger_does(database: Database, table: Any) -> None:
+def test_figures_have_rates_and_errors(database: Database, table: Any) -> None:
     function = database.function(
         "def handle(change):\n    if change.new.get('bad'): raise ValueError('no such customer')\n"
     )
@@ -78,13 +78,13 @@ def test_figures_tell_how_a_trigger_does(database: Database, table: Any) -> None
     for n in range(9):
         table.put_item(Item={"pk": f"{n}"} | ({"bad": True} if n == 4 else {}))
     database.settle()
-    told = database.describe(name)
+    described = database.describe(name)
     metrics = send(database.url, "GET", "/metrics", None, {}).data.decode()
 
-    figures = told["Figures"]
+    figures = described["Figures"]
     assert until(lambda: database.describe(name)["Dead"] == 1), "it is in the checkpoint too"
     assert (8, 1) == (figures["Delivered"], figures["DeadLetters"])
-    assert "no such customer" in told["LastError"]
+    assert "no such customer" in described["LastError"]
     assert figures["FailedCalls"] >= 1
     assert figures["CallMilliseconds"]["P95"] > 0
     assert figures["ChangesPerSecond"] > 0
@@ -93,7 +93,7 @@ def test_figures_tell_how_a_trigger_does(database: Database, table: Any) -> None
 
 
 @pytest.mark.spec("T8", "T12")
-def test_every_figure_that_an_alarm_goes_by_is_told(open_database: Callable[..., Any]) -> None:
+def test_every_metric_of_an_alarm_is_exported(open_database: Callable[..., Any]) -> None:
     with open_database("--memory-limit", "1000") as database:
         name = database.subscribe(database.table(), database.function(KEYS).sink)
         check_alarms(database)
@@ -120,7 +120,7 @@ def figures_of(database: Database) -> str:
 
 
 @pytest.mark.spec("F26")
-def test_a_paused_trigger_is_called_no_more_and_goes_on_where_it_was(database: Database, table: Any) -> None:
+def test_a_resumed_trigger_continues_where_it_was_paused(database: Database, table: Any) -> None:
     function = database.function(KEYS)
     name = database.subscribe(table, function.sink)
     table.put_item(Item={"pk": "one"})
@@ -139,8 +139,8 @@ def test_a_paused_trigger_is_called_no_more_and_goes_on_where_it_was(database: D
 
 
 @pytest.mark.spec("F26")
-def test_a_trigger_can_be_drained_before_it_stops(database: Database, table: Any) -> None:
-    """All that was written before is handled, and nothing after."""
+def test_a_pause_can_drain_first(database: Database, table: Any) -> None:
+    """Earlier changes are handled, later ones are not."""
     gate = database.folder / "drained"
     gate.touch()
     function = database.function(
@@ -161,7 +161,7 @@ def test_a_trigger_can_be_drained_before_it_stops(database: Database, table: Any
 
 
 @pytest.mark.spec("F25", "T9")
-def test_a_replay_says_first_how_many_calls_it_makes_and_marks_them(database: Database, table: Any) -> None:
+def test_a_replay_counts_its_calls_and_marks_them(database: Database, table: Any) -> None:
     function = database.function(KEYS)
     name = database.subscribe(table, function.sink, BatchSize=4)
     for n in range(10):
@@ -191,13 +191,11 @@ def test_a_replay_says_first_how_many_calls_it_makes_and_marks_them(database: Da
     until(lambda: database.describe(replay["Replay"])["Status"] == "STOPPED")
     assert [["3", True]] * 2 == function.notes()[count:]
     tables = database.client.list_tables()["TableNames"]
-    assert not [each for each in tables if ".replay-" in each], "no letter, no table of letters"
+    assert not [each for each in tables if ".replay-" in each], "no dead letter, no dead-letter table"
 
 
 @pytest.mark.spec("T9")
-def test_a_replay_to_several_workers_has_a_call_for_each_of_them_at_least(
-    database: Database, table: Any
-) -> None:
+def test_a_replay_has_at_least_one_call_per_worker(database: Database, table: Any) -> None:
     function = database.function(
         "import os\n"
         "def handle(changes: list[Change]):\n"
@@ -207,15 +205,15 @@ def test_a_replay_to_several_workers_has_a_call_for_each_of_them_at_least(
     for n in range(20):
         table.put_item(Item={"pk": f"{n}"})
     database.settle()
-    told = database.operate("ReplaySubscription", Name=name, From={"At": "HORIZON"}, DryRun=True)
+    counts = database.operate("ReplaySubscription", Name=name, From={"At": "HORIZON"}, DryRun=True)
 
     workers = {worker for [worker] in function.notes()}
     assert len(workers) > 1
-    assert len(workers) == told["Calls"]
+    assert len(workers) == counts["Calls"]
 
 
 @pytest.mark.spec("T9")
-def test_a_replay_to_a_function_that_cannot_be_loaded_says_so_before_it_begins(
+def test_a_replay_to_a_broken_function_is_refused(
     open_database: Callable[..., Any],
 ) -> None:
     with open_database() as database:
@@ -232,23 +230,23 @@ def test_a_replay_to_a_function_that_cannot_be_loaded_says_so_before_it_begins(
 
 
 @pytest.mark.spec("F25", "T9")
-def test_a_replay_says_so_on_the_command_line(database: Database, table: Any) -> None:
+def test_the_command_line_counts_a_replay(database: Database, table: Any) -> None:
     function = database.function(KEYS)
     name = database.subscribe(table, function.sink)
     for n in range(4):
         table.put_item(Item={"pk": f"{n}"})
     database.settle()
-    said = database.cli("trigger", "replay", name, "--from", "horizon", "--dry-run", "-o", "jsonl")
+    output = database.cli("trigger", "replay", name, "--from", "horizon", "--dry-run", "-o", "jsonl")
 
-    assert {"trigger": name, "calls": 4, "changes": 4, "keys": 4} == json.loads(said)
+    assert {"trigger": name, "calls": 4, "changes": 4, "keys": 4} == json.loads(output)
     assert 4 == len(function.notes())
 
 
 @pytest.mark.spec("F22", "T16")
-def test_a_window_counts_a_minute_and_keeps_its_state_in_the_log(
+def test_a_tumbling_window_keeps_its_state_in_the_log(
     open_database: Callable[..., Any],
 ) -> None:
-    """One final call a window, with the state that its other calls left, over a start in its midst too."""
+    """A window has one final call with the state of its earlier calls, also after a restart in between."""
     source = (
         "def handle(changes: list[Change], window: Window):\n"
         "    state = window.state\n"
@@ -273,7 +271,7 @@ def test_a_window_counts_a_minute_and_keeps_its_state_in_the_log(
 
 
 @pytest.mark.spec("T15")
-def test_a_slow_trigger_slows_no_write_unless_it_may_not_lag(database: Database, table: Any) -> None:
+def test_a_slow_trigger_throttles_writes_only_with_max_lag(database: Database, table: Any) -> None:
     gate = database.folder / "slow"
     gate.touch()
     function = database.function(f"def handle(change):\n    {until_gone(gate)}\n")
@@ -292,7 +290,7 @@ def test_a_slow_trigger_slows_no_write_unless_it_may_not_lag(database: Database,
 
 
 def is_taken(table: Any) -> bool:
-    """Whether a put is not throttled any more."""
+    """Return whether a put succeeds without throttling."""
     try:
         table.put_item(Item={"pk": "again"})
     except table.meta.client.exceptions.ThrottlingException:
@@ -307,7 +305,7 @@ def put_for_ever(table: Any) -> None:
 
 @pytest.mark.guarantee("SEC28")
 @pytest.mark.spec("T17")
-def test_a_trigger_that_wakes_itself_is_stopped_at_a_depth_of_sixteen(database: Database, table: Any) -> None:
+def test_a_loop_of_triggers_is_stopped_at_depth_sixteen(database: Database, table: Any) -> None:
     function = database.function(
         "import boto3\n"
         "client = boto3.client('dynamodb')\n"
@@ -318,7 +316,7 @@ def test_a_trigger_that_wakes_itself_is_stopped_at_a_depth_of_sixteen(database: 
     )
     name = database.subscribe(table, function.sink)
     table.put_item(Item={"pk": "loop"})
-    [letter] = until(lambda: database.letters(name))
+    [letter] = until(lambda: database.dead_letters(name))
 
     assert [[0, "api"], *([depth, "trigger"] for depth in range(1, 16))] == function.notes()
     assert 16 == letter["Change"]["depth"]
@@ -352,7 +350,7 @@ def test_a_test_waits_for_its_triggers_without_sleeping(tmp_path: Any) -> None:
 
 
 @pytest.mark.spec("T11")
-def test_what_matches_and_what_does_not_is_explained(database: Database, table: Any) -> None:
+def test_explain_prints_the_rules_of_a_filter(database: Database, table: Any) -> None:
     function = database.function(KEYS)
     name = database.subscribe(
         table,
@@ -362,10 +360,10 @@ def test_what_matches_and_what_does_not_is_explained(database: Database, table: 
     table.put_item(Item={"pk": "small", "amount": 10})
     table.put_item(Item={"pk": "large", "amount": 500})
     database.settle()
-    said = database.cli("trigger", "explain", name, "--last", "2", "-o", "jsonl")
+    output = database.cli("trigger", "explain", name, "--last", "2", "-o", "jsonl")
 
     assert ["large"] == [pk for pk, _ in function.notes()]
-    small, large = map(json.loads, said.splitlines())
+    small, large = map(json.loads, output.splitlines())
     assert ("small", False) == (small["new"]["pk"], small["delivered"])
     assert ("large", True) == (large["new"]["pk"], large["delivered"])
     assert [False] == [rule["holds"] for rule in small["why"] if "NEW.amount" in str(rule)]

@@ -1,4 +1,4 @@
-"""What is not Python: commands, webhooks, topics of Kafka, files, and SQL."""
+"""Commands, webhooks, topics of Kafka, files and SQLite."""
 
 import base64
 import hashlib
@@ -30,9 +30,7 @@ EVIL = "; touch $HOME/evil; $(touch evil) `touch evil` | \n %0a \" '"
 
 
 @pytest.mark.spec("T3")
-def test_a_command_gets_a_batch_as_lines_of_json_and_its_exit_code_decides(
-    database: Database, table: Any
-) -> None:
+def test_a_command_gets_json_lines_and_returns_an_exit_code(database: Database, table: Any) -> None:
     once = database.folder / "failed-once"
     command = database.command(NOTIFY + f"if [ ! -e {once} ]; then touch {once}; exit 3; fi\nexit 0\n")
     name = database.subscribe(table, command.sink, BatchSize=10)
@@ -46,8 +44,8 @@ def test_a_command_gets_a_batch_as_lines_of_json_and_its_exit_code_decides(
 
 
 @pytest.mark.spec("T3")
-def test_what_an_item_holds_reaches_a_command_on_stdin_alone(database: Database, table: Any) -> None:
-    """No shell ever reads it."""
+def test_an_item_reaches_a_command_on_stdin_only(database: Database, table: Any) -> None:
+    """No shell parses it."""
     command = database.command(
         '#!/bin/sh\ncat >> $NOTES\nenv | grep -c touch >> $NOTES\necho "$#" >> $NOTES\n'
     )
@@ -74,7 +72,7 @@ def test_a_command_is_added_on_the_command_line(database: Database, table: Any) 
 
 @dataclass
 class Hook:
-    """A server that misbehaves as it is told.
+    """A server that responds as the test asks.
 
     Attributes:
         answers: The status and headers of the next answers; then it answers 204.
@@ -132,9 +130,7 @@ def webhook(hook: Hook, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.spec("T4")
-def test_a_webhook_gets_a_signed_cloudevent_for_each_change(
-    database: Database, table: Any, hook: Hook
-) -> None:
+def test_a_webhook_gets_a_signed_cloudevent_per_change(database: Database, table: Any, hook: Hook) -> None:
     database.subscribe(table, webhook(hook))
     table.put_item(Item={"pk": "car", "colour": "red"})
     database.settle()
@@ -151,7 +147,7 @@ def test_a_webhook_gets_a_signed_cloudevent_for_each_change(
 
 
 @pytest.mark.spec("T4")
-def test_in_binary_mode_the_events_attributes_are_headers(database: Database, table: Any, hook: Hook) -> None:
+def test_in_binary_mode_attributes_are_headers(database: Database, table: Any, hook: Hook) -> None:
     database.subscribe(table, webhook(hook, Mode="binary"))
     table.put_item(Item={"pk": "car"})
     database.settle()
@@ -161,7 +157,7 @@ def test_in_binary_mode_the_events_attributes_are_headers(database: Database, ta
 
 
 @pytest.mark.spec("T4")
-def test_a_webhook_that_fails_is_tried_again_and_not_before_it_says(
+def test_a_failed_webhook_is_retried_after_its_retry_after(
     database: Database, table: Any, hook: Hook
 ) -> None:
     hook.answers += [(500, {}), (429, {"Retry-After": "1"}), (503, {})]
@@ -174,11 +170,11 @@ def test_a_webhook_that_fails_is_tried_again_and_not_before_it_says(
     times = [moment for *_, moment in hook.got]
     assert times[2] - times[1] >= 1.0
     assert 1 == len({headers["webhook-id"] for headers, *_ in hook.got[:4]}), "by which it knows them"
-    assert [] == database.letters(name)
+    assert [] == database.dead_letters(name)
 
 
 @pytest.mark.spec("T4")
-def test_a_webhook_that_is_gone_ends_its_subscription(database: Database, table: Any, hook: Hook) -> None:
+def test_a_410_ends_the_subscription(database: Database, table: Any, hook: Hook) -> None:
     hook.answers += [(410, {})]
     name = database.subscribe(table, webhook(hook))
     table.put_item(Item={"pk": "one"})
@@ -190,7 +186,7 @@ def test_a_webhook_that_is_gone_ends_its_subscription(database: Database, table:
 
 
 @pytest.mark.spec("T4")
-def test_a_webhook_that_does_not_answer_is_cut_off(database: Database, table: Any, hook: Hook) -> None:
+def test_a_webhook_that_does_not_respond_times_out(database: Database, table: Any, hook: Hook) -> None:
     hook.answers += [(0, {})]
     database.subscribe(table, webhook(hook), TimeoutSeconds="0.3")
     table.put_item(Item={"pk": "one"})
@@ -210,9 +206,7 @@ def test_a_webhook_that_does_not_answer_is_cut_off(database: Database, table: An
     ],
 )
 @pytest.mark.spec("T4")
-def test_a_webhook_calls_no_address_that_the_operator_has_not_allowed(
-    database: Database, table: Any, url: str
-) -> None:
+def test_a_webhook_calls_only_permitted_addresses(database: Database, table: Any, url: str) -> None:
     answer = ask(
         database.url,
         "Foldb_20261121.CreateSubscription",
@@ -226,7 +220,7 @@ def test_a_webhook_calls_no_address_that_the_operator_has_not_allowed(
     "format_", ["debezium", *(pytest.param(each, marks=pytest.mark.soak) for each in ("plain", "kinesis"))]
 )
 @pytest.mark.spec("T5")
-def test_a_topic_has_each_change_in_order_keyed_as_its_item(
+def test_a_topic_has_each_change_in_order_of_its_key(
     open_database: Callable[..., Any], kafka: str, format_: str
 ) -> None:
     prefix = f"feed-{uuid.uuid4().hex[:8]}"
@@ -266,9 +260,7 @@ def test_a_topic_has_each_change_in_order_keyed_as_its_item(
 
 
 @pytest.mark.spec("T5", "S92")
-def test_a_folder_gets_files_whose_names_are_written_once(
-    open_database: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_each_file_of_a_folder_is_written_once(open_database: Callable[..., Any], tmp_path: Path) -> None:
     with open_database() as database:
         table = database.table()
         database.subscribe(table, {"Kind": "file", "Folder": "archive", "Format": "jsonl"}, BatchSize=10)
@@ -283,7 +275,7 @@ def test_a_folder_gets_files_whose_names_are_written_once(
 
 
 @pytest.mark.spec("F8", "S92")
-def test_items_of_a_snapshot_stand_where_it_was_taken_and_of_the_next_one_they_are_others(
+def test_items_of_two_snapshots_have_different_positions(
     open_database: Callable[..., Any], tmp_path: Path
 ) -> None:
     with open_database() as database:
@@ -310,9 +302,7 @@ def test_items_of_a_snapshot_stand_where_it_was_taken_and_of_the_next_one_they_a
 
 
 @pytest.mark.spec("T5")
-def test_a_file_of_sqlite_has_the_items_that_the_table_has(
-    open_database: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_sqlite_file_has_the_items_of_the_table(open_database: Callable[..., Any], tmp_path: Path) -> None:
     with open_database() as database:
         table = database.table()
         for n in range(60):

@@ -1,4 +1,4 @@
-"""Where a subscription begins: now, at the horizon, at the beginning, at a place, at a time, with what is there."""
+"""The start of a subscription: now, horizon, beginning, a position, a time, or a snapshot."""
 
 import itertools
 import threading
@@ -19,7 +19,7 @@ KEYS = "def handle(change): note(change.keys['pk'], change.op)"
 
 
 def delivered(database: Database, table: Any, **start: Any) -> list[str]:
-    """The keys that a new subscription is called with, all in all."""
+    """Return all keys that a new subscription delivers."""
     function = database.function(KEYS)
     name = database.subscribe(table, function.sink, Start=start)
     database.settle()
@@ -28,7 +28,7 @@ def delivered(database: Database, table: Any, **start: Any) -> list[str]:
 
 
 @pytest.mark.spec("F8")
-def test_a_subscription_begins_wherever_it_is_told(database: Database, table: Any) -> None:
+def test_a_subscription_starts_at_its_start(database: Database, table: Any) -> None:
     for n in range(6):
         table.put_item(Item={"pk": f"{n}"})
     changes = database.changes(table, 6)
@@ -42,7 +42,7 @@ def test_a_subscription_begins_wherever_it_is_told(database: Database, table: An
 
 
 @pytest.mark.spec("F8")
-def test_by_time_it_begins_with_what_is_not_earlier(database: Database, table: Any) -> None:
+def test_a_start_by_time_excludes_earlier_changes(database: Database, table: Any) -> None:
     table.put_item(Item={"pk": "early"})
     numbers = itertools.count()
 
@@ -64,8 +64,8 @@ def milliseconds(time: str) -> int:
 
 @pytest.mark.guarantee("G41")
 @pytest.mark.spec("F8")
-def test_history_begins_before_anybody_watched(database: Database) -> None:
-    """A table without a stream: nobody kept its changes, and the log has them all."""
+def test_history_starts_before_the_first_trigger(database: Database) -> None:
+    """The table has no stream: the feed has none of its changes, the log has all."""
     table = database.table(view=None)
     for n in range(5):
         table.put_item(Item={"pk": f"{n}"})
@@ -76,8 +76,8 @@ def test_history_begins_before_anybody_watched(database: Database) -> None:
 
 @pytest.mark.guarantee("G41")
 @pytest.mark.spec("F8")
-def test_what_is_written_after_a_subscription_was_made_is_delivered_to_it(database: Database) -> None:
-    """At once after: no write falls between the answer and the beginning."""
+def test_changes_after_the_creation_are_delivered(database: Database) -> None:
+    """This includes the first write after the answer."""
     for n in range(5):
         table = database.table(view=None)
         table.put_item(Item={"pk": "before"})
@@ -90,8 +90,8 @@ def test_what_is_written_after_a_subscription_was_made_is_delivered_to_it(databa
 
 @pytest.mark.guarantee("G41")
 @pytest.mark.spec("F9")
-def test_what_is_there_and_then_what_changes_without_gap_or_repetition(either: Database) -> None:
-    """Whoever keeps a copy by it has the table in the end, though it was written to all the while."""
+def test_a_snapshot_start_has_no_gap_and_no_duplicate(either: Database) -> None:
+    """A copy made from the deliveries equals the table at the end, despite concurrent writes."""
     table = either.table(view=None)
     for n in range(100):
         table.put_item(Item={"pk": f"{n}", "version": 0})
@@ -134,10 +134,8 @@ def test_what_is_there_and_then_what_changes_without_gap_or_repetition(either: D
 
 
 @pytest.mark.spec("F6")
-def test_subscriptions_that_begin_and_go_on_at_their_own_places_share_nothing(
-    database: Database, table: Any
-) -> None:
-    """Two on one table: each gets every change, whatever the other does."""
+def test_subscriptions_of_a_table_are_independent(database: Database, table: Any) -> None:
+    """Two subscriptions of one table: each gets every change, independent of the other."""
     slow, quick = database.function(KEYS), database.function(KEYS)
     names = [database.subscribe(table, function.sink) for function in (slow, quick)]
     database.operate("PauseSubscription", Name=names[0])
