@@ -24,7 +24,7 @@ def anywhere(kafka: str) -> str:
 
 @pytest.mark.guarantee("G27")
 @pytest.mark.parametrize("seed", range(2))
-def test_connections_cut_after_the_entry_was_sent_lose_and_double_nothing(
+def test_a_connection_cut_after_a_send_loses_no_entry(
     kafka: str, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """The client repeats the batch under its number, and the broker drops the second copy."""
@@ -45,7 +45,7 @@ def test_connections_cut_after_the_entry_was_sent_lose_and_double_nothing(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_worker_goes_on_as_soon_as_it_hears_its_entry(
+def test_a_worker_continues_when_it_receives_its_entry(
     kafka: str, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Answers that never come: the entry is heard all the same, and nobody is told that nobody knows."""
@@ -66,9 +66,7 @@ def test_a_worker_goes_on_as_soon_as_it_hears_its_entry(
 
 
 @pytest.mark.guarantee("G27")
-def test_an_append_that_the_client_gives_up_is_repeated_until_it_is_in_the_log(
-    kafka: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_append_dropped_by_the_client_is_repeated(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Answers that never come, for longer than the client's own patience, and nobody who hears the log: the entry is sent
     by another producer. The broker cannot know that for a copy; the fold does, by origin and number.

@@ -34,7 +34,7 @@ def test_the_shared_broker_answers(kafka: str) -> None:
 
 
 @pytest.mark.soak
-def test_three_brokers_find_each_other_and_end_with_who_asked_for_them() -> None:
+def test_three_brokers_form_a_cluster_and_end_with_their_starter() -> None:
     with brokers(3) as cluster:
         assert 3 == connect(cluster.address)
         pids = [cluster.pid(number) for number in (1, 2, 3)]
@@ -45,7 +45,7 @@ def test_three_brokers_find_each_other_and_end_with_who_asked_for_them() -> None
     assert not [pid for pid in pids if runs(pid)]
 
 
-def test_a_machine_without_java_is_told_what_is_missing() -> None:
+def test_a_machine_without_java_gets_an_error_that_names_it() -> None:
     environment = {"PATH": os.path.dirname(sys.executable) + ":/nowhere", "HOME": os.environ["HOME"]}
 
     done = subprocess.run(

@@ -83,7 +83,7 @@ def open_log(url: str, how: Security, loop: Loop) -> KafkaLog:
 
 
 @pytest.mark.parametrize("how", [security, scram])
-def test_whoever_knows_the_password_appends_and_reads(url: str, files: Files, how: Any) -> None:
+def test_a_client_with_the_password_appends_and_reads(url: str, files: Files, how: Any) -> None:
     loop, told = Loop(), list[Any]()
     with closing(open_log(url, how(files), loop)) as log:
         log.append(0, entry(0), told.append)
@@ -97,7 +97,7 @@ def test_whoever_knows_the_password_appends_and_reads(url: str, files: Files, ho
     [{"password": "a wrong secret"}, {"username": "nobody"}, {"ca_file": ""}],
     ids=["password", "user", "authority"],
 )
-def test_whoever_does_not_is_told_in_a_sentence_without_it(
+def test_a_wrong_password_is_an_error_without_the_password(
     url: str, files: Files, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str], tmp_path: Path
 ) -> None:
     if "ca_file" in changed:

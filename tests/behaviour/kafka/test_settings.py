@@ -49,7 +49,7 @@ def test_an_address_names_brokers_and_a_topic(url: str, servers: tuple[str, ...]
         f"kafka://localhost:9092/{'x' * 201}",
     ],
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(LogError):
         Address.of(url)
 
@@ -98,7 +98,7 @@ def test_a_file_with_a_password_that_others_can_read_is_refused(tmp_path: Path) 
         ),
     ],
 )
-def test_what_cannot_be_used_as_it_is_is_refused_and_named(environment: dict[str, str], said: str) -> None:
+def test_unusable_security_settings_are_refused_by_name(environment: dict[str, str], said: str) -> None:
     with pytest.raises(LogError, match=said):
         Security.read(None, environment)
 
@@ -121,7 +121,7 @@ def test_a_number_where_a_text_belongs_is_refused(tmp_path: Path) -> None:
         ("kafka://broker.example:9092/x", "SSL", False),
     ],
 )
-def test_what_leaves_the_machine_unencrypted_is_warned_about(url: str, protocol: str, warned: bool) -> None:
+def test_unencrypted_remote_connections_cause_a_warning(url: str, protocol: str, warned: bool) -> None:
     assert warned == (Security(security_protocol=protocol).warning(Address.of(url)) is not None)
 
 

@@ -75,7 +75,7 @@ def appended(loop: Loop, log: KafkaLog, count: int) -> None:
     loop.turn(until=lambda: len(results) == count)
 
 
-def test_a_topic_that_foldb_made_has_nothing_to_be_said_against_it_but_its_one_replica(url: str) -> None:
+def test_a_topic_created_by_foldb_has_only_the_replica_warning(url: str) -> None:
     with closing(open_log(url, Loop(), partitions=3)) as log:
         [said] = log.problems()
 
@@ -94,7 +94,7 @@ def test_a_topic_that_foldb_made_has_nothing_to_be_said_against_it_but_its_one_r
         ("compression.type", "gzip"),
     ],
 )
-def test_a_topic_that_would_forget_is_refused_with_the_setting_and_the_next_step(
+def test_a_topic_that_removes_records_is_refused_by_setting(
     url: str, admin: Any, name: str, value: str
 ) -> None:
     make_topic(admin, url, FIT | {name: value})
@@ -105,14 +105,14 @@ def test_a_topic_that_would_forget_is_refused_with_the_setting_and_the_next_step
         open_log(url, Loop(), allow_unsafe=True).close()
 
 
-def test_the_time_of_records_must_be_the_brokers_whatever_else_is_let_pass(url: str, admin: Any) -> None:
+def test_the_brokers_timestamp_is_required_in_any_case(url: str, admin: Any) -> None:
     make_topic(admin, url, FIT | {"message.timestamp.type": "CreateTime"})
 
     with pytest.raises(LogError, match=r"message\.timestamp\.type=CreateTime"):
         open_log(url, Loop(), allow_unsafe=True)
 
 
-def test_a_topic_with_another_number_of_partitions_is_no_place_for_a_new_log(url: str, admin: Any) -> None:
+def test_a_new_log_needs_a_topic_with_its_number_of_partitions(url: str, admin: Any) -> None:
     with closing(open_log(url, Loop(), partitions=3)):
         pass
     admin.delete_topics([topic_of(url)])
@@ -122,7 +122,7 @@ def test_a_topic_with_another_number_of_partitions_is_no_place_for_a_new_log(url
         open_log(url, Loop(), partitions=3)
 
 
-def test_partitions_that_somebody_added_are_never_used_and_are_noticed(
+def test_partitions_added_to_a_topic_are_not_used_and_reported(
     url: str, admin: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     open_log(url, Loop(), partitions=2).close()
@@ -134,7 +134,7 @@ def test_partitions_that_somebody_added_are_never_used_and_are_noticed(
         assert any("5 partitions and the log 2" in said for said in log.problems())
 
 
-def test_of_several_nodes_that_find_the_topic_empty_one_begins_the_log(url: str) -> None:
+def test_one_of_several_nodes_creates_the_log_in_an_empty_topic(url: str) -> None:
     logs: list[KafkaLog] = []
     threads = [
         threading.Thread(target=lambda: logs.append(open_log(url, Loop(), partitions=4))) for _ in range(4)
@@ -170,13 +170,13 @@ class Behind:
         return self._admin.describe_configs(resources, **options)
 
 
-def test_a_topic_whose_settings_not_every_broker_knows_yet_is_asked_for_again(url: str, admin: Any) -> None:
+def test_incomplete_settings_of_a_new_topic_are_fetched_again(url: str, admin: Any) -> None:
     found = topic.create(Behind(admin, 2), topic_of(url), 1)
 
     assert [] == found.problems()
 
 
-def test_a_topic_whose_settings_nobody_tells_is_refused_with_what_helps(
+def test_a_topic_without_readable_settings_is_refused(
     url: str, admin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_topic(admin, url, FIT)
@@ -186,9 +186,7 @@ def test_a_topic_whose_settings_nobody_tells_is_refused_with_what_helps(
         topic.find(Behind(admin, 1000), topic_of(url))
 
 
-def test_what_a_broker_refuses_at_the_start_is_told_in_one_sentence(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_brokers_refusal_at_the_start_is_one_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from kafka import KafkaAdminClient
     from kafka.errors import NodeNotReadyError
 
@@ -201,7 +199,7 @@ def test_what_a_broker_refuses_at_the_start_is_told_in_one_sentence(
         open_log(url, Loop())
 
 
-def test_a_log_that_is_not_there_is_not_begun_by_who_only_reads(url: str) -> None:
+def test_a_reader_does_not_create_a_missing_log(url: str) -> None:
     with pytest.raises(LogError, match="there is no topic"):
         KafkaLog.open_reader(url)
     with pytest.raises(LogError, match="there is no topic"):
@@ -218,9 +216,7 @@ def test_a_reader_reads_beside_the_writer(url: str) -> None:
 
 
 @pytest.mark.guarantee("G28")
-def test_a_topic_made_anew_is_not_taken_for_the_log_that_was_there(
-    url: str, admin: Any, tmp_path: Path
-) -> None:
+def test_a_recreated_topic_is_not_taken_for_the_old_log(url: str, admin: Any, tmp_path: Path) -> None:
     open_log(url, Loop(), identity_folder=tmp_path).close()
     admin.delete_topics([topic_of(url)])
 
@@ -239,7 +235,7 @@ def test_a_log_that_lost_its_end_is_not_taken_for_whole(url: str, tmp_path: Path
         open_log(url, Loop(), identity_folder=tmp_path)
 
 
-def test_a_topic_made_anew_under_a_running_worker_stops_it(url: str, admin: Any) -> None:
+def test_a_worker_stops_when_its_topic_is_recreated(url: str, admin: Any) -> None:
     async def run() -> None:
         node, told = await Node.start(url), Told()
         await node.create_table()
@@ -254,7 +250,7 @@ def test_a_topic_made_anew_under_a_running_worker_stops_it(url: str, admin: Any)
 
 
 @pytest.mark.guarantee("G28")
-def test_what_retention_removed_is_told_and_not_passed_over(url: str, admin: Any) -> None:
+def test_records_removed_by_retention_are_an_error(url: str, admin: Any) -> None:
     from kafka import TopicPartition
 
     loop = Loop()
@@ -273,7 +269,7 @@ def test_what_retention_removed_is_told_and_not_passed_over(url: str, admin: Any
         open_log(url, Loop())
 
 
-def test_a_position_that_the_log_has_not_reached_is_told(url: str) -> None:
+def test_a_position_after_the_end_is_an_error(url: str) -> None:
     loop = Loop()
     with closing(open_log(url, loop)) as log:
         ear = Ear(log, start=1000)
@@ -283,7 +279,7 @@ def test_a_position_that_the_log_has_not_reached_is_told(url: str) -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"hello, is this the orders topic?", b"\xc3\x01short"])
-def test_what_somebody_else_wrote_to_the_topic_is_named_with_its_position(url: str, value: bytes) -> None:
+def test_a_foreign_message_is_reported_by_position(url: str, value: bytes) -> None:
     loop = Loop()
     with closing(open_log(url, loop)) as log:
         appended(loop, log, 2)
@@ -325,7 +321,7 @@ def test_a_gap_in_the_offsets_is_a_gap_in_the_log(url: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_a_broker_that_is_not_there_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_broker_is_an_error_of_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     from foldb.log.kafka import client
 
     monkeypatch.setattr(client, "BOOTSTRAP_TIMEOUT_MS", 200)

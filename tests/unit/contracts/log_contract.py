@@ -116,7 +116,7 @@ class LogContract:
         log.close()
 
     @pytest.mark.parametrize("start", [0, 1, 3, 5, 6, 9])
-    def test_a_read_begins_where_it_is_told(self, loop: Loop, log: Log, start: int) -> None:
+    def test_a_read_begins_at_its_start_offset(self, loop: Loop, log: Log, start: int) -> None:
         self.append(loop, log, *(entry(n) for n in range(5)))
 
         assert list(range(start, 6)) == [record.offset for record in log.read(0, start)]
@@ -132,7 +132,7 @@ class LogContract:
 
         assert [0, 1] == [record.offset for record in records]
 
-    def test_nothing_is_told_but_through_deliver(self, loop: Loop, log: Log) -> None:
+    def test_callbacks_run_through_deliver_only(self, loop: Loop, log: Log) -> None:
         """The owner has no lock; what is told to it from elsewhere would find it half way through something."""
         results: list[Appended | LogError] = []
 
@@ -155,7 +155,7 @@ class LogContract:
             [answer for answer in answers if answer % 2 == partition] for partition in range(2)
         ]
 
-    def test_what_is_told_to_be_durable_can_be_read(self, loop: Loop, log: Log) -> None:
+    def test_an_acknowledged_entry_can_be_read(self, loop: Loop, log: Log) -> None:
         ends: list[tuple[int, int]] = []
         for n in range(10):
             log.append(0, entry(n), lambda _, n=n: ends.append((n + 2, log.end(0))))  # type: ignore[misc]

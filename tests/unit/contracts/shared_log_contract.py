@@ -55,7 +55,7 @@ class SharedLogContract(LogContract):
         log.close()
 
     @pytest.mark.parametrize("start", [0, 1, 4, 6])
-    def test_following_begins_where_it_is_told(self, loop: Loop, shared: SharedLog, start: int) -> None:
+    def test_following_begins_at_its_start_offset(self, loop: Loop, shared: SharedLog, start: int) -> None:
         self.append(loop, shared, *(entry(n) for n in range(5)))
 
         ear = Ear(shared, start)
@@ -65,9 +65,7 @@ class SharedLogContract(LogContract):
         assert list(range(start, 7)) == ear.offsets
         assert [entry(n) for n in range(max(0, start - 1), 6)] == ear.entries()[int(start == 0) :]
 
-    def test_what_is_appended_while_one_follows_is_heard_in_order(
-        self, loop: Loop, shared: SharedLog
-    ) -> None:
+    def test_a_follower_receives_later_appends_in_order(self, loop: Loop, shared: SharedLog) -> None:
         ear = Ear(shared, start=1)
 
         for n in range(0, 100, 10):
@@ -77,7 +75,7 @@ class SharedLogContract(LogContract):
         assert [entry(n) for n in range(100)] == ear.entries()
         assert list(range(1, 101)) == ear.offsets
 
-    def test_what_is_heard_is_what_was_acknowledged_to_the_byte(self, loop: Loop, shared: SharedLog) -> None:
+    def test_a_follower_receives_the_acknowledged_bytes(self, loop: Loop, shared: SharedLog) -> None:
         """Who folds on acknowledgement compares what he hears later."""
         ear = Ear(shared, start=1)
         results: list[Appended | LogError] = []
@@ -93,20 +91,20 @@ class SharedLogContract(LogContract):
             appended.body,
         )
 
-    def test_what_is_heard_is_what_is_read(self, loop: Loop, shared: SharedLog) -> None:
+    def test_a_follower_receives_the_records_that_a_read_returns(self, loop: Loop, shared: SharedLog) -> None:
         self.append(loop, shared, *(entry(n) for n in range(5)))
         ear = Ear(shared)
         loop.turn(until=lambda: len(ear.heard) == 6)
 
         assert list(shared.read(0)) == [each.record() for each in ear.heard]
 
-    def test_nothing_is_heard_but_through_deliver(self, loop: Loop, shared: SharedLog) -> None:
+    def test_records_arrive_through_deliver_only(self, loop: Loop, shared: SharedLog) -> None:
         ear = Ear(shared)
 
         assert [] == ear.heard
         loop.turn(until=lambda: bool(ear.heard))
 
-    def test_after_a_stop_nothing_is_heard(self, loop: Loop, shared: SharedLog, another: Another) -> None:
+    def test_no_record_arrives_after_a_stop(self, loop: Loop, shared: SharedLog, another: Another) -> None:
         ear = Ear(shared)
         loop.turn(until=lambda: bool(ear.heard))
         self.append(loop, shared, entry(0))
@@ -144,7 +142,7 @@ class SharedLogContract(LogContract):
         assert [entry(n) for n in range(1, 20, 2)] == ears[1].entries()
         log.close()
 
-    def test_what_is_heard_comes_in_portions(self, loop: Loop, shared: SharedLog) -> None:
+    def test_a_follower_receives_records_in_portions(self, loop: Loop, shared: SharedLog) -> None:
         """Whoever folds a portion blocks the loop meanwhile."""
         self.append(loop, shared, *(entry(n, size=300_000) for n in range(40)), entry(40, size=3 << 20))
 
@@ -156,7 +154,9 @@ class SharedLogContract(LogContract):
             for portion in ear.portions
         )
 
-    def test_two_nodes_hear_the_same(self, loop: Loop, shared: SharedLog, another: Another) -> None:
+    def test_two_nodes_receive_the_same_records(
+        self, loop: Loop, shared: SharedLog, another: Another
+    ) -> None:
         other = another(shared)
         ears = [Ear(shared, start=1), Ear(other, start=1)]
         results: list[Appended | LogError] = []
@@ -173,7 +173,7 @@ class SharedLogContract(LogContract):
         places = [result.offset for result in results if isinstance(result, Appended)]
         assert list(range(1, 101)) == sorted(places)
 
-    def test_an_entry_that_is_appended_twice_stands_there_twice(
+    def test_an_entry_appended_twice_is_in_the_log_twice(
         self, loop: Loop, shared: SharedLog, another: Another
     ) -> None:
         """It is the fold that drops the second copy: nothing else knows which one that is."""
@@ -185,7 +185,7 @@ class SharedLogContract(LogContract):
 
         assert [entry(0), entry(0), entry(1)] == ear.entries()
 
-    def test_the_end_is_behind_all_that_anybody_was_told(
+    def test_the_end_is_after_every_acknowledged_entry(
         self, loop: Loop, shared: SharedLog, another: Another
     ) -> None:
         other = another(shared)

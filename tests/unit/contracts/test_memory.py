@@ -60,7 +60,7 @@ def test_an_append_that_is_refused_leaves_no_gap() -> None:
     assert [Appended(0, 1, 1000), Appended(0, 2, 1000)] == results[1:]
 
 
-def test_nobody_knows_whether_an_unknown_append_was_written() -> None:
+def test_an_unknown_append_may_or_may_not_be_written() -> None:
     for written in (False, True):
         log, results = manual_log()
 
@@ -81,7 +81,7 @@ def test_an_append_whose_acknowledgement_was_lost_is_repeated() -> None:
     assert Appended(0, 2, 1000) == results[0]
 
 
-def test_an_origin_that_goes_on_has_found_what_it_appended() -> None:
+def test_a_later_append_of_an_origin_ends_the_repetition() -> None:
     log = MemoryLog(lambda: 1000, manual=True)
     node = log.connect(lambda callback: callback())
     results: list[Appended | LogError] = []
@@ -104,7 +104,7 @@ def test_appends_of_several_nodes_come_in_any_order() -> None:
     assert [2, 0, 1] == numbers(log)
 
 
-def test_a_follower_hears_when_it_is_told_to() -> None:
+def test_a_follower_receives_records_when_the_test_delivers_them() -> None:
     log, _ = manual_log()
     heard: list[int] = []
     log.follow(0, 1, lambda records: heard.extend(each.offset for each in records), lambda _: None)

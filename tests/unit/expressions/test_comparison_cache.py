@@ -13,7 +13,7 @@ from tests.verification.fuzz.of_expressions import VALUES, substitutions, try_ex
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_remembered_changes_no_answer(seed: int) -> None:
+def test_the_cache_changes_no_result(seed: int) -> None:
     """Terms come again, so that operands do; the same values serve one item after the other, as in a page."""
     dice = random.Random(seed)
     drawn = Expressions(dice)
@@ -61,7 +61,7 @@ def test_a_list_is_looked_through_once_however_often_it_is_asked() -> None:
     assert comparisons(text, values, item) <= 1000
 
 
-def test_large_values_are_not_compared_element_by_element_for_each_operand() -> None:
+def test_large_values_are_not_compared_again_for_each_operand() -> None:
     item = {"l": {"L": [Counted({"S": "same"}) for _ in range(1000)]}}
     other = {"L": [Counted({"S": "same"}) for _ in range(999)] + [{"S": "other"}]}
     text = " OR ".join(f"l IN ({', '.join([':v'] * 100)})" for _ in range(8))
@@ -69,7 +69,7 @@ def test_large_values_are_not_compared_element_by_element_for_each_operand() -> 
     assert comparisons(text, {":v": other}, item) == 0
 
 
-def test_what_is_known_of_the_request_serves_every_item_of_a_page() -> None:
+def test_cached_comparisons_of_the_request_serve_every_item() -> None:
     values = {":v": {"L": [VALUES["n"]] * 50}}
     made = condition(" OR ".join(["l = :v"] * 6), values)
     bound = made.bind(values)

@@ -73,7 +73,7 @@ def test_a_sort_key_range(text: str, read: str, composite: bool) -> None:
     ]
 
 
-def test_begins_with_reads_everything_that_begins_so_even_after_the_last_byte() -> None:
+def test_begins_with_includes_keys_after_the_last_byte() -> None:
     _, low, high = resolved("pk = :p AND begins_with(sk, :a)")
     assert (b"b", b"c") == (low, high)
 

@@ -126,7 +126,7 @@ def test_expected_has_two_forms(expected: dict[str, Any], held: bool) -> None:
         ),
     ],
 )
-def test_what_expected_may_not_say(clause: dict[str, Any], message: str) -> None:
+def test_invalid_expected_parameters_are_refused(clause: dict[str, Any], message: str) -> None:
     assert message == refusal(expected={"a": clause})
 
 
@@ -153,7 +153,9 @@ def test_what_expected_may_not_say(clause: dict[str, Any], message: str) -> None
     ],
 )
 @pytest.mark.parametrize("parameter", ["expected", "query_filter", "scan_filter", "key_conditions"])
-def test_what_an_operator_takes(parameter: str, operator: str, operands: list[Any], message: str) -> None:
+def test_operators_accept_their_types_only(
+    parameter: str, operator: str, operands: list[Any], message: str
+) -> None:
     assert message == refusal(**{parameter: {"a": clause(operator, *operands)}})
 
 
@@ -205,7 +207,7 @@ def test_no_attribute_updates_change_nothing() -> None:
         ({"Action": "ADD", "Value": {"M": {}}}, "ADD action is not supported for the type M"),
     ],
 )
-def test_what_attribute_updates_may_not_say(clause: dict[str, Any], message: str) -> None:
+def test_invalid_attribute_updates_are_refused(clause: dict[str, Any], message: str) -> None:
     assert message == refusal(attribute_updates={"a": clause})
 
 
@@ -274,7 +276,7 @@ def test_the_dialects_do_not_mix(operation: str, body: dict[str, Any], message: 
     assert message == caught.value.message
 
 
-def test_key_conditions_may_stand_beside_a_filter_expression() -> None:
+def test_key_conditions_may_be_used_with_a_filter_expression() -> None:
     check_mixing({"KeyConditions": {}, "FilterExpression": "a = b"}, "Query")
     with pytest.raises(ValidationError, match=r"\{QueryFilter\} Expression parameters: \{FilterExpression\}"):
         check_mixing({"KeyConditions": {}, "QueryFilter": {}, "FilterExpression": "a = b"}, "Query")

@@ -67,7 +67,7 @@ def test_a_syntax_error_shows_the_token_and_its_neighbours(text: str, token: str
         "((NOT a = b))",
     ],
 )
-def test_two_parentheses_around_the_same_thing_are_refused_before_anything_else(text: str) -> None:
+def test_redundant_parentheses_are_reported_first(text: str) -> None:
     assert "The expression has redundant parentheses;" == refusal(text)
 
 
@@ -88,7 +88,7 @@ def test_two_parentheses_around_the_same_thing_are_refused_before_anything_else(
         "A between B and C",
     ],
 )
-def test_parentheses_case_and_space_are_free_where_they_mean_something(text: str) -> None:
+def test_parentheses_case_and_space_are_accepted(text: str) -> None:
     assert expressions.compile(condition=text).condition is not None
 
 
@@ -201,7 +201,7 @@ def test_bounds_must_be_of_one_type_and_in_order() -> None:
     ) == refusal("a between :b and :a", None, {":a": first, ":b": second})
 
 
-def test_a_type_name_must_be_one_of_the_ten() -> None:
+def test_a_type_name_must_be_a_known_type() -> None:
     assert (
         "Invalid attribute type name found; type: 1, valid types: {B,NULL,SS,BOOL,L,BS,N,NS,S,M}"
     ) == refusal("attribute_type(a, :a)", None, {":a": {"S": "1"}})

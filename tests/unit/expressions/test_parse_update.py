@@ -55,7 +55,7 @@ def test_a_syntax_error_shows_the_token_and_its_neighbours(text: str, token: str
         "SET a = if_not_exists(a, :n) + :n",
     ],
 )
-def test_what_the_language_allows(text: str) -> None:
+def test_the_language_accepts_valid_updates(text: str) -> None:
     offered: dict[str, dict[str, Any]] = {":v": {"SS": ["x"]}, ":l": {"L": []}, ":n": {"N": "1"}}
     values = {name: value for name, value in offered.items() if name in text}
 
@@ -113,7 +113,7 @@ def test_of_several_mistakes_the_gravest_is_named(text: str, message: str) -> No
         ("set a.b.c = d, a.b[2] = d", "conflict", "[a, b, c]", "[a, b, [2]]"),
     ],
 )
-def test_two_targets_must_not_share_a_place(text: str, verb: str, first: str, second: str) -> None:
+def test_two_targets_must_not_overlap(text: str, verb: str, first: str, second: str) -> None:
     assert (
         f"Two document paths {verb} with each other; must remove or rewrite one of these paths; "
         f"path one: {first}, path two: {second}"

@@ -24,7 +24,7 @@ def refusal(**parameters: Any) -> str:
     return caught.value.message
 
 
-def test_a_placeholder_counts_as_used_in_any_expression_of_the_request() -> None:
+def test_a_placeholder_may_be_used_in_any_expression() -> None:
     plan = expressions.compile(
         update="SET #a = :v",
         condition="#b = :w",
@@ -85,7 +85,7 @@ def test_expressions_are_judged_in_dynamodbs_order() -> None:
         ),
     ],
 )
-def test_what_placeholders_look_like(names: Any, values: Any, message: str) -> None:
+def test_placeholders_must_have_their_form(names: Any, values: Any, message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         check_substitutions(names, values)
 
@@ -109,7 +109,7 @@ def test_a_plan_is_kept_for_other_values_of_the_same_types() -> None:
     )
 
 
-def test_what_depends_on_the_values_is_checked_with_a_kept_plan_too() -> None:
+def test_value_checks_run_with_a_cached_plan_too() -> None:
     expressions.compile(filter="a BETWEEN :v AND :w", values={":v": {"N": "1"}, ":w": {"N": "10"}})
     expressions.compile(key_condition="a BETWEEN :v AND :w", values={":v": {"N": "1"}, ":w": {"N": "10"}})
     expressions.compile(condition="attribute_type(a, :t)", values={":t": {"S": "N"}})
@@ -126,7 +126,7 @@ def test_what_depends_on_the_values_is_checked_with_a_kept_plan_too() -> None:
     )
 
 
-def test_the_cache_keeps_what_is_used_and_is_bounded() -> None:
+def test_the_cache_keeps_used_plans_and_is_bounded() -> None:
     cache = PlanCache(capacity=4)
     used = Plan()
     cache.put("used", used)

@@ -91,7 +91,7 @@ def test_an_action_gives_a_canonical_value(text: str, attribute: str, value: dic
 
 
 @pytest.mark.parametrize("text", ["REMOVE word", "REMOVE word, missed", "REMOVE word DELETE c :ss"])
-def test_what_is_removed_is_gone_and_what_is_not_there_is_no_error(text: str) -> None:
+def test_a_remove_of_a_missing_attribute_is_not_an_error(text: str) -> None:
     assert {name: value for name, value in ITEM.items() if name != "word"} == after(text)
 
 
@@ -114,7 +114,7 @@ def test_list_elements_are_named_by_where_they_stood() -> None:
     assert ["1"] == strings(after("REMOVE seq[3], seq[0], seq[2], seq[17]")["seq"])
 
 
-def test_what_is_set_beyond_the_end_is_appended_in_the_order_of_the_indexes() -> None:
+def test_list_elements_past_the_end_are_appended_in_index_order() -> None:
     assert ["0", "1", "2", "3", "other", "new"] == strings(after("SET seq[84] = :s, seq[17] = :t")["seq"])
     assert ["0", "2", "3", "new"] == strings(after("REMOVE seq[1] SET seq[9] = :s")["seq"])
 
@@ -137,7 +137,7 @@ def test_an_emptied_map_or_list_stays() -> None:
     assert {"m": {"M": {}}, "l": {"L": []}} == after("REMOVE m.x, l[0]", item)
 
 
-def test_the_old_item_is_untouched_and_shares_what_did_not_change() -> None:
+def test_an_update_shares_unchanged_parts_with_the_old_item() -> None:
     before = {name: dict(value) for name, value in ITEM.items()}
     new = after("SET doc.y.z[0] = :s, a = :n REMOVE seq[0]")
 
@@ -147,7 +147,7 @@ def test_the_old_item_is_untouched_and_shares_what_did_not_change() -> None:
     assert new["doc"]["M"]["y"]["M"]["z"]["L"][1] is ITEM["doc"]["M"]["y"]["M"]["z"]["L"][1]
 
 
-def test_an_item_that_is_not_there_is_made_of_what_is_set() -> None:
+def test_an_update_creates_a_missing_item() -> None:
     assert {"c": {"S": "new"}, "n": {"N": "5"}} == after("SET c = :s ADD n :n", None)
     assert {} == after("REMOVE c DELETE d :ss", None)
 
@@ -194,7 +194,7 @@ def test_the_way_to_a_target_must_be_there(text: str) -> None:
     assert "The document path provided in the update expression is invalid for update" == refusal(text)
 
 
-def test_removing_from_an_item_that_is_not_there_passes_even_with_a_path() -> None:
+def test_a_remove_from_a_missing_item_passes_even_with_a_path() -> None:
     """DynamoDB refuses the same update where the item exists without the attribute."""
     assert {"c": {"S": "new"}} == after("REMOVE x.y, z[0] SET c = :s", None)
     assert "path" in refusal("SET x.y = :s", None)
@@ -217,7 +217,7 @@ def test_a_sum_that_no_number_can_hold_is_refused() -> None:
     assert "Number overflow" in refusal("SET a = a + a", item)
 
 
-def test_updated_old_and_new_show_the_paths_written_and_no_more() -> None:
+def test_updated_old_and_new_show_the_written_paths_only() -> None:
     update, values = made("SET a = :n, doc.y.z[1].k = :s, seq[2] = :t REMOVE word, doc.x")
     updated = update.apply(ITEM, values, MODERN)
 
@@ -234,7 +234,7 @@ def test_updated_old_and_new_show_the_paths_written_and_no_more() -> None:
     } == update.select(updated.item, updated.touched)
 
 
-def test_a_projection_keeps_the_way_to_what_it_picks() -> None:
+def test_a_projection_keeps_the_maps_and_lists_of_its_parts() -> None:
     projection = expressions.compile(
         projection="doc.y.z[1].k, seq[3], seq[0], pk, missed.x, word.x"
     ).projection
@@ -247,7 +247,7 @@ def test_a_projection_keeps_the_way_to_what_it_picks() -> None:
     } == projection.apply(ITEM)
 
 
-def test_a_projection_of_nothing_that_is_there_is_empty() -> None:
+def test_a_projection_of_missing_parts_is_empty() -> None:
     projection = expressions.compile(projection="missed, doc.missed, seq[9]").projection
 
     assert projection is not None
@@ -262,7 +262,7 @@ def test_an_update_that_only_removes_has_nothing_to_give() -> None:
 
 @pytest.mark.parametrize("target", ["c", "doc.c"])
 @pytest.mark.parametrize("value", ["list_append(seq, seq)", "seq"])
-def test_what_would_be_far_too_large_is_not_made(target: str, value: str) -> None:
+def test_an_update_far_above_the_limit_is_refused_early(target: str, value: str) -> None:
     """
     Four kilobytes of SET could make a hundred copies of a list, which would be elements by the million and seconds
     of counting them.

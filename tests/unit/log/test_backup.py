@@ -125,7 +125,7 @@ def test_any_call_of_a_backup_may_be_its_last(fault: str) -> None:
         assert list(range(24)) == numbers_in(disk, TARGET)
 
 
-def test_a_restored_folder_is_refused_until_all_of_it_is_there() -> None:
+def test_a_partly_restored_folder_is_refused() -> None:
     """Else a restore that was interrupted would be served as a shorter log."""
     for stop in itertools.count(1):
         disk = log_of(24, segment_bytes=9000)

@@ -44,7 +44,7 @@ from tests.unit.log.samples import ORIGIN, entries, fields_of, messages, one_of_
 
 
 @given(entries)
-def test_an_entry_decodes_to_what_was_encoded(entry: Entry) -> None:
+def test_an_entry_round_trips(entry: Entry) -> None:
     assert entry == decode_entry(encode_entry(entry))
 
 
@@ -55,7 +55,7 @@ def test_every_command_survives_with_each_of_its_fields(entry: Entry) -> None:
 
 
 @given(entries)
-def test_an_entry_is_what_fastavro_makes_of_it(entry: Entry) -> None:
+def test_an_entry_has_the_bytes_of_fastavro(entry: Entry) -> None:
     """It is written and read by hand, for speed, and must be Avro to the byte."""
     out = BytesIO()
     schemaless_writer(out, parse_schema(schema(CURRENT)), fields_of(entry))
@@ -65,7 +65,7 @@ def test_an_entry_is_what_fastavro_makes_of_it(entry: Entry) -> None:
 
 
 @given(messages)
-def test_a_message_alone_decodes_to_what_was_encoded(message: Message) -> None:
+def test_a_message_outside_a_relay_round_trips(message: Message) -> None:
     """As a state keeps it until it is acknowledged."""
     data = binary.encode_message(message)
 
@@ -75,7 +75,7 @@ def test_a_message_alone_decodes_to_what_was_encoded(message: Message) -> None:
             binary.decode_message(wrong)
 
 
-def test_what_the_writer_knows_of_a_command_is_not_written() -> None:
+def test_caches_of_a_command_are_not_encoded() -> None:
     expression = Expression("attribute_exists(a)", plan=object())  # type: ignore[arg-type]
     put = Put(1, b"a", b"", b"{}", 2, Context("r"), expression, parsed={"a": {"S": "x"}})
 
@@ -98,7 +98,7 @@ def test_values_travel_in_canonical_order() -> None:
     assert orjson.dumps(values, option=orjson.OPT_SORT_KEYS) in body
 
 
-def test_a_message_names_the_oldest_schema_that_nodes_beside_this_one_may_know() -> None:
+def test_a_message_names_the_previous_schema_if_possible() -> None:
     """The release before reads it, as long as nobody asks for what that does not know."""
     before = [*schema_files()][-2]
     new: list[Command] = [
@@ -113,7 +113,7 @@ def test_a_message_names_the_oldest_schema_that_nodes_beside_this_one_may_know()
         assert b"\xc3\x01" + CURRENT + encode_entry(entry) == encode_message(entry)
 
 
-def test_what_is_named_new_is_all_that_the_schema_before_has_not() -> None:
+def test_new_records_are_those_missing_in_the_previous_schema() -> None:
     before = json.dumps(schema([*schema_files()][-2]))
     entry = one_of_each()[0]
     kinds = [Entry(ORIGIN, 0, [command]) for command in entry.commands]
@@ -144,7 +144,7 @@ def test_bytes_that_are_no_entry_are_refused() -> None:
     ("primitive", "expected"),
     [("null", 7195948357588979594), ("int", 8247732601305521295), ("string", -8142146995180207161)],
 )
-def test_a_fingerprint_is_the_one_of_the_avro_specification(primitive: str, expected: int) -> None:
+def test_a_fingerprint_matches_the_avro_specification(primitive: str, expected: int) -> None:
     """The numbers are those of Avro's own share/test/data/schema-tests.txt; on the wire they are little-endian."""
     assert expected.to_bytes(8, "little", signed=True) == fingerprint_of(primitive)
 
@@ -182,7 +182,7 @@ def test_an_entry_of_an_older_schema_is_read_by_the_current_one(
 
 
 @pytest.mark.parametrize("known", [*schema_files()], ids=lambda known: schema_files()[known].stem)
-def test_what_an_older_schema_wrote_is_byte_for_byte_what_the_current_one_writes(known: bytes) -> None:
+def test_an_older_schema_has_the_same_bytes(known: bytes) -> None:
     """So an older log is read by hand, as fast as a new one. fastavro, which resolves schemas, says the same."""
     branches = [branch["name"] for branch in schema(known)["fields"][3]["type"]["items"]]
     commands = [each for each in one_of_each()[0].commands if type(each).__name__ in branches]

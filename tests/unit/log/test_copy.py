@@ -77,7 +77,7 @@ def test_a_copy_of_a_copy_keeps_the_first_times(source: LocalLog, tmp_path: Path
     assert history(source) == history(opened(tmp_path / "two"))
 
 
-def test_a_later_copy_brings_what_came_since(source: LocalLog, tmp_path: Path) -> None:
+def test_a_later_copy_adds_the_new_records(source: LocalLog, tmp_path: Path) -> None:
     copied(source, tmp_path / "target")
     append(source, 1, 300, 301)
     told: list[int] = []

@@ -141,7 +141,7 @@ def test_the_power_may_go_at_any_call_and_again_while_recovering(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_segment_whose_name_was_not_synced_is_so_before_it_is_served(seed: int) -> None:
+def test_an_unsynced_segment_name_is_synced_before_serving(seed: int) -> None:
     """Killed between the naming and the sync of the folder: the next start sees a name that the disk does not have."""
     disk = FakeDisk()
 
@@ -162,7 +162,7 @@ def test_a_segment_whose_name_was_not_synced_is_so_before_it_is_served(seed: int
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_groups_that_lose_power_keep_what_was_acknowledged(seed: int) -> None:
+def test_acknowledged_groups_survive_power_loss(seed: int) -> None:
     """Groups of several blocks, of all sizes, torn sector by sector; what was served once is never taken back."""
     dice = random.Random(seed)
     disk, ledger = FakeDisk(), Ledger()
@@ -186,7 +186,7 @@ def test_groups_that_lose_power_keep_what_was_acknowledged(seed: int) -> None:
     ledger.check(open_log(disk))
 
 
-def test_a_failed_sync_is_fatal_and_nobody_is_told_more_than_is_known() -> None:
+def test_a_failed_sync_is_fatal_and_its_appends_are_unknown() -> None:
     disk = log_of(1)
     held = Held()
     fatal: list[BaseException] = []
@@ -225,7 +225,7 @@ def test_a_sync_is_never_tried_again_after_it_failed() -> None:
 
 
 @pytest.mark.guarantee("G3")
-def test_what_a_failed_sync_left_is_written_again_before_it_is_served() -> None:
+def test_records_of_a_failed_sync_are_written_again() -> None:
     """
     After the failure the system still shows the bytes, though the disk never got them. A start that believed
     what it reads, and synced that, would serve a record which the next power cut takes away.
@@ -266,7 +266,7 @@ def test_a_full_disk_refuses_and_recovers_by_itself(number: int, call: int) -> N
 
 @pytest.mark.guarantee("G5")
 @pytest.mark.parametrize("seed", range(10))
-def test_what_was_refused_does_not_come_back_after_a_power_cut(seed: int) -> None:
+def test_a_refused_entry_does_not_return_after_a_power_cut(seed: int) -> None:
     """Whole blocks of the refused group may have got to the disk by themselves before the rest had no room."""
     disk = log_of(1)
     held = Held()
@@ -312,7 +312,7 @@ def test_a_disk_may_fill_up_at_any_byte(segment_bytes: int) -> None:
         assert ledger.acknowledged == numbers(log)
 
 
-def test_a_torn_write_on_a_full_disk_does_not_keep_the_log_from_starting() -> None:
+def test_a_log_with_a_torn_write_starts_on_a_full_disk() -> None:
     disk = log_of(2)
     path = FOLDER / "00000000000000000000.avro"
     disk.replace(path, bytes(disk.names_cached[path].cached) + b"torn" * 100)
@@ -325,7 +325,7 @@ def test_a_torn_write_on_a_full_disk_does_not_keep_the_log_from_starting() -> No
     assert log.cut.side_file is None
 
 
-def test_what_was_acknowledged_before_it_was_synced_may_not_be_lost_quietly() -> None:
+def test_unsynced_acknowledged_entries_are_not_lost_silently() -> None:
     """In the mode `never` a full disk can be found by the late sync. That is no refusal: it was promised."""
     disk = log_of(1)
     log = open_log(disk, fsync="never")
@@ -336,7 +336,7 @@ def test_what_was_acknowledged_before_it_was_synced_may_not_be_lost_quietly() ->
         log.close()
 
 
-def test_a_disk_without_room_for_a_mark_does_not_keep_the_log_from_starting() -> None:
+def test_a_log_starts_on_a_disk_without_space_for_its_mark() -> None:
     disk = log_of(1)
     disk.remove(FOLDER / "mark")
 
@@ -351,7 +351,7 @@ def test_a_disk_without_room_for_a_mark_does_not_keep_the_log_from_starting() ->
     log.close()
 
 
-def test_a_mark_that_cannot_be_written_stops_nobody() -> None:
+def test_a_mark_that_cannot_be_written_stops_no_append() -> None:
     disk = log_of(1)
     log = open_log(disk)
 
@@ -383,7 +383,7 @@ def test_without_syncs_a_power_cut_leaves_a_log_that_opens(fsync: str, seed: int
     assert found
 
 
-def test_an_entry_that_cannot_be_encoded_is_the_callers_bug_and_leaves_no_trace() -> None:
+def test_an_entry_that_cannot_be_encoded_is_not_appended() -> None:
     disk = log_of(1)
     log = open_log(disk)
 

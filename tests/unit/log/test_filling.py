@@ -36,7 +36,7 @@ def test_most_syncs_need_no_new_size() -> None:
     assert list(range(1000)) == numbers(log) == numbers(LogReader(FOLDER, disk))
 
 
-def test_a_small_log_is_filled_a_little_and_a_larger_one_as_much_again() -> None:
+def test_fill_ahead_grows_with_the_segment() -> None:
     disk = FakeDisk()
     log = open_log(disk)
     append(log, put_entry(0))
@@ -48,7 +48,7 @@ def test_a_small_log_is_filled_a_little_and_a_larger_one_as_much_again() -> None
 
 
 @pytest.mark.parametrize("segment_bytes", [8200, 1 << 20])
-def test_a_segment_is_cut_to_size_when_it_has_a_follower_and_when_the_log_is_closed(
+def test_a_segment_loses_its_zeros_at_its_end_or_at_a_close(
     segment_bytes: int,
 ) -> None:
     disk = FakeDisk()
@@ -65,7 +65,7 @@ def test_a_segment_is_cut_to_size_when_it_has_a_follower_and_when_the_log_is_clo
     assert segment_bytes == 8200 or len(names) == 1
 
 
-def test_a_segment_with_a_follower_is_read_by_any_avro_tool_while_the_log_is_open(tmp_path: Path) -> None:
+def test_avro_tools_read_a_full_segment_of_an_open_log(tmp_path: Path) -> None:
     disk = FakeDisk()
     log = open_log(disk, segment_bytes=9060)
     append(log, *(put_entry(n, size=300) for n in range(20)))
@@ -108,7 +108,7 @@ def test_a_write_torn_among_zeros_is_cut_without_them() -> None:
     assert [0, 1] == (append(log, put_entry(1)), numbers(log))[1]
 
 
-def test_zeros_in_place_of_what_was_acknowledged_are_damage() -> None:
+def test_zeros_instead_of_acknowledged_records_are_damage() -> None:
     """The mark remembers how far the log was synced."""
     disk = FakeDisk()
     append(open_log(disk), put_entry(0), put_entry(1))

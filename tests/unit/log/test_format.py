@@ -25,7 +25,7 @@ def example() -> bytes:
     return bytes.fromhex("".join(column[0] for column in columns if column))
 
 
-def test_the_example_is_what_the_code_writes() -> None:
+def test_the_example_has_the_bytes_of_the_code() -> None:
     chain = segment.Chain.start(LOG_ID, partitions=1)
     header = segment.header(LOG_ID, CURRENT, chain)
     marker = segment.read_header(header).marker

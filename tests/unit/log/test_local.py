@@ -133,7 +133,7 @@ def test_segments_roll_by_size_and_read_as_one(path: Path, loop: Loop) -> None:
     log.close()
 
 
-def test_a_sync_that_fails_on_the_thread_is_told_on_the_loop(
+def test_a_sync_failure_of_the_thread_is_reported_on_the_loop(
     path: Path, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fatal: list[BaseException] = []
@@ -196,7 +196,7 @@ def test_a_reader_follows_over_segments(path: Path, loop: Loop) -> None:
     log.close()
 
 
-def test_a_reader_without_the_mark_shows_what_a_later_block_proves(
+def test_a_reader_without_the_mark_shows_records_proven_durable(
     log: LocalLog, loop: Loop, path: Path
 ) -> None:
     """The last block may be on its way, or be taken back; each earlier one was synced before the next was begun."""
@@ -223,7 +223,7 @@ def test_a_held_reader_shows_every_record_that_a_start_keeps(log: LocalLog, loop
     assert (1, 0, False) == (tail.records, tail.missing, tail.is_marked)
 
 
-def test_a_reader_ignores_what_was_not_acknowledged(log: LocalLog, loop: Loop, path: Path) -> None:
+def test_a_reader_ignores_unacknowledged_records(log: LocalLog, loop: Loop, path: Path) -> None:
     append(log, loop, 0)
     with segments(path)[0].open("ab") as file:
         file.write(b"\x02half a block")
@@ -267,7 +267,7 @@ def test_the_disk_writes_reads_and_locks(tmp_path: Path) -> None:
     file.close()
 
 
-def test_what_is_appended_at_once_is_one_group(
+def test_appends_at_the_same_time_are_one_group(
     path: Path, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread takes whatever waits: a hundred appends cost a few syncs, not a hundred."""
@@ -337,7 +337,7 @@ def test_a_segment_is_read_in_pieces_of_any_size(
     log.close()
 
 
-def test_damage_behind_the_first_piece_is_named_by_its_place(
+def test_damage_after_the_first_piece_is_reported_by_position(
     path: Path, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history_module, "PIECE_BYTES", 300)
@@ -384,7 +384,7 @@ def test_writer_and_reader_know_the_same_hash_of_every_record() -> None:
     assert len([name for name in disk.names(in_memory.FOLDER) if name.endswith(".avro")]) > 2
 
 
-def test_a_record_keeps_its_hash_and_another_in_its_place_has_another() -> None:
+def test_another_record_at_the_same_offset_has_another_hash() -> None:
     one, other = in_memory.log_of(5), in_memory.log_of(5)
     in_memory.append(in_memory.open_log(one), put_entry(5))
     in_memory.append(in_memory.open_log(other), put_entry(6))
@@ -399,9 +399,7 @@ def test_where_there_is_no_record_there_is_no_hash() -> None:
 
 
 @pytest.mark.parametrize("offset", range(0, 30, 3))
-def test_what_follows_is_read_without_the_segments_before_it(
-    offset: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_continued_read_skips_earlier_segments(offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = in_memory.log_of(30, segment_bytes=4000)
     reader = LogReader(in_memory.FOLDER, disk)
     read: list[int] = []

@@ -112,7 +112,7 @@ class Machine:
 
 
 @pytest.mark.parametrize("tenth", range(10))
-def test_what_was_acknowledged_outlives_power_cuts_in_a_row(tenth: int) -> None:
+def test_acknowledged_entries_survive_repeated_power_cuts(tenth: int) -> None:
     acknowledged = cuts = 0
     for seed in range(tenth, SEEDS, 10):
         machine = Machine(random.Random(seed))

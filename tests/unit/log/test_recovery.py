@@ -73,7 +73,7 @@ def test_a_torn_last_write_is_cut_aside_and_reported(kept: int) -> None:
     assert [0, 1, 3] == (append(log, put_entry(3)), numbers(log))[1]
 
 
-def test_a_second_torn_write_does_not_overwrite_what_was_kept_of_the_first() -> None:
+def test_a_second_torn_write_gets_a_side_file_of_its_own() -> None:
     disk = log_of(1)
     whole = data_of(disk)
     for torn in (b"first", b"second"):
@@ -114,7 +114,7 @@ def test_a_recovered_end_is_synced_before_it_is_served() -> None:
 
 @pytest.mark.guarantee("G10", "SEC20")
 @pytest.mark.parametrize("with_mark", [True, False])
-def test_a_flipped_bit_is_refused_with_its_place_and_nothing_is_changed(with_mark: bool) -> None:
+def test_a_flipped_bit_is_refused_by_position_without_a_change(with_mark: bool) -> None:
     """Only the last record of all is an exception, and only where the mark is lost: it looks as if it were torn."""
     disk = log_of(4)
     data = data_of(disk)
@@ -278,7 +278,7 @@ def test_a_log_of_a_later_schema_is_refused_not_guessed() -> None:
         open_log(disk)
 
 
-def test_a_second_writer_is_refused_and_told_what_to_do() -> None:
+def test_a_second_writer_is_refused_with_the_next_step() -> None:
     disk = FakeDisk()
     open_log(disk)
 

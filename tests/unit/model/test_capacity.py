@@ -16,7 +16,7 @@ def test_a_consistent_read_is_a_unit_for_every_4_kb(size: int, units: int) -> No
 
 
 @pytest.mark.parametrize("size", [0, 1, 4_096, 4_097, 80 * KB])
-def test_an_eventual_read_is_half_a_consistent_one_and_a_transactional_one_twice(size: int) -> None:
+def test_read_costs_differ_by_consistency(size: int) -> None:
     consistent = capacity.read_half_units(size, consistent=True)
 
     assert 2 * capacity.read_half_units(size, consistent=False) == consistent
@@ -36,7 +36,7 @@ def test_a_missing_item_is_a_unit_or_half_of_one() -> None:
     ("size", "units"),
     [(0, 1), (1, 1), (500, 1), (1_024, 1), (1_025, 2), (1_638, 2), (400 * KB, 400)],
 )
-def test_a_write_is_a_unit_for_every_kb_and_twice_that_in_a_transaction(size: int, units: int) -> None:
+def test_a_write_costs_a_unit_a_kb_and_twice_in_a_transaction(size: int, units: int) -> None:
     assert capacity.write_units(size) == units
     assert capacity.transaction_write_units(size) == 2 * units
 

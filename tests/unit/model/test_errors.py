@@ -35,7 +35,7 @@ def test_every_request_error_has_a_wire_name_of_its_own(error: type[RequestError
     assert names.count(error.wire_name) == 1
 
 
-def test_a_failed_condition_carries_the_item_only_when_it_was_asked_for() -> None:
+def test_a_failed_condition_has_the_item_only_on_request() -> None:
     bare = orjson.loads(orjson.dumps(ConditionalCheckFailedError().body()))
     with_item = orjson.loads(orjson.dumps(ConditionalCheckFailedError(ITEM).body()))
 
@@ -44,7 +44,7 @@ def test_a_failed_condition_carries_the_item_only_when_it_was_asked_for() -> Non
     assert with_item["Item"] == {"pk": {"S": "car"}}
 
 
-def test_a_cancelled_transaction_gives_one_reason_for_each_action_in_order() -> None:
+def test_a_cancelled_transaction_has_a_reason_for_each_action() -> None:
     error = TransactionCanceledError(
         [Reason("None"), Reason("ConditionalCheckFailed", "The conditional request failed", ITEM)]
     )

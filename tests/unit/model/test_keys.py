@@ -44,7 +44,7 @@ def test_binaries_sort_as_unsigned_bytes() -> None:
 
 @given(st.lists(BYTES, min_size=1, max_size=4))
 @example([b"\0", b"", b"\0\0"])
-def test_a_composite_is_taken_apart_into_what_it_was_made_of(parts: list[bytes]) -> None:
+def test_a_composite_splits_into_its_keys(parts: list[bytes]) -> None:
     assert keys.split(b"".join(map(keys.part, parts))) == parts
 
 
@@ -62,13 +62,13 @@ def test_no_part_is_the_beginning_of_another(a: bytes, b: bytes) -> None:
     assert a == b or not keys.part(a).startswith(keys.part(b))
 
 
-def test_the_worked_example_is_what_is_stored() -> None:
+def test_the_worked_example_has_the_stored_bytes() -> None:
     composite = keys.part(keys.encode({"S": "red"})) + keys.part(keys.encode({"N": "150"}))
 
     assert composite.hex(" ") == "72 65 64 00 00 c2 01 50 00 00"
 
 
-def test_the_place_of_a_key_is_the_one_in_every_log_ever_written() -> None:
+def test_the_slot_of_a_key_never_changes() -> None:
     assert keys.key_hash(1, b"car") == 0x08B9_4A8E_C694_279C
     assert keys.slot(0xABC0_0000_0000_0001) == 0xABC
 

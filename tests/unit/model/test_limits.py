@@ -29,14 +29,14 @@ def test_a_name_that_no_genesis_may_give_is_refused(text: str) -> None:
         limits_named(text)
 
 
-def test_what_an_account_can_have_raised_can_be_set_behind_the_name() -> None:
+def test_quotas_can_be_set_after_the_name_of_the_set() -> None:
     limits = limits_named("2012,global_indexes=7,collection_bytes=1024")
 
     assert (7, 1024, 65_536) == (limits.global_indexes, limits.collection_bytes, limits.item_bytes)
     assert "2012,global_indexes=7,collection_bytes=1024" == limits.name
 
 
-def test_the_sets_differ_in_what_the_founding_documents_say_and_in_nothing_else() -> None:
+def test_the_sets_of_limits_differ_in_five_limits() -> None:
     modern, old = dataclasses.asdict(MODERN), dataclasses.asdict(LIMITS_2012)
 
     assert {name: (value, old[name]) for name, value in modern.items() if value != old[name]} == {

@@ -91,7 +91,7 @@ def test_equal_numbers_have_equal_texts_and_only_they(a: str, b: str) -> None:
 
 
 @given(canonicals)
-def test_a_canonical_text_is_left_as_the_object_it_is_when_it_is_short(text: str) -> None:
+def test_a_short_canonical_text_is_returned_as_the_same_object(text: str) -> None:
     assert numbers.canonical(text) == text
     if len(text) <= 38:
         assert numbers.canonical(text) is text
@@ -133,7 +133,7 @@ def test_a_canonical_text_is_left_as_the_object_it_is_when_it_is_short(text: str
         ("-0." + "1" * 39, numbers.TOO_PRECISE),
     ],
 )
-def test_what_is_no_number_of_dynamodb_is_refused_in_its_words(text: str, message: str) -> None:
+def test_an_invalid_number_is_refused_with_dynamodbs_text(text: str, message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         numbers.canonical(text)
 
@@ -277,7 +277,7 @@ def test_key_bytes_are_those_in_every_log_ever_written(text: str, data: str) -> 
         *[("1" * 38, 20), ("-" + "1" * 38, 21), (LARGEST, 20)],
     ],
 )
-def test_a_number_is_charged_a_byte_for_two_digits_on_each_side_of_the_point(text: str, size: int) -> None:
+def test_a_number_costs_a_byte_for_two_digits_on_each_side(text: str, size: int) -> None:
     assert numbers.size(numbers.canonical(text)) == size
 
 

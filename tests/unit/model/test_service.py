@@ -15,7 +15,7 @@ NAME = {"TableName": "Music"}
 PATTERN = "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
 
 
-def test_the_service_model_is_what_botocore_says() -> None:
+def test_the_service_model_equals_botocores() -> None:
     generated = runpy.run_path(str(HERE / "generate_service.py"))["generate"]()
     kept = (HERE.parents[2] / "model" / "service.json").read_text()
 
@@ -48,11 +48,11 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize(("operation", "body"), ACCEPTED)
-def test_what_is_well_formed_is_accepted(operation: str, body: dict[str, Any]) -> None:
+def test_well_formed_requests_are_accepted(operation: str, body: dict[str, Any]) -> None:
     validate(operation, body)
 
 
-def test_a_member_that_nobody_knows_is_the_same_as_absent() -> None:
+def test_an_unknown_member_is_treated_as_absent() -> None:
     body = {
         "NobodyKnows": {"deep": [1]},
         "TransactItems": [{"Put": NAME | {"Item": {}, "Key": 1}, "Putt": {}}],
@@ -69,7 +69,7 @@ def test_a_member_that_nobody_knows_is_the_same_as_absent() -> None:
         {"TransactItems": [{"Put": NAME | {"Item": {}, "ExpressionAttributeNames": {"#a": 1}}}] * 101},
     ],
 )
-def test_a_wrong_kind_inside_of_what_is_too_long_is_reported_first(body: dict[str, Any]) -> None:
+def test_a_wrong_type_inside_a_long_list_is_reported_first(body: dict[str, Any]) -> None:
     with pytest.raises(SerializationError):
         validate("TransactWriteItems", body)
 
@@ -99,7 +99,7 @@ def test_null_is_the_same_as_absent() -> None:
     assert NAME | {"Item": {}, "Expected": {"a": {}}} == body
 
 
-def test_violations_are_reported_together_in_the_order_of_the_description() -> None:
+def test_violations_are_reported_together_in_the_shapes_order() -> None:
     body = NAME | {"ReturnItemCollectionMetrics": "x", "ReturnConsumedCapacity": "x", "ReturnValues": "x"}
     enums = (
         ("returnValues", "[ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW]"),
@@ -233,7 +233,7 @@ REFUSED = [
 
 @pytest.mark.spec("X9")
 @pytest.mark.parametrize(("operation", "body", "message"), REFUSED)
-def test_what_is_not_well_formed_is_refused(operation: str, body: dict[str, Any], message: str) -> None:
+def test_malformed_requests_are_refused(operation: str, body: dict[str, Any], message: str) -> None:
     assert message == refused(operation, body)
 
 

@@ -16,7 +16,7 @@ def test_each_slot_is_owned_once_in_the_order_of_partitions(partitions: int) -> 
 
 
 @pytest.mark.parametrize("partitions", NUMBERS)
-def test_the_owner_of_a_slot_is_who_owns_it(partitions: int) -> None:
+def test_the_owner_of_a_slot_has_it_in_its_range(partitions: int) -> None:
     for number in range(SLOTS):
         assert number in slots_of(partition_of(number, partitions), partitions)
 

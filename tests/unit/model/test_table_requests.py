@@ -280,7 +280,7 @@ def test_settings_are_kept() -> None:
 
 
 @pytest.mark.parametrize("name", ["ReplicaUpdates", "VectorIndexUpdates", "MultiRegionConsistency"])
-def test_what_we_do_not_have_is_refused_and_not_ignored(name: str) -> None:
+def test_unsupported_members_are_refused_and_not_ignored(name: str) -> None:
     table = active(create())
 
     request: dict[str, Any] = {name: ["x"]}

@@ -56,7 +56,7 @@ def nested(wrappers: int, kind: str = "M") -> Any:
         ({"BOOL": False}, {"BOOL": False}),
     ],
 )
-def test_a_value_becomes_canonical_in_place_and_stays_so(value: Any, canonical: Any) -> None:
+def test_a_value_becomes_canonical_in_place(value: Any, canonical: Any) -> None:
     item = {"a": value}
     size = check_item(item, MODERN)
 
@@ -96,7 +96,7 @@ def test_a_value_becomes_canonical_in_place_and_stays_so(value: Any, canonical: 
         ({"M": {"": {"S": "x"}}}, "Empty attribute name"),
     ],
 )
-def test_what_is_no_value_is_refused_in_dynamodbs_words(value: Any, message: str) -> None:
+def test_an_invalid_value_is_refused_with_dynamodbs_text(value: Any, message: str) -> None:
     error = refusal(value)
 
     assert isinstance(error, ValidationError)
@@ -158,7 +158,7 @@ def test_an_item_that_is_no_map_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["M", "L"])
-def test_31_wrappers_around_a_scalar_are_32_levels_and_no_more_are_taken(kind: str) -> None:
+def test_a_value_has_at_most_32_levels(kind: str) -> None:
     check_item({"a": nested(31, kind)}, MODERN)
 
     for wrappers in (32, 33, 80, 1_000):
@@ -221,7 +221,7 @@ def test_a_refused_set_among_an_expressions_values_is_named() -> None:
     )
 
 
-def test_an_expressions_values_become_canonical_and_are_sized_with_their_names() -> None:
+def test_expression_values_are_canonical_and_sized_with_names() -> None:
     values = {":a": {"N": "1.0"}, ":b": {"S": "xyz"}}
 
     assert check_values(values, MODERN) == 2 + 2 + 2 + 3

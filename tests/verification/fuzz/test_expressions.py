@@ -45,7 +45,7 @@ def test_any_expression_is_refused_in_words_or_evaluated(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_condition_that_is_read_printed_and_read_again_is_the_same_tree(seed: int) -> None:
+def test_a_printed_condition_parses_to_the_same_tree(seed: int) -> None:
     drawn = Expressions(random.Random(seed))
     read = 0
     for _ in range(TEXTS // 10):

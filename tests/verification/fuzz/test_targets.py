@@ -61,7 +61,7 @@ def test_samples_keep_well_within_their_steps(name: str) -> None:
         assert target.run(sample) * 2 <= fixed + each * len(sample)
 
 
-def test_what_broke_a_decoder_once_breaks_it_no_more() -> None:
+def test_earlier_failures_of_a_decoder_stay_fixed() -> None:
     for path in sorted(CORPUS.glob("*/*")):
         TARGETS[path.parent.name].run(path.read_bytes())
 
