@@ -42,7 +42,7 @@ _OPERAND_COUNTS: Final = {
 }
 _UPDATE_FUNCTIONS: Final = frozenset({"if_not_exists", "list_append"})
 _TYPES: Final = frozenset({"S", "N", "B", "SS", "NS", "BS", "BOOL", "NULL", "L", "M"})
-_ANY_TYPE: Final = "{NS,SS,L,BS,N,M,B,BOOL,NULL,S}"  # what DynamoDB prints for a path
+_ANY_TYPE: Final = "{NS,SS,L,BS,N,M,B,BOOL,NULL,S}"  # in DynamoDB's errors about a path
 _UNSIZED_TYPES: Final = frozenset({"N", "BOOL", "NULL"})
 _SHOWN: Final = 256  # characters of a value in a message
 

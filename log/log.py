@@ -95,7 +95,7 @@ class Log(Protocol):
         """Remove the records before `offset`.
 
         Raises:
-            LogError: This log keeps its whole history.
+            LogError: The log keeps its whole history.
         """
         ...
 
@@ -118,9 +118,9 @@ class SharedLog(Log, Protocol):
         """Receive every durable record from offset `start`, in order, on the owner's loop.
 
         Records arrive in portions of bounded size, each after `on_records` returned for the one before. A portion
-        therefore blocks the loop only while it is folded, and undelivered records take bounded memory. After `Stop`
-        no more records arrive. `on_failure` is called at most once, when a record is missing or damaged; after that
-        no more records arrive either.
+        therefore blocks the loop only while it is folded, and undelivered records take bounded memory. `Stop`
+        ends the deliveries. `on_failure` is called at most once, when a record is missing or damaged, and ends them
+        too.
         """
         ...
 

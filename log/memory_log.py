@@ -82,7 +82,7 @@ class Follower:
         return count
 
     def stop(self) -> None:
-        """Deliver no more records, including portions in flight."""
+        """Stop the deliveries, including portions in flight."""
         self._stopped = True
         self._log.followers.remove(self)
 

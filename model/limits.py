@@ -19,7 +19,7 @@ GIB = 1024 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one database accepts."""
+    """The limits of one database."""
 
     name: str
 

@@ -111,7 +111,7 @@ class LogConsumers:
             self._awake.set()
 
     def close(self) -> None:
-        """Deliver no more records."""
+        """Stop the deliveries."""
         self._closed = True
         with self._lock:
             for follower in self._wanted.values():

@@ -142,7 +142,7 @@ def cut_at(part: Part, time_ms: int) -> Part:
 
 
 def intact_part(disk: Filesystem, folder: Path) -> IntactPart:
-    """Read a log from its beginning up to the first byte that does not continue it, whatever its file `mark` says.
+    """Read a log from its beginning up to the first byte that does not continue it, without using the file `mark`.
 
     Raises:
         CorruptionError, ForeignLogError, NewerVersionError: The first records of the log cannot be read.

@@ -124,7 +124,7 @@ class Writer:
         """Check that the segment and the file `lock` still have their names in the folder.
 
         Raises:
-            DisplacedError: One of the files was removed or replaced. The log must not write or acknowledge an entry.
+            DisplacedError: A file was removed or replaced. The log must not write or acknowledge an entry.
         """
         segment_name = segment.name(self._header.chain.sequence)
         for file, name in (self._file, segment_name), (self._lock, LOCK_NAME):
