@@ -1,4 +1,4 @@
-"""What clients were told, written down and judged.
+"""Recorded answers of clients, and checkers for them.
 
     from tests.verification.histories import Clients, History, check, create
 
@@ -8,22 +8,22 @@
             if run == 0:
                 create(server.url)
             with Clients(history, server.url, run=run, seed=seed) as clients:
-                clients.wait_for(2000)      # answers, of whatever kind
+                clients.wait_for(2000)      # answers of any kind
                 server.kill()
-                clients.join()              # they end by themselves, for nobody answers
+                clients.join()              # they end when the server does not answer
     check(history)                          # ViolationError, an AssertionError that names the key and the operations
 
-`History` holds the operations of all runs, with those in doubt. `run` counts how often the server was started anew:
-an operation that a run left in doubt has happened when the next one begins, or never will. Clients that come to a
-server which lived on have the run's number of those before them.
+`History` holds the operations of all runs, with those in doubt. `run` is the number of restarts of the server: an
+operation that a run left in doubt has happened when the next run begins, or never will. Clients that join a server
+that was not restarted have the same run number.
 
-`check` is three judges, who share no more than the model of what one step does to one item (model.py):
+`check` is three checkers, which share only the model of one step on one item (model.py):
 
-    witness         believes the positions of the answers: replayed in that order, is every answer right?
-    linearizable    believes nothing: is there an order of each item's operations that explains every answer?
-    serializable    believes nothing: do the transactions depend on each other in a circle?
+    witness         trusts the positions of the answers: replayed in that order, is every answer right?
+    linearizable    trusts no position: is there an order of each item's operations that explains every answer?
+    serializable    trusts no position: do the transactions depend on each other in a cycle?
 
-Each is a function of a history too, in the module of its name. `history.counts()` says how much was judged.
+Each is a function of a history too, in the module of its name. `history.counts()` returns the number of operations.
 """
 
 from tests.verification.histories.clients import Clients, create
@@ -36,10 +36,10 @@ __all__ = ["Clients", "History", "Operation", "Step", "ViolationError", "check",
 
 
 def check(history: History) -> None:
-    """Judge a history in all three ways.
+    """Run the three checkers on a history.
 
     Raises:
-        ViolationError: No correct database could have made it.
+        ViolationError: No correct database could have produced the history.
     """
     witness(history)
     linearizable(history)

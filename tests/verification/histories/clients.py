@@ -1,9 +1,9 @@
-"""Clients that ask at random and write down what they are told, until their server dies.
+"""Clients that send random requests and record the answers, until their server dies.
 
     draw ──► send ──► answer ──► history ──► draw ...
 
-One thread with one loop serves all clients; each has a connection, and one request of it under way. So what is
-concurrent is what was under way at once, and the times are of one clock.
+One thread with one loop serves all clients; each has a connection with one request in flight. So concurrent requests
+were in flight at the same time, and all times are of one clock.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tests.verification.histories.history import History, Operation, Step, apart
 from tests.verification.histories.workload import Workload
 
 _PATIENCE_S = 60
-_PAUSE_S = 0.01  # after an answer that says to come back
+_PAUSE_S = 0.01  # after a retryable error
 
 _HEAD = (
     "POST / HTTP/1.1\r\n"
@@ -37,21 +37,21 @@ _HEAD = (
 
 
 def create(url: str) -> None:
-    """Make the table that histories are about."""
+    """Create the table of the histories."""
     assert ask(url, "CreateTable", table_request(wire.TABLE, "pk:S")).status == 200
 
 
 class Clients:
-    """Ask `url` from the start of the block to its end, or until nobody answers.
+    """Send requests to `url` from the start of the block to its end, or until the server does not answer.
 
     Args:
-        history: Where what they do is written down, after what is there.
-        run: How often the server was started anew since the history began. A run of that number may be joined
-            by further clients, one after the other, while that server lives.
-        keys: How many registers they share; lists and accounts come on top.
+        history: Receives the operations.
+        run: The number of restarts of the server since the history began. Further clients may join a run, one after
+            the other, while its server lives.
+        keys: The number of registers they share; lists and accounts are in addition.
         transactions: The share of requests that are transactions.
-        draw: What they ask for.
-        seed: For the dice; what was concurrent is another matter, so a seed repeats the requests alone.
+        draw: Returns the next request.
+        seed: Seeds the requests; their concurrency is not repeatable.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Clients:
         self._run = run
         self._clients = clients
         self._answers = 0
-        self._enough = 0  # answers, for who waits
+        self._enough = 0  # the number of answers that `wait_for` waits for
         self._ended = False
         self._failure: BaseException | None = None
         self._changed = threading.Condition()
@@ -93,21 +93,21 @@ class Clients:
         self.join()
 
     def join(self) -> None:
-        """Return when all have stopped, or met a server that did not answer."""
+        """Wait until all clients have stopped."""
         self._thread.join(_PATIENCE_S)
         assert not self._thread.is_alive(), "a request was never answered"
         if self._failure is not None:
             raise self._failure
 
     def wait_for(self, answers: int) -> None:
-        """Return when so many more requests have been answered, whatever the answers say."""
+        """Wait for this number of further answers of any kind."""
         with self._changed:
             self._enough = enough = self._answers + answers
             self._changed.wait_for(lambda: self._answers >= enough or self._ended, _PATIENCE_S)
             assert self._answers >= enough, f"{self._answers} of {enough} answers: {self._failure}"
 
     def answered(self, operation: Operation) -> None:
-        """Called by a connection, with an operation that ended."""
+        """Record an operation that ended; called by a connection."""
         self.history.operations += apart(operation) if self.history.several else [operation]
         self.workload.saw(operation)
         if operation.answered is not None:
@@ -117,7 +117,7 @@ class Clients:
                     self._changed.notify_all()
 
     def failed(self, error: BaseException) -> None:
-        """Called by a connection that met what should not be: all stop, and `join` raises it."""
+        """Stop all clients after an unexpected error, which `join` raises; called by a connection."""
         self._failure = self._failure or error
         self.stopped = True
 
@@ -139,7 +139,7 @@ class Clients:
 
 
 class _Connection(asyncio.Protocol):
-    """One client: the next request follows upon the answer."""
+    """One client: it sends the next request after each answer."""
 
     def __init__(self, clients: Clients, client: int, loop: asyncio.AbstractEventLoop) -> None:
         self.gone: asyncio.Future[None] = loop.create_future()
@@ -147,12 +147,12 @@ class _Connection(asyncio.Protocol):
         self._client = client
         self._loop = loop
         self._transport: Any = None
-        self._steps: tuple[Step, ...] | None = None  # of the request under way
+        self._steps: tuple[Step, ...] | None = None  # the request in flight
         self._called = 0
         self._received = b""
 
     async def open(self) -> None:
-        """Connect, if somebody listens."""
+        """Connect, if the server listens."""
         host, port = self._clients.host.split(":")
         try:
             await self._loop.create_connection(lambda: self, host, int(port))
@@ -198,7 +198,7 @@ class _Connection(asyncio.Protocol):
     def _take(self, now: int, status: int, head: bytes, body: bytes) -> None:
         assert self._steps is not None, "an answer to no request"
         if status == 500:
-            self._end(None, None)  # nobody knows whether it was done
+            self._end(None, None)  # it is unknown whether it was applied
             self._loop.call_later(_PAUSE_S, self._ask)
             return
         told = wire.told(self._steps, status, orjson.loads(body))
@@ -210,13 +210,13 @@ class _Connection(asyncio.Protocol):
         self._ask()
 
     def _end(self, now: int | None, told: tuple[Any, ...] | None, place: int = -1) -> None:
-        """Write down what became of the request under way, if there is one."""
+        """Record the result of the request in flight, if there is one."""
         if self._steps is not None:
             steps, self._steps = self._steps, None
             self._clients.answered(Operation(self._client, self._called, now, steps, told, place))
 
 
 def _field(head: bytes, name: bytes) -> bytes:
-    """A header's value; how its name is written is not our matter."""
+    """Return a header's value, for any spelling of its name."""
     start = head.lower().index(b"\r\n" + name + b":") + len(name) + 3
     return head[start:].partition(b"\r\n")[0].strip()

@@ -1,16 +1,17 @@
-"""Items that an operation in doubt may have changed: every state they may be in.
+"""Items that an operation in doubt may have changed: the set of their possible states.
 
-Between the positions where it opens and where it closes an operation in doubt may happen at any, or at none. So
-an item that it touches has possibilities, pairs of a state and the doubts that happened on the way there, and when:
+An operation in doubt may happen at any position between its opening and its closing position, or at none. So an item
+that it touches has possibilities: pairs of a state, and the doubts that happened on the way there with their
+positions:
 
     {(5, {}), (8, {d at 7})}  ──a client reads 8──►  {(8, {d at 7})}
 
-So d happened, after the place before 7 at which somebody looked. What a client is told removes possibilities; when
-none is left nobody could have told it. An operation on several items happens on all of them or on none, at one
-position: possibilities that its other items rule out go too.
+So d happened, after the last position before 7 at which the item was read. An answer removes possibilities; if none
+remains, the answer is wrong. An operation on several items happens on all of them or on none, at one position: this
+rules out further possibilities.
 
-In which order two doubts happened between the same two places is not kept. Items that show them in different orders
-pass here; the other judges, who know of no places, see the circle.
+The order of two doubts between the same two positions is not kept. Items that show them in different orders pass
+here; the other checkers, which use no positions, find the cycle.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Any, TypeAlias
 from tests.verification.histories.history import NEVER, Operation, Step
 from tests.verification.histories.model import VERBS, Refused, State, States
 
-Possibility: TypeAlias = tuple[State, frozenset[tuple[int, int]]]  # of a doubt and its place
+Possibility: TypeAlias = tuple[State, frozenset[tuple[int, int]]]  # of a doubt and its position
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,11 @@ class Doubt:
 
 
 class Doubts:
-    """The operations in doubt, along a replay by position.
+    """The operations in doubt, during a replay by position.
 
     Attributes:
-        possibilities: By key, for the keys whose state is not known for sure.
-        next_change: Beyond this position `go_to` has something to do.
+        possibilities: By key, for the keys with more than one possible state.
+        next_change: The position after which `go_to` opens or closes a doubt.
     """
 
     def __init__(self, states: States, doubts: list[Doubt]) -> None:
@@ -50,13 +51,13 @@ class Doubts:
         self._to_open = sorted(self._doubts, key=lambda number: -self._doubts[number].after)
         self._open: set[int] = set()
         self._by_key: dict[str, set[int]] = {}  # the open ones
-        self._tied: dict[str, set[int]] = {}  # those that a key's possibilities tell apart
+        self._tied: dict[str, set[int]] = {}  # those that differ between the possibilities of a key
         self._place = -1
         self._expanded: dict[str, int] = {}  # by key, up to which position
         self.next_change = self._next_change()
 
     def go_to(self, position: int) -> None:
-        """Open and close what does up to a position."""
+        """Open and close the doubts up to a position."""
         self._place = position
         while self._to_open and self._doubts[self._to_open[-1]].after < position:
             self._begin(self._to_open.pop())
@@ -66,10 +67,10 @@ class Doubts:
         self.next_change = self._next_change()
 
     def see(self, step: Step, told: Any, refused: bool, place: int) -> list[State]:
-        """Keep what agrees with what a client was told of a step at a place.
+        """Keep the possibilities that agree with a client's result of a step at a position.
 
         Returns:
-            If nothing does: the states that the item could have been in. Else nothing.
+            An empty list; or, if no possibility agrees, the states that were possible.
         """
         key, verb, argument = step
         self._place = place
@@ -99,7 +100,7 @@ class Doubts:
             self.possibilities.setdefault(key, {(self._states[key], frozenset())})
 
     def _finish(self, number: int) -> None:
-        """It has happened by now, or never will."""
+        """Close a doubt: it has happened, or never will."""
         for key in self._steps[number]:
             for other in self._related(key):
                 self._expand(other)
@@ -115,9 +116,9 @@ class Doubts:
             self._by_key[key].remove(number)
 
     def _expand(self, key: str) -> None:
-        """Add what an item may hold if open doubts happened since somebody looked, before this place.
+        """Add the states of an item after doubts that may have happened since its last read, before this position.
 
-        Once for each place: what is seen there of one item holds for what is seen there of the next.
+        Once per position: all reads at one position see the same.
         """
         if self._expanded.get(key) == self._place:
             return
@@ -129,7 +130,7 @@ class Doubts:
             for number in self._by_key[key] - {one for one, _ in happened}:
                 _, verb, argument = self._steps[number][key]
                 after, would = VERBS[verb](state, argument)
-                # When it happened matters to its other items alone.
+                # The time matters only to its other items.
                 when = self._place if len(self._steps[number]) > 1 else 0
                 found = (after, happened | {(number, when)})
                 if type(would) is not Refused and found not in reached:
@@ -137,11 +138,11 @@ class Doubts:
                     waiting.append(found)
 
     def _keys(self, number: int) -> list[str]:
-        """The items whose possibilities still tell whether and when a doubt happened."""
+        """Return the items whose possibilities still depend on a doubt."""
         return [key for key in self._steps[number] if number in self._tied.get(key, ())]
 
     def _related(self, key: str) -> set[str]:
-        """A key, and those that are tied to it by doubts."""
+        """Return a key and all keys that doubts connect to it."""
         related, waiting = {key}, [key]
         while waiting:
             for number in self._tied.get(waiting.pop(), ()):
@@ -151,10 +152,10 @@ class Doubts:
         return related
 
     def _agree(self, key: str) -> set[str] | None:
-        """Have each doubt happen on all of its items at one place, or on none.
+        """Keep the possibilities in which each doubt happens on all of its items at one position, or on none.
 
         Returns:
-            The keys where possibilities went; None if that cannot be.
+            The keys that lost possibilities; None if no consistent combination remains.
         """
         touched, waiting = {key}, {key}
         while waiting:
@@ -167,7 +168,9 @@ class Doubts:
         return touched
 
     def _align(self, number: int) -> set[str] | None:
-        """Remove what a doubt's items do not agree on; the keys where something went, or None if all went."""
+        """Remove the possibilities of a doubt on which its items disagree; return the affected keys, or None if none
+        remain.
+        """
         keys = self._keys(number)
         common = set.intersection(*({_when(number, one) for one in self.possibilities[key]} for key in keys))
         if not common:
@@ -181,7 +184,7 @@ class Doubts:
         return changed
 
     def _settle(self, keys: set[str]) -> None:
-        """Forget what makes no difference any more, and return items to those that are known."""
+        """Merge equal possibilities, and return items with one state to the known ones."""
         for key in keys:
             for number in list(self._tied.get(key, ())):
                 self._untie(number, key)
@@ -190,11 +193,11 @@ class Doubts:
                 ((self._states[key], _),) = self.possibilities.pop(key)
 
     def _untie(self, number: int, key: str) -> None:
-        """Forget when a doubt happened, on an item that would be the same whenever it did."""
+        """Forget the time of a doubt for an item whose state does not depend on it."""
         if number in self._open:
             if any(_when(number, one) is None for one in self.possibilities[key]):
                 return
-            self._close(number)  # it happened for sure, so it will not again
+            self._close(number)  # it has happened, so it will not happen again
         told_apart: dict[Possibility, set[int | None]] = {}
         for one in self.possibilities[key]:
             told_apart.setdefault(_without(number, one), set()).add(_when(number, one))
@@ -209,7 +212,7 @@ class Doubts:
 
 
 def _when(number: int, possibility: Possibility) -> int | None:
-    """The place at which a doubt happened, None if it did not."""
+    """Return the position at which a doubt happened; None if it did not."""
     for one, place in possibility[1]:
         if one == number:
             return place
@@ -222,7 +225,7 @@ def _without(number: int, possibility: Possibility) -> Possibility:
 
 
 def possible(would: Any, told: Any, refused: bool) -> bool:
-    """Whether a step that would tell this may have told that, in an operation that was refused or was not."""
+    """Whether a step with the result `would` may have the result `told`, in an operation that was refused or not."""
     if refused and type(told) is not Refused:
         return type(would) is not Refused
     return bool(would == told)

@@ -1,7 +1,7 @@
-"""Circles in a graph whose edges have kinds.
+"""Cycles in a graph whose edges have kinds.
 
-Strong components by Tarjan's algorithm, without recursion: a history is deeper than Python's stack. A graph
-without a component of two or more nodes has no circle, which is nearly always the answer.
+Strongly connected components by Tarjan's algorithm, without recursion: a history is deeper than Python's stack. A
+graph without a component of two or more nodes has no cycle, which is nearly always the result.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ Edges = dict[int, dict[int, str]]
 
 
 def components(edges: Edges) -> list[set[int]]:
-    """The strong components of two or more nodes."""
+    """Return the strongly connected components of two or more nodes."""
     order: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []
@@ -47,7 +47,7 @@ def components(edges: Edges) -> list[set[int]]:
 
 
 def path(edges: Edges, start: int, end: int, kinds: Collection[str], within: set[int]) -> list[int] | None:
-    """A shortest path of at least one edge, over edges of these kinds and nodes of this set."""
+    """Return a shortest path of at least one edge, over edges of these kinds and nodes of this set."""
     came_from: dict[int, int] = {}
     waiting = deque([start])
     while waiting:

@@ -1,10 +1,10 @@
-"""What clients did, and what came of it.
+"""The requests of clients and their results.
 
-    called ──► answered, told   done: this is what it came to      (or refused, by a condition: told that too)
-           ├──► answered        rejected: it was not done, and never will be
-           └──►                 in doubt: done at any time since, or never
+    called ──► answered, told   done, with this result             (or refused by a condition, with its result)
+           ├──► answered        rejected: not applied, and never will be
+           └──►                 in doubt: applied at any time since, or never
 
-An operation is a transaction of steps, one an item; most have one. A million of them take half a gigabyte.
+An operation is a transaction of steps, one per item; most have one. A million of them take half a gigabyte.
 """
 
 from bisect import bisect_right
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tests.verification.histories.model import LOOKS, Refused
 
-# A read's position is an entry: it has seen all of that, so it comes after whatever index is in there.
+# A read's position is a whole entry: it sorts after every index in the entry.
 INDEX_BITS = 20
 WHOLE_ENTRY = (1 << INDEX_BITS) - 1
 PARTITION_BITS = 54  # and up
@@ -22,11 +22,11 @@ NEVER = 1 << 62
 
 
 class ViolationError(AssertionError):
-    """A history that no correct database could have made."""
+    """A history that no correct database could have produced."""
 
 
 class Step(NamedTuple):
-    """What is asked of one item; see model.py."""
+    """A request for one item; see model.py."""
 
     key: str
     verb: str
@@ -38,9 +38,9 @@ class Operation(NamedTuple):
 
     Attributes:
         called: When it was sent, in monotonic nanoseconds.
-        answered: When its answer was there; None if it never was.
-        told: What was told of each step; None for an operation that was rejected or is in doubt.
-        position: Where in the log the answer says that it is true; see `position`.
+        answered: When its answer arrived; None if it never did.
+        told: The result of each step; None for an operation that was rejected or is in doubt.
+        position: The position in the answer; see `position`.
     """
 
     client: int
@@ -63,7 +63,7 @@ class Operation(NamedTuple):
 
     @property
     def looks(self) -> bool:
-        """Whether it changes nothing, whatever comes of it."""
+        """Whether it is a read, with any result."""
         steps = self.steps
         return steps[0].verb in LOOKS and (len(steps) == 1 or all(step.verb in LOOKS for step in steps))
 
@@ -84,16 +84,17 @@ class Operation(NamedTuple):
 
 
 class History:
-    """The operations of all clients, in the order in which they ended, over as many runs as there were.
+    """The operations of all clients, in the order in which they ended, over all runs.
 
     Attributes:
-        operations: What was asked; requests that were never sent are not in here.
-        runs: When each run began. A run begins with a server that has been started anew: what was in doubt
-            before has happened by then, or never will.
-        appends: How many transactions that append were drawn; it says which lists are in use.
-        several: Whether several partitions were asked. Then positions of different ones say nothing of each other, a
-            transaction that a crash left in doubt may yet be done in a later run, and reads without ConsistentRead
-            are not for judges who know of transactions.
+        operations: The requests; those that were never sent are not included.
+        runs: When each run began. A run begins with a restarted server: operations in doubt from earlier runs have
+            happened by then, or never will.
+        appends: The number of transactions that append; it determines the lists in use.
+        several: Whether the database has several partitions. Then positions of different partitions are not comparable,
+            a
+            transaction that a crash left in doubt may be applied in a later run, and reads without ConsistentRead are
+            not for checkers of transactions.
     """
 
     def __init__(self, *, several: bool = False) -> None:
@@ -105,31 +106,32 @@ class History:
         self._numbers = count(1)
 
     def begin(self, run: int, now: int) -> None:
-        """Note that a run begins; once for each number, however many clients join it. A number may be left out."""
+        """Note the beginning of a run; once per number, for all clients that join it. Numbers may be skipped."""
         assert run >= self._run, "runs are numbered upwards"
         if run > self._run:
             self._run = run
             self.runs.append(now)
 
     def fresh(self) -> int:
-        """A number for a write, that no other has."""
+        """Return a number for a write that no other write has."""
         return next(self._numbers)
 
     def deadline(self, operation: Operation) -> int:
-        """When an operation in doubt has happened, if it ever does."""
+        """Return the time by which an operation in doubt has happened, if it ever does."""
         if self.several and is_transaction(operation):
             return NEVER
         following = bisect_right(self.runs, operation.called)
         return self.runs[following] if following < len(self.runs) else NEVER
 
     def told(self) -> list[Operation]:
-        """Those whose result is known."""
+        """Return the operations with a result."""
         return [operation for operation in self.operations if operation.told is not None]
 
     def by_partition(self) -> "list[History]":
-        """What the positions of each partition are to explain; all, where there is one.
+        """Return the history that each partition's positions must explain; the whole one with one partition.
 
-        Where there are several it is the registers, which no transaction writes: a transaction has a place in each.
+        With several partitions these are the registers, which no transaction writes: a transaction has a position in
+        each.
         """
         if not self.several:
             return [self]
@@ -144,11 +146,11 @@ class History:
         return parts
 
     def doubts(self) -> Iterator[Operation]:
-        """Those in doubt that may have changed something."""
+        """Yield the operations in doubt that may have changed an item."""
         return (operation for operation in self.operations if operation.in_doubt and not operation.looks)
 
     def counts(self) -> dict[str, int]:
-        """How many operations there are, and of which kind."""
+        """Return the number of operations of each kind."""
         told = self.told()
         return {
             "operations": len(self.operations),
@@ -161,14 +163,14 @@ class History:
 
 
 def is_transaction(operation: Operation) -> bool:
-    """Whether it was asked as a transaction, even of one step."""
+    """Whether it was sent as a transaction, even of one step."""
     return len(operation.steps) > 1 or operation.steps[0].verb == "append"
 
 
 def apart(operation: Operation) -> list[Operation]:
-    """What several partitions told of a transaction that they refused: each of a moment of its own.
+    """Return the results of a transaction that several partitions refused, each of a moment of its own.
 
-    Who refuses holds no key, so before another refuses, somebody may write there.
+    A participant that refuses holds no key, so another client may write before the next one refuses.
     """
     if not operation.refused or len(operation.steps) == 1:
         return [operation]
@@ -179,7 +181,7 @@ def apart(operation: Operation) -> list[Operation]:
 
 
 def position(text: str) -> int:
-    """The header `x-foldb-position` as a number that sorts like it, partition by partition; of a cut, its first.
+    """Return the header `x-foldb-position` as a number that sorts like it, partition by partition; of a cut, its first.
 
     >>> position("17.0") < position("17.3") < position("17") < position("18.0") < position("1:3")
     True
@@ -194,7 +196,7 @@ def position(text: str) -> int:
 
 
 def spelt(place: int) -> str:
-    """The header again."""
+    """Return the header of a number."""
     partition, place = place >> PARTITION_BITS, place & (1 << PARTITION_BITS) - 1
     offset, index = place >> INDEX_BITS, place & WHOLE_ENTRY
     within = f"{offset}" if index == WHOLE_ENTRY else f"{offset}.{index}"

@@ -1,17 +1,17 @@
-"""Judges each item's operations without believing any position.
+"""Checks each item's operations without trusting any position.
 
-Is there one order of an item's operations, in which each takes effect at one moment between its call and its
-answer, that explains every answer? Items are independent of each other, so each is searched for itself. The search
-walks through the calls and answers in time and keeps every configuration that is still possible:
+Is there one order of an item's operations, in which each takes effect at one moment between its call and its answer,
+that explains every answer? Items are independent, so each is searched alone. The search walks through the calls and
+answers in time and keeps every configuration that is still possible:
 
-    (which of the pending operations have taken effect, the state after them)
+    (the pending operations that have taken effect, the state after them)
 
-A call makes an operation pending. An answer leaves the configurations in which its operation took effect and told
-what the client was told; those that lack it are extended first, by pending operations in every order. What is in
-doubt may take effect until its run ends, or not at all. A transaction is here what it did to each item.
+A call makes an operation pending. An answer keeps the configurations in which its operation took effect with the
+client's result; configurations without it are extended first, by pending operations in every order. An operation in
+doubt may take effect until its run ends, or not at all. A transaction counts as one operation per item here.
 
-Two things keep the set small: a look that agrees with the state takes effect at once, because it can only get
-harder later; and an operation is only made to take effect when an answer demands it.
+Two rules keep the set small: a read that agrees with the state takes effect at once, because waiting makes it only
+harder; and an operation takes effect only when an answer requires it.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ _SHOWN = 12
 
 @dataclass(slots=True)
 class Part:
-    """What an operation asked of one item."""
+    """An operation's request for one item."""
 
     called: int
     ends: int
@@ -36,7 +36,7 @@ class Part:
     argument: Any
     told: Any
     in_doubt: bool
-    looks: bool  # it leaves the state as it is
+    looks: bool  # it leaves the state unchanged
     operation: Operation
 
 
@@ -44,14 +44,14 @@ def linearizable(history: History) -> None:
     """Search an order for each item.
 
     Raises:
-        ViolationError: There is none.
+        ViolationError: An item has no such order.
     """
     for key, parts in parts_by_key(history).items():
         search(key, parts)
 
 
 def parts_by_key(history: History) -> dict[str, list[Part]]:
-    """What was asked of each item, where something is known or may have changed."""
+    """Return the requests for each item whose result is known, or which may have changed it."""
     parts: dict[str, list[Part]] = {}
     for operation in history.operations:
         _, called, answered, steps, told, _ = operation
@@ -64,7 +64,7 @@ def parts_by_key(history: History) -> dict[str, list[Part]]:
         elif told is not None:
             refused = operation.refused
             for (key, verb, argument), result in zip(steps, told, strict=True):
-                # Of a transaction that was refused, only what it saw is of interest.
+                # Of a refused transaction, only its reads count.
                 looks = verb in LOOKS or type(result) is Refused
                 if looks or not refused:
                     part = Part(called, answered, verb, argument, result, False, looks, operation)
@@ -76,7 +76,7 @@ def search(key: str, parts: list[Part]) -> None:
     """Search an order for one item's operations.
 
     Raises:
-        ViolationError: There is none.
+        ViolationError: The operations have no such order.
     """
     configurations: set[Configuration] = {(0, initial(key))}
     pending: dict[int, Part] = {}  # by bit
@@ -100,7 +100,7 @@ def search(key: str, parts: list[Part]) -> None:
 
 
 def _events(parts: list[Part]) -> list[tuple[int, bool]]:
-    """Calls and answers in time, as (number of the part, whether it is its call); calls first where they meet."""
+    """Return calls and answers in time, as (number of the part, whether it is its call); calls first at equal times."""
     events = [(part.called, 0, number) for number, part in enumerate(parts)]
     events += [(part.ends, 1, number) for number, part in enumerate(parts)]
     events.sort()
@@ -115,7 +115,7 @@ def _free_bit(pending: dict[int, Part]) -> int:
 
 
 def _having(bit: int, configurations: set[Configuration], pending: dict[int, Part]) -> set[Configuration]:
-    """The configurations in which a pending operation has taken effect, extended to that where they lack it."""
+    """Return the configurations in which a pending operation has taken effect, extending those that lack it."""
     having = {one for one in configurations if one[0] & bit}
     reached = set(configurations)
     waiting = [one for one in configurations if not one[0] & bit]
@@ -142,7 +142,7 @@ def _having(bit: int, configurations: set[Configuration], pending: dict[int, Par
 
 
 def _alone(bit: int, configurations: set[Configuration], pending: dict[int, Part]) -> set[Configuration]:
-    """The same where nothing else is pending, as is the rule."""
+    """Do the same when no other operation is pending, which is the usual case."""
     part, having = pending[bit], set()
     for configuration in configurations:
         if configuration[0]:
@@ -155,7 +155,7 @@ def _alone(bit: int, configurations: set[Configuration], pending: dict[int, Part
 
 
 def _with_looks(configuration: Configuration, looks: dict[int, Part]) -> Configuration:
-    """Let those take effect that were told what the state is now."""
+    """Let all pending reads take effect whose result is the current state."""
     effective, state = configuration
     for bit, part in looks.items():
         if not effective & bit and VERBS[part.verb](state, part.argument)[1] == part.told:

@@ -1,21 +1,21 @@
-"""What one step does to one item: all that the checkers know of DynamoDB.
+"""The effect of one step on one item: the checkers' whole model of DynamoDB.
 
-    (state, argument) ──► verb ──► (state after, what the client is told)
+    (state, argument) ──► verb ──► (state after, the client's result)
 
-The first letter of a key says what its item is, and an item that is not there has a state too:
+The first letter of a key is the type of its item, and a missing item has a state too:
 
-    r  a register   (v, n): the number of the write that it holds, and a counter; None where it is not there
-    l  a list       the numbers that were appended, as a tuple
+    r  a register   (v, n): the number of the last write, and a counter; None if it is missing
+    l  a list       the appended numbers, as a tuple
     a  an account   its balance
 
-Nothing here is shared with the database.
+The model shares no code with the database.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-State: TypeAlias = Any  # hashable; which shape, the key says
+State: TypeAlias = Any  # hashable; its shape depends on the key
 
 ACCOUNTS = 8
 OPENING_BALANCE = 100
@@ -30,14 +30,14 @@ class Refused:
 
 
 class States(dict[str, State]):
-    """Items by key; those that are not there included."""
+    """Items by key, missing ones included."""
 
     def __missing__(self, key: str) -> State:
         return _INITIAL[key[0]]
 
 
 def initial(key: str) -> State:
-    """What an item is before anybody wrote it."""
+    """Return the state of an item before its first write."""
     return _INITIAL[key[0]]
 
 
@@ -89,15 +89,15 @@ def _move(state: State, amount: int) -> tuple[State, Any]:
 VERBS: dict[str, Callable[[State, Any], tuple[State, Any]]] = {
     "get": _get,
     "put": _put,
-    "swap": _swap,  # a put that tells what was there
+    "swap": _swap,  # a put that returns the old item
     "put_if": _put_if,  # if the version is the expected one
-    "set": _set,  # the version alone; tells what was there
-    "add": _add,  # to the counter; tells what it comes to
-    "delete": _delete,  # tells what was there
+    "set": _set,  # the version alone; returns the old item
+    "add": _add,  # to the counter; returns its new value
+    "delete": _delete,  # returns the old item
     "append": _append,
-    "size": _size,  # a condition: the list is so long
-    "move": _move,  # so much to an account or from it, if it holds that much
+    "size": _size,  # a condition: the list has this length
+    "move": _move,  # add to an account or subtract, if the balance allows it
 }
 
-# They leave every state as it is.
+# They leave every state unchanged.
 LOOKS = frozenset(("get", "size"))

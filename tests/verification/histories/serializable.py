@@ -1,16 +1,15 @@
-"""Judges transactions by what they must have seen of each other, without believing any position.
+"""Checks transactions by the writes that they must have seen of each other, without trusting any position.
 
-A list that is read shows in which order everything was appended to it. So each answer says which transactions came
-before which:
+A read of a list shows the order of all appends to it. So each answer implies which transactions came before which:
 
     ww  appended the number before mine        wr  appended the last number that I read
     rw  appended the next number after those that I read, which I did not see
     time  was answered before I was called
 
-A circle of these is an order that cannot be, and its kind is the anomaly's name, as Adya gave them: G0 of ww alone;
-G1c with wr; G-single with one rw; G2 with more; a real-time cycle where time is needed. Besides: what nobody
-appended, or a transaction that was refused (G1a), is in no list; nobody sees half of what one appends (G1b); what
-is read of a list is the beginning of what is read of it later; money is only moved.
+A cycle of these is an impossible order, and its kind is the anomaly's name, as Adya gave them: G0 of ww alone; G1c
+with wr; G-single with one rw; G2 with more; a real-time cycle if time is needed. In addition: a number that was
+never appended, or by a refused transaction (G1a), is in no list; no read sees a part of a transaction's appends
+(G1b); an earlier read of a list is a prefix of a later one; money is only moved.
 """
 
 from collections import defaultdict
@@ -26,12 +25,12 @@ from tests.verification.histories.model import ACCOUNTS, OPENING_BALANCE, Refuse
 
 @dataclass(slots=True)
 class _List:
-    """What is known of one list.
+    """The known facts about one list.
 
     Attributes:
-        order: What was appended, as the longest read shows it.
-        reads: The transactions that saw it, with its length then.
-        writers: By number, who appended it; all of them, whatever became of them.
+        order: The appends, as the longest read shows them.
+        reads: The transactions that read it, with its length then.
+        writers: By number, the operation that appended it, with any result.
     """
 
     order: tuple[int, ...] = ()
@@ -43,7 +42,7 @@ def serializable(history: History) -> None:
     """Check the money and the lists of all transactions.
 
     Raises:
-        ViolationError: There is no order of them that explains what they told, and agrees with time.
+        ViolationError: No order of the transactions explains their results and agrees with time.
     """
     _check_money(history)
     operations = [one for one in history.operations if any(step.key[0] == "l" for step in one.steps)]
@@ -66,7 +65,7 @@ def _check_money(history: History) -> None:
 
 
 def _seen(operation: Operation) -> Iterator[tuple[str, Any]]:
-    """The items that an answer shows: those that were read, and those in the way of a condition."""
+    """Yield the items that an answer shows: those that were read, and those that failed a condition."""
     for step, told in zip(operation.steps, operation.told or (), strict=False):
         if type(told) is Refused:
             yield step.key, told.state
@@ -99,7 +98,7 @@ def _lists(operations: list[Operation]) -> dict[str, _List]:
 
 
 def _seen_writers(lists: dict[str, _List]) -> set[int]:
-    """Whose appends somebody read."""
+    """Return the operations whose appends were read."""
     return {
         known.writers[appended]
         for known in lists.values()
@@ -109,7 +108,7 @@ def _seen_writers(lists: dict[str, _List]) -> set[int]:
 
 
 def _check_list(key: str, known: _List, operations: list[Operation]) -> None:
-    """Check what was read of one list: where it came from, and that it only grew."""
+    """Check the reads of one list: every number was appended, and the list only grew."""
     order, writers = known.order, known.writers
     if len(set(order)) < len(order):
         raise ViolationError(f"something was appended to {key} twice: {order}")
@@ -129,13 +128,13 @@ def _check_list(key: str, known: _List, operations: list[Operation]) -> None:
 
 
 def _unfinished(known: _List) -> set[int]:
-    """Numbers after which their transaction appends more to the same list. DynamoDB has none."""
+    """Return numbers after which their transaction appends again to the same list. DynamoDB has none."""
     last = {number: appended for appended, number in known.writers.items()}
     return {appended for appended, number in known.writers.items() if last[number] != appended}
 
 
 def _dependencies(lists: dict[str, _List], operations: list[Operation]) -> graph.Edges:
-    """Who came before whom. Where an edge could be of several kinds it is of the graver: ww, wr, rw."""
+    """Return the order that the reads imply. An edge of several kinds gets the first of ww, wr, rw."""
     edges: graph.Edges = defaultdict(dict)
 
     def add(before: int, after: int, kind: str) -> None:
@@ -163,9 +162,10 @@ def _dependencies(lists: dict[str, _List], operations: list[Operation]) -> graph
 
 
 def _unseen(known: _List, operations: list[Operation], seen: set[int]) -> list[int]:
-    """Who appended for sure what no read of this list shows: they came after all of the reads.
+    """Return the operations that certainly appended a number that no read of this list shows: they came after all
+    reads.
 
-    That is who was told so, and who was seen in another list.
+    These are the operations that were answered, or whose appends were read in another list.
     """
     shown = set(known.order)
     return [
@@ -177,10 +177,10 @@ def _unseen(known: _List, operations: list[Operation], seen: set[int]) -> list[i
 
 
 def _add_time(edges: graph.Edges, history: History, operations: list[Operation]) -> None:
-    """Add that what was answered came before what was called then.
+    """Add that an operation came before all operations called after its answer.
 
-    Moments are nodes of their own, in a chain: what was answered leads to the next moment, that to the one after,
-    and each to what was called then. So there are as many edges as operations, not their square.
+    Moments are nodes of their own, in a chain: an answer leads to the next moment, that to the one after, and each
+    to the calls at it. So the number of edges is that of the operations, not its square.
     """
     events = [(one.called, 0, number) for number, one in enumerate(operations)]
     for number, one in enumerate(operations):
@@ -210,7 +210,7 @@ _ANOMALIES: tuple[tuple[str, frozenset[str]], ...] = (
 
 
 def _anomaly(edges: graph.Edges, component: set[int], operations: list[Operation]) -> str:
-    """Name the gravest circle of a component, and show it."""
+    """Name the anomaly of a component, and show its cycle."""
     for name, kinds in _ANOMALIES:
         if name == "G2" and (circle := _with_one_rw(edges, component)):
             return _shown("G-single", circle, edges, operations)

@@ -1,8 +1,7 @@
-"""Histories without a server: right ones, drawn by dice, and right ones with one answer changed.
+"""Histories without a server: random correct ones, and the same with one answer changed.
 
-A client that is called upon takes one of three steps: it asks, what it asked takes effect, it hears the answer. A
-crash leaves what was asked in doubt, whether it had taken effect or not, and perhaps something takes effect on
-the way down.
+A drawn client takes one of three steps: it sends a request, the request takes effect, the answer arrives. A crash
+leaves requests in doubt, whether they had taken effect or not; some may take effect during the crash.
 """
 
 import random
@@ -24,14 +23,14 @@ class _Request:
 
 
 class Database:
-    """Carries out steps, one transaction after the other; a right one."""
+    """A correct database: it applies steps, one transaction after the other."""
 
     def __init__(self) -> None:
         self._states = States()
         self._offset = 0
 
     def perform(self, steps: tuple[Step, ...]) -> tuple[tuple[Any, ...], int]:
-        """What it tells, and at which position."""
+        """Apply steps; return the results and the position."""
         done = [VERBS[step.verb](self._states[step.key], step.argument) for step in steps]
         told = tuple(result for _, result in done)
         if any(type(one) is Refused for one in told):
@@ -54,7 +53,7 @@ def simulated(
     crashes: float = 0.001,
     draw: Callable[[Workload], tuple[Step, ...]] = Workload.draw,
 ) -> History:
-    """A right history of so many operations; `crashes` is how likely one is at any moment."""
+    """Return a correct history of `operations` operations; `crashes` is the probability of a crash at any moment."""
     dice = random.Random(seed)
     history, database = History(), Database()
     workload = Workload(history, dice, keys, transactions)
@@ -93,7 +92,7 @@ def _crash(history: History, database: Database, requests: dict[int, _Request], 
 def mutated(
     history: History, dice: random.Random, changed: Callable[[Step, Any], Any] | None = None
 ) -> History:
-    """The same history with one answer, if there is one, that says something else about one step."""
+    """Return the same history with another result for one step, if there is an answer."""
     places = [
         (number, nth)
         for number, operation in enumerate(history.operations)
@@ -114,7 +113,7 @@ def mutated(
 
 
 def unheard_of(step: Step, told: Any) -> Any:
-    """An answer to a step about something that nobody wrote."""
+    """Return an answer to a step with a value that was never written."""
     if step.verb == "add":
         return told + 1_000_000
     if step.verb in ("put_if", "size", "move"):

@@ -1,4 +1,4 @@
-"""The judges against every order there is, on histories small enough to try them all."""
+"""The checkers against all orders, for histories that are small enough to try them."""
 
 import os
 import random
@@ -22,7 +22,9 @@ BATCHES, HISTORIES = (10, 10_000) if SOAK else (4, 1000)
 
 
 def explained(history: History, *, by_position: bool) -> bool:
-    """Whether any order explains a history, found by trying all; those that disagree with positions only if told."""
+    """Whether any order explains a history, by trying all; with `by_position` only orders that agree with the
+    positions.
+    """
     operations = [one for one in history.operations if one.told is not None or not one.looks]
     ends = {id(one): history.deadline(one) if one.answered is None else one.answered for one in operations}
 
@@ -37,9 +39,9 @@ def explained(history: History, *, by_position: bool) -> bool:
         )
 
     def without(chosen: Operation, left: list[Operation], place: int) -> list[Operation] | None:
-        """What can follow upon it: None if something should have come before.
+        """Return the possible next operations; None if another one must come before.
 
-        What is in doubt does not come between two that see the same place.
+        An operation in doubt is not between two that see the same position.
         """
         rest = [one for one in left if one is not chosen]
         earlier = [one for one in rest if ends[id(one)] < chosen.called]
@@ -54,7 +56,7 @@ def explained(history: History, *, by_position: bool) -> bool:
 
 
 def carried_out(operation: Operation, states: dict[str, Any]) -> dict[str, Any] | None:
-    """The states after an operation, or None if it could not have been told what it was."""
+    """Return the states after an operation, or None if its result is impossible."""
     done = [VERBS[step.verb](states[step.key], step.argument) for step in operation.steps]
     told = tuple(result for _, result in done)
     refused = any(type(one) is Refused for one in told)
@@ -77,7 +79,7 @@ def accepts(judge: Callable[[History], None], history: History) -> bool:
 
 
 def small(seed: int, draw: Callable[[Workload], Any]) -> History:
-    """A history that all orders can be tried of. Most have an answer changed, so that about half are wrong."""
+    """Return a history that is small enough. Most have a changed answer, so that about half are wrong."""
     dice = random.Random(seed)
     history = simulated(seed, dice.randint(2, 6), clients=3, keys=1, crashes=0.05, draw=draw)
     if dice.random() < 0.8:
@@ -86,7 +88,7 @@ def small(seed: int, draw: Callable[[Workload], Any]) -> History:
 
 
 def another(history: History, step: Step, told: Any, dice: random.Random) -> Any:
-    """What such a step was told somewhere else, or could have been: an answer that is old, early, or made up."""
+    """Return the result of such a step elsewhere, or a possible one: an answer that is old, early, or made up."""
     pool = [
         result
         for one in history.operations
@@ -102,7 +104,7 @@ def another(history: History, step: Step, told: Any, dice: random.Random) -> Any
 
 
 def lists(workload: Workload) -> tuple[Step, ...]:
-    """Transactions on two lists."""
+    """Return transactions on two lists."""
     drawn = workload.dice.choice((Workload.append, Workload.append_if, Workload.read_lists))(workload)
     return tuple({step.key: step for step in (_folded(step) for step in drawn)}.values())
 
@@ -127,9 +129,7 @@ def anything(workload: Workload) -> tuple[Step, ...]:
 def test_a_checker_accepts_exactly_the_explainable_histories(
     judge: Callable[[History], None], draw: Callable[[Workload], Any], by_position: bool, batch: int
 ) -> None:
-    """
-    The witness alone accepts a little more: see doubts.py. What it lets pass the others do not.
-    """
+    """The witness alone accepts a little more: see doubts.py. The others reject these histories."""
     wrong = 0
     seeds = range(batch * HISTORIES, (batch + 1) * HISTORIES)
     for seed in seeds:

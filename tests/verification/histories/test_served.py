@@ -1,7 +1,6 @@
-"""A server that dies under sixteen clients, and what they were told, judged; and servers that are wrong, caught.
+"""A server that dies under sixteen clients, whose answers are checked; and faulty servers, which are detected.
 
-What the clients do is random, and when they meet is chance. A history that is rejected names the key, and the
-operations in their order.
+The requests and their concurrency are random. A rejected history names the key, and the operations in their order.
 """
 
 import os
@@ -33,9 +32,7 @@ CUTS, ANSWERS_BEFORE_CUT = (20, 500) if SOAK else (3, 400)
 @pytest.mark.guarantee("G21", "G23")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_answers_are_consistent_under_kill_9(tmp_path: Path, seed: int) -> None:
-    """
-    And a judge that accepts it rejects it with one answer changed to what nobody wrote.
-    """
+    """A checker that accepts the history rejects it with one answer changed to a value that was never written."""
     history = History()
     for run in range(RUNS):
         with Process(tmp_path) as server, asked(history, server, run, seed, ANSWERS):
@@ -82,7 +79,7 @@ def test_a_server_that_does_not_sync_is_wrong_after_a_power_cut(tmp_path: Path) 
 
 Judge = Callable[[History], None]
 
-# What happens at every fifth request of an operation instead, and who must notice.
+# The fault at every fifth request of an operation, and the checkers that must find it.
 WRONG: dict[str, tuple[str, str, tuple[Judge, ...]]] = {
     "acknowledges what it does not do": (
         "PutItem",
@@ -133,7 +130,7 @@ def test_a_server_is_caught_that(tmp_path: Path, what: str) -> None:
 
 @contextmanager
 def asked(history: History, server: Process, run: int, seed: int, answers: int) -> Iterator[None]:
-    """Clients that were given so many answers; the block lets the server die."""
+    """Wait for a number of answers; the block kills the server."""
     if run == 0:
         create(server.url)
     with Clients(history, server.url, run=run, seed=seed) as clients:
@@ -143,7 +140,7 @@ def asked(history: History, server: Process, run: int, seed: int, answers: int) 
 
 
 def judged(history: History, fault: str, faults: int, seed: int) -> None:
-    """Check a history, and note that in the ledger of long runs."""
+    """Check a history, and record it in the ledger of long runs."""
     counts = history.counts()
     failures = 1
     try:
@@ -163,7 +160,7 @@ def judged(history: History, fault: str, faults: int, seed: int) -> None:
 
 
 def wrong_server(operation: str, instead: str) -> list[str]:
-    """A foldb that is wrong at every fifth request of an operation."""
+    """Return the command of a foldb that is wrong at every fifth request of an operation."""
     program = f"""
 import json
 from itertools import count

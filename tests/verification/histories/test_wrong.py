@@ -1,4 +1,4 @@
-"""Histories that no correct database could have made, by hand, and who must say so."""
+"""Hand-written histories that no correct database could have produced, and the checkers that must reject them."""
 
 import random
 import re
@@ -23,9 +23,9 @@ AUDIT = ", ".join(f"a{number} get" for number in range(ACCOUNTS))
 
 
 def was(when: str, asked: str, *told: Any, at: str = "0") -> Operation:
-    """An operation: called-answered, its steps, what was told of each, and the position that the answer names.
+    """Return an operation: called-answered, its steps, the result of each, and the position in the answer.
 
-    Without an answer's time it is in doubt; with one, and nothing told, it was rejected.
+    Without an answer's time it is in doubt; with one and no results, it was rejected.
     """
     called, _, answered = when.partition("-")
     steps = []

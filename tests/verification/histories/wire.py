@@ -1,7 +1,7 @@
-"""Operations as requests to DynamoDB, and its answers as what was told.
+"""Operations as requests to DynamoDB, and its answers as results.
 
-An answer is one of three things to a client: it was done (or refused, by a condition), it was not and will not be,
-or nobody knows. Anything else is a request that we should not have sent.
+An answer has one of three meanings: the request was applied (or refused by a condition), it was not and never will
+be, or it is unknown. Any other answer is a fault of the test.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ class UnexpectedError(Exception):
 
 
 def request(steps: tuple[Step, ...], consistent: bool) -> tuple[str, dict[str, Any]]:
-    """The operation to ask for, and its body; `consistent` is for a read of one item."""
+    """Return the operation and the body of a request; `consistent` is for a read of one item."""
     verbs = {step.verb for step in steps}
     if len(steps) == 1 and steps[0].verb in _SINGLES:
         operation, body = _SINGLES[steps[0].verb], _single(steps[0])
@@ -43,10 +43,10 @@ def request(steps: tuple[Step, ...], consistent: bool) -> tuple[str, dict[str, A
 
 
 def told(steps: tuple[Step, ...], status: int, body: Any) -> tuple[Any, ...] | None:
-    """What an answer says of each step; None if nothing was done.
+    """Return the result of each step; None if the request was not applied.
 
     Raises:
-        UnexpectedError: It says something else. (A 500 is not for here: what it means is that nobody knows.)
+        UnexpectedError: The answer is neither. (A 500 is not passed to this function: its result is unknown.)
     """
     if status == 200:
         if "Responses" in body:
@@ -162,7 +162,7 @@ def _reason(step: Step, reason: dict[str, Any]) -> Refused | None:
 
 
 def _state(key: str, item: dict[str, Any] | None) -> Any:
-    """What an item is to the model."""
+    """Return the state of the model for an item."""
     item = {} if item is None else item
     match key[0]:
         case "r":

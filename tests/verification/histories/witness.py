@@ -1,14 +1,14 @@
-"""Judges a history by the positions that its answers name.
+"""Checks a history by the positions in its answers.
 
-Each answer claims a place in the log at which it is true. So there is no order to search for, only one to check:
+Each answer claims a position in the log at which it is true. So the order is given, and is only checked:
 
-    1. real time    what was answered before something was called has not the later position of the two
-    2. replay       in the order of positions, each step tells what the client was told
+    1. real time    an operation answered before another one was called has no later position than it
+    2. replay       in the order of positions, each step gives the client's result
 
-Positions of different partitions say nothing of each other: there each partition's are checked by themselves.
+Positions of different partitions are not comparable: each partition's are checked alone.
 
-An operation in doubt has no position: from the last one known before its call to the end of its run it may happen
-at any. Items that one touches are replayed as sets of possibilities (doubts.py) until what is seen leaves one.
+An operation in doubt has no position: it may happen at any position from the last one known before its call to the
+end of its run. Items that it touches are replayed as sets of possibilities (doubts.py) until reads leave one.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ def witness(history: History) -> None:
     """Check every answer at its position.
 
     Raises:
-        ViolationError: One is wrong there.
+        ViolationError: An answer is wrong at its position.
     """
     for part in history.by_partition():
         _witness(part)
@@ -43,7 +43,7 @@ def _witness(history: History) -> None:
 
 
 def _check_real_time(history: History, called: list[Operation], answered: list[Operation]) -> list[Doubt]:
-    """Compare each call with the answers before it; returns where the operations in doubt may be."""
+    """Compare each call with the answers before it; return the ranges of the operations in doubt."""
     highest, ended, ends = -1, 0, len(answered)
     next_end = answered[0].answered if answered else NEVER
     first_of_run = _first_positions(history, called)
@@ -64,7 +64,7 @@ def _check_real_time(history: History, called: list[Operation], answered: list[O
 
 
 def _first_positions(history: History, called: list[Operation]) -> dict[int, int]:
-    """By the time at which a run began, the lowest position from then on."""
+    """Return, by the time at which a run began, the lowest position from then on."""
     first: dict[int, int] = {}
     lowest, runs = NEVER, history.runs[1:]
     for operation in reversed(called if runs else []):
@@ -76,7 +76,7 @@ def _first_positions(history: History, called: list[Operation]) -> dict[int, int
 
 
 def _check_places(told: Iterable[Operation]) -> None:
-    """A write has its position for itself; what only looks may share the end of an entry."""
+    """Check that each write has a position of its own; reads may share the end of an entry."""
     before: Operation | None = None
     for operation in told:
         place = operation.position
@@ -92,7 +92,7 @@ def _replay(told: list[Operation], doubts: list[Doubt]) -> None:
     states = States()
     open_ones = Doubts(states, doubts)
     change = open_ones.next_change
-    unsettled = open_ones.possibilities  # what these keys hold is not known for sure
+    unsettled = open_ones.possibilities  # keys with more than one possible state
     for operation in told:
         _, _, _, steps, results, place = operation
         if place > change:
@@ -111,7 +111,7 @@ def _replay(told: list[Operation], doubts: list[Doubt]) -> None:
 
 
 def _replay_steps(operation: Operation, states: States, open_ones: Doubts, told: list[Operation]) -> None:
-    """Steps that go together, or that meet an item with more than one possible state."""
+    """Replay steps of one transaction, or steps on an item with more than one possible state."""
     refused = operation.refused
     for step, result in zip(operation.steps, operation.told or (), strict=True):
         key, verb, argument = step
@@ -138,6 +138,6 @@ def _wrong(operation: Operation, key: str, states: list[object], told: list[Oper
 
 
 def _explained(verdict: str, operation: Operation, others: Iterable[Operation]) -> ViolationError:
-    """The verdict, the operation, and the last of the others in order of position."""
+    """Return an error with the verdict, the operation, and the last of the others in order of position."""
     last = sorted(others, key=_by_position)[-_SHOWN:]
     return ViolationError("\n  ".join([verdict, *map(str, last), str(operation)]))

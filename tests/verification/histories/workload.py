@@ -1,7 +1,7 @@
-"""What clients ask for, drawn by dice.
+"""Random requests of the clients.
 
-Few keys get most of the requests, so that clients meet. Lists are retired as they grow: what is read stays small,
-and the order of all appends to a list is there to be read in the end.
+A few keys get most of the requests, so that clients contend. Lists are retired as they grow: so reads stay small,
+and a final read shows the order of all appends to a list.
 """
 
 import random
@@ -11,14 +11,14 @@ from tests.verification.histories.history import History, Operation, Step
 from tests.verification.histories.model import ACCOUNTS
 
 _LISTS = 8  # in use at a time
-_APPENDS = 16  # transactions, until the oldest list gives way to a new one
+_APPENDS = 16  # transactions until a new list replaces the oldest one
 
 
 class Workload:
-    """Draws requests, and remembers what was seen, so that conditions hold often enough.
+    """Draws requests, and remembers results, so that conditions hold often enough.
 
     Args:
-        keys: How many registers there are.
+        keys: The number of registers.
         transactions: The share of requests that are transactions.
     """
 
@@ -31,14 +31,14 @@ class Workload:
         self._lengths: dict[str, int] = {}
 
     def draw(self) -> tuple[Step, ...]:
-        """The next request."""
+        """Return the next request."""
         if self.dice.random() < self._transactions:
             draw = self.dice.choices(_TRANSACTIONS, _TRANSACTION_WEIGHTS)[0]
             return draw(self)
         return self.single()
 
     def saw(self, operation: Operation) -> None:
-        """Remember what an answer told."""
+        """Remember the results of an answer."""
         for step, told in zip(operation.steps, operation.told or (), strict=False):
             if step.verb == "get" and step.key[0] == "l":
                 self._lengths[step.key] = len(told)
@@ -68,7 +68,7 @@ class Workload:
         return tuple(Step(key, "append", number) for key in self._list_keys(4))
 
     def append_if(self) -> tuple[Step, ...]:
-        """To some lists, if others are as long as they were when they were seen: a write that rests on a read."""
+        """Append to some lists, if others have the length of their last read: a write that depends on a read."""
         first, *others = self.append()
         checks = [Step(step.key, "size", self._lengths.get(step.key, 0)) for step in others]
         return (first, *checks)

@@ -1,9 +1,9 @@
 """`python -m tests.verification.simulator`: histories from their seeds. Exit code 1 if one is wrong.
 
---seed N            one history, and what it was like; with --verbose, all that happens in it
+--seed N            one history, and its report; with --verbose, all its events
 --seeds A:B         all from A on, before B
---jobs J            so many processes
---operations K      what the clients of a history ask for
+--jobs J            the number of processes
+--operations K      the number of requests of a history
 """
 
 import argparse
@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 
 from tests.verification.simulator.run import OPERATIONS, Report, simulate
 
-_SHARE = 50  # seeds that a process takes at a time
+_SHARE = 50  # seeds per task of a process
 
 
 def main(words: list[str]) -> int:
-    """Run histories and say what became of them."""
+    """Run histories and print their results."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.verification.simulator", description="Histories from their seeds."
     )
@@ -44,7 +44,7 @@ def main(words: list[str]) -> int:
 
 @dataclass(slots=True)
 class Totals:
-    """What many histories were like together."""
+    """The sums of many reports."""
 
     faults: Counter[str] = field(default_factory=Counter)
     histories: int = 0
@@ -57,7 +57,7 @@ class Totals:
     seconds: float = 0.0
 
     def add(self, report: Report) -> None:
-        """One more."""
+        """Add a report."""
         self.histories += 1
         self.faults += report.faults
         self.operations += report.operations
@@ -69,7 +69,7 @@ class Totals:
 
 
 def many(seeds: range, operations: int = OPERATIONS, jobs: int = 1, most: int = 10) -> Totals:
-    """Run the histories of many seeds, and say what became of them; at most so many that are wrong."""
+    """Run the histories of many seeds and print their results; stop after `most` wrong ones."""
     began = time.monotonic()
     totals = Totals()
     for seed, result in results(seeds, operations, jobs):
@@ -91,7 +91,7 @@ def many(seeds: range, operations: int = OPERATIONS, jobs: int = 1, most: int = 
 
 
 def results(seeds: range, operations: int, jobs: int) -> Iterator[tuple[int, Report | str]]:
-    """Each seed with what it was like, or what was wrong with it, in order."""
+    """Yield each seed with its report or its fault, in order."""
     if jobs == 1:
         for seed in seeds:
             yield seed, judged(seed, operations)
@@ -110,7 +110,7 @@ def results(seeds: range, operations: int, jobs: int) -> Iterator[tuple[int, Rep
 
 
 def judged(seed: int, operations: int) -> Report | str:
-    """What a history was like, or what was wrong with it."""
+    """Return the report of a history, or its fault."""
     try:
         return simulate(seed, operations)
     except Exception as error:
@@ -123,7 +123,7 @@ def _judged_all(seeds: range, operations: int) -> list[Report | str]:
 
 
 def say(text: str) -> None:
-    """One line, at once."""
+    """Print one line and flush."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

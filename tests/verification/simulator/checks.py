@@ -1,7 +1,7 @@
-"""What must be true of the states of all partitions when nothing is under way.
+"""Invariants of the states of all partitions at rest.
 
-None of it is taken from the code that made the states: an index is what a reader of the table would expect to find
-there, a transaction is in all of its lists or in none, and money is only moved.
+None of them uses the code that produced the states: an index holds the entries that a reader of the table expects, a
+transaction is in all of its lists or in none, and money is only moved.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from tests.verification.simulator.clients import requests
 
 
 def is_at_rest(state: PartitionState) -> bool:
-    """Whether a partition waits for nobody, and nobody for it."""
+    """Whether a partition has no open messages, transactions or tables."""
     return (
         not state.unacknowledged_bytes
         and state.transactions.idle
@@ -28,7 +28,7 @@ def is_at_rest(state: PartitionState) -> bool:
 
 
 def check_at_rest(states: list[PartitionState]) -> None:
-    """Every message is heard and acknowledged, no transaction is under way, no key held, every table settled."""
+    """Check that every message is folded and acknowledged, no transaction is open, no key held, every table settled."""
     for number, state in enumerate(states):
         for receiver, outbox in state.outboxes.items():
             assert not outbox.unacknowledged, (
@@ -48,7 +48,9 @@ def check_at_rest(states: list[PartitionState]) -> None:
 
 
 def check_indexes(states: list[PartitionState]) -> None:
-    """Every index is the projection of its table, everything is where it belongs, all know the same tables."""
+    """Check that every index is the projection of its table, every item is in its partition, all partitions know all
+    tables.
+    """
     catalog = states[0].tables
     for number, state in enumerate(states):
         for table_id in sorted({*state.tables, *catalog}):
@@ -81,7 +83,7 @@ def _difference(found: dict[tuple[str, bytes], bytes], expected: dict[tuple[str,
 
 
 def _everything(states: list[PartitionState], table_id: int, index: str | None) -> dict[bytes, bytes]:
-    """The items of a table, or entries of an index, of all partitions."""
+    """Return the items of a table, or the entries of an index, of all partitions."""
     found: dict[bytes, bytes] = {}
     for number, state in enumerate(states):
         table = state.tables[table_id]
@@ -96,7 +98,7 @@ def _everything(states: list[PartitionState], table_id: int, index: str | None) 
 
 
 def contents(states: list[PartitionState], table_id: int, keys: Iterable[str]) -> dict[str, object]:
-    """What the items of a table are to the model."""
+    """Return the items of a table as states of the model."""
     found: dict[str, object] = {}
     for key in keys:
         pk = requests.pk_of(key)
@@ -106,13 +108,13 @@ def contents(states: list[PartitionState], table_id: int, keys: Iterable[str]) -
 
 
 def keys_of(history: History) -> list[str]:
-    """All keys that anything was asked of, and the accounts."""
+    """Return all keys of requests, and the accounts."""
     asked = {step.key for operation in history.operations for step in operation.steps}
     return sorted(asked | {f"a{number}" for number in range(ACCOUNTS)})
 
 
 def check_whole(history: History, found: dict[str, object]) -> None:
-    """Money was only moved, and each transaction's appends are all there or none."""
+    """Check that money was only moved, and that each transaction's appends are all there or none."""
     total = sum(found[f"a{number}"] for number in range(ACCOUNTS))  # type: ignore[misc]
     assert total == ACCOUNTS * OPENING_BALANCE, f"the accounts come to {total}: {found}"
     there: dict[int, set[str]] = defaultdict(set)
@@ -131,5 +133,5 @@ def check_whole(history: History, found: dict[str, object]) -> None:
 
 
 def look(found: dict[str, object], now: int) -> list[Operation]:
-    """What the items are, as reads of a history."""
+    """Return the items as reads of a history."""
     return [Operation(-1, now, now, (Step(key, "get"),), (state,)) for key, state in found.items()]

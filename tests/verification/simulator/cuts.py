@@ -1,10 +1,10 @@
-"""Histories folded once more, with no worker: up to a cut, and from there to rest.
+"""Histories folded again without a worker: up to a cut, and from there to rest.
 
     prefix of every partition, by log time ──► states ──► every message delivered, every transaction ended ──► at rest
 
-A cut by log time holds no effect without its cause. So whatever was under way there can be brought to its end by
-the fold alone: deliver what is not acknowledged, give up what nobody decided. What comes out must be a database
-like any other.
+A cut by log time holds no effect without its cause. So the fold alone can complete all messages and transactions
+that are open there: deliver unacknowledged messages, abort undecided transactions. The result must be a consistent
+database.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,11 +21,11 @@ _OWNER = Context("")
 
 
 class NeverAtRestError(AssertionError):
-    """What was under way at a cut does not come to an end."""
+    """The open messages and transactions at a cut do not end."""
 
 
 class Folded(NamedTuple):
-    """A partition's state, log time after each of its records, and what became of each."""
+    """A partition's state, the log time after each of its records, and their outcomes."""
 
     state: PartitionState
     times: list[int]
@@ -42,7 +42,7 @@ def folded(log: SharedLog, partition: int) -> Folded:
 
 
 def until(log: SharedLog, partition: int, times: list[int], moment: int) -> PartitionState:
-    """A partition's state at a moment of log time."""
+    """Return a partition's state at a moment of log time."""
     state = PartitionState()
     for heard in log.partitions[partition].records[: sum(time <= moment for time in times)]:
         fold(state, heard.record())
@@ -50,7 +50,7 @@ def until(log: SharedLog, partition: int, times: list[int], moment: int) -> Part
 
 
 def check_causes(states: list[PartitionState]) -> None:
-    """Nobody has heard what was not told yet, nor knows somebody to have heard what that one did not."""
+    """Check that no message is folded before it was sent, nor acknowledged before it was folded."""
     for receiver, there in enumerate(states):
         for sender, here in enumerate(states):
             outbox = here.outboxes.get(receiver)
@@ -65,7 +65,7 @@ def check_causes(states: list[PartitionState]) -> None:
 
 
 class Rest:
-    """Brings the states of all partitions to rest. Each is folded on from where it is."""
+    """Brings the states of all partitions to rest."""
 
     def __init__(self, states: list[PartitionState], steps: int = 500) -> None:
         self._states = states
@@ -73,10 +73,10 @@ class Rest:
         self._entries = 0
 
     def come(self) -> None:
-        """Go on until nothing is left to do.
+        """Continue until no work is left.
 
         Raises:
-            NeverAtRestError: There is always something.
+            NeverAtRestError: The states do not come to rest.
         """
         for _ in range(self._steps):
             if not self._deliver() and not self._propose():
@@ -84,7 +84,7 @@ class Rest:
         raise NeverAtRestError(f"after {self._steps} rounds there is still something under way")
 
     def _deliver(self) -> bool:
-        """Have every message folded where it goes, and acknowledged; whether there were any."""
+        """Deliver and acknowledge every message; return whether there were any."""
         any_told = False
         for sender, state in enumerate(self._states):
             for receiver, outbox in list(state.outboxes.items()):
@@ -99,7 +99,7 @@ class Rest:
         return any_told
 
     def _propose(self) -> bool:
-        """Propose what an owner would; whether there was anything."""
+        """Propose the commands of an owner; return whether there were any."""
         any_proposed = False
         for number, state in enumerate(self._states):
             commands = list(_proposals(state))

@@ -1,7 +1,7 @@
-"""What goes wrong, and when.
+"""Faults and their times.
 
-Each history has a few kinds of faults, drawn from all: what matters is often one of them again and again, and
-another at the wrong moment. A fault ends by itself after a while, and all do when `Faults.end` is called.
+Each history has a few kinds of faults, drawn from all: many bugs need one kind again and again, and another at the
+wrong moment. A fault ends by itself after a while, and all end when `Faults.end` is called.
 """
 
 from collections.abc import Callable
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from tests.verification.simulator.world import World
 
 ABANDONED_AFTER = 10.0
-"""Seconds after which an owner gives a transaction up."""
+"""Seconds after which an owner aborts a transaction."""
 DETECTED_AFTER = 3.0
-"""Seconds, at most, after which the cluster takes a silent node for dead."""
+"""Seconds, at most, after which the cluster considers a silent node dead."""
 
 
 class Faults:
@@ -33,13 +33,13 @@ class Faults:
         self._on = True
 
     def start(self) -> None:
-        """Let the first come."""
+        """Start the first fault."""
         self._calm()
         if self._kinds:
             self._later(self._next, self._interval)
 
     def end(self) -> None:
-        """Nothing goes wrong from now on, and what went wrong is made good."""
+        """End all faults and repair their effects."""
         world = self._world
         self._on = False
         _copy(Weather(), world.weather)
@@ -75,24 +75,24 @@ class Faults:
     # Weather
 
     def storm(self) -> None:
-        """Everything takes long."""
+        """Slow everything down."""
         weather = self._world.weather
         self._world.count("storm")
         weather.slow, weather.slow_for = self._dice.choice(((0.05, 2.0), (0.3, 0.1), (0.9, 0.03)))
         self._while_on(self._calm, 4.0)
 
     def repeat(self) -> None:
-        """Appends stand twice."""
+        """Duplicate appends."""
         self._world.weather.duplicated = self._dice.choice((0.1, 0.5))
         self._while_on(self._calm, 4.0)
 
     def forget(self) -> None:
-        """Acknowledgements are lost."""
+        """Lose acknowledgements."""
         self._world.weather.unacknowledged = self._dice.choice((0.1, 0.5))
         self._while_on(self._calm, 4.0)
 
     def lose(self) -> None:
-        """Messages between processes are lost."""
+        """Lose messages between processes."""
         self._world.weather.lost = self._dice.choice((0.05, 0.3))
         self._while_on(self._calm, 4.0)
 
@@ -102,7 +102,7 @@ class Faults:
     # Nodes
 
     def crash(self) -> None:
-        """A node dies, and comes back."""
+        """Crash a node and restart it."""
         self._crash(self._dice.choice(self._world.nodes), 6.0)
 
     def _crash(self, node: "Node", longest: float) -> None:
@@ -121,7 +121,7 @@ class Faults:
             self._world.tell(node, number)
 
     def _replace(self, node: "Node") -> None:
-        """The cluster has not heard of a node for too long: others take over what it led."""
+        """Assign the partitions of a node that is silent for too long to others."""
         others = [other for other in self._world.living() if other is not node]
         for number in range(self._world.partitions):
             if others and self._world.leader(number) is node:
@@ -132,7 +132,7 @@ class Faults:
             self._replace(node)
 
     def pause(self) -> None:
-        """A node stands still, is replaced if it takes long, and then goes on as if nothing had been."""
+        """Pause a node, replace it if it takes long, and resume it."""
         node = self._dice.choice(self._world.nodes)
         if node.process.dead or node.process.paused:
             return
@@ -144,7 +144,7 @@ class Faults:
         self._while_on(node.process.resume, seconds)
 
     def cut_off(self) -> None:
-        """A node is out of reach, perhaps for longer than a transaction may take."""
+        """Disconnect a node, perhaps for longer than a transaction may take."""
         node = self._dice.choice(self._world.nodes)
         seconds = self._dice.choice((0.3, 3.0, 1.5 * ABANDONED_AFTER))
         self._world.count("long out of reach" if seconds > ABANDONED_AFTER else "out of reach")
@@ -153,13 +153,13 @@ class Faults:
             self._while_on(lambda: self._replace(node), DETECTED_AFTER)
 
     def silence(self) -> None:
-        """A partition of the log says nothing and takes nothing."""
+        """Stop a partition of the log from accepting and delivering entries."""
         seconds = self._dice.choice((0.1, 1.0, 1.5 * ABANDONED_AFTER))
         self._world.count("long silence of the log" if seconds > ABANDONED_AFTER else "silence of the log")
         self._world.log.silence(self._dice.randrange(self._world.partitions), seconds)
 
     def two(self) -> None:
-        """A second node believes that it leads a partition."""
+        """Let a second node lead a partition."""
         node = self._dice.choice(self._world.nodes)
         if not node.process.dead:
             self._world.count("two owners")
@@ -168,7 +168,7 @@ class Faults:
             )
 
     def move(self) -> None:
-        """A partition is given to another node; everybody hears of it at another time."""
+        """Assign a partition to another node; the nodes learn it at different times."""
         living = self._world.living()
         if living:
             self._world.count("partition moved")
@@ -176,12 +176,12 @@ class Faults:
             self._world.assign(number, self._dice.choice(living), slowness=self._dice.choice((0.0, 5.0)))
 
     def jump(self) -> None:
-        """A node's clock jumps, and is wrong by up to a minute."""
+        """Move a node's clock by up to a minute."""
         self._world.count("clock jumped")
         self._dice.choice(self._world.nodes).process.skew_ms = self._dice.randint(-60_000, 60_000)
 
     def die_idle(self) -> None:
-        """A coordinator dies in the middle of its transactions, and nobody writes anything more for a while."""
+        """Crash a coordinator during its transactions, and pause all clients for a while."""
         world = self._world
         if world.clients.paused:
             return
@@ -191,7 +191,7 @@ class Faults:
         self._while_on(world.clients.resume, 2.0 * ABANDONED_AFTER)
 
     def snapshot(self) -> None:
-        """A snapshot is made, in the middle of anything."""
+        """Make a snapshot at any moment."""
         self._world.snapshot(
             self._dice.choice(self._world.nodes), self._dice.randrange(self._world.partitions)
         )

@@ -1,8 +1,8 @@
-"""What must be true of what is captured, by whoever folded it.
+"""Invariants of captured changes, for every node that folded them.
 
-A partition captures what it writes between the definitions, in its own log, that say so; nothing is asked of the state
-that made the windows. A subscription is where the highest mark of its epoch is. The changes of a transaction are all
-there, and know it. And a node's feed has, from where it begins, what a refold makes.
+A partition captures its writes between the definitions in its own log that enable and disable the capture; the check
+does not use the state's capture periods. A subscription's checkpoint is the highest of its epoch. The changes of a
+transaction are complete and carry its id. A node's feed holds, from its beginning on, the changes of a refold.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ from tests.verification.simulator.cuts import Folded
 
 
 def check_feed(partitions: list[Folded], captured: list[list[int]], table: int) -> None:
-    """Judge what was captured; `captured` is where the logs ended when somebody was told that all do."""
+    """Check the captured changes; `captured` holds the ends of the logs when a subscription was acknowledged."""
     parts: dict[str, list[Tx]] = defaultdict(list)
     for number, (state, _, _) in enumerate(partitions):
         for change, labels in walked(partitions, number):

@@ -25,24 +25,24 @@ LOG_ID = b"a simulated log "
 
 @dataclass(slots=True)
 class Weather:
-    """How bad it is now: chances from 0 to 1, delays in seconds. As it begins, it is calm."""
+    """The current probabilities, from 0 to 1, and delays, in seconds. The initial values are calm."""
 
-    quick: float = 0.003  # what a way usually takes at most
-    slow: float = 0.0  # how many take far longer
-    slow_for: float = 0.0  # and how much longer, at most
-    duplicated: float = 0.0  # appends that stand twice
-    unacknowledged: float = 0.0  # appends whose acknowledgement is lost
-    lost: float = 0.0  # messages between processes that are
+    quick: float = 0.003  # maximum of a usual delay
+    slow: float = 0.0  # probability of a long delay
+    slow_for: float = 0.0  # maximum of a long delay
+    duplicated: float = 0.0  # probability of a duplicated append
+    unacknowledged: float = 0.0  # probability of a lost acknowledgement
+    lost: float = 0.0  # probability of a lost message between processes
 
     def delay(self, dice: random.Random) -> float:
-        """What one way takes now."""
+        """Return a delay."""
         if self.slow and dice.random() < self.slow:
             return self.slow_for * dice.random()
         return self.quick * dice.random()
 
 
 class _Written(RawRecord):
-    """A record as it stands here. It is decoded once for all who follow: they must not change it."""
+    """A stored record. It is decoded once for all followers, which must not change it."""
 
     decoded: Record | None = None
 
@@ -59,7 +59,7 @@ class _Written(RawRecord):
 
 
 class Witness(Protocol):
-    """Who wants to know what happens."""
+    """Receives the events of the log."""
 
     def count(self, fault: str) -> None: ...
 
@@ -68,7 +68,7 @@ class Witness(Protocol):
 
 @dataclass(slots=True)
 class _Partition:
-    """What stands in one partition, and who listens. `skew_ms` is its broker's clock's; it does not jump far."""
+    """The records and followers of one partition. `skew_ms` is the error of its broker's clock."""
 
     number: int
     skew_ms: int
@@ -96,11 +96,11 @@ class SharedLog:
             self._write(number, encode_entry(entry))
 
     def silence(self, partition: int, seconds: float) -> None:
-        """Nothing gets into a partition or out of it for so long."""
+        """Block a partition for some seconds: it accepts and delivers nothing."""
         self.partitions[partition].silent_until = self.timeline.now + seconds
 
     def later(self, partition: int, delay: float, call: Callable[[], None]) -> None:
-        """Do something with a partition after a delay, and after its silence."""
+        """Call a function of a partition after a delay, and after its silence."""
         silent = self.partitions[partition].silent_until - self.timeline.now
         if silent > delay:
             delay += silent
@@ -113,7 +113,7 @@ class SharedLog:
             call()
 
     def append(self, partition: int, entry: Entry, process: Process, callback: AppendCallback) -> None:
-        """Take an entry on its way."""
+        """Send an entry to a partition."""
         self.later(
             partition,
             self.weather.delay(self.dice),
@@ -154,17 +154,17 @@ class SharedLog:
         return record
 
     def read(self, partition: int, start: int, end: int) -> Iterator[Record]:
-        """Records as a process reads them that knows nothing yet."""
+        """Yield records decoded, as a new process reads them."""
         for heard in self.partitions[partition].records[start:end]:
             yield RawRecord.record(heard)
 
     def end(self, partition: int) -> int:
-        """The offset of the next record."""
+        """Return the offset of the next record."""
         return len(self.partitions[partition].records)
 
     @property
     def digest(self) -> str:
-        """The hash of all that stands in it."""
+        """Return the hash of all records."""
         total = blake2b(digest_size=8)
         for partition in self.partitions:
             for heard in partition.records:
@@ -173,7 +173,7 @@ class SharedLog:
 
 
 class _Follower:
-    """One process that hears what is written to a partition."""
+    """One process that follows a partition."""
 
     def __init__(
         self, log: SharedLog, partition: int, start: int, process: Process, on_records: OnRecords
@@ -212,39 +212,39 @@ class _Follower:
 
 
 def _ignore(_: RawRecord) -> None:
-    """Nobody waits for a second copy."""
+    """A second copy has no callback."""
 
 
 class LogSeen:
-    """The log as one process has it: a `foldb.log.log.SharedLog`."""
+    """The log as one process sees it: a `foldb.log.log.SharedLog`."""
 
     def __init__(self, log: SharedLog, process: Process) -> None:
         self._log, self._process = log, process
 
     def append(self, partition: int, entry: Entry, callback: AppendCallback) -> None:
-        """Write an entry after all that is there when it arrives."""
+        """Append an entry after all records that are there when it arrives."""
         self._log.append(partition, entry, self._process, callback)
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
-        """What is durable now."""
+        """Yield the durable records."""
         return self._log.read(partition, start, self._log.end(partition))
 
     def end(self, partition: int) -> int:
-        """Where the next record will stand."""
+        """Return the offset of the next record."""
         return self._log.end(partition)
 
     def genesis(self, partition: int) -> Genesis:
-        """The partition's first command."""
+        """Return the partition's first command."""
         first = self._log.partitions[partition].records[0].record().entry.commands[0]
         assert isinstance(first, Genesis)
         return first
 
     def follow(self, partition: int, start: int, on_records: OnRecords, on_failure: OnFailure) -> Stop:
-        """Hear all that stands there from `start` on."""
+        """Deliver all records from `start` on."""
         return _Follower(self._log, partition, start, self._process, on_records).stop
 
     def ask_end(self, partition: int, callback: Callable[[int | LogError], None]) -> None:
-        """Tell the end, as it is when the question arrives."""
+        """Return the end at the arrival of the question."""
         log = self._log
 
         def answer() -> None:
@@ -253,8 +253,8 @@ class LogSeen:
         log.later(partition, log.weather.delay(log.dice), answer)
 
     def truncate_before(self, partition: int, offset: int) -> None:
-        """Refused: history is kept."""
+        """Refuse: history is kept."""
         raise LogError("the log keeps its whole history")
 
     def close(self) -> None:
-        """Nothing of it is this process's alone."""
+        """Do nothing: the log is shared."""

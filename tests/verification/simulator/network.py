@@ -1,8 +1,7 @@
-"""The way from one process to another: slow, lossy, and sometimes closed.
+"""The network between processes: slow, lossy, and sometimes interrupted.
 
-A `Remote` is a partition on another node, asked by messages: what `foldb.materializer.partition.Partition`
-promises, over a network that promises nothing. An answer that does not come is one too: nobody knows whether it was
-done.
+A `Remote` is a partition on another node, called by messages: it implements `foldb.materializer.partition.Partition`
+over a network without guarantees. A missing answer is an answer too: it is unknown whether the request was applied.
 """
 
 import random
@@ -36,11 +35,11 @@ class Network:
         self._apart: dict[Process, float] = {}
 
     def cut_off(self, process: Process, seconds: float) -> None:
-        """Nobody reaches a process, nor it anybody, for so long. It still has the log."""
+        """Disconnect a process from all others for some seconds. It can still reach the log."""
         self._apart[process] = self._timeline.now + seconds
 
     def send(self, source: Process, target: Process, call: Callable[..., object], *args: Any) -> None:
-        """Have something called in another process, if nothing comes between."""
+        """Call a function in another process, unless the message is lost."""
         if self._apart and self._is_cut_off(source, target):
             self._count("message to or from a node out of reach")
             return
@@ -53,12 +52,12 @@ class Network:
         return any(self._apart.get(process, 0.0) > self._timeline.now for process in processes)
 
     def heal(self) -> None:
-        """Everybody reaches everybody."""
+        """Connect all processes."""
         self._apart.clear()
 
 
 class Asking:
-    """One question to another process, and the one answer to it: the other's, or after a while `silence`."""
+    """One request to another process and its one answer: the other's, or `silence` after a timeout."""
 
     def __init__(
         self,
@@ -86,7 +85,7 @@ class Asking:
 
 
 class Remote:
-    """A partition that another node folds; which one, `find` says."""
+    """A partition that another node folds; `find` returns the node."""
 
     def __init__(
         self, network: Network, process: Process, number: int, find: Callable[[int], "Node | None"]
@@ -95,7 +94,7 @@ class Remote:
         self._nowhere = Position(number, -1)
 
     def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
-        """Have a command appended and folded."""
+        """Append and fold a command."""
         self._ask("submit", (command, size), done, (Failed(InternalServerError()), self._nowhere))
 
     def get(
@@ -142,7 +141,7 @@ class Remote:
         self._ask("reach", (position,), done, (InternalServerError(),))
 
     def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
-        """Ask how it is."""
+        """Return the status."""
         self._ask("status", (), done, (InternalServerError(),))
 
     def _read(self, name: str, args: tuple[Any, ...], done: Callable[..., None]) -> None:

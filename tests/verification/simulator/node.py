@@ -1,10 +1,10 @@
 """A whole node without sockets: workers, owners and a router on a process of the timeline.
 
-Every node folds the catalog. It leads the partitions that it believes are its own, stands by for some others, and
-asks other nodes for the rest. What it believes it is told (`learn`), sooner or later; so two may lead one
-partition, and none.
+Every node folds the catalog. It leads the partitions that it believes are its own, is standby for some others, and
+sends requests for the rest to other nodes. It learns assignments (`learn`) with a delay; so a partition may have two
+leaders, or none.
 
-A crash takes all of it; a start builds it anew from the log, or from a snapshot that anybody made at any time.
+A crash loses everything in memory; a start rebuilds it from the log, or from any snapshot of any node.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class Node:
         self.process = Process(world.timeline, f"node {self.number}", skew_ms=self._skew_ms)
         self.hosted: dict[int, Replica] = {}
         self._leaders: dict[int, Node] = {}
-        self._heard: dict[int, int] = {}  # by partition, the newest assignment that it knows of
+        self._heard: dict[int, int] = {}  # by partition, the newest assignment that it knows
         self._log = LogSeen(world.log, self.process)
         self._there: list[Partition] = [
             Remote(world.network, self.process, number, self._leaders.get)
@@ -60,11 +60,11 @@ class Node:
         self.router = Router(self._partitions, catalog.state, self.process, catch_up=catalog.catch_up)
 
     def crash(self) -> None:
-        """End this life, with everything in memory."""
+        """End this life and lose everything in memory."""
         self.process.kill()
 
     def learn(self, number: int, generation: int, leader: "Node") -> None:
-        """Hear who leads a partition now."""
+        """Learn the leader of a partition."""
         if generation <= self._heard.get(number, 0):
             return
         self._heard[number] = generation
@@ -75,13 +75,13 @@ class Node:
             self.stand_by(number)
 
     def lead(self, number: int) -> None:
-        """Act for a partition."""
+        """Begin to lead a partition."""
         hosted = self._fold(number)
         self._partitions[number] = hosted.partition
         hosted.lead()
 
     def stand_by(self, number: int) -> None:
-        """Act for a partition no more; go on folding it, or forget it."""
+        """Stop leading a partition; keep folding it, or drop it."""
         self._partitions[number] = self._there[number]
         hosted = self.hosted.get(number)
         if hosted is not None and hosted.leading:
@@ -91,7 +91,7 @@ class Node:
                 hosted.worker.close(_nothing)
 
     def leads(self, number: int) -> bool:
-        """Whether it believes so."""
+        """Whether it believes that it leads the partition."""
         hosted = self.hosted.get(number)
         return hosted is not None and hosted.leading
 
@@ -152,4 +152,4 @@ class Node:
 
 
 def _nothing() -> None:
-    """Nobody waits for it."""
+    """No caller waits."""

@@ -1,6 +1,6 @@
-"""One history, from its seed to its judgement.
+"""One history, from its seed to its checks.
 
-tables ──► clients and faults ──► no more faults ──► all comes to rest ──► idle ──► folded once more, and judged
+tables ──► clients and faults ──► no more faults ──► all comes to rest ──► idle ──► folded again, and checked
 """
 
 from collections import Counter
@@ -30,20 +30,20 @@ from tests.verification.simulator.world import World
 
 OPERATIONS = 16
 CUTS = 0.3
-"""The share of histories that are judged at a moment before their end too."""
+"""The share of histories that are also checked at a moment before their end."""
 PATIENCE_S = 180.0
-"""Virtual seconds, after the last fault, in which everything must have come to an end."""
+"""Virtual seconds after the last fault within which all work must end."""
 FAULTS_S = 120.0
-"""Virtual seconds that clients get for what they want to ask."""
+"""Virtual seconds for the clients' requests."""
 QUIET_S = 30.0
-"""Virtual seconds until a copy of an entry that is still under way in the log is there too."""
+"""Virtual seconds until copies of entries that are still in flight are in the log."""
 IDLE_S = 60.0
-"""Virtual seconds in which nobody asks anything, and nothing may be written."""
+"""Virtual seconds without requests, in which no entry may be written."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What a history was like; `digest` is that of all that stands in its log."""
+    """The report of a history; `digest` is the hash of its log."""
 
     seed: int
     faults: Counter[str]
@@ -58,10 +58,10 @@ class Report:
 
 
 def simulate(seed: int, operations: int = OPERATIONS, say: Callable[[str], None] | None = None) -> Report:
-    """Make the history of a seed and judge it; `say` is told all that happens.
+    """Run the history of a seed and check it; `say` receives its events.
 
     Raises:
-        AssertionError: Something is wrong with it. A ViolationError is one.
+        AssertionError: A check failed. A ViolationError is one.
     """
     world = World(seed, say)
     with _bounds(world):
@@ -72,7 +72,7 @@ def simulate(seed: int, operations: int = OPERATIONS, say: Callable[[str], None]
 
 @contextmanager
 def _bounds(world: World) -> Iterator[None]:
-    """Bounds that so small a history would never meet are smaller in some."""
+    """Lower the limits that so small a history would never reach, in some histories."""
     origins, untold = fold_state.ORIGINS_KEPT, worker.UNACKNOWLEDGED_BYTES
     if world.few_origins:
         fold_state.ORIGINS_KEPT = 3
@@ -102,7 +102,7 @@ def _live(world: World, operations: int) -> None:
 
 
 def _wait(world: World, is_so: Callable[[], bool], seconds: float, what: str = "") -> None:
-    """Let time pass until something is so."""
+    """Advance the time until a condition holds."""
     end = world.timeline.now + seconds
     while not is_so():
         if world.timeline.now >= end:
@@ -133,7 +133,7 @@ def _judge(world: World) -> None:
 
 
 def _judge_feeds(world: World, partitions: list[Folded]) -> None:
-    """Each node's feed has what was captured, from where it begins."""
+    """Check that each node's feed has the captured changes, from its beginning on."""
     for number in range(world.partitions):
         expected = expected_feed(partitions, number, world.table)
         for node in world.nodes:
@@ -150,7 +150,7 @@ def _judge_contents(world: World, states: list[PartitionState]) -> None:
 
 
 def _judge_cut(world: World, times: list[list[int]]) -> None:
-    """What stood there at some moment comes to rest as a database like any other, from its dump too."""
+    """Bring the states at some moment to rest, also from their dumps, and check them."""
     moment = world.dice.choice([time for each in times for time in each if time >= world.ready_ms])
     states = [until(world.log, number, times[number], moment) for number in range(world.partitions)]
     check_causes(states)

@@ -1,4 +1,4 @@
-"""Many partitions and nodes, under faults: what clients see stays right, and everything comes to an end."""
+"""Many partitions and nodes under faults: clients see consistent answers, and all work ends."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ def test_none_of_many_histories_is_wrong() -> None:
 
 
 def test_a_seed_gives_the_same_history_in_every_process() -> None:
-    """Else a failing seed would be no command."""
+    """Otherwise a failing seed could not be repeated."""
     here = str([simulate(seed) for seed in (1, 2, 3)])
     program = (
         "from tests.verification.simulator import simulate; print([simulate(seed) for seed in (1, 2, 3)])"

@@ -1,11 +1,11 @@
-"""Time that passes when nobody has anything left to do now.
+"""Virtual time, which advances when no callback is ready.
 
-    call_later ──► due ──► ready in its process, in order ──► one process, drawn by dice, takes a step
+    call_later ──► due ──► ready in its process, in order ──► one process, drawn at random, runs a callback
 
-A `Process` is an event loop of the shape that the materializer asks for, with a clock of its own that may be wrong.
-It can be paused, so that it goes on later and believes that nothing happened; and killed, after which none of its
-callbacks runs. Within a process callbacks run in the order in which they were given, as on asyncio's loop; among
-processes dice decide. So a seed is one order of everything.
+A `Process` has the part of an event loop that the materializer needs, with a clock of its own that may be wrong. It
+can be paused, and resumes without noticing; and killed, after which none of its callbacks runs. The callbacks of one
+process run in the order in which they were scheduled, as on asyncio's loop; the order among processes is random. So
+a seed determines the order of everything.
 """
 
 import heapq
@@ -16,11 +16,11 @@ from typing import Any
 
 START_MS = 1_700_000_000_000
 STEPS_MAX = 200_000
-"""A hundred times what a history takes."""
+"""A hundred times the steps of a usual history."""
 
 
 class Timer:
-    """What `call_later` returns."""
+    """The result of `call_later`."""
 
     __slots__ = ("args", "call", "cancelled", "process")
 
@@ -29,12 +29,12 @@ class Timer:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """Not any more."""
+        """Cancel the call."""
         self.cancelled = True
 
 
 class Timeline:
-    """Virtual time, in seconds since the history began, and all that is going to happen in it."""
+    """Virtual time, in seconds since the history began, and all scheduled events."""
 
     def __init__(self, dice: random.Random) -> None:
         self.now = 0.0
@@ -42,21 +42,21 @@ class Timeline:
         self.dice = dice
         self._due: list[tuple[float, int, Timer]] = []
         self._scheduled = 0
-        self._turns: list[Process] = []  # a process for each of its ready callbacks
+        self._turns: list[Process] = []  # one element per ready callback: its process
 
     def after(self, delay: float, process: "Process", call: Callable[..., object], *args: Any) -> Timer:
-        """Have a process call something when so many seconds have passed."""
+        """Schedule a call in a process after a delay."""
         self._scheduled += 1
         timer = Timer(process, call, args)
         heapq.heappush(self._due, (self.now + delay, self._scheduled, timer))
         return timer
 
     def ready(self, process: "Process") -> None:
-        """A process has one more callback to run now."""
+        """Add a ready callback of a process."""
         self._turns.append(process)
 
     def run(self, until: float) -> None:
-        """Let everything happen that does before a moment, and be there."""
+        """Run everything that is due before a moment, and advance to it."""
         turns, due, draw = self._turns, self._due, self.dice.random
         while True:
             while turns:
@@ -74,7 +74,7 @@ class Timeline:
 
     @property
     def next_due(self) -> float | None:
-        """When the next thing happens that is not cancelled, if anything ever does."""
+        """Return the time of the next event that is not cancelled, if there is one."""
         while self._due and (self._due[0][2].cancelled or self._due[0][2].process.dead):
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
@@ -92,27 +92,27 @@ class Process:
         self._paused = False
 
     def clock(self) -> int:
-        """Milliseconds since 1970, as this process believes."""
+        """Return this process's milliseconds since 1970."""
         return START_MS + self.skew_ms + int(self._timeline.now * 1000)
 
     def call_soon(self, call: Callable[..., object], *args: Any) -> None:
-        """Have something called in one of the next turns."""
+        """Schedule a call in one of the next turns."""
         self._append((None, call, args))
 
     def call_later(self, delay: float, call: Callable[..., object], *args: Any) -> Timer:
-        """Have something called when so many seconds have passed."""
+        """Schedule a call after a delay."""
         return self._timeline.after(delay, self, call, *args)
 
     def take(self, timer: Timer) -> None:
-        """A timer has gone off."""
+        """Make an expired timer ready."""
         self._append((timer, timer.call, timer.args))
 
     def pause(self) -> None:
-        """Run nothing until `resume`; what becomes ready waits."""
+        """Run nothing until `resume`; ready callbacks wait."""
         self._paused = True
 
     def resume(self) -> None:
-        """Go on as if nothing had been."""
+        """Continue."""
         if self._paused:
             self._paused = False
             for _ in self._ready:
@@ -120,16 +120,16 @@ class Process:
 
     @property
     def paused(self) -> bool:
-        """Whether it stands still."""
+        """Whether it is paused."""
         return self._paused
 
     def kill(self) -> None:
-        """Run nothing, ever again."""
+        """Run no callback again."""
         self.dead = True
         self._ready.clear()
 
     def turn(self) -> None:
-        """Run the callback that has waited longest."""
+        """Run the oldest ready callback."""
         if self._paused or not self._ready:
             return
         timer, call, args = self._ready.popleft()

@@ -1,4 +1,4 @@
-"""Everything of one history: time, log, network, nodes, clients, and what came of it all."""
+"""Everything of one history: time, log, network, nodes, clients, and the recorded results."""
 
 import random
 from collections import Counter
@@ -21,15 +21,15 @@ class World:
     """See the module.
 
     Attributes:
-        dice: All chance there is.
-        faults: How often what happened, by name.
-        think: Seconds that a client waits at most between two requests.
+        dice: The only random source.
+        faults: The number of each fault, by name.
+        think: The maximum of seconds between two requests of a client.
         strict_reads: Whether nodes find the log's end by entries of their own.
-        index_lag_ms: How long owners hold back what is about indexes.
-        few_origins: Whether origins are soon forgotten. No entry stands twice then, or it might be folded twice.
-        few_messages: Whether writes are refused as soon as a few messages are not acknowledged.
-        table: The id of the table that the history is about.
-        captured: Where the logs ended, each time that somebody was told that all capture for its subscription.
+        index_lag_ms: The delay of messages about indexes.
+        few_origins: Whether origins are soon dropped. Then no entry is duplicated, or it might be folded twice.
+        few_messages: Whether writes are refused above a few unacknowledged messages.
+        table: The id of the history's table.
+        captured: The ends of the logs, each time that a subscription was acknowledged.
     """
 
     def __init__(self, seed: int, say: Callable[[str], None] | None = None) -> None:
@@ -61,7 +61,7 @@ class World:
             self.assign(number, self.dice.choice(self.nodes))
 
     def prepare(self) -> None:
-        """Create the table that all is about."""
+        """Create the history's table."""
 
         def created(outcome: Outcome, _: ResultPosition) -> None:
             assert isinstance(outcome, TableDefined), outcome
@@ -72,12 +72,12 @@ class World:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the table is there."""
+        """Whether the table is active."""
         self.ready_ms = max(node.hosted[0].state.log_time for node in self.nodes)
         return bool(self.table) and self.is_at_rest
 
     def ask(self, operations: int) -> None:
-        """Have clients ask so much together."""
+        """Start clients with this number of requests together."""
         workload = Workload(self.history, self.dice, keys=6, transactions=self.dice.choice((0.2, 0.5, 0.9)))
         count = self.dice.choice((1, 3, 6))
         self._askers += [Client(self, number, workload, operations // count) for number in range(count)]
@@ -88,23 +88,23 @@ class World:
             client.start()
 
     def ask_no_more(self) -> None:
-        """Have clients end with what they are at, and little more."""
+        """Let the clients end after their current requests."""
         for client in self._askers:
             client.left = min(client.left, 2)
 
     @property
     def is_idle(self) -> bool:
-        """Whether no client waits for anything."""
+        """Whether no client waits for an answer."""
         return all(client.idle for client in self._askers)
 
     @property
     def ends(self) -> list[int]:
-        """How many records each partition has."""
+        """Return the number of records of each partition."""
         return [self.log.end(number) for number in range(self.partitions)]
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether everybody has folded all there is, nothing is under way, and all partitions have their leaders."""
+        """Whether all nodes have folded all records, no work is open, and all partitions have leaders."""
         ends = self.ends
         return all(self._leaders[number].leads(number) for number in range(self.partitions)) and all(
             hosted.state.next_offset == ends[number] and is_at_rest(hosted.state)
@@ -113,7 +113,7 @@ class World:
         )
 
     def situation(self) -> str:
-        """Where everybody is, for whoever looks for the reason."""
+        """Return a description of all nodes, to explain a failure."""
         lines = [f"ends {self.ends}; clients have {[client.left for client in self._askers]} left"]
         for node in self.nodes:
             for number, hosted in sorted(node.hosted.items()):
@@ -126,64 +126,64 @@ class World:
 
     @property
     def now_us(self) -> int:
-        """Microseconds since the history began."""
+        """Return the microseconds since the history began."""
         return int(self.timeline.now * 1_000_000)
 
     def count(self, fault: str) -> None:
-        """Note that something went wrong."""
+        """Count a fault."""
         self.faults[fault] += 1
         self.say(fault)
 
     def say(self, what: object) -> None:
-        """Say what happens, if anybody wants to know."""
+        """Report an event."""
         if self._say is not None:
             self._say(f"{self.timeline.now:10.4f}  {what}")
 
     def ended(self, operation: Operation) -> None:
-        """Note what came of an operation."""
+        """Record the result of an operation."""
         self.history.operations.append(operation)
         self.say(operation)
 
     def fatal(self, error: BaseException) -> None:
-        """A worker stopped: nothing in a simulation may make it."""
+        """Fail: no worker may stop in a simulation."""
         raise error
 
     def any_node(self) -> Node:
-        """One of them, dead or alive: a client does not know."""
+        """Return any node, running or not: a client does not know."""
         return self.dice.choice(self.nodes)
 
     def living(self) -> list[Node]:
-        """Those that run, or could if they were not paused."""
+        """Return the nodes that are not crashed."""
         return [node for node in self.nodes if not node.process.dead]
 
     def assign(self, number: int, leader: Node, slowness: float = 0.0) -> None:
-        """Have a node lead a partition; who lives will hear of it, each in its own time."""
+        """Assign a partition to a node; running nodes learn it with different delays."""
         self._generation += 1
         self._leaders[number] = leader
         for node in self.living():
             self.tell(node, number, slowness)
 
     def tell(self, node: Node, number: int, slowness: float = 0.0) -> None:
-        """Have a node hear who leads a partition."""
+        """Let a node learn the leader of a partition."""
         delay = self.dice.random() * (0.01 + slowness)
         self.timeline.after(delay, node.process, node.learn, number, self._generation, self._leaders[number])
 
     def leader(self, number: int) -> Node:
-        """Who leads it, as far as the cluster goes."""
+        """Return the leader in the current assignment."""
         return self._leaders[number]
 
     def snapshot(self, node: Node, number: int) -> None:
-        """Make a snapshot of what a node has folded of a partition, if it has."""
+        """Make a snapshot of a node's state of a partition, if it has one."""
         hosted = node.hosted.get(number)
         if hosted is not None:
             self.count("snapshot")
             self._snapshots.setdefault(number, []).append(b"".join(dump(hosted.state)))
 
     def any_snapshot(self, number: int) -> bytes | None:
-        """One of those made of a partition, or none."""
+        """Return any snapshot of a partition, or None."""
         made = self._snapshots.get(number, [])
         return self.dice.choice([None, *made]) if made else None
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the time."""
         self.timeline.run(self.timeline.now + seconds)

@@ -1,7 +1,7 @@
-"""The same with transactions over four partitions: clients meet on keys that live apart, and their server dies.
+"""Transactions over four partitions: clients contend for keys in different partitions, and their server dies.
 
-Positions are judged partition by partition, of what is written there alone; transactions by search, and by what they
-saw of each other.
+Positions are checked partition by partition, for the writes of that partition alone; transactions by search, and by
+the writes that they saw of each other.
 """
 
 import os
@@ -63,11 +63,11 @@ def test_answers_of_several_partitions_are_consistent_under_kill_9(tmp_path: Pat
 
 
 def list_by_list(workload: Workload) -> tuple[Step, ...]:
-    """Transactions that append, and reads of one list that see of which there is more elsewhere."""
+    """Return transactions that append, and reads of one list whose transactions appended to others too."""
     return workload.append() if workload.dice.random() < 0.4 else workload.read_lists()[:1]
 
 
-# What of foldb is replaced before it serves, and what its clients ask for.
+# The parts of foldb that are replaced before it serves, and the requests of its clients.
 WRONG = {
     "holds no keys between vote and decision": (
         Workload.draw,
@@ -96,9 +96,7 @@ Router.get_isolated = lambda self, keys, since, done: self.get_all(keys, False, 
 
 @pytest.mark.parametrize("what", WRONG)
 def test_a_server_of_several_partitions_is_caught_that(tmp_path: Path, what: str) -> None:
-    """
-    When clients meet so that it shows is chance, so they go on until it has.
-    """
+    """The contention that shows the fault is random, so the clients continue until it has happened."""
     draw, replaced = WRONG[what]
     program = [sys.executable, "-c", f"{replaced}\nfrom foldb.cli.main import run\nrun()\n"]
     history = History(several=True)

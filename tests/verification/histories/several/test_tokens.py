@@ -1,4 +1,4 @@
-"""A transaction over partitions that is asked again with its token is done once, however often its server dies."""
+"""A transaction over partitions that is repeated with its token is applied once, however often its server dies."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ PATIENCE_S = 30
 
 
 class _Current:
-    """The server of this run, and how many tokens have been answered."""
+    """The server of this run, and the number of answered tokens."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -50,7 +50,7 @@ def test_a_request_repeated_with_its_token_is_applied_once(tmp_path: Path, seed:
     current = _Current()
 
     def client(token: int) -> None:
-        """Ask until it is done."""
+        """Send the request until it is answered."""
         body = {
             "TransactItems": [_add_one(counter) for counter in wanted[token]],
             "ClientRequestToken": f"t{token}",

@@ -1,9 +1,9 @@
-"""Those who ask: for what they ask and how they judge an answer, nodes are any other network away.
+"""Clients: for their requests and their checks the nodes are any database across a network.
 
-operations.py   requests of a history, asked again as SDKs do
-tables.py       tables and indexes that come and go
-readers.py      what was written, looked for in an index
-subscribers.py  streams and subscriptions that come and go
+operations.py   requests of a history, retried as SDKs do
+tables.py       tables and indexes that are created and deleted
+readers.py      reads of own writes in an index
+subscribers.py  streams and subscriptions that are created and removed
 requests.py     all of it as commands and outcomes of the database
 """
 

@@ -1,10 +1,10 @@
-"""Clients, as SDKs make them: they wait for so long, and then ask again.
+"""Clients like SDKs: they wait for an answer until a timeout, and then retry.
 
-    draw ──► ask some node ──► told            an operation of the history, with what it came to
-                          └──► no answer       asked again; a transaction with the same ClientRequestToken
-                                               at last given up: in doubt
+    draw ──► send to a node ──► answer         an operation of the history, with its result
+                            └──► no answer     retry; a transaction with the same ClientRequestToken
+                                               after the last retry: in doubt
 
-What is asked again without a token is another operation, for it may be done twice.
+A retry without a token is another operation, because both may be applied.
 """
 
 import random
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.verification.simulator.world import World
 
 ATTEMPTS = 8
-_SIZE = 300  # of a command, roughly
+_SIZE = 300  # approximate size of a command
 
 
 class Client:
@@ -42,12 +42,12 @@ class Client:
         self._history: History = world.history
 
     def start(self) -> None:
-        """Ask the first."""
+        """Send the first request."""
         self._pause(self._next, 0.2)
 
     @property
     def idle(self) -> bool:
-        """Whether it has asked all that it is going to."""
+        """Whether it has sent all its requests."""
         return self.left <= 0
 
     def _pause(self, then: Any, longest: float) -> None:
@@ -58,24 +58,24 @@ class Client:
             Request(self, self._workload.draw()).attempt()
 
     def ended(self, operation: Operation | None) -> None:
-        """A request has come to its end."""
+        """Continue after a request has ended."""
         if operation is not None:
             self._workload.saw(operation)
         self.left -= 1
         self._pause(self._next, self._world.think)
 
     def again(self, steps: tuple[Step, ...]) -> None:
-        """Ask something that is in doubt once more, as a new operation."""
+        """Repeat a request in doubt, as a new operation."""
         Request(self, steps).attempt()
 
     @property
     def world(self) -> "World":
-        """Where it lives."""
+        """The world of the client."""
         return self._world
 
 
 class Request:
-    """One operation of a client, over as many attempts as it takes."""
+    """One operation of a client, over all its attempts."""
 
     def __init__(self, client: Client, steps: tuple[Step, ...]) -> None:
         self._client, self._steps = client, steps
@@ -85,10 +85,10 @@ class Request:
         single = len(steps) == 1 and steps[0].verb != "append"
         self._token = None if single or self._reads else f"{self._world.dice.getrandbits(64):x}"
         self._attempts = 0
-        self._in_doubt = False  # an attempt may have been, or still be, carried out
+        self._in_doubt = False  # an attempt may have been, or still be, applied
 
     def attempt(self) -> None:
-        """Ask any node."""
+        """Send the request to any node."""
         self._attempts += 1
         world, node = self._world, self._world.any_node()
         Asking(
@@ -167,7 +167,7 @@ class Request:
     def _done(self, told: tuple[Any, ...]) -> None:
         operation = Operation(self._client.number, self._called, self._world.now_us, self._steps, told)
         if operation.refused and self._in_doubt:
-            # It was refused now, but an attempt before it may yet come to something.
+            # This attempt was refused, but an earlier one may still be applied.
             self._give_up()
             return
         if operation.refused and len(self._steps) > 1:
@@ -178,14 +178,14 @@ class Request:
         self._client.ended(operation)
 
     def _record_refusal(self, operation: Operation) -> None:
-        """What a refused transaction tells of each item was true of that item, not of all at one moment."""
+        """Record the items of a refused transaction: each was read at a moment of its own."""
         assert operation.told is not None
         for step, told in zip(operation.steps, operation.told, strict=True):
             if type(told) is Refused or step.verb == "size":
                 self._world.ended(operation._replace(steps=(step,), told=(told,)))
 
     def _record(self, *, rejected: bool) -> None:
-        """Nothing was told: the operation is known not to have happened, or it is in doubt."""
+        """Record an operation without answer: it is known not to be applied, or it is in doubt."""
         answered = self._world.now_us if rejected else None
         operation = Operation(self._client.number, self._called, answered, self._steps, None)
         self._world.ended(operation)

@@ -1,8 +1,9 @@
-"""A client that reads what it wrote, from an index.
+"""A client that reads its own writes from an index.
 
-    put ──► acknowledged at a position ──► a node reaches that position ──► the index must show what was put
+    put ──► acknowledged at a position ──► a node reaches that position ──► the index must show the item
 
-Nobody else writes its item; after a doubt it takes another, because the write in doubt may come at any time.
+No other client writes its item. After a doubt it uses another item, because the write in doubt may be applied at any
+time.
 """
 
 from functools import partial
@@ -23,7 +24,7 @@ _SIZE = 300
 
 
 class IndexReader:
-    """One such client; it does this `count` times."""
+    """A client that does this `count` times."""
 
     def __init__(self, world: "World", number: int, count: int) -> None:
         self.left = count
@@ -34,11 +35,11 @@ class IndexReader:
 
     @property
     def idle(self) -> bool:
-        """Whether it has read as often as it is going to."""
+        """Whether it has done all its reads."""
         return self.left <= 0
 
     def start(self) -> None:
-        """Put something else."""
+        """Put another item."""
         if self.left > 0:
             self._value = self._world.dice.randrange(1000)
             self._node = self._world.any_node()

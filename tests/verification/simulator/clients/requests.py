@@ -1,9 +1,7 @@
-"""Steps of a history as commands of the database, and outcomes as what was told.
+"""Steps of a history as commands of the database, and outcomes as their results.
 
-A step asks something of one item (tests/verification/histories/model.py). Every item but the accounts says
-in `g`, the key of an
-index, in which of a few groups it is, and with most writes it moves to another: so index entries travel between
-partitions.
+A step is a request for one item (tests/verification/histories/model.py). Every item except the accounts has a group
+in `g`, the key of an index, and most writes move it to another group: so index entries travel between partitions.
 """
 
 from typing import Any
@@ -52,25 +50,25 @@ from tests.verification.histories.model import Refused as NotSo
 GROUPS = 3
 INDEX = "by_group"
 SILENCE = InternalServerError()
-"""What somebody takes for an answer who hears none."""
+"""The answer of a client whose request times out."""
 _CONTEXT = Context("R")
 _NONE: dict[str, Any] = {"L": []}
 
 
 class UnclearError(Exception):
-    """Nobody knows whether it happened."""
+    """It is unknown whether the request was applied."""
 
 
 class NotDoneError(Exception):
-    """It did not happen and will not. It may be asked again."""
+    """The request was not applied and never will be. It may be repeated."""
 
 
 class UnexpectedError(AssertionError):
-    """An answer that nothing the clients ask should get."""
+    """An answer that no request of the clients should get."""
 
 
 def command(table: int, steps: tuple[Step, ...], token: str | None) -> Command:
-    """The command of some steps that are not all reads."""
+    """Return the command of steps that are not all reads."""
     if token is None:
         action = _action(table, steps[0])
         assert not isinstance(action, Check)
@@ -80,11 +78,11 @@ def command(table: int, steps: tuple[Step, ...], token: str | None) -> Command:
 
 
 def told(steps: tuple[Step, ...], outcome: Outcome) -> tuple[Any, ...]:
-    """What an outcome tells of each step.
+    """Return the result of each step in an outcome.
 
     Raises:
-        NotDoneError: Nothing was done.
-        UnclearError: Nothing is known.
+        NotDoneError: The outcome says that the request was not applied.
+        UnclearError: The outcome leaves open whether the request was applied.
     """
     match outcome:
         case Applied():
@@ -113,7 +111,7 @@ def told(steps: tuple[Step, ...], outcome: Outcome) -> tuple[Any, ...]:
 
 
 def state(key: str, item: bytes | None) -> Any:
-    """What an item is to the model."""
+    """Return the state of the model for an item."""
     there = {} if item is None else load(item)
     match key[0]:
         case "r":
@@ -126,20 +124,20 @@ def state(key: str, item: bytes | None) -> Any:
 
 
 def pk_of(key: str) -> bytes:
-    """The bytes of a key."""
+    """Return the bytes of a key."""
     return key.encode()
 
 
 def define(
     operation: str, table: int, request: dict[str, Any], uuid: str, *, settle: bool = False
 ) -> DefineTable:
-    """A table command; with `settle` the owner's timer settles it."""
+    """Return a table command; with `settle` the owner's timer settles it."""
     body = orjson.dumps(request, option=orjson.OPT_SORT_KEYS)
     return DefineTable(operation, table, body, uuid, _CONTEXT, settle)
 
 
 def new_table(name: str, *indexes: str) -> dict[str, Any]:
-    """The request for a table of keys alone, with indexes by group."""
+    """Return the request for a table of keys alone, with indexes by group."""
     request: dict[str, Any] = {
         "TableName": name,
         "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
@@ -153,7 +151,7 @@ def new_table(name: str, *indexes: str) -> dict[str, Any]:
 
 
 def new_index(name: str, index: str) -> dict[str, Any]:
-    """The request for one more index by group."""
+    """Return the request to add an index by group."""
     return {
         "TableName": name,
         "AttributeDefinitions": [_attribute("pk"), _attribute("g")],
@@ -162,34 +160,34 @@ def new_index(name: str, index: str) -> dict[str, Any]:
 
 
 def without_index(name: str, index: str) -> dict[str, Any]:
-    """The request for one index less."""
+    """Return the request to delete an index."""
     return {"TableName": name, "GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": index}}]}
 
 
 def stream(name: str, *, on: bool) -> dict[str, Any]:
-    """The request to enable or disable a stream."""
+    """Return the request to enable or disable a stream."""
     view = {"StreamViewType": "NEW_IMAGE"} if on else {}
     return {"TableName": name, "StreamSpecification": {"StreamEnabled": on, **view}, "ShardAgeMs": 5000}
 
 
 def subscribe(name: str, table: str) -> DefineSubscription:
-    """The command that creates a subscription to a table."""
+    """Return the command that creates a subscription to a table."""
     return about(name, "Create", **check(name, {"TableNames": [table], "Sink": {"Kind": "python"}}))
 
 
 def about(name: str, operation: SubscriptionOperation, **request: Any) -> DefineSubscription:
-    """A command about a subscription."""
+    """Return a command about a subscription."""
     body = orjson.dumps(request, option=orjson.OPT_SORT_KEYS)
     return DefineSubscription(operation, name, body, "", _CONTEXT)
 
 
 def group(number: int) -> dict[str, str]:
-    """The group of an item that holds a number."""
+    """Return the group of an item with this number."""
     return {"S": f"g{number % GROUPS}"}
 
 
 def put(table: int, key: str, number: int) -> Put:
-    """An item that holds a number, in the number's group."""
+    """Return a put of an item with a number, in the number's group."""
     item = {"pk": {"S": key}, "v": _number(number), "g": group(number)}
     return Put(table, pk_of(key), b"", dump(item), check_item(item, MODERN), _CONTEXT)
 

@@ -1,7 +1,7 @@
-"""A client that has the table's changes captured in this way and that, and says how far its subscriptions are.
+"""A client that changes the capture of a table, and writes checkpoints of its subscriptions.
 
-It asks each thing once and goes on whatever the answer is. What is judged is what the states come to, and that whoever
-was told that it is subscribed was so everywhere by then.
+It sends each request once and continues after any answer. The checks are on the final states, and that a
+subscription that was acknowledged is captured in every partition from then on.
 """
 
 from functools import partial
@@ -23,7 +23,7 @@ NUMBER = 10**26
 
 
 class Subscriber:
-    """One client that asks so many things."""
+    """A client that sends `count` requests."""
 
     def __init__(self, world: "World", count: int) -> None:
         self.left = count
@@ -32,11 +32,11 @@ class Subscriber:
 
     @property
     def idle(self) -> bool:
-        """Whether it has asked all that it is going to ask."""
+        """Whether it has sent all its requests."""
         return self.left <= 0
 
     def start(self) -> None:
-        """Ask the next thing."""
+        """Send the next request."""
         if self.left > 0:
             self._send(self._command())
 

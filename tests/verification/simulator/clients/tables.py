@@ -1,8 +1,8 @@
-"""A client that makes tables and indexes and drops them again, while everything else goes on.
+"""A client that creates and deletes tables and indexes beside all other requests.
 
-    create ──► write ──► one more index ──► write ──► one index less ──► write ──► delete
+    create ──► write ──► add an index ──► write ──► delete an index ──► write ──► delete
 
-It asks each thing a few times and goes on whatever the answer is: what is judged is what the states come to.
+It repeats each request a few times and continues after any answer: the checks are on the final states.
 """
 
 from functools import partial
@@ -23,7 +23,7 @@ _TRIES = 6
 
 
 class TableClient:
-    """One client with one table at a time, `count` of them."""
+    """A client with one table at a time, `count` of them."""
 
     def __init__(self, world: "World", number: int, count: int) -> None:
         self.left = count
@@ -34,7 +34,7 @@ class TableClient:
 
     @property
     def idle(self) -> bool:
-        """Whether it has made all tables that it is going to make."""
+        """Whether it has created all its tables."""
         return self.left <= 0
 
     def start(self) -> None:
@@ -74,7 +74,7 @@ class TableClient:
         self._world.clients.call_later(self._world.think * 3 * self._world.dice.random(), call)
 
     def _write(self, items: int) -> None:
-        """Some items, all at once; nobody waits for what becomes of them."""
+        """Write some items at once, without waiting for the answers."""
         dice = self._world.dice
         for _ in range(items):
             put = requests.put(self._table, f"x{dice.randrange(8)}", dice.randrange(1000))
