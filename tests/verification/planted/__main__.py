@@ -1,7 +1,7 @@
-"""`python -m tests.verification.planted [WORD...]`: plant each bug, or those that a WORD is of, and say
-which test caught it.
+"""`python -m tests.verification.planted [WORD...]`: plant each bug, or those that match a WORD, and print
+the test that found it.
 
-Exit code 1 if one was missed.
+Exit code 1 if one was not found.
 """
 
 import sys
@@ -15,7 +15,7 @@ from tests.verification.planted.workshop import ROOT, Workshop
 
 
 def main(words: list[str]) -> int:
-    """Say of each bug what became of it, and how many were caught."""
+    """Print the result of each bug, and the number of bugs found."""
     if {"-h", "--help"} & set(words):
         say(str(__doc__))
         return 0
@@ -42,12 +42,12 @@ def main(words: list[str]) -> int:
 
 
 def places(bug: Bug) -> list[str]:
-    """What a word may be of: the description, or the path of a file."""
+    """Return the texts that a word is compared with: the description, and the paths of the files."""
     return [bug.what, *(edit.path for edit in bug.edits)]
 
 
 def say(text: str) -> None:
-    """One line, at once: the next may take a minute."""
+    """Print one line and flush: the next may take a minute."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Bugs of what stands before the database: who may ask, how large, how slowly, and in how many ways it can be read."""
+"""Bugs of the layers before the database: origins, limits, slow clients, and requests with more than one reading."""
 
 from tests.verification.planted.bug import bug
 
@@ -124,7 +124,7 @@ BUGS = [
         CONNECTION,
     ),
     bug(
-        "an answer that nobody reads is kept for ever",
+        "an answer without a reader is kept forever",
         """
 @ server/http/protocol.py
          self._paused = True
@@ -133,7 +133,7 @@ BUGS = [
         CONNECTION,
     ),
     bug(
-        "what is kept for slow clients has no bound",
+        "the memory for slow clients has no limit",
         """
 @ server/http/buffer_limit.py
 -        while self.bytes > self._limit:
@@ -169,7 +169,7 @@ BUGS = [
 """,
         "tests/behaviour/http/test_container.py::test_a_page_in_a_browser_is_refused",
     ),
-    # Who is let in: each is a door that looks shut to every client that is honest
+    # Access: each opens a way that honest clients do not try
     bug(
         "half of a signature is enough",
         """
@@ -198,7 +198,7 @@ BUGS = [
         VERIFY,
     ),
     bug(
-        "the day of the credential is nobody's business",
+        "the day of the credential is not checked",
         """
 @ server/auth/verify.py
 -        if claim.day != iso_time[:8]:
@@ -241,7 +241,7 @@ BUGS = [
         RIGHTS,
     ),
     bug(
-        "a pattern matches what begins with it",
+        "a pattern matches every name that begins with it",
         """
 @ server/auth/rights.py
 -            right = next((right for right, names in self._levels if names.fullmatch(table)), Right.NONE)

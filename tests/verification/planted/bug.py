@@ -1,6 +1,6 @@
-"""A bug to be put into foldb on purpose, and the tests that ought to notice.
+"""A deliberate bug in foldb, and the tests that must find it.
 
-A patch is what a reader of diffs knows, without line numbers; what it takes away or leaves must stand in the file once:
+A patch is a diff without line numbers; its old lines must be in the file exactly once:
 
     @ log/local/writer.py
                  write_all(self._file, self._position, data)
@@ -22,10 +22,10 @@ class Edit:
     new: str
 
     def applied(self, text: str) -> str:
-        """The file's text with the bug in it.
+        """Return the file's text with the bug in it.
 
         Raises:
-            ValueError: `old` is not there once. The code has changed, and the bug must be planted anew.
+            ValueError: `old` is not in the file exactly once. The code has changed, and the patch must follow.
         """
         found = text.count(self.old)
         if found != 1:
@@ -35,7 +35,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """What is wrong, in a few words; the edits that make it so; and tests, as pytest takes them, that fail by it."""
+    """A short description of the fault; the edits that cause it; and tests, as pytest takes them, that fail by it."""
 
     what: str
     edits: tuple[Edit, ...]
@@ -43,7 +43,7 @@ class Bug:
 
 
 def bug(what: str, patch: str, *tests: str) -> Bug:
-    """A bug by its patch."""
+    """Return a bug by its patch."""
     return Bug(what, tuple(map(_edit, re.split("^@ ", patch, flags=re.MULTILINE)[1:])), tests)
 
 

@@ -1,4 +1,4 @@
-"""Every bug that is planted, and those of the study that cannot be yet."""
+"""All planted bugs, and known ones that cannot be planted yet."""
 
 from tests.verification.planted import (
     at_the_gate,
@@ -28,7 +28,7 @@ BUGS = [
     *under_faults.BUGS,
 ]
 
-# Known to be dangerous, but of parts that do not exist: nothing could be broken.
+# Bugs of parts that do not exist yet.
 NOT_YET = {
     "an index that is written outside the partition's own step": "each index is written with its item",
 }

@@ -1,4 +1,4 @@
-"""Bugs of nodes that share a log: who serves what, and what becomes of a call whose node is lost."""
+"""Bugs of nodes that share a log: which node serves a partition, and calls whose node is lost."""
 
 from tests.verification.planted.bug import bug
 
@@ -27,7 +27,7 @@ BUGS = [
         ASSIGNMENT,
     ),
     bug(
-        "a node serves what it has not caught up with",
+        "a node serves a partition before it has caught up",
         """
 @ server/cluster/hosting.py
 -        if partition_id not in self.warm or partition_id not in self.partitions.hosted:
@@ -36,7 +36,7 @@ BUGS = [
         CLUSTER,
     ),
     bug(
-        "a process that was stopped takes what it has folded for new",
+        "a process that was paused takes its old state for the newest",
         """
 @ server/cluster/hosting.py
 -        self.warm.clear()
@@ -63,7 +63,7 @@ BUGS = [
         LINKS,
     ),
     bug(
-        "what one end proves proves the other too",
+        "the proof of one end is accepted from the other",
         """
 @ server/cluster/handshake.py
 -    signed = b"%b\\0%b%b%b" % (role.encode(), caller_nonce, listener_nonce, identity.log_id)

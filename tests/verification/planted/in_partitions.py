@@ -1,4 +1,4 @@
-"""Bugs of what partitions tell each other (messages, definitions, global indexes), and of what a router tells."""
+"""Bugs of messages between partitions (definitions, global indexes), and of routers."""
 
 from tests.verification.planted.bug import bug
 
@@ -36,7 +36,7 @@ BUGS = [
         RANDOM,
     ),
     bug(
-        "messages are taken in whatever order they come",
+        "messages are folded in any order",
         """
 @ materializer/fold/messages.py
 -    if state.received.get(command.sender, 0) != command.message_number:
@@ -59,7 +59,7 @@ BUGS = [
         RANDOM,
     ),
     bug(
-        "what was received is missing from a dump",
+        "the count of received messages is missing from a dump",
         """
 @ materializer/fold/dump.py
 -    received = [_json(RECEIVED, [sender, state.received[sender]]) for sender in sorted(state.received)]
@@ -77,7 +77,7 @@ BUGS = [
         RANDOM,
     ),
     bug(
-        "what is acknowledged stays in the count of what is not",
+        "acknowledged messages still count as unacknowledged",
         """
 @ materializer/fold/outbox.py
 -        state.unacknowledged_bytes -= size_of(waiting.popleft().message)
@@ -96,7 +96,7 @@ BUGS = [
     ),
     # Definitions
     bug(
-        "a table is ACTIVE before all have heard of it",
+        "a table is ACTIVE before all partitions have it",
         """
 @ materializer/fold/definitions.py
 -        if pending.delayed or not state.is_applied_everywhere(pending.version):
@@ -171,7 +171,7 @@ BUGS = [
         INDEXES,
     ),
     bug(
-        "a backfill that was dumped begins anew as if it were done",
+        "a backfill that was dumped counts as complete",
         """
 @ materializer/fold/dump.py
 -    if index.is_sent or index.complete_senders:
@@ -181,7 +181,7 @@ BUGS = [
         RANDOM,
     ),
     bug(
-        "a backfill passes over what belongs to others",
+        "a backfill skips entries of other partitions",
         """
 @ materializer/fold/indexes.py
 -        entered = _entry(index, pk, sk, stored, state.limits)
@@ -191,7 +191,7 @@ BUGS = [
 """,
         RANDOM,
     ),
-    # Streams, subscriptions, and what is known of transactions
+    # Streams, subscriptions, and the changes of transactions
     bug(
         "the catalog alone captures",
         """
@@ -203,7 +203,7 @@ BUGS = [
         FEED,
     ),
     bug(
-        "a table's last subscription is told to the catalog alone",
+        "the end of a table's last subscription stays in the catalog",
         """
 @ materializer/fold/definitions.py
 -    if table is not None and table.definition.watched != watched:
@@ -214,7 +214,7 @@ BUGS = [
         FEED,
     ),
     bug(
-        "a subscription is answered before all have heard of it",
+        "a subscription is answered before all partitions capture",
         """
 @ server/routing/router.py
 -        if not isinstance(outcome, Subscribed) or self._catalog.is_applied_everywhere(outcome.version):
@@ -232,7 +232,7 @@ BUGS = [
         FEED,
     ),
     bug(
-        "a coordinator that does not know all changes tells some",
+        "a coordinator that does not know all changes names some",
         """
 @ materializer/fold/transactions/coordinator.py
 -            if one.changes is None:
@@ -240,7 +240,7 @@ BUGS = [
 """,
         FEED,
     ),
-    # Void by decision
+    # Void commands
     bug(
         "a void message is not counted",
         """
@@ -250,7 +250,7 @@ BUGS = [
 """,
         MESSAGES,
     ),
-    # What is made of their answers
+    # Answers of several partitions
     bug(
         "items of several partitions are read in isolation once",
         """

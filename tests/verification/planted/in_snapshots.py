@@ -1,4 +1,4 @@
-"""Bugs of snapshots: what a start would believe, and what is left after a crash while one was made."""
+"""Bugs of snapshots: damaged ones that a start uses, and files that a crash leaves."""
 
 from tests.verification.planted.bug import bug
 
@@ -6,7 +6,7 @@ SNAPSHOTS = "tests/unit/materializer/snapshots/test_snapshots.py"
 DUMPED = "tests/unit/materializer/snapshots/test_dump.py"
 
 BUGS = [
-    # What reaches the disk
+    # Writing
     bug(
         "a snapshot gets its name before it is synced",
         """
@@ -67,7 +67,7 @@ BUGS = [
 """,
         SNAPSHOTS,
     ),
-    # What a start believes
+    # Loading
     bug(
         "a snapshot's position is not that of its state",
         """
@@ -146,7 +146,7 @@ BUGS = [
 """,
         SNAPSHOTS,
     ),
-    # What it holds
+    # Contents
     bug(
         "idempotency tokens are not in the snapshot",
         """
@@ -157,7 +157,7 @@ BUGS = [
         DUMPED,
     ),
     bug(
-        "an index under way starts anew after a snapshot is loaded",
+        "a backfill restarts after a snapshot is loaded",
         """
 @ materializer/fold/load.py
 -        if cursor is not None:
@@ -176,7 +176,7 @@ BUGS = [
     ),
     # A digest, a rebuild and a disposal in portions
     bug(
-        "a digest includes what is written beside it",
+        "a digest includes later writes",
         """
 @ materializer/fold/view.py
 -        if self._pk is None or self._pk == pk:

@@ -1,4 +1,4 @@
-"""Bugs of what comes out of the log: the feed and its files, the Streams API, subscriptions, and what they call."""
+"""Bugs of the change feed and its files, of the Streams API, of subscriptions and of sinks."""
 
 from tests.verification.planted.bug import bug
 
@@ -26,7 +26,7 @@ BUGS = [
         KEEPING,
     ),
     bug(
-        "a mark is left though the disk refused what it speaks of",
+        "the durable position includes a refused write",
         """
 @ streams/feed/change_store.py
 -            if each.last != target.last[table]:
@@ -82,7 +82,7 @@ BUGS = [
         "tests/unit/streams/test_scrub.py",
     ),
     bug(
-        "who waits for a change is not told of it",
+        "a long poll is not answered by a change",
         """
 @ streams/feed/feed.py
          self._writer.schedule_sync(self._next_offset)
@@ -92,7 +92,7 @@ BUGS = [
     ),
     # The Streams API
     bug(
-        "a shard goes on into the next period",
+        "a shard continues into the next period",
         """
 @ server/api/operations/streams/get_records.py
 -    if changes and _nth(period, changes[-1]) != iterator.nth:
@@ -112,7 +112,7 @@ BUGS = [
         "tests/unit/server/streams/test_get_shard_iterator.py",
     ),
     bug(
-        "an iterator is believed whatever it says",
+        "an iterator is not verified",
         """
 @ server/api/operations/streams/iterators.py
 -    if not compare_digest(data, expected) or urlsafe_b64encode(data) != encoded.encode():
@@ -122,7 +122,7 @@ BUGS = [
         "tests/unit/server/streams/test_iterators.py",
     ),
     bug(
-        "what is trimmed is missed without a word",
+        "a read of trimmed changes is no error",
         """
 @ server/api/operations/streams/get_records.py
 -    if iterator.after < page.trim_horizon and not iterator.horizon:
@@ -134,7 +134,7 @@ BUGS = [
     ),
     # Subscriptions
     bug(
-        "a checkpoint passes what is being handled",
+        "a checkpoint passes changes in flight",
         """
 @ streams/delivery/checkpoints.py
 -                handled[source_id] = min(handled[source_id], delivery.change.sequence_number - 1)
@@ -148,12 +148,13 @@ BUGS = [
         """
 @ streams/delivery/dispatcher.py
 -        lane_id = self._first_lane[delivery.partition] + self._policy.lane_of(change.pk)
-+        lane_id = self._first_lane[delivery.partition] + (change.sequence_number >> 8) * 7919 % 8191 % self._policy.lanes
++        lane_id = self._first_lane[delivery.partition]
++        lane_id += (change.sequence_number >> 8) * 7919 % 8191 % self._policy.lanes
 """,
         DISPATCHER,
     ),
     bug(
-        "what the feed keeps no more is passed over",
+        "changes that the feed has trimmed are skipped",
         """
 @ streams/delivery/source.py
 -                if not may_skip:
@@ -163,7 +164,7 @@ BUGS = [
         READING,
     ),
     bug(
-        "what follows a dead letter of its key is delivered",
+        "a change after a dead letter of its key is delivered",
         """
 @ streams/delivery/attempts.py
 -        if dead_letters or self._context.open:
@@ -181,7 +182,7 @@ BUGS = [
 """,
         "tests/unit/streams/delivery/test_joining.py",
     ),
-    # What they call
+    # Sinks
     bug(
         "two changes of several partitions have one event id",
         """
@@ -192,7 +193,7 @@ BUGS = [
         "tests/unit/streams/formats/test_dynamodb.py",
     ),
     bug(
-        "a file holds what another has already",
+        "a file repeats changes of another",
         """
 @ streams/sinks/dated_folders.py
 -        new = [each for each in changes if self._format.id(each) not in written]
@@ -210,7 +211,7 @@ BUGS = [
         "tests/unit/streams/sinks/test_sqlite.py",
     ),
     bug(
-        "a webhook calls whatever address a name stands for",
+        "a webhook calls any address that a name resolves to",
         """
 @ streams/sinks/http/exchange.py
 -        permitted = [text for text in addresses if may_be_called(ip_address(text), self._allowed)]

@@ -1,4 +1,4 @@
-"""Bugs of the fold, the worker and the server: what a command means, what a reader sees, what may wait."""
+"""Bugs of the fold, the worker and the server: effects of commands, reads, and queues."""
 
 from tests.verification.planted.bug import bug
 
@@ -12,7 +12,7 @@ PORTIONS = "tests/unit/materializer/test_portions.py"
 
 
 BUGS = [
-    # Once, in order, the same everywhere
+    # Once, in order, the same on every refold
     bug(
         "a repeated entry is folded again",
         """
@@ -203,7 +203,7 @@ BUGS = [
     ),
     # Changes
     bug(
-        "a change is told of a write that changed nothing",
+        "a write that changes nothing publishes a change",
         """
 @ materializer/fold/outcomes.py
 -    if not changes_item(old, new):
@@ -279,7 +279,7 @@ BUGS = [
         "tests/verification/crash/test_full_disk.py",
     ),
     bug(
-        "what waits has no bound",
+        "the queue has no limit",
         """
 @ materializer/worker.py
 -            self._queued_bytes
@@ -288,7 +288,7 @@ BUGS = [
         WORKED,
     ),
     bug(
-        "what was answered still counts as waiting",
+        "answered commands still count as queued",
         """
 @ materializer/worker.py
 -        self._queued_bytes -= sum(one.size for one in settled)
@@ -296,7 +296,7 @@ BUGS = [
         WORKED,
     ),
     bug(
-        "a worker goes on after an append of unknown fate",
+        "a worker continues after an append of unknown fate",
         """
 @ materializer/worker.py
 +            self._answer_failed(self._take_in_flight(), InternalServerError())
@@ -323,7 +323,7 @@ BUGS = [
 """,
         WORKED,
     ),
-    # What is captured, and who is how far
+    # Capture periods, subscriptions and checkpoints
     bug(
         "a window begins one command too early",
         """
@@ -379,7 +379,7 @@ BUGS = [
         "tests/unit/materializer/test_levels.py",
     ),
     bug(
-        "an older log is given what a later level brought",
+        "an older log gets a setting of a later level",
         """
 @ materializer/fold/definitions.py
 -    if state.level >= FEED_LEVEL:
@@ -481,7 +481,7 @@ BUGS = [
         "tests/behaviour/cli/test_history.py",
     ),
     bug(
-        "a stop does not wait for what was taken",
+        "a stop does not wait for accepted commands",
         """
 @ materializer/worker.py
 -        if not self._is_scheduled:

@@ -1,4 +1,4 @@
-"""Bugs of the log: what is durable when, and what damage is taken for."""
+"""Bugs of the log: durability, and the treatment of damage."""
 
 from tests.verification.planted.bug import bug
 
@@ -10,7 +10,7 @@ VERIFIED = "tests/behaviour/cli/test_verify_and_serve.py"
 
 
 BUGS = [
-    # What reaches the disk
+    # Writing
     bug(
         "no fdatasync at all",
         """
@@ -21,7 +21,7 @@ BUGS = [
         ON_DISK,
     ),
     bug(
-        "no sync of what is appended",
+        "no sync after an append",
         """
 @ log/local/writer.py
 +            pass
@@ -58,7 +58,7 @@ BUGS = [
         FAULTS,
     ),
     bug(
-        "what may be read is told before it is synced",
+        "an entry is readable before it is synced",
         """
 @ log/local/writer.py
              write_all(self._file, self._position, data)
@@ -139,7 +139,7 @@ BUGS = [
         FAULTS,
     ),
     bug(
-        "writing goes on after a sync that failed",
+        "writing continues after a failed sync",
         """
 @ log/local/log.py
 -        if self._failure is not None:
@@ -149,7 +149,7 @@ BUGS = [
         FAULTS,
     ),
     bug(
-        "what was acknowledged and not yet synced is not synced at the end",
+        "acknowledged entries are not synced at the end",
         """
 @ log/local/log.py
 -                self._writer.finish()
@@ -157,7 +157,7 @@ BUGS = [
 """,
         FAULTS,
     ),
-    # What a write does when the disk does not do all of it
+    # Writes that the disk refuses in part
     bug(
         "a short write is taken for a whole one",
         """
@@ -179,7 +179,7 @@ BUGS = [
         FAULTS,
     ),
     bug(
-        "what found no space is left where it is",
+        "a partial write on a full disk stays in the file",
         """
 @ log/local/writer.py
 -            self._undo_write()
@@ -188,7 +188,7 @@ BUGS = [
         FAULTS,
     ),
     bug(
-        "what is taken back is not taken back durably",
+        "the removal of a partial write is not durable",
         """
 @ log/local/writer.py
          self._file.truncate(self._position)
@@ -205,7 +205,7 @@ BUGS = [
 """,
         FAULTS,
     ),
-    # What others do to the folder
+    # Other processes in the folder
     bug(
         "a segment replaces another of its name",
         """
@@ -315,7 +315,7 @@ BUGS = [
 """,
         DISPLACED,
     ),
-    # What a start makes of what it finds
+    # Recovery at a start
     bug(
         "a recovered end is served as it is read, not written again and synced",
         """
@@ -362,7 +362,7 @@ BUGS = [
         RECOVERED,
     ),
     bug(
-        "what stands behind zeros is not looked at",
+        "bytes after zeros are not read",
         """
 @ log/local/torn_write.py
 -    return data[scan.end : -(-end // SECTOR) * SECTOR] if end > scan.end else b""
@@ -374,7 +374,7 @@ BUGS = [
         "tests/unit/log/test_filling.py",
     ),
     bug(
-        "a torn end is cut from a log that is refused for what stands before it",
+        "a torn end is cut from a log that is refused for earlier damage",
         """
 @ log/local/recovery.py
 -    if torn:
@@ -384,7 +384,7 @@ BUGS = [
         "tests/verification/damage/test_log_damage.py",
     ),
     bug(
-        "what the mark says was synced is forgotten",
+        "the durable position is ignored",
         """
 @ log/local/torn_write.py
 -    if known and base + scan.end < known.synced:
@@ -402,7 +402,7 @@ BUGS = [
         RECOVERED,
     ),
     bug(
-        "a log whose segments are gone is begun anew",
+        "a log without its segments is begun again",
         """
 @ log/local/recovery.py
 -    if durable_position.NAME in strange:
@@ -423,7 +423,7 @@ BUGS = [
         RECOVERED,
     ),
     bug(
-        "a hash of the entry alone, without what stands before it",
+        "a hash of the entry alone, without the hash before it",
         """
 @ log/local/segment.py
 -    chain.hash = _digest(chain.hash, rest)
@@ -435,7 +435,7 @@ BUGS = [
         f"{RECOVERED}::test_two_blocks_that_changed_places_are_refused",
     ),
     bug(
-        "a record does not say what was unsynced before it",
+        "a record does not state the unsynced entries before it",
         """
 @ log/local/writer.py
 -                unsynced + len(data),
@@ -492,7 +492,7 @@ BUGS = [
         "tests/unit/log/test_contract.py",
     ),
     bug(
-        "a reader shows what was not acknowledged",
+        "a reader shows entries that were not acknowledged",
         """
 @ log/local/reader.py
 -        durable = max(scan.synced, min(scan.end, acknowledged - base))
@@ -501,7 +501,7 @@ BUGS = [
         ON_DISK,
     ),
     bug(
-        "a read shows what was appended after it was asked for",
+        "a read shows entries appended after its start",
         """
 @ log/local/history.py
              last = None
@@ -530,7 +530,7 @@ BUGS = [
         f"{ON_DISK}::test_a_held_reader_shows_every_record_that_a_start_keeps",
     ),
     bug(
-        "a reader goes on without the segment that the mark names",
+        "a reader continues without the segment of the durable position",
         """
 @ log/local/reader.py
 -        known = known_end(self._history, mark)
@@ -599,7 +599,7 @@ BUGS = [
 """,
         BACKED_UP,
     ),
-    # Who may
+    # Permissions
     bug(
         "a second process may write",
         """
@@ -639,7 +639,7 @@ BUGS = [
 """,
         "tests/unit/log/test_codec.py",
     ),
-    # The time that it is given
+    # Log time
     bug(
         "log time follows every step of the clock",
         """

@@ -74,7 +74,7 @@ BUGS = [
         ANY_ORDER,
     ),
     bug(
-        "a commit although somebody refused",
+        "a commit although a participant refused",
         """
 @ materializer/fold/transactions/coordinator.py
 -    commit = all(one.holds for one in transaction.votes.values())
@@ -122,7 +122,7 @@ BUGS = [
         ANY_ORDER,
     ),
     bug(
-        "a second decision counts too: given up after the commit",
+        "a second decision counts too: aborted after the commit",
         """
 @ materializer/fold/transactions/coordinator.py
 -    if transaction is None or transaction.commit is not None:
@@ -131,7 +131,7 @@ BUGS = [
         ANY_ORDER,
     ),
     bug(
-        "who has not voted is not told that it was given up",
+        "a participant without a vote does not receive the abort",
         """
 @ materializer/fold/transactions/coordinator.py
 -        if received is not None and not received.holds:
@@ -140,7 +140,7 @@ BUGS = [
         ANY_ORDER,
     ),
     bug(
-        "what is under way is given up without waiting",
+        "an open transaction is aborted without waiting",
         """
 @ materializer/fold/transactions/coordinator.py
 -    if state.log_time - transaction.started_ms < ABANDON_AFTER_MS:
@@ -176,7 +176,7 @@ BUGS = [
         STEPS,
     ),
     bug(
-        "who is told to commit does so although he refused",
+        "a participant commits although it refused",
         """
 @ materializer/fold/transactions/participant.py
 -    if len(decisions) < len(judged):
@@ -203,7 +203,7 @@ BUGS = [
         STEPS,
     ),
     bug(
-        "what is prepared is missing from a snapshot",
+        "prepared parts are missing from a snapshot",
         """
 @ materializer/fold/transactions/frames.py
 -        for nth, effect in zip(prepared.nths, prepared.effects, strict=True):
@@ -221,7 +221,7 @@ BUGS = [
         ANY_ORDER,
     ),
     bug(
-        "a commit enters into a new index what that cannot take",
+        "a commit enters an invalid key into a new index",
         """
 @ materializer/fold/transactions/participant.py
 -        if item is not None and key_error_of_index(update.index.definition, item, limits) is not None:
@@ -239,7 +239,7 @@ BUGS = [
         STEPS,
     ),
     bug(
-        "a vote tells the size of an item collection as it was",
+        "a vote has the size of an item collection before the write",
         """
 @ materializer/fold/transactions/verdicts.py
 -        grown[collection] += _growth(decision)

@@ -1,4 +1,4 @@
-"""Bugs of values: what is equal, what comes before what, and which numbers there are."""
+"""Bugs of values: equality, order, and the range of numbers."""
 
 from tests.verification.planted.bug import bug
 

@@ -1,4 +1,4 @@
-"""Bugs of workers on a log that others append to, of owners, and of reads that have to wait."""
+"""Bugs of workers on a shared log, of owners, and of reads that have to wait."""
 
 from tests.verification.planted.bug import bug
 
@@ -8,7 +8,7 @@ RELAYS = "tests/unit/materializer/several_partitions/test_relays.py"
 WAITING = "tests/unit/materializer/several_partitions/test_waiting.py"
 
 BUGS = [
-    # A log that others append to
+    # Shared logs
     bug(
         "an entry is folded on acknowledgement where others stand before it",
         """
@@ -19,7 +19,7 @@ BUGS = [
         SHARED,
     ),
     bug(
-        "what is heard is not compared with what was folded on acknowledgement",
+        "received records are not compared with folded ones",
         """
 @ materializer/replicated/worker.py
 -        if (received.offset, received.time, received.body) != (folded.offset, folded.time_ms, folded.body):
@@ -28,7 +28,7 @@ BUGS = [
         SHARED,
     ),
     bug(
-        "a gap in what is heard is passed over",
+        "a gap in the received records is ignored",
         """
 @ materializer/replicated/worker.py
          elif received.offset > self.state.next_offset:
@@ -39,7 +39,7 @@ BUGS = [
         SHARED,
     ),
     bug(
-        "an entry whose origin was forgotten is answered as it stands",
+        "an entry of a dropped origin is answered although it had no effect",
         """
 @ materializer/replicated/worker.py
 -        stale = self.state.origins.get(entry.origin, 0) != entry.entry_number
@@ -59,7 +59,7 @@ BUGS = [
         SHARED,
     ),
     bug(
-        "whoever waits for a silent log waits for ever",
+        "a client of a silent log waits forever",
         """
 @ materializer/replicated/worker.py
 -            self._silence_timer = self._scheduler.call_later(self._silence, self._answer_after_silence)
@@ -70,7 +70,7 @@ BUGS = [
         SHARED,
     ),
     bug(
-        "a worker that stands by and one that leads answer each other's entries",
+        "a standby and a leader answer each other's entries",
         """
 @ materializer/replicated/worker.py
 -            and record.entry.origin == entry.origin
@@ -109,7 +109,7 @@ BUGS = [
         RELAYS,
     ),
     bug(
-        "what is on its way has no bound",
+        "messages in flight have no limit",
         """
 @ materializer/owner/relays.py
 -        room, size = WINDOW_MESSAGES - len(self._in_flight), self._bytes
@@ -136,7 +136,7 @@ BUGS = [
         OWNER,
     ),
     bug(
-        "nobody gives up a transaction that stays undecided",
+        "an undecided transaction is never aborted",
         """
 @ materializer/owner/owner.py
 -            self._relays.send()
@@ -209,7 +209,7 @@ BUGS = [
         WAITING,
     ),
     bug(
-        "what was forgotten counts as unchanged",
+        "a forgotten item counts as unchanged",
         """
 @ materializer/recent_writes.py
 -        return after < self._known_after or self._offsets.get(key, -1) > after
@@ -218,7 +218,7 @@ BUGS = [
         WAITING,
     ),
     bug(
-        "a position is reached though others have not heard of it",
+        "a position is reached before its messages are folded",
         """
 @ materializer/consistent_partition.py
 -            not outbox.unacknowledged or outbox.unacknowledged[0].offset > offset for outbox in outboxes

@@ -1,6 +1,6 @@
-"""Tests are good for what they notice: bugs are put into a copy of foldb, and each must fail a test.
+"""Tests must find bugs: each planted bug must make a test fail.
 
-`python -m tests.verification.planted` says which test caught which.
+`python -m tests.verification.planted` prints the test that finds each.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ def name_of(bug: Bug) -> str:
 
 @pytest.mark.parametrize("bug", BUGS, ids=name_of)
 def test_a_bug_can_still_be_planted(bug: Bug) -> None:
-    """Its text is where it was, and the tests that ought to notice are there."""
+    """Its old text is in the file, and its tests exist."""
     texts = {edit.path: (ROOT / edit.path).read_text() for edit in bug.edits}
     for edit in bug.edits:
         texts[edit.path] = edit.applied(texts[edit.path])

@@ -1,6 +1,6 @@
-"""Bugs that whole nodes must not survive in the simulator, with no other test to help it.
+"""Bugs that the simulator must find without any other test.
 
-Some are those of other modules, to be found once more, by what clients are told and states come to.
+Some are bugs of other modules, to be found again by the clients' answers and the final states.
 """
 
 from tests.verification.planted import in_partitions, in_the_fold, in_transactions
@@ -10,7 +10,7 @@ HISTORIES = "tests/verification/simulator/test_simulator.py::test_no_history_is_
 
 _AGAIN = (
     "a repeated entry is folded again",
-    "messages are taken in whatever order they come",
+    "messages are folded in any order",
     "a gap in the numbers is skipped",
     "unacknowledged messages are missing from a dump",
     "a commit before all votes are in",
@@ -18,7 +18,7 @@ _AGAIN = (
     "a checkpoint of an older epoch counts",
     "a window begins one command too early",
     "the catalog alone captures",
-    "a subscription is answered before all have heard of it",
+    "a subscription is answered before all partitions capture",
 )
 
 _OTHERS = (*in_the_fold.BUGS, *in_partitions.BUGS, *in_transactions.BUGS)

@@ -1,7 +1,7 @@
-"""A copy of the repository, in which one bug after the other is planted and the tests are run.
+"""A copy of the repository, in which one bug after the other is planted and its tests are run.
 
 <folder>/foldb      the copy: its root is the package, as everywhere
-PYTHONPATH          is <folder>, so that tests and the processes that they start import the copy
+PYTHONPATH          is <folder>, so that tests and their child processes import the copy
 """
 
 import os
@@ -19,20 +19,20 @@ from tests.verification.planted.bug import Bug
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 600
 
-# A test that failed, or could not be set up. A module that could not be imported has no `::`, and is no catch.
+# A test that failed, or could not be set up. A module that could not be imported has no `::`, and does not count.
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of a run of tests: the first that failed if one did, and everything that was said."""
+    """The result of a run of tests: the first that failed, if one did, and the output."""
 
     failed: str | None
     said: str
 
 
 class Workshop:
-    """See the module. `folder` is anybody's empty folder."""
+    """See the module. `folder` is any empty folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -41,7 +41,7 @@ class Workshop:
         shutil.copytree(ROOT, self._copy, ignore=unwanted)
 
     def imported(self) -> Path:
-        """Where a process of the workshop finds foldb."""
+        """Return the folder from which a process of the workshop imports foldb."""
         program = "import foldb; print(*foldb.__path__)"
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -54,7 +54,7 @@ class Workshop:
         return Path(done.stdout.strip())
 
     def try_(self, bug: Bug) -> Finding:
-        """Plant a bug, run its tests, and take it out again."""
+        """Plant a bug, run its tests, and remove it again."""
         with self._planted(bug):
             return self.run(bug.tests)
 
@@ -89,7 +89,7 @@ class Workshop:
                 self._write(self._copy / name, text)
 
     def _write(self, path: Path, text: str) -> None:
-        """A file and no compiled form of it: within one second Python could take the old one for the new."""
+        """Write a file and remove its compiled form: within one second Python could use the old one."""
         path.write_text(text)
         for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
             compiled.unlink()
