@@ -20,7 +20,7 @@ from .fold.outcomes import Outcome
 from .fold.state import Table
 from .fold.storage import Stored
 from .fold.transactions.state import TransactionId
-from .local_partition import LocalPartition
+from .local_partition import LocalPartition, offset_in
 from .long_reads import LongReads
 from .partition import Conflict, EncodedKey, Found, Page, QueryRequest, ResultPosition, ScanRequest
 from .recent_writes import RecentWrites
@@ -43,7 +43,7 @@ class _Wait:
     timer: Cancellable
 
 
-class ConsistentPartition(LocalPartition):
+class ConsistentPartition:
     """A `Partition` over a worker: one of several partitions, or on a shared log.
 
     Args:
@@ -69,7 +69,12 @@ class ConsistentPartition(LocalPartition):
         deadline: float = DEADLINE_SECONDS,
         stale_ms: int = STALE_MS,
     ) -> None:
-        super().__init__(worker, read_feed, long_reads=long_reads)
+        self._worker = worker
+        self._state = worker.state
+        self._local = LocalPartition(worker, read_feed, long_reads=long_reads)
+        self.submit = self._local.submit
+        self.status = self._local.status
+        self.feed = self._local.feed
         self._scheduler = scheduler
         self._deadline = deadline
         self._read_index: ReadIndex | None = None
@@ -82,6 +87,11 @@ class ConsistentPartition(LocalPartition):
         self._recent = RecentWrites(self._state.next_offset)
         worker.before_answers.add(self._folded)
 
+    @property
+    def position(self) -> Position:
+        """The position of reads: they see all entries up to and including this one."""
+        return self._worker.position
+
     def get(
         self,
         table: int,
@@ -92,9 +102,9 @@ class ConsistentPartition(LocalPartition):
     ) -> None:
         """Read an item."""
         if self._read_index is None and not self._held:
-            super().get(table, pk, sk, consistent, done)
+            self._local.get(table, pk, sk, consistent, done)
             return
-        serve = partial(super().get, table, pk, sk, consistent, done)
+        serve = partial(self._local.get, table, pk, sk, consistent, done)
         self._read(consistent, lambda: self._holders([(table, pk, sk)]), serve, done)
 
     def get_all(
@@ -104,7 +114,7 @@ class ConsistentPartition(LocalPartition):
         done: Callable[[list[Stored | None] | RequestError, Position], None],
     ) -> None:
         """Read items at one position of the log."""
-        serve = partial(super().get_all, keys, consistent, done)
+        serve = partial(self._local.get_all, keys, consistent, done)
         self._read(consistent, lambda: self._holders(keys), serve, done)
 
     def get_isolated(
@@ -118,7 +128,7 @@ class ConsistentPartition(LocalPartition):
 
     def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
         """Read a page of one item collection."""
-        serve = partial(super().query, request, done)
+        serve = partial(self._local.query, request, done)
         self._read(
             request.consistent,
             lambda: self._holders(
@@ -131,7 +141,7 @@ class ConsistentPartition(LocalPartition):
 
     def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
         """Read a page in hash order."""
-        serve = partial(super().scan, request, done)
+        serve = partial(self._local.scan, request, done)
         self._read(
             request.consistent,
             lambda: self._holders(key for key in self._held if key[0] == request.table),
@@ -142,7 +152,7 @@ class ConsistentPartition(LocalPartition):
 
     def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
         """See Partition; of several positions, the one in this partition counts."""
-        offset = self._offset_in(position)
+        offset = offset_in(self.position.partition, position)
         self._wait(lambda: self._has_reached(offset), lambda: done(None), done)
 
     def _read(

@@ -114,7 +114,7 @@ class LocalPartition:
 
     def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
         """See Partition. A position that was returned is folded already, and there is no other partition."""
-        if self._offset_in(position) < self._state.next_offset:
+        if offset_in(self._worker.position.partition, position) < self._state.next_offset:
             done(None)
         else:
             done(ValidationError(f"The log ends before position {position.text()}"))
@@ -127,14 +127,14 @@ class LocalPartition:
         """Read the feed."""
         self._read_feed(request, done)
 
-    def _offset_in(self, position: ResultPosition) -> int:
-        """Return the offset of the position in this partition; -1 if it has none."""
-        positions = position.positions if isinstance(position, Cut) else (position,)
-        here = self._worker.position.partition
-        return max((each.offset for each in positions if each.partition == here), default=-1)
-
     def _table(self, table_id: int) -> Table:
         table = self._state.tables.get(table_id)
         if table is None:
             raise ResourceNotFoundError()
         return table
+
+
+def offset_in(partition: int, position: ResultPosition) -> int:
+    """Return the offset of the position in a partition; -1 if it has none there."""
+    positions = position.positions if isinstance(position, Cut) else (position,)
+    return max((each.offset for each in positions if each.partition == partition), default=-1)
