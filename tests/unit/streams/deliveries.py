@@ -1,4 +1,4 @@
-"""Changes as tests of formats and sinks need them: of a table Orders with a text and a number as its key."""
+"""Changes for tests of formats and sinks: of a table Orders with a string and a number as its key."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ ORDERS = TableView(
 
 
 def order(customer: str = "ann", order: int = 1, **attributes: Any) -> Item:
-    """An item of Orders; attributes are DynamoDB JSON."""
+    """Return an item of Orders; attributes are DynamoDB JSON."""
     return {"customer": {"S": customer}, "order": {"N": str(order)}, **attributes}
 
 
@@ -41,7 +41,7 @@ def delivery(
     source: Source = "api",
     depth: int = 0,
 ) -> Delivery:
-    """That `old` became `new` by the first command of the entry at `offset`."""
+    """Return the change from `old` to `new` by the first command of the entry at `offset`."""
     item = new or old
     assert item is not None
     pk, sk = table.key.pk(item), table.key.sk(item)
@@ -65,5 +65,5 @@ def delivery(
 
 
 def numbered(count: int, start: int = 1) -> list[Delivery]:
-    """So many orders placed, one after the other."""
+    """Return `count` changes, one new order each."""
     return [delivery(None, order(order=nth), offset=nth) for nth in range(start, start + count)]

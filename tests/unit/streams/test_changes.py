@@ -1,4 +1,4 @@
-"""The change feed as the fold yields it."""
+"""The changes in the outcomes of records."""
 
 import pytest
 
@@ -35,10 +35,8 @@ def test_sequence_numbers_rise_from_change_to_change(seed: int) -> None:
 
 @pytest.mark.guarantee("G35")
 @pytest.mark.parametrize("seed", range(5))
-def test_each_change_of_an_item_begins_where_the_one_before_ended(seed: int) -> None:
-    """
-    No gap and nothing twice: the images of an item's changes are a chain from nothing to the item as it is.
-    """
+def test_the_images_of_an_item_form_a_chain(seed: int) -> None:
+    """The images of an item's changes form a chain without gaps or duplicates, from nothing to the current item."""
     feed, state = feed_of(seed)
 
     images: dict[tuple[int, bytes, bytes], bytes | None] = {}
@@ -57,13 +55,13 @@ def test_each_change_of_an_item_begins_where_the_one_before_ended(seed: int) -> 
 
 
 def written(ledger: Ledger, *commands: Command, **chosen: object) -> list[Change]:
-    """What one record with these commands changes."""
+    """Return the changes of one record with these commands."""
     record = ledger.record(*commands)
     return list(changes(fold(ledger.state, record), **chosen))  # type: ignore[arg-type]
 
 
-def told(change: Change) -> tuple[bytes, bool, bool]:
-    """Of which key, and whether there was and is an item."""
+def summary(change: Change) -> tuple[bytes, bool, bool]:
+    """Return the key of a change, and whether the item existed before and after."""
     return change.pk, change.old is not None, change.new is not None
 
 
@@ -77,7 +75,7 @@ def table(ledger: Ledger) -> Table:
     return ledger.create("T")
 
 
-def test_whatever_changes_an_item_yields_a_change(ledger: Ledger, table: Table) -> None:
+def test_every_change_of_an_item_yields_a_change(ledger: Ledger, table: Table) -> None:
     made = written(
         ledger,
         put(table, A),
@@ -92,10 +90,10 @@ def test_whatever_changes_an_item_yields_a_change(ledger: Ledger, table: Table) 
         (b"a", True, False),
         (b"a", False, True),
         (b"b", False, True),
-    ] == [told(change) for change in made]
+    ] == [summary(change) for change in made]
 
 
-def test_what_changes_nothing_yields_none(ledger: Ledger, table: Table) -> None:
+def test_a_command_without_effect_yields_no_change(ledger: Ledger, table: Table) -> None:
     ledger.fold(put(table, A))
 
     assert [] == written(
@@ -108,7 +106,7 @@ def test_what_changes_nothing_yields_none(ledger: Ledger, table: Table) -> None:
     )
 
 
-def test_an_expiry_yields_a_change_and_says_who_wanted_it(ledger: Ledger, table: Table) -> None:
+def test_an_expiry_yields_a_change_with_its_source(ledger: Ledger, table: Table) -> None:
     ttl = {"TimeToLiveSpecification": {"Enabled": True, "AttributeName": "exp"}}
     ledger.fold(define("UpdateTimeToLive", table.definition.id, ttl))
     ledger.fold(put(table, {**A, "exp": {"N": "1600000000"}}))
@@ -116,14 +114,12 @@ def test_an_expiry_yields_a_change_and_says_who_wanted_it(ledger: Ledger, table:
 
     [change] = written(ledger, Expire(table.definition.id, b"a", b"", "1600000000", sweeper))
 
-    assert (b"a", True, False) == told(change)
+    assert (b"a", True, False) == summary(change)
     assert ("ttl", "dynamodb.amazonaws.com") == (change.context.source, change.context.principal)
 
 
-def test_a_transaction_numbers_what_it_changed_in_the_order_of_its_actions(
-    ledger: Ledger, table: Table
-) -> None:
-    """What stays as it was is no change, and is not counted."""
+def test_a_transaction_numbers_its_changes_by_action(ledger: Ledger, table: Table) -> None:
+    """An unchanged item has no change, and is not counted."""
     ledger.fold(put(table, A))
     c, d = ({"pk": {"S": name}} for name in "cd")
     transact = Transact([put(table, d), put(table, A), delete(table, c), put(table, B)], CONTEXT)
@@ -135,16 +131,14 @@ def test_a_transaction_numbers_what_it_changed_in_the_order_of_its_actions(
     assert [b"c", b"d", b"c", b"b"] == [change.pk for change in made]
 
 
-def test_a_transaction_that_is_asked_for_again_changes_nothing_again(ledger: Ledger, table: Table) -> None:
+def test_a_repeated_transaction_yields_no_change(ledger: Ledger, table: Table) -> None:
     transact = Transact([put(table, A)], CONTEXT, token="t", fingerprint=b"f")
 
     assert [Tx("2.0", 0, 1)] == [change.tx for change in written(ledger, transact, transact)]
 
 
-def test_the_changes_of_some_tables_count_what_their_transaction_changed_in_others(
-    ledger: Ledger, table: Table
-) -> None:
-    """A reader of one table is told that there was more."""
+def test_a_change_counts_its_transaction_in_other_tables(ledger: Ledger, table: Table) -> None:
+    """A reader of one table learns that the transaction changed more."""
     other = ledger.create("U")
     transact = Transact([put(other, A), put(table, A)], CONTEXT)
 

@@ -1,4 +1,4 @@
-"""A scrub names each file that is damaged, and no other."""
+"""A scrub reports each damaged file, and no other."""
 
 import os
 import random
@@ -45,7 +45,7 @@ def folder(written: Path, tmp_path: Path) -> Path:
 
 
 def found(folder: Path) -> list[Finding]:
-    """What a scrub finds, without its last line."""
+    """Return the findings of a scrub, without the last line."""
     *findings, last = scrub(ScrubJob(str(folder), 1, RATE))
     assert ("", True) == (last.kind, last.bytes > 100_000)
     return findings
@@ -67,7 +67,7 @@ FILES: dict[str, Callable[[Path], list[Path]]] = {"log": sealed, "snapshot": sna
 
 
 @pytest.mark.guarantee("G11")
-def test_nothing_is_found_in_files_that_are_whole(folder: Path) -> None:
+def test_undamaged_files_have_no_findings(folder: Path) -> None:
     assert len(sealed(folder)) > 3
     assert 2 == len(snapshots(folder))
     assert [] == found(folder)
@@ -96,7 +96,7 @@ def test_damage_in_one_segment_hides_no_other(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 2])
-def test_a_segment_that_is_gone_is_found(place: int, folder: Path) -> None:
+def test_a_missing_segment_is_found(place: int, folder: Path) -> None:
     sealed(folder)[place].unlink()
 
     assert ["log"] == [finding.kind for finding in found(folder)]
@@ -122,7 +122,7 @@ def test_each_partition_is_scrubbed(tmp_path: Path) -> None:
 
 
 def test_a_damaged_snapshot_is_removed(folder: Path) -> None:
-    """The one that is whole stays, and the log is not read by a damaged one."""
+    """The undamaged snapshot stays, and no start uses the damaged one."""
     old, new = snapshots(folder)
     flip(new, new.stat().st_size // 2)
 
@@ -132,7 +132,7 @@ def test_a_damaged_snapshot_is_removed(folder: Path) -> None:
 
 
 def test_a_damaged_snapshot_stays_while_another_is_made(folder: Path) -> None:
-    """Who makes it removes what is damaged."""
+    """The process that makes a snapshot removes damaged ones."""
     _, new = snapshots(folder)
     flip(new, new.stat().st_size // 2)
     lock = Snapshots(folder, SystemFilesystem())._lock()
@@ -143,7 +143,7 @@ def test_a_damaged_snapshot_stays_while_another_is_made(folder: Path) -> None:
     assert new in snapshots(folder)
 
 
-def test_a_damaged_mark_is_found(folder: Path) -> None:
+def test_a_damaged_durable_offset_is_found(folder: Path) -> None:
     flip(folder / "changes" / "0" / "mark", 5)
 
     [finding] = found(folder)
@@ -151,7 +151,7 @@ def test_a_damaged_mark_is_found(folder: Path) -> None:
 
 
 def test_a_scrub_reads_no_faster_than_its_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In portions, after each of which it waits for as long as that takes."""
+    """It reads in portions, and sleeps after each."""
     now, naps = 0.0, list[float]()
 
     def sleep(seconds: float) -> None:
@@ -181,10 +181,8 @@ def test_a_scrub_ends_with_its_server(folder: Path, monkeypatch: pytest.MonkeyPa
         list(scrub(ScrubJob(str(folder), 1, RATE)))
 
 
-def test_the_disk_is_read_and_not_the_memory_of_the_system(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A bit that has flipped on the disk cannot be seen in a page that was read before."""
+def test_the_disk_is_read_rather_than_the_page_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bit that has flipped on the disk is not seen in a cached page."""
     forgotten: list[Any] = []
     monkeypatch.setattr(os, "posix_fadvise", lambda *call: forgotten.append(call[1:]))
     PacedDisk(RATE).open(sealed(folder)[0]).close()

@@ -3,7 +3,7 @@
 from tests.verification.planted.bug import bug
 
 FEED = "tests/unit/streams/feed/test_random.py"
-KEEPING = "tests/unit/streams/feed/test_keeping.py"
+KEEPING = "tests/unit/streams/feed/test_change_store.py"
 LOSSES = "tests/unit/streams/feed/test_losses.py"
 DISPATCHER = "tests/unit/streams/delivery/test_dispatcher.py"
 READING = "tests/unit/streams/delivery/test_reading.py"
@@ -43,7 +43,7 @@ BUGS = [
 -    if data[end : end + 1] != _CHECKED or at != begin + size or check != crc32(data[begin:end]):
 +    if at != begin + size:
 """,
-        "tests/unit/streams/feed/test_encoding.py",
+        "tests/unit/streams/feed/test_change_codec.py",
     ),
     bug(
         "a head of a block that does not continue the one before is believed",
@@ -180,7 +180,7 @@ BUGS = [
 -        self._grouping = TransactionGrouping(self._loop, self._queue_together) if policy.together else None
 +        self._grouping = None
 """,
-        "tests/unit/streams/delivery/test_joining.py",
+        "tests/unit/streams/delivery/test_transaction_grouping.py",
     ),
     # Sinks
     bug(
@@ -226,6 +226,6 @@ BUGS = [
 -            "ConditionExpression": "attribute_not_exists(#n) OR #n < :n",
 +            "ConditionExpression": "attribute_not_exists(#n) OR #n <= :n",
 """,
-        "tests/unit/streams/workers/test_once.py",
+        "tests/unit/streams/workers/test_idempotent.py",
     ),
 ]

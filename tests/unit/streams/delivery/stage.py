@@ -1,6 +1,6 @@
-"""What a dispatcher is told, played by the test: feeds, a sink that fails as the dice say, letters, a checkpoint.
+"""The environment of a dispatcher in a test: feeds, a sink that fails at random, dead letters, and checkpoints.
 
-What a crash of the process leaves (feeds, letters, marks) is the stage's; what it does not is the dispatcher's.
+A crash loses the dispatcher. The stage keeps everything that outlives it: feeds, dead letters and checkpoints.
 """
 
 import asyncio
@@ -39,24 +39,24 @@ _KEY = KeySchema((KeyAttribute("pk", "S"),))
 
 
 def view(table: int, _: int = 0) -> TableView:
-    """The table of that number."""
+    """Return the view of a table."""
     return TableView(table, f"table-{table}", _KEY, None, "arn", b"log", 1)
 
 
 def body_of(delivery: Delivery) -> dict[str, Any]:
-    """What the change's new item says."""
+    """Return the new item of a change."""
     assert delivery.change.new is not None
     body: dict[str, Any] = orjson.loads(delivery.change.new)
     return body
 
 
 def key(delivery: Delivery) -> str:
-    """The key of the change's item."""
+    """Return the partition key of a change."""
     return delivery.change.pk.decode()
 
 
 class FakePartition:
-    """One partition's feed of some tables."""
+    """The feed of one partition, for several tables."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -64,7 +64,7 @@ class FakePartition:
         self.time = START_MS
         self.changes: dict[int, list[Change]] = defaultdict(list)
         self.trim_horizon: dict[int, int] = defaultdict(int)
-        self.let_go: set[int] = set()  # tables of which nothing is kept any more, whatever comes
+        self.trimmed_tables: set[int] = set()  # tables whose changes are all trimmed, also future ones
         self.is_away = self.is_folding = False
         self.reads = 0
         self.page = 7
@@ -72,7 +72,7 @@ class FakePartition:
 
     @property
     def end(self) -> int:
-        """The highest number that what was written could have."""
+        """An upper bound of the sequence numbers of all entries."""
         return sequence_number(self.offset, 9999, 9999)
 
     def write(
@@ -85,7 +85,7 @@ class FakePartition:
         old: bytes | None = None,
         **body: Any,
     ) -> Change:
-        """An entry with one change."""
+        """Append an entry with one change."""
         self.offset += 1
         return self.write_on(key, table=table, tx=tx, depth=depth, old=old, body=body)
 
@@ -100,7 +100,7 @@ class FakePartition:
         old: bytes | None = None,
         body: dict[str, Any] | None = None,
     ) -> Change:
-        """A change of the last entry's command."""
+        """Append a change to the last entry's command."""
         context = Context("request", depth=depth) if depth else _API
         new = orjson.dumps({"pk": {"S": key}, **(body or {})})
         number = sequence_number(self.offset, 0, nth)
@@ -110,15 +110,15 @@ class FakePartition:
         return change
 
     def pass_by(self) -> None:
-        """An entry that changes none of these tables."""
+        """Append an entry without changes of these tables."""
         self.offset += 1
 
     def feed(self, request: FeedRequest, done: OnFed) -> None:
-        """As a partition's."""
+        """Answer a request like a partition."""
         if self.is_away:
             done(ServiceUnavailableError(), Position(self.number, -1))
         elif isinstance(request, FindSequenceNumber):
-            kept = self._kept_after(request.table)
+            kept = self._trim_horizon(request.table)
             before = [
                 each.sequence_number for each in self.changes[request.table] if each.time < request.time_ms
             ]
@@ -129,30 +129,30 @@ class FakePartition:
 
     def _read(self, request: ReadChanges, done: OnFed) -> None:
         self.reads += 1
-        kept = self._kept_after(request.table)
+        kept = self._trim_horizon(request.table)
         after = max(request.after_sequence_number, kept)
         found = [each for each in self.changes[request.table] if each.sequence_number > after]
         page = found[: min(request.limit, self.page)]
         if not page and request.wait_ms and kept <= request.after_sequence_number:
             waiting = (request, done)
             self._waiting.append(waiting)
-            asyncio.get_running_loop().call_later(request.wait_ms / 1000, self._give_up, waiting)
+            asyncio.get_running_loop().call_later(request.wait_ms / 1000, self._expire, waiting)
             return
         is_end = len(page) == len(found)
         end = max(self.end, request.after_sequence_number) if is_end else page[-1].sequence_number
         done(Changes(page, end, kept, is_end, self.time), Position(self.number, self.offset))
 
-    def _kept_after(self, table: int) -> int:
-        return self.end if table in self.let_go else self.trim_horizon[table]
+    def _trim_horizon(self, table: int) -> int:
+        return self.end if table in self.trimmed_tables else self.trim_horizon[table]
 
-    def _give_up(self, waiting: tuple[ReadChanges, OnFed]) -> None:
+    def _expire(self, waiting: tuple[ReadChanges, OnFed]) -> None:
         if waiting in self._waiting:
             self._waiting.remove(waiting)
             request, done = waiting
             self._read(replace(request, wait_ms=0), done)
 
     def wake(self) -> None:
-        """Tell those who wait, unless a command is only half folded."""
+        """Answer waiting reads, unless a command is half folded."""
         if self.is_folding:
             return
         waiting, self._waiting = self._waiting, []
@@ -160,12 +160,12 @@ class FakePartition:
             self.feed(request, done)
 
     def crash(self) -> None:
-        """Who waited is gone."""
+        """Lose the waiting reads."""
         self._waiting.clear()
 
 
-class Past:
-    """Some changes, read like a feed; one that breaks off does so after a page."""
+class FakeHistory:
+    """A history of some changes; one that breaks off fails after a page."""
 
     def __init__(self, changes: Sequence[Change], end: int, *, breaks_off: bool = False) -> None:
         self._changes = changes
@@ -175,7 +175,7 @@ class Past:
         self.is_closed = False
 
     def read(self, request: ReadChanges, done: OnFed) -> None:
-        """As a History."""
+        """Answer like a FeedHistory."""
         self._pages += 1
         if self._breaks_off and self._pages > 1:
             done(ServiceUnavailableError(), Position(0, 0))
@@ -187,22 +187,22 @@ class Past:
         done(Changes(page, end, 0, is_end, START_MS), Position(0, 0))
 
     def close(self) -> None:
-        """As a History."""
+        """Close it."""
         self.is_closed = True
 
 
 @dataclass
 class Call:
-    """One call of the sink, and what it said."""
+    """One call of the sink, and its result."""
 
     life: int
     at: float
     batch: Batch
-    verdict: DeliveryResult | None
+    result: DeliveryResult | None
 
     @property
-    def numbers(self) -> list[int]:
-        """Of its changes."""
+    def sequence_numbers(self) -> list[int]:
+        """Return the sequence numbers of its changes."""
         return [each.change.sequence_number for each in self.batch.changes]
 
 
@@ -210,7 +210,7 @@ Judge = Callable[[Batch], DeliveryResult]
 
 
 class FakeSink:
-    """Takes `seconds` for a call, and answers as the judge says."""
+    """A sink whose calls take `seconds` and have the result of the judge."""
 
     is_single = False
     problem = None
@@ -221,13 +221,13 @@ class FakeSink:
         self.is_open = False
 
     async def start(self) -> None:
-        """As a Sink."""
+        """Start, or fail."""
         if self._stage.starts_fail:
             raise OSError(self._stage.starts_fail.pop(0))
         self.is_open = True
 
     async def deliver(self, batch: Batch) -> DeliveryResult:
-        """As a Sink."""
+        """Record the call, and return the judge's result."""
         stage = self._stage
         assert self.is_open
         call = Call(
@@ -235,18 +235,18 @@ class FakeSink:
         )
         stage.calls.append(call)
         await asyncio.sleep(stage.seconds())
-        call.verdict = verdict = stage.judge(batch)
-        stage.deliver(batch, verdict)
-        return verdict
+        call.result = result = stage.judge(batch)
+        stage.deliver(batch, result)
+        return result
 
     async def close(self) -> None:
-        """As a Sink."""
+        """Close it."""
         self.is_open = False
 
 
 @dataclass
 class Stage:
-    """All that outlives a dispatcher, and a record of all that happened."""
+    """Everything that outlives a dispatcher, and a record of what happened."""
 
     settings: dict[str, Any] = field(default_factory=dict)
     partitions: int = 1
@@ -257,21 +257,23 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.jitter = random.Random(self.seed)
-        numbers = range(1) if self.partitions == 1 else range(1, self.partitions + 1)
-        self.feeds = {number: FakePartition(number) for number in numbers}
+        partition_ids = range(1) if self.partitions == 1 else range(1, self.partitions + 1)
+        self.feeds = {partition: FakePartition(partition) for partition in partition_ids}
         self.feed = next(iter(self.feeds.values()))
-        self.letters: dict[ItemKey, dict[int, DeadLetter]] = defaultdict(dict)
-        self.written_letters: dict[tuple[ItemKey, int], int] = {}  # and how much had been handled by then
-        self.letters_fail = 0.0
-        self.starts_fail: list[str] = []  # why, once each
+        self.dead_letters: dict[ItemKey, dict[int, DeadLetter]] = defaultdict(dict)
+        self.written_dead_letters: dict[
+            tuple[ItemKey, int], int
+        ] = {}  # and the number of changes handled before
+        self.dead_letters_fail = 0.0
+        self.starts_fail: list[str] = []  # the errors of the next starts
         self.calls: list[Call] = []
-        self.handled: list[tuple[int, Delivery]] = []  # with the life in which it was
+        self.handled: list[tuple[int, Delivery]] = []  # with the life that handled it
         self.checkpoints: list[Progress] = []
-        self.marks_at: dict[int, dict[int, int]] = {}  # by life: the marks that it began with
+        self.checkpoints_at: dict[int, dict[int, int]] = {}  # the checkpoints at the start of each life
         self.ended: list[str] = []
         self.gone: set[int] = set()
-        self.pasts = 0  # stretches that were read from the log
-        self.past_breaks = 0  # so many of them break off
+        self.histories_read = 0  # histories that were read from the log
+        self.broken_histories = 0  # how many of them break off
         self.life = 0
         self.hours_s = 0.0
         names = {f"table-{table}": table for table in self.tables}
@@ -284,18 +286,18 @@ class Stage:
         settings = check("orders", given)
         self.subscription = Subscription(1, "orders", "", tuple(names.items()), settings, START_MS, START_MS)
 
-    # The world of a dispatcher
+    # The context of a dispatcher
 
     def dispatcher(self) -> Dispatcher:
-        """A dispatcher that goes on from what there is."""
+        """Return a dispatcher that continues from the last checkpoint."""
         self.life += 1
-        self.marks_at[self.life] = dict(self.subscription.checkpoints)
+        self.checkpoints_at[self.life] = dict(self.subscription.checkpoints)
         context = DispatcherContext(
             readers={number: feed.feed for number, feed in self.feeds.items()},
             histories=self,
             table_exists=lambda table: table not in self.gone,
             view=view,
-            dead_letters=_Letters(self),
+            dead_letters=_DeadLetters(self),
             checkpoint=self.checkpoint,
             on_end=self.ended.append,
             clock=self.clock,
@@ -307,35 +309,35 @@ class Stage:
         )
 
     def started(self) -> Dispatcher:
-        """One that has begun."""
+        """Return a started dispatcher."""
         dispatcher = self.dispatcher()
         dispatcher.start()
         return dispatcher
 
     def clock(self) -> int:
-        """Milliseconds since 1970, by the loop's time."""
+        """Return the virtual time in milliseconds since 1970."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         return START_MS + int((self.hours_s + loop.time()) * 1000)
 
     async def checkpoint(self, progress: Progress) -> None:
-        """Keep it."""
-        if self.jitter.random() < self.letters_fail:
+        """Store a checkpoint."""
+        if self.jitter.random() < self.dead_letters_fail:
             raise ServiceUnavailableError
         self.checkpoints.append(progress)
         self.subscription = self.subscription.checkpointed(
             progress.checkpoints, progress.version, progress.handled, progress.dead
         )
 
-    def changes(self, partition: int, table: int, after: int, until: int) -> Past:
-        """From the log."""
-        self.pasts += 1
+    def changes(self, partition: int, table: int, after: int, until: int) -> FakeHistory:
+        """Return a history of changes."""
+        self.histories_read += 1
         all_of_it = self.feeds[partition].changes[table]
         found = [each for each in all_of_it if after < each.sequence_number <= until]
-        return Past(found, until, breaks_off=self.pasts <= self.past_breaks)
+        return FakeHistory(found, until, breaks_off=self.histories_read <= self.broken_histories)
 
-    def items(self, partition: int, table: int, sequence_number: int) -> Past:
-        """From the log."""
+    def items(self, partition: int, table: int, sequence_number: int) -> FakeHistory:
+        """Return a history of items."""
         latest: dict[bytes, Change] = {}
         for each in self.feeds[partition].changes[table]:
             if each.sequence_number <= sequence_number:
@@ -344,27 +346,27 @@ class Stage:
             replace(each, old=None, sequence_number=place, is_read=True)
             for place, (_, each) in enumerate(sorted(latest.items()), 1)
         ]
-        return Past(found, sequence_number)
+        return FakeHistory(found, sequence_number)
 
     # What happened
 
-    def deliver(self, batch: Batch, verdict: DeliveryResult) -> None:
-        """Note what the sink did."""
+    def deliver(self, batch: Batch, result: DeliveryResult) -> None:
+        """Record the result of a call."""
         done = list(batch.changes)
-        if isinstance(verdict, PartialFailure):
+        if isinstance(result, PartialFailure):
             places = [(each.partition, each.change.sequence_number) for each in done]
-            done = done[: places.index((verdict.partition, verdict.sequence_number))]
-        elif isinstance(verdict, Failure):
+            done = done[: places.index((result.partition, result.sequence_number))]
+        elif isinstance(result, Failure):
             done = []
         self.handled += [(self.life, each) for each in done]
 
     def crash(self) -> None:
-        """Nobody is there any more who waited."""
+        """Lose the waiting reads of all feeds."""
         for feed in self.feeds.values():
             feed.crash()
 
     def written(self) -> set[tuple[int, int, int]]:
-        """Partition, table and number of everything that was written."""
+        """Return partition, table and sequence number of every change."""
         return {
             (number, table, each.sequence_number)
             for number, feed in self.feeds.items()
@@ -373,63 +375,65 @@ class Stage:
         }
 
     def ends(self) -> dict[int, int]:
-        """Where the partitions end now."""
+        """Return the current end of each partition."""
         return {number: feed.end for number, feed in self.feeds.items()}
 
     def dead(self) -> list[int]:
-        """The numbers of all letters."""
-        return sorted(number for letters in self.letters.values() for number in letters)
+        """Return the sequence numbers of all dead letters."""
+        return sorted(number for dead_letters in self.dead_letters.values() for number in dead_letters)
 
     def keys(self) -> list[str]:
-        """The keys of what was handled, in order."""
+        """Return the keys of the handled changes, in order."""
         return [key(delivery) for _, delivery in self.handled]
 
     def called_with(self) -> list[list[str]]:
-        """The keys of each call's changes."""
+        """Return the keys of each call's changes."""
         return [[key(each) for each in call.batch.changes] for call in self.calls]
 
     def values(self, name: str = "n") -> list[str]:
-        """An attribute of what was handled, in order."""
+        """Return an attribute of the handled changes, in order."""
         return [body_of(delivery)[name]["N"] for _, delivery in self.handled]
 
 
 async def settled(stage: Stage) -> None:
-    """A dispatcher handles all that is there."""
+    """Run a dispatcher until it has handled every change."""
     dispatcher = stage.started()
     await dispatcher.reach(stage.ends())
     await dispatcher.stop()
 
 
 async def lasting(stage: Stage, seconds: float) -> None:
-    """A dispatcher lives for so long."""
+    """Run a dispatcher for some seconds."""
     dispatcher = stage.started()
     await asyncio.sleep(seconds)
     await dispatcher.stop()
 
 
-class _Letters:
-    """Letters that sometimes cannot be written."""
+class _DeadLetters:
+    """A store of dead letters that fails at random."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
     async def keys(self) -> dict[ItemKey, int]:
-        return {key: min(letters) for key, letters in self._stage.letters.items() if letters}
+        return {
+            key: min(dead_letters) for key, dead_letters in self._stage.dead_letters.items() if dead_letters
+        }
 
     async def first(self, delivery: Delivery) -> int | None:
         await self._work()
-        letters = self._stage.letters.get(item_key_of(delivery))
-        return min(letters) if letters else None
+        dead_letters = self._stage.dead_letters.get(item_key_of(delivery))
+        return min(dead_letters) if dead_letters else None
 
-    async def write(self, letters: Sequence[DeadLetter]) -> None:
+    async def write(self, dead_letters: Sequence[DeadLetter]) -> None:
         await self._work()
-        for letter in letters:
-            number = letter.delivery.sequence_number
-            key = item_key_of(letter.delivery)
-            self._stage.letters[key].setdefault(number, letter)
-            self._stage.written_letters.setdefault((key, number), len(self._stage.handled))
+        for dead_letter in dead_letters:
+            number = dead_letter.delivery.sequence_number
+            key = item_key_of(dead_letter.delivery)
+            self._stage.dead_letters[key].setdefault(number, dead_letter)
+            self._stage.written_dead_letters.setdefault((key, number), len(self._stage.handled))
 
     async def _work(self) -> None:
         await asyncio.sleep(0.002)
-        if self._stage.jitter.random() < self._stage.letters_fail:
+        if self._stage.jitter.random() < self._stage.dead_letters_fail:
             raise ServiceUnavailableError

@@ -1,4 +1,4 @@
-"""What a subscription promises, on virtual time: sinks that fail, processes that end, and what is left of both."""
+"""The guarantees of a subscription on virtual time: failing sinks, crashes, and the state after both."""
 
 import asyncio
 import random
@@ -19,22 +19,22 @@ def poisoned(delivery: Delivery) -> bool:
 
 
 class Moods:
-    """A sink that fails by chance, in each of the ways, and at a poisoned change always."""
+    """A sink that fails at random in every way, and always at a poisoned change."""
 
     def __init__(self, jitter: random.Random) -> None:
-        self._dice = jitter
+        self._jitter = jitter
         self.is_calm = False
 
     def __call__(self, batch: Batch) -> DeliveryResult:
         bad = next((each for each in batch.changes if poisoned(each)), None)
-        mood = 1.0 if self.is_calm else self._dice.random()
+        mood = 1.0 if self.is_calm else self._jitter.random()
         if mood < 0.1:
-            return Failure("out of order", retry_after_s=self._dice.choice((None, 0.5)))
+            return Failure("out of order", retry_after_s=self._jitter.choice((None, 0.5)))
         if mood < 0.2:
-            bad = bad or self._dice.choice(batch.changes)
+            bad = bad or self._jitter.choice(batch.changes)
         if bad is None:
             return Success()
-        if self._dice.random() < 0.5:
+        if self._jitter.random() < 0.5:
             return Failure("broken")
         first = next(each for each in batch.changes if each is bad or poisoned(each))
         return PartialFailure(first.partition, first.change.sequence_number, "broken")
@@ -42,10 +42,11 @@ class Moods:
 
 @pytest.mark.guarantee("G39", "G40")
 @pytest.mark.parametrize("seed", range(25))
-def test_nothing_is_lost_and_keys_keep_their_order_whatever_fails(seed: int) -> None:
-    """
-    Random writes, lanes and settings; the sink, the letters and the checkpoint fail by chance; the process ends at
-    random moments and another goes on from the last checkpoint.
+def test_failures_lose_no_change_and_keep_the_order_of_keys(seed: int) -> None:
+    """Random writes, lanes and settings.
+
+    The sink, the dead letters and the checkpoint fail at random; the process ends at random times and another one
+    continues from the last checkpoint.
     """
     jitter = random.Random(seed)
     stage = Stage(
@@ -65,20 +66,22 @@ def test_nothing_is_lost_and_keys_keep_their_order_whatever_fails(seed: int) -> 
     stage.judge = moods = Moods(jitter)
     for life in range(LIVES):
         moods.is_calm = life == LIVES - 1
-        stage.letters_fail = 0.0 if moods.is_calm else 0.1
+        stage.dead_letters_fail = 0.0 if moods.is_calm else 0.1
         run(live(stage, jitter, to_the_end=moods.is_calm))
         stage.crash()
 
-    handled = {place(each) for _, each in stage.handled}
-    letters = {place(letter.delivery) for own in stage.letters.values() for letter in own.values()}
-    assert stage.written() == handled | letters
-    assert {place(each) for _, each in stage.handled if poisoned(each)} == set()
+    handled = {identity(each) for _, each in stage.handled}
+    dead_letters = {
+        identity(dead_letter.delivery) for own in stage.dead_letters.values() for dead_letter in own.values()
+    }
+    assert stage.written() == handled | dead_letters
+    assert {identity(each) for _, each in stage.handled if poisoned(each)} == set()
     assert_only_repeated_after_the_checkpoint(stage)
     assert_order_of_keys(stage)
-    assert_letters_hold_back_their_keys(stage)
+    assert_dead_letters_block_their_keys(stage)
 
 
-def place(delivery: Delivery) -> tuple[int, int, int]:
+def identity(delivery: Delivery) -> tuple[int, int, int]:
     return delivery.partition, delivery.change.table, delivery.change.sequence_number
 
 
@@ -101,7 +104,7 @@ async def live(stage: Stage, jitter: random.Random, *, to_the_end: bool) -> None
         assert dispatcher.checkpoints() == stage.ends()
         await dispatcher.stop()
         assert all(
-            stage.subscription.checkpoints[place(each)[0]] >= each.change.sequence_number
+            stage.subscription.checkpoints[identity(each)[0]] >= each.change.sequence_number
             for _, each in stage.handled
         )
     elif jitter.random() < 0.3:
@@ -110,30 +113,32 @@ async def live(stage: Stage, jitter: random.Random, *, to_the_end: bool) -> None
 
 
 def assert_only_repeated_after_the_checkpoint(stage: Stage) -> None:
-    """What a life calls with is beyond the marks that it began with, and not what it has handled before."""
-    done: set[tuple[int, tuple[int, int, int]]] = set()
+    """Each life calls only with changes beyond its first checkpoint that it has not handled before."""
+    handled_by_life: set[tuple[int, tuple[int, int, int]]] = set()
     for call in stage.calls:
-        marks = stage.marks_at[call.life]
+        checkpoints = stage.checkpoints_at[call.life]
         for each in call.batch.changes:
-            assert each.change.sequence_number > marks.get(each.partition, 0)
-            assert (call.life, place(each)) not in done
-        if isinstance(call.verdict, Success):
-            done |= {(call.life, place(each)) for each in call.batch.changes}
+            assert each.change.sequence_number > checkpoints.get(each.partition, 0)
+            assert (call.life, identity(each)) not in handled_by_life
+        if isinstance(call.result, Success):
+            handled_by_life |= {(call.life, identity(each)) for each in call.batch.changes}
 
 
 def assert_order_of_keys(stage: Stage) -> None:
-    """Within a life a key's changes are tried in order: none before what is before it is handled or given up."""
+    """Within a life the changes of a key are attempted in order: none before the previous one is handled."""
     latest: dict[tuple[int, int, bytes], int] = {}
     for call in stage.calls:
         in_batch: dict[tuple[int, int, bytes], int] = {}
         for each in call.batch.changes:
             key = (call.life, each.change.table, each.change.pk)
-            number = each.change.sequence_number
-            assert number > in_batch.get(key, 0)
-            in_batch[key] = number
-            if number < latest.get(key, 0):  # only a batch that is tried again goes back
-                assert any(number in other.numbers for other in stage.calls if other is not call)
-            latest[key] = max(number, latest.get(key, 0))
+            sequence_number = each.change.sequence_number
+            assert sequence_number > in_batch.get(key, 0)
+            in_batch[key] = sequence_number
+            if sequence_number < latest.get(key, 0):  # only the retry of a batch goes back
+                assert any(
+                    sequence_number in other.sequence_numbers for other in stage.calls if other is not call
+                )
+            latest[key] = max(sequence_number, latest.get(key, 0))
     handled: dict[tuple[int, int, bytes], int] = {}
     for life, each in stage.handled:
         key = (life, each.change.table, each.change.pk)
@@ -141,8 +146,8 @@ def assert_order_of_keys(stage: Stage) -> None:
         handled[key] = each.change.sequence_number
 
 
-def assert_letters_hold_back_their_keys(stage: Stage) -> None:
-    """Nothing of a key was handled after the first of its letters was written, in that life or a later one."""
-    for (key, number), since in stage.written_letters.items():
+def assert_dead_letters_block_their_keys(stage: Stage) -> None:
+    """No change of a key is handled after its first dead letter is written, in this life or a later one."""
+    for (key, sequence_number), since in stage.written_dead_letters.items():
         for _, each in stage.handled[since:]:
-            assert item_key_of(each) != key or each.change.sequence_number < number
+            assert item_key_of(each) != key or each.change.sequence_number < sequence_number

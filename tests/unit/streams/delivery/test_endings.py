@@ -1,4 +1,4 @@
-"""What brings a subscription to its end, and that nothing is passed over by it."""
+"""The end of a subscription, which skips no change."""
 
 import asyncio
 from typing import Any
@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from foldb.streams.sinks.sink import Batch, DeliveryResult, Success, Unsubscribed
-from tests.unit.streams.delivery.stage import Past, Stage, key
+from tests.unit.streams.delivery.stage import FakeHistory, Stage, key
 
 
-@pytest.mark.parametrize("verdict", [Unsubscribed("410 Gone"), "no verdict"], ids=["gone", "unforeseen"])
-async def test_what_is_written_before_a_subscription_is_stopped_does_not_have_it_go_on(verdict: Any) -> None:
-    """What it has not handled is not behind the checkpoint: whoever resumes it is to find it."""
+@pytest.mark.parametrize("result", [Unsubscribed("410 Gone"), "no result"], ids=["gone", "unforeseen"])
+async def test_a_write_before_the_stop_does_not_restart_delivery(result: Any) -> None:
+    """The new change is not below the checkpoint, so a resumed subscription reads it."""
     stage = Stage()
 
     def judge(_: Batch) -> DeliveryResult:
         stage.judge = lambda _: Success()
         stage.feed.write("b")
-        return verdict  # type: ignore[no-any-return]
+        return result  # type: ignore[no-any-return]
 
     stage.judge = judge
     first = stage.feed.write("a")
@@ -32,8 +32,8 @@ async def test_what_is_written_before_a_subscription_is_stopped_does_not_have_it
     assert not stage.checkpoints
 
 
-async def test_a_call_that_somebody_else_cut_off_has_failed_and_is_made_again() -> None:
-    """Whatever a sink waited for may be cancelled with somebody else who waited for it; the lane is not over then."""
+async def test_a_call_that_another_task_cancelled_is_retried() -> None:
+    """Another waiter may cancel the future that a sink waits for; that does not end the lane."""
     stage = Stage()
 
     def judge(_: Batch) -> DeliveryResult:
@@ -52,11 +52,11 @@ async def test_a_call_that_somebody_else_cut_off_has_failed_and_is_made_again() 
     assert [1, 2] == [call.batch.attempt for call in stage.calls if "a" in map(key, call.batch.changes)]
 
 
-async def test_of_a_table_that_is_long_gone_the_log_is_read_once_whatever_others_write() -> None:
-    """Its changes are kept no more, and by what was folded since, there is more and more that is not kept."""
+async def test_the_history_of_a_deleted_table_is_read_once() -> None:
+    """Its changes are trimmed, and each folded record moves the trim horizon further."""
     stage = Stage(tables=(1, 2))
     stage.feed.write("last words")
-    stage.gone = stage.feed.let_go = {1}
+    stage.gone = stage.feed.trimmed_tables = {1}
 
     dispatcher = stage.started()
     for nth in range(100):
@@ -68,17 +68,17 @@ async def test_of_a_table_that_is_long_gone_the_log_is_read_once_whatever_others
     await asyncio.sleep(60)
 
     assert {"last words", *(f"k{nth}" for nth in range(100))} == set(stage.keys())
-    assert 1 == stage.pasts
+    assert 1 == stage.histories_read
     assert ["its tables are gone"] == stage.ended
 
 
-async def test_what_was_written_last_before_a_table_went_is_delivered() -> None:
-    """Between an answer of the feed and what is done with it there may be writes, and then the end of the table."""
+async def test_the_last_write_before_a_table_is_deleted_is_delivered() -> None:
+    """Between the feed's answer and its processing there may be writes, and then the end of the table."""
     stage = Stage()
 
     stage.started()
     await asyncio.sleep(1)
-    stage.feed.write("a")  # answers who waits
+    stage.feed.write("a")  # answers the waiting read
     stage.feed.write("last words")
     stage.gone = {1}
     await asyncio.sleep(60)
@@ -87,21 +87,19 @@ async def test_what_was_written_last_before_a_table_went_is_delivered() -> None:
     assert ["its tables are gone"] == stage.ended
 
 
-async def test_what_was_written_while_the_past_was_read_is_delivered_though_the_table_went_meanwhile() -> (
-    None
-):
+async def test_a_write_during_the_history_of_a_deleted_table_arrives() -> None:
     stage = Stage()
     for each in ("a", "b"):
         stage.feed.write(each)
     stage.feed.trim_horizon[1] = stage.feed.end
-    past = stage.changes
+    history = stage.changes
 
-    def meanwhile(partition: int, table: int, after: int, until: int) -> Past:
+    def write_and_read(partition: int, table: int, after: int, until: int) -> FakeHistory:
         stage.feed.write("last words")
         stage.gone = {1}
-        return past(partition, table, after, until)
+        return history(partition, table, after, until)
 
-    stage.changes = meanwhile  # type: ignore[method-assign]
+    stage.changes = write_and_read  # type: ignore[method-assign]
 
     stage.started()
     await asyncio.sleep(60)
@@ -110,14 +108,14 @@ async def test_what_was_written_while_the_past_was_read_is_delivered_though_the_
     assert ["its tables are gone"] == stage.ended
 
 
-async def test_a_replay_of_what_is_not_kept_any_more_ends_with_its_past() -> None:
+async def test_a_replay_of_trimmed_changes_ends_with_its_history() -> None:
     stage = Stage()
     stage.feed.write("a")
     end = stage.feed.end
     stage = Stage({"End": {"Numbers": {"0": str(end)}}})
     stage.feed.write("a")
     stage.feed.pass_by()
-    stage.feed.let_go = {1}
+    stage.feed.trimmed_tables = {1}
 
     stage.started()
     for _ in range(100):
@@ -125,12 +123,12 @@ async def test_a_replay_of_what_is_not_kept_any_more_ends_with_its_past() -> Non
         await asyncio.sleep(1)
 
     assert ["a"] == stage.keys()
-    assert 1 == stage.pasts
+    assert 1 == stage.histories_read
     assert ["done"] == stage.ended
 
 
-async def test_a_partition_that_is_away_does_not_keep_a_subscription_from_being_stopped() -> None:
-    """A checkpoint looks at tables to which nothing was written; where there is no answer it does without."""
+async def test_an_unavailable_partition_does_not_delay_a_stop() -> None:
+    """A checkpoint polls tables without writes; if the poll fails, it is written without them."""
     stage = Stage(partitions=2, tables=(1, 2))
     feed = stage.feeds[1]
 
@@ -146,12 +144,12 @@ async def test_a_partition_that_is_away_does_not_keep_a_subscription_from_being_
     assert stage.subscription.checkpoints.get(1, 0) < written.sequence_number
 
 
-async def test_who_waits_for_progress_looks_again_at_a_partition_that_comes_back() -> None:
+async def test_a_wait_for_progress_polls_a_returning_partition() -> None:
     stage = Stage()
 
     dispatcher = stage.started()
     await asyncio.sleep(1)
-    stage.feed.pass_by()  # nothing for who reads already
+    stage.feed.pass_by()  # no change for the waiting read
     stage.feed.is_away = True
     reaching = asyncio.create_task(dispatcher.reach(stage.ends()))
     await asyncio.sleep(1)

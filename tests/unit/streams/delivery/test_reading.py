@@ -1,4 +1,4 @@
-"""Where a subscription begins and ends, what it reads, and how far it says that it is."""
+"""The start and the end of a subscription, the changes that it reads, and its checkpoint."""
 
 import asyncio
 from dataclasses import replace
@@ -11,63 +11,63 @@ from tests.unit.streams.delivery.stage import START_MS, FakePartition, Stage, ke
 from tests.unit.streams.delivery.virtual import run
 
 
-def forget_before(feed: FakePartition, kept: int) -> None:
-    """The feed keeps its last so many changes, the log all."""
+def trim(feed: FakePartition, kept: int) -> None:
+    """Trim all but the last `kept` changes from the feed; the log has all."""
     feed.trim_horizon[1] = feed.changes[1][-kept - 1].sequence_number
 
 
-async def test_the_beginning_of_history_is_read_from_the_log_where_the_feed_does_not_keep_it() -> None:
+async def test_trimmed_changes_are_read_from_the_log() -> None:
     stage = Stage({"Start": {"At": "BEGINNING"}})
     for nth in range(30):
         stage.feed.write(f"k{nth}")
-    forget_before(stage.feed, kept=4)
+    trim(stage.feed, kept=4)
 
     await settled(stage)
 
     assert [f"k{nth}" for nth in range(30)] == stage.keys()
 
 
-async def test_the_horizon_is_what_the_feed_keeps() -> None:
+async def test_a_start_at_the_horizon_skips_trimmed_changes() -> None:
     stage = Stage({"Start": {"At": "HORIZON"}})
     for nth in range(30):
         stage.feed.write(f"k{nth}")
-    forget_before(stage.feed, kept=4)
+    trim(stage.feed, kept=4)
 
     await settled(stage)
 
     assert [f"k{nth}" for nth in range(26, 30)] == stage.keys()
 
 
-def test_a_checkpoint_older_than_what_the_feed_keeps_loses_nothing() -> None:
+def test_a_checkpoint_below_the_trim_horizon_loses_nothing() -> None:
     stage = Stage()
     stage.feed.write("a")
     run(settled(stage))
     stage.crash()
     for nth in range(30):
         stage.feed.write(f"k{nth}")
-    forget_before(stage.feed, kept=4)
+    trim(stage.feed, kept=4)
 
     run(settled(stage))
 
     assert ["a", *[f"k{nth}" for nth in range(30)]] == stage.keys()
 
 
-async def test_a_past_that_breaks_off_is_read_on_from_where_it_was() -> None:
+async def test_a_history_that_breaks_off_continues_where_it_was() -> None:
     stage = Stage()
     for nth in range(30):
         stage.feed.write(f"k{nth}")
-    forget_before(stage.feed, kept=4)
-    stage.past_breaks = 2
+    trim(stage.feed, kept=4)
+    stage.broken_histories = 2
 
     await settled(stage)
 
     assert [f"k{nth}" for nth in range(30)] == stage.keys()
-    assert 3 == stage.pasts
+    assert 3 == stage.histories_read
     assert not stage.ended
 
 
-async def test_a_start_now_has_what_is_written_while_it_starts() -> None:
-    """Where the partitions ended is in the settings before anybody reads: what comes later is later than that."""
+async def test_a_start_now_includes_writes_during_the_start() -> None:
+    """The settings have the ends of the partitions before the first read, so every later change is read."""
     stage = Stage()
     stage.feed.write("before")
     stage = restarted(stage, {"Start": {"At": "NOW", "Numbers": {"0": str(stage.feed.end)}}})
@@ -83,26 +83,26 @@ async def test_a_start_now_has_what_is_written_while_it_starts() -> None:
 
 
 def restarted(stage: Stage, settings: dict[str, Any]) -> Stage:
-    """Another subscription on the same feeds."""
+    """Return another subscription on the same feeds."""
     other = Stage(settings, stage.partitions, tables=stage.tables)
     other.feeds, other.feed = stage.feeds, stage.feed
     return other
 
 
 @pytest.mark.parametrize("kept", [2, 8])
-async def test_a_start_at_a_time_has_all_from_then_on(kept: int) -> None:
+async def test_a_start_at_a_time_includes_all_later_changes(kept: int) -> None:
     stage = Stage({"Start": {"At": "TIME", "Time": START_MS + 5000}})
     for nth in range(10):
         stage.feed.time = START_MS + nth * 1000
         stage.feed.write(f"k{nth}")
-    forget_before(stage.feed, kept)
+    trim(stage.feed, kept)
 
     await settled(stage)
 
     assert [f"k{nth}" for nth in range(5, 10)] == stage.keys()
 
 
-async def test_a_replay_ends_where_it_should_and_says_so() -> None:
+async def test_a_replay_stops_at_its_end() -> None:
     stage = Stage(
         {"Start": {"At": "TIME", "Time": START_MS + 2000}, "End": {"Time": START_MS + 6000}, "Replay": True}
     )
@@ -118,17 +118,17 @@ async def test_a_replay_ends_where_it_should_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_snapshot_then_its_changes_have_no_gap_and_nothing_twice(seed: int) -> None:
-    """
-    Items at a number, then the changes behind it: whoever applies both has the table. A process that ends in the
-    middle goes on from the item that it has come to.
+def test_a_snapshot_and_its_changes_have_no_gap_or_duplicate(seed: int) -> None:
+    """The items at a sequence number and the changes after it make up the table.
+
+    A process that ends in between continues from the item that it has reached.
     """
     stage = Stage(partitions=2, seed=seed)
     for _ in range(40):
         feed = stage.jitter.choice(list(stage.feeds.values()))
         feed.write(f"{feed.number}-{stage.jitter.randrange(12)}", body={"n": {"N": str(feed.offset)}})
-    numbers = {str(number): str(feed.end) for number, feed in stage.feeds.items()}
-    stage = restarted(stage, {"Start": {"At": "SNAPSHOT", "Numbers": numbers}, "BatchSize": 4})
+    sequence_numbers = {str(number): str(feed.end) for number, feed in stage.feeds.items()}
+    stage = restarted(stage, {"Start": {"At": "SNAPSHOT", "Numbers": sequence_numbers}, "BatchSize": 4})
     stage.seconds = lambda: 0.3
 
     async def cut_short() -> None:
@@ -150,7 +150,7 @@ def test_a_snapshot_then_its_changes_have_no_gap_and_nothing_twice(seed: int) ->
     assert sorted(["1-late", "2-late"]) == sorted(set(changes))
 
 
-def test_an_item_of_a_snapshot_that_is_a_letter_is_not_delivered_after_a_crash() -> None:
+def test_a_dead_letter_of_a_snapshot_stays_one_after_a_crash() -> None:
     stage = Stage()
     for each in ("a", "b", "c"):
         stage.feed.write(each)
@@ -158,9 +158,7 @@ def test_an_item_of_a_snapshot_that_is_a_letter_is_not_delivered_after_a_crash()
     stage = restarted(stage, {"Start": start, "MaximumRetryAttempts": 0, "BatchSize": 1})
     stage.judge = lambda batch: Failure("bad") if batch.changes[0].change.pk == b"a" else Success()
     run(settled(stage))
-    stage.subscription = replace(
-        stage.subscription, checkpoints={}
-    )  # as if the checkpoint had not been written
+    stage.subscription = replace(stage.subscription, checkpoints={})  # a lost checkpoint
     stage.judge = lambda _: Success()
     stage.feed.write("a")
     run(settled(stage))
@@ -169,7 +167,7 @@ def test_an_item_of_a_snapshot_that_is_a_letter_is_not_delivered_after_a_crash()
     assert 2 == len(stage.dead()), "what was written later is behind it"
 
 
-async def test_a_filter_that_drops_everything_still_moves_the_checkpoint() -> None:
+async def test_filtered_changes_move_the_checkpoint() -> None:
     stage = Stage({"Events": ["REMOVE"]})
     for nth in range(20):
         stage.feed.write(f"k{nth}")
@@ -182,7 +180,7 @@ async def test_a_filter_that_drops_everything_still_moves_the_checkpoint() -> No
     assert 20 == stage.subscription.handled
 
 
-async def test_two_subscriptions_on_one_table_both_have_everything() -> None:
+async def test_two_subscriptions_both_get_every_change() -> None:
     first = Stage()
     second = restarted(first, {"BatchSize": 3})
 
@@ -199,7 +197,7 @@ async def test_two_subscriptions_on_one_table_both_have_everything() -> None:
     assert [f"k{nth}" for nth in range(50)] == first.keys() == second.keys()
 
 
-async def test_an_idle_subscription_does_nothing_but_ask_again_when_its_wait_is_over() -> None:
+async def test_an_idle_subscription_only_polls() -> None:
     stage = Stage()
     stage.feed.write("a")
 
@@ -207,13 +205,13 @@ async def test_an_idle_subscription_does_nothing_but_ask_again_when_its_wait_is_
     await asyncio.sleep(10)
     reads, checkpoints = stage.feed.reads, len(stage.checkpoints)
     for _ in range(100):
-        stage.feed.pass_by()  # others write
+        stage.feed.pass_by()  # writes to other tables
         await asyncio.sleep(1)
     assert stage.feed.reads - reads <= 2 * (100 // 20 + 1)
     assert len(stage.checkpoints) == checkpoints
 
 
-async def test_no_more_than_five_checkpoints_a_second_are_written() -> None:
+async def test_at_most_five_checkpoints_a_second_are_written() -> None:
     stage = Stage({"BatchSize": 1})
     for nth in range(300):
         stage.feed.write(f"k{nth}")
@@ -226,7 +224,7 @@ async def test_no_more_than_five_checkpoints_a_second_are_written() -> None:
     assert 300 == sum(each.handled for each in stage.checkpoints)
 
 
-async def test_a_batch_that_is_not_full_waits_for_more_but_no_longer_than_its_window() -> None:
+async def test_a_partial_batch_waits_at_most_its_window() -> None:
     stage = Stage({"MaximumBatchingWindowInSeconds": 10, "BatchSize": 3})
     stage.seconds = lambda: 0.0
 
@@ -243,8 +241,8 @@ async def test_a_batch_that_is_not_full_waits_for_more_but_no_longer_than_its_wi
     assert 2 == len(stage.calls)
 
 
-async def test_changes_of_several_tables_are_handled_to_the_same_end() -> None:
-    """A table to which nothing is written does not hold back the checkpoint of one to which much is."""
+async def test_several_tables_are_handled_to_the_same_end() -> None:
+    """A table without writes does not hold back the checkpoint of a table with many."""
     stage = Stage(tables=(1, 2))
 
     stage.started()
@@ -257,7 +255,7 @@ async def test_changes_of_several_tables_are_handled_to_the_same_end() -> None:
 
 
 @pytest.mark.guarantee("G47")
-async def test_a_slow_sink_is_read_ahead_of_no_further_than_a_bound() -> None:
+async def test_reading_ahead_of_a_slow_sink_is_bounded() -> None:
     stage = Stage({"BatchSize": 10})
     stage.seconds = lambda: 1e6
     stage.feed.page = 500
@@ -269,7 +267,7 @@ async def test_a_slow_sink_is_read_ahead_of_no_further_than_a_bound() -> None:
     assert stage.feed.reads <= 10_000 / 500 + 2
 
 
-async def test_a_subscription_whose_table_is_gone_ends_when_all_of_it_is_handled() -> None:
+async def test_a_subscription_of_a_deleted_table_ends_when_handled() -> None:
     stage = Stage()
     stage.feed.write("last words")
     stage.gone = {1}
@@ -281,7 +279,7 @@ async def test_a_subscription_whose_table_is_gone_ends_when_all_of_it_is_handled
     assert ["its tables are gone"] == stage.ended
 
 
-def test_what_is_being_handled_at_a_stop_is_handled_once() -> None:
+def test_a_batch_under_way_at_a_stop_is_handled_once() -> None:
     stage = Stage(judge=lambda _: Success())
     stage.seconds = lambda: 1.0
     stage.feed.write("a")

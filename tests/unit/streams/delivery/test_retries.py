@@ -1,4 +1,4 @@
-"""What is tried again, how often and when, and what becomes of a change that never works."""
+"""Retries: which changes, how often and when, and the end of a change that never succeeds."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tests.unit.streams.delivery.stage import START_MS, Stage, key, lasting, set
 
 
 def failing_at(bad: str, *, named: bool) -> Callable[[Batch], DeliveryResult]:
-    """A function that fails at one key, and may say so."""
+    """Return a judge that fails at one key, and may name the change."""
 
     def judge(batch: Batch) -> DeliveryResult:
         for each in batch.changes:
@@ -34,21 +34,21 @@ def written(stage: Stage, keys: str) -> Stage:
 
 @pytest.mark.guarantee("G42")
 @pytest.mark.parametrize("place", [0, 1, 7, 31, 50, 63])
-async def test_a_poisoned_change_is_found_by_no_more_calls_that_fail_than_halving_takes(place: int) -> None:
+async def test_bisecting_finds_a_poisoned_change_in_log2_failures(place: int) -> None:
     stage = Stage({"MaximumRetryAttempts": 1, "BatchSize": 64}, judge=failing_at(f"k{place}", named=False))
     written(stage, " ".join(f"k{nth}" for nth in range(64)))
 
     await settled(stage)
 
-    letters = [letter for own in stage.letters.values() for letter in own.values()]
-    assert [f"k{place}"] == [key(letter.delivery) for letter in letters]
+    dead_letters = [dead_letter for own in stage.dead_letters.values() for dead_letter in own.values()]
+    assert [f"k{place}"] == [key(dead_letter.delivery) for dead_letter in dead_letters]
     assert [f"k{nth}" for nth in range(64) if nth != place] == stage.keys()
-    failed = [call for call in stage.calls if isinstance(call.verdict, Failure)]
+    failed = [call for call in stage.calls if isinstance(call.result, Failure)]
     assert len(failed) <= 2 + log2(64)
     assert len(stage.calls) <= 2 + 2 * log2(64) + 1
 
 
-async def test_a_change_that_is_named_is_given_up_alone_and_at_no_further_call() -> None:
+async def test_a_named_change_is_dead_lettered_without_more_calls() -> None:
     stage = written(Stage({"MaximumRetryAttempts": 2}, judge=failing_at("b", named=True)), "a b c")
 
     await settled(stage)
@@ -57,15 +57,20 @@ async def test_a_change_that_is_named_is_given_up_alone_and_at_no_further_call()
         [key(each) for each in call.batch.changes] for call in stage.calls
     ]
     assert [1, 2, 3, 1] == [call.batch.attempt for call in stage.calls]
-    (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
-    assert ("bad", "traceback", 3, "v1") == (letter.error, letter.traceback, letter.attempts, letter.version)
+    (dead_letter,) = [dead_letter for own in stage.dead_letters.values() for dead_letter in own.values()]
+    assert ("bad", "traceback", 3, "v1") == (
+        dead_letter.error,
+        dead_letter.traceback,
+        dead_letter.attempts,
+        dead_letter.version,
+    )
 
 
 @pytest.mark.guarantee("G42")
-async def test_what_a_partial_failure_leaves_is_not_tried_for_ever() -> None:
-    """
-    A function that handles one change a call and then names the next one makes progress each time; but the change
-    that it always names must come to its end, although the batch before it has just become shorter.
+async def test_a_partial_failure_is_not_retried_forever() -> None:
+    """A function that handles one change per call and names the next one makes progress with each call.
+
+    A change that it always names must still reach its limit, although the batch before it has just become shorter.
     """
     stage = written(
         Stage({"MaximumRetryAttempts": 3}, judge=failing_at("poison", named=True)), "a b poison c poison d"
@@ -77,7 +82,7 @@ async def test_what_a_partial_failure_leaves_is_not_tried_for_ever() -> None:
     assert 2 == len(stage.dead())
 
 
-async def test_with_unlimited_attempts_nothing_is_given_up_and_other_lanes_go_on() -> None:
+async def test_unlimited_retries_block_one_lane_only() -> None:
     stage = Stage({"ParallelizationFactor": 8}, judge=failing_at("stuck", named=True))
     for nth in range(40):
         stage.feed.write(f"k{nth}")
@@ -96,7 +101,7 @@ async def test_with_unlimited_attempts_nothing_is_given_up_and_other_lanes_go_on
     assert len(set(stage.keys())) > 30
 
 
-async def test_pauses_double_up_to_the_longest() -> None:
+async def test_the_backoff_doubles_up_to_its_maximum() -> None:
     stage = Stage(
         {"Backoff": {"First": 1, "Most": 10}, "MaximumRetryAttempts": 6}, judge=lambda _: Failure("no")
     )
@@ -112,7 +117,7 @@ async def test_pauses_double_up_to_the_longest() -> None:
     )
 
 
-async def test_who_is_told_when_to_come_again_does_not_come_before() -> None:
+async def test_a_retry_after_of_the_sink_is_obeyed() -> None:
     answers: list[DeliveryResult] = [Failure("busy", retry_after_s=90), Success()]
     stage = written(Stage(judge=lambda _: answers.pop(0)), "a")
 
@@ -130,10 +135,10 @@ async def test_who_is_told_when_to_come_again_does_not_come_before() -> None:
         {"MaximumRetryAttempts": 2, "BisectBatchOnFunctionError": True},
     ],
 )
-async def test_whatever_is_called_with_next_it_is_not_before_the_time_that_was_told(
+async def test_retry_after_delays_every_next_call(
     settings: dict[str, Any],
 ) -> None:
-    """Be it the next batch after a letter, or a half of the one that failed."""
+    """The next call may be the next batch after a dead letter, or a half of the failed one."""
     stage = Stage(settings)
     stage.judge = lambda batch: (
         Failure("busy", retry_after_s=90) if "b" in map(key, batch.changes) else Success()
@@ -142,12 +147,12 @@ async def test_whatever_is_called_with_next_it_is_not_before_the_time_that_was_t
 
     await settled(stage)
 
-    again = [later.at - call.at for call, later in pairwise(stage.calls) if isinstance(call.verdict, Failure)]
+    again = [later.at - call.at for call, later in pairwise(stage.calls) if isinstance(call.result, Failure)]
     assert again
     assert min(again) >= 90
 
 
-async def test_bisecting_begins_at_the_first_failure() -> None:
+async def test_bisecting_starts_at_the_first_failure() -> None:
     settings = {"MaximumRetryAttempts": 2, "BisectBatchOnFunctionError": True}
     stage = written(Stage(settings, judge=failing_at("c", named=False)), "a b c d")
 
@@ -160,7 +165,7 @@ async def test_bisecting_begins_at_the_first_failure() -> None:
     assert 1 == len(stage.dead())
 
 
-async def test_a_batch_is_given_up_as_a_whole_where_that_is_asked_for() -> None:
+async def test_on_failure_batch_dead_letters_the_whole_batch() -> None:
     settings = {"MaximumRetryAttempts": 0, "OnFailure": "batch", "BatchSize": 3}
     stage = written(Stage(settings, judge=failing_at("b", named=False)), "a b c d")
 
@@ -170,7 +175,7 @@ async def test_a_batch_is_given_up_as_a_whole_where_that_is_asked_for() -> None:
     assert ["d"] == stage.keys()
 
 
-async def test_who_is_to_block_stands_still_at_what_fails_and_says_so() -> None:
+async def test_on_failure_block_reports_the_blocked_lane() -> None:
     settings = {"MaximumRetryAttempts": 1, "OnFailure": "block"}
     stage = written(Stage(settings, judge=failing_at("b", named=True)), "a b c")
 
@@ -184,7 +189,7 @@ async def test_who_is_to_block_stands_still_at_what_fails_and_says_so() -> None:
     assert stage.subscription.checkpoints == {0: stage.feed.changes[1][1].sequence_number - 1}
 
 
-async def test_what_is_too_old_is_a_letter_without_being_tried() -> None:
+async def test_a_change_that_is_too_old_becomes_a_dead_letter() -> None:
     stage = Stage({"MaximumRecordAgeInSeconds": 60})
     stage.feed.write("old")
     stage.hours_s = 61.0
@@ -194,11 +199,11 @@ async def test_what_is_too_old_is_a_letter_without_being_tried() -> None:
     await settled(stage)
 
     assert ["new"] == stage.keys()
-    (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
-    assert ("old", 0) == (key(letter.delivery), letter.attempts)
+    (dead_letter,) = [dead_letter for own in stage.dead_letters.values() for dead_letter in own.values()]
+    assert ("old", 0) == (key(dead_letter.delivery), dead_letter.attempts)
 
 
-async def test_a_loop_of_triggers_ends_in_a_letter_that_says_so() -> None:
+async def test_a_loop_of_triggers_ends_in_a_dead_letter() -> None:
     stage = Stage()
     stage.feed.write("a", depth=15)
     stage.feed.write("b", depth=16)
@@ -207,22 +212,22 @@ async def test_a_loop_of_triggers_ends_in_a_letter_that_says_so() -> None:
     await settled(stage)
 
     assert ["a", "c"] == stage.keys()
-    (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
-    assert "a loop of triggers: 16 in a row led to this change" == letter.error
+    (dead_letter,) = [dead_letter for own in stage.dead_letters.values() for dead_letter in own.values()]
+    assert "a loop of triggers: 16 in a row led to this change" == dead_letter.error
 
 
-async def test_a_batch_holds_changes_of_one_depth_so_that_what_it_writes_has_one_too() -> None:
+async def test_a_batch_has_changes_of_one_depth() -> None:
     stage = Stage()
     for depth in (0, 0, 1, 1, 0):
         stage.feed.write("a", depth=depth)
 
     await settled(stage)
 
-    assert [2, 2, 1] == [len(call.numbers) for call in stage.calls]
+    assert [2, 2, 1] == [len(call.sequence_numbers) for call in stage.calls]
 
 
 @pytest.mark.guarantee("G40")
-async def test_later_changes_of_a_key_follow_its_letter_and_others_do_not() -> None:
+async def test_only_later_changes_of_a_key_follow_its_dead_letter() -> None:
     stage = Stage({"MaximumRetryAttempts": 0, "BatchSize": 2})
     stage.judge = lambda batch: (
         Failure("bad") if any(b"poison" in (each.change.new or b"") for each in batch.changes) else Success()
@@ -234,11 +239,11 @@ async def test_later_changes_of_a_key_follow_its_letter_and_others_do_not() -> N
     await settled(stage)
 
     assert ["b", "b"] == stage.keys()
-    errors = [letter.error for own in stage.letters.values() for letter in own.values()]
+    errors = [dead_letter.error for own in stage.dead_letters.values() for dead_letter in own.values()]
     assert ["bad", *[f"waits for sequence number {first.sequence_number}"] * 2] == errors
 
 
-async def test_a_key_goes_on_when_its_letters_are_gone() -> None:
+async def test_a_key_continues_without_dead_letters() -> None:
     stage = Stage({"MaximumRetryAttempts": 0}, judge=lambda _: Failure("bad"))
 
     dispatcher = stage.started()
@@ -248,7 +253,7 @@ async def test_a_key_goes_on_when_its_letters_are_gone() -> None:
     stage.feed.write("a")
     await dispatcher.reach(stage.ends())
     assert not stage.handled
-    stage.letters.clear()
+    stage.dead_letters.clear()
     stage.feed.write("a")
     await dispatcher.reach(stage.ends())
     await dispatcher.stop()
@@ -256,7 +261,7 @@ async def test_a_key_goes_on_when_its_letters_are_gone() -> None:
     assert ["a"] == stage.keys()
 
 
-async def test_a_failure_is_told_where_a_server_tells_things_once_a_minute(
+async def test_a_repeated_failure_is_logged_once_a_minute(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     settings = {"MaximumRetryAttempts": -1, "Backoff": {"First": 1, "Most": 1}}
@@ -268,7 +273,7 @@ async def test_a_failure_is_told_where_a_server_tells_things_once_a_minute(
     assert ["orders: no!"] * 3 == [record.getMessage() for record in caplog.records]
 
 
-async def test_who_wants_no_more_calls_gets_none() -> None:
+async def test_an_unsubscribed_sink_is_not_called_again() -> None:
     stage = written(Stage(judge=lambda _: Unsubscribed("410 Gone")), "a b")
 
     await lasting(stage, 60)
@@ -278,20 +283,20 @@ async def test_who_wants_no_more_calls_gets_none() -> None:
     assert not stage.checkpoints
 
 
-async def test_a_call_that_never_ends_is_cut_off() -> None:
+async def test_a_call_without_end_times_out() -> None:
     stage = written(Stage({"TimeoutSeconds": 3, "MaximumRetryAttempts": 0}), "a")
     stage.seconds = lambda: 1e9
 
     await settled(stage)
 
-    (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
-    assert "no answer in time" == letter.error
+    (dead_letter,) = [dead_letter for own in stage.dead_letters.values() for dead_letter in own.values()]
+    assert "no answer in time" == dead_letter.error
 
 
-async def test_code_that_takes_long_to_load_is_not_a_call_that_never_ends() -> None:
-    """A sink bounds its calls itself, from when they begin; what it has to do before counts against nobody."""
+async def test_slow_loading_of_code_is_not_a_timeout() -> None:
+    """A sink enforces its timeout from the start of a call; the time before that is not counted."""
     stage = written(Stage({"TimeoutSeconds": 1, "MaximumRetryAttempts": 0}), "a")
-    stage.seconds = lambda: 60.0 + 60.0 + 1.0  # another lane's loading is waited for, and one's own
+    stage.seconds = lambda: 60.0 + 60.0 + 1.0  # waits for another lane's loading, and for its own
 
     await settled(stage)
 
@@ -299,7 +304,7 @@ async def test_code_that_takes_long_to_load_is_not_a_call_that_never_ends() -> N
     assert not stage.dead()
 
 
-async def test_what_a_sink_raises_is_a_failure_with_its_traceback() -> None:
+async def test_an_exception_of_a_sink_is_a_failure_with_traceback() -> None:
     def judge(_: Batch) -> DeliveryResult:
         raise ValueError("no such thing")
 
@@ -307,27 +312,27 @@ async def test_what_a_sink_raises_is_a_failure_with_its_traceback() -> None:
 
     await settled(stage)
 
-    (letter,) = [letter for own in stage.letters.values() for letter in own.values()]
-    assert "ValueError: no such thing" == letter.error
-    assert "Traceback" in (letter.traceback or "")
+    (dead_letter,) = [dead_letter for own in stage.dead_letters.values() for dead_letter in own.values()]
+    assert "ValueError: no such thing" == dead_letter.error
+    assert "Traceback" in (dead_letter.traceback or "")
 
 
 @pytest.mark.guarantee("G42")
-async def test_letters_that_cannot_be_written_hold_the_checkpoint_back() -> None:
+async def test_unwritten_dead_letters_hold_the_checkpoint_back() -> None:
     stage = written(Stage({"MaximumRetryAttempts": 0}, judge=lambda _: Failure("bad")), "a")
-    stage.letters_fail = 1.0
+    stage.dead_letters_fail = 1.0
 
     dispatcher = stage.started()
     await asyncio.sleep(600)
     assert dispatcher.checkpoints()[0] < stage.feed.changes[1][0].sequence_number
-    stage.letters_fail = 0.0
+    stage.dead_letters_fail = 0.0
     await dispatcher.reach(stage.ends())
     await dispatcher.stop()
 
     assert 1 == len(stage.dead())
 
 
-async def test_a_sink_that_cannot_start_is_started_again_and_the_log_says_why_once(
+async def test_a_failed_start_is_retried_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     stage = written(Stage(), "a")
@@ -339,7 +344,7 @@ async def test_a_sink_that_cannot_start_is_started_again_and_the_log_says_why_on
     assert ["no broker", "no room"] == said
 
 
-async def test_a_failure_is_told_in_the_figures() -> None:
+async def test_a_failure_appears_in_the_metrics() -> None:
     stage = written(Stage({"MaximumRetryAttempts": 0}, judge=failing_at("b", named=True)), "a b c")
     told: dict[str, Any] = {}
 

@@ -1,4 +1,4 @@
-"""Subscriptions of a node, end to end: functions in their own processes, letters in a table, a log that is left."""
+"""Subscriptions of a server, end to end: functions in worker processes, dead letters in a table, restarts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +45,7 @@ def table_of(server: Server, name: str) -> Any:
     )
 
 
-def test_a_letter_that_was_mended_is_delivered_and_its_followers_with_it(server: Server) -> None:
+def test_an_edited_dead_letter_is_delivered_with_followers(server: Server) -> None:
     table = table_of(server, "Picked")
     url = server.endpoint_url
     subscribe(url, "picky", "Picked", function("picky"), MaximumRetryAttempts=0)
@@ -53,14 +53,14 @@ def test_a_letter_that_was_mended_is_delivered_and_its_followers_with_it(server:
     table.put_item(Item={"pk": "a", "n": 2})
     table.put_item(Item={"pk": "b"})
     settle(url)
-    letters = operate(url, "ListDeadLetters", Name="picky")["DeadLetters"]
-    assert ["ValueError: a bad one", f"waits for sequence number {letters[0]['Number']}"] == [
-        letter["Error"] for letter in letters
+    dead_letters = operate(url, "ListDeadLetters", Name="picky")["DeadLetters"]
+    assert ["ValueError: a bad one", f"waits for sequence number {dead_letters[0]['Number']}"] == [
+        letter["Error"] for letter in dead_letters
     ]
 
     assert 1 == operate(url, "RetryDeadLetters", Name="picky")["Failed"]
     boto3.resource("dynamodb", **server.boto3).Table("picky.dlq").update_item(
-        Key={"key": letters[0]["Key"], "number": letters[0]["Number"]},
+        Key={"key": dead_letters[0]["Key"], "number": dead_letters[0]["Number"]},
         UpdateExpression="REMOVE payload.#new.bad",
         ExpressionAttributeNames={"#new": "new"},
     )
@@ -70,7 +70,7 @@ def test_a_letter_that_was_mended_is_delivered_and_its_followers_with_it(server:
     operate(url, "RemoveSubscription", Name="picky")
 
 
-def test_writes_wait_for_a_subscription_that_asks_for_it_and_go_on_when_it_is_gone(
+def test_a_maximum_lag_throttles_writes_until_it_is_removed(
     server: Server,
 ) -> None:
     table = table_of(server, "Bounded")
@@ -87,13 +87,13 @@ def test_writes_wait_for_a_subscription_that_asks_for_it_and_go_on_when_it_is_go
 
     numbers = iter(range(10**9))
     until(is_throttled)
-    assert table.get_item(Key={"pk": "a"})["Item"]  # reads go on
+    assert table.get_item(Key={"pk": "a"})["Item"]  # reads are not throttled
 
     operate(url, "RemoveSubscription", Name="slow")
     until(lambda: not is_throttled())
 
 
-def test_a_restart_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
+def test_a_restart_continues_from_the_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "functions").mkdir()
     notes = tmp_path / "notes"
     (tmp_path / "functions" / "functions.py").write_text(

@@ -1,4 +1,4 @@
-"""Tumbling windows: a state that batches hand on, and a checkpoint that waits for the window's end."""
+"""Tumbling windows: batches pass a state on, and the checkpoint waits for the window's end."""
 
 import asyncio
 from typing import Any
@@ -11,13 +11,13 @@ from tests.unit.streams.delivery.virtual import run
 
 MINUTE = 60_000
 FIRST = START_MS - START_MS % MINUTE + MINUTE
-"""When the first whole minute begins."""
+"""The start of the first full minute."""
 
 SETTINGS: dict[str, Any] = {"TumblingWindowInSeconds": 60, "BatchSize": 2}
 
 
 class Counting:
-    """Counts a window's changes in its state, and remembers what the final calls said."""
+    """Counts a window's changes in its state, and records the results of the final calls."""
 
     def __init__(self) -> None:
         self.counts: dict[int, int] = {}
@@ -55,8 +55,8 @@ async def test_each_window_has_its_own_state_and_one_final_call() -> None:
     assert {FIRST: 3, FIRST + MINUTE: 5, FIRST + 2 * MINUTE: 2} == counting.counts
 
 
-def test_a_window_that_a_crash_cut_off_is_counted_anew_from_its_beginning() -> None:
-    """The checkpoint stays before a window until its final call, so no change counts twice and none is missing."""
+def test_a_window_interrupted_by_a_crash_starts_again() -> None:
+    """The checkpoint stays below a window until its final call, so no change counts twice and none is missing."""
     counting = Counting()
     stage = Stage(SETTINGS, judge=counting)
     write(stage, 0, 5)
@@ -84,11 +84,11 @@ def test_a_window_that_a_crash_cut_off_is_counted_anew_from_its_beginning() -> N
     assert stage.subscription.checkpoints[0] >= stage.feed.changes[1][-1].sequence_number
 
 
-async def test_the_last_window_ends_although_nothing_more_is_written() -> None:
+async def test_the_last_window_ends_without_further_writes() -> None:
     counting = Counting()
     stage = Stage(SETTINGS, judge=counting)
     write(stage, 0, 1)
-    stage.hours_s = (FIRST - START_MS) / 1000  # the clock is as far as log time
+    stage.hours_s = (FIRST - START_MS) / 1000  # the clock equals log time
 
     dispatcher = stage.started()
     await asyncio.sleep(30)
@@ -98,7 +98,7 @@ async def test_the_last_window_ends_although_nothing_more_is_written() -> None:
     await dispatcher.stop()
 
 
-async def test_a_final_call_that_fails_is_made_again() -> None:
+async def test_a_failed_final_call_is_retried() -> None:
     counting = Counting()
     stage = Stage(SETTINGS, judge=counting)
     write(stage, 0, 1)
@@ -115,8 +115,8 @@ async def test_a_final_call_that_fails_is_made_again() -> None:
 
 
 @pytest.mark.parametrize("how", ["replay", "table gone"])
-async def test_who_has_read_all_there_is_to_read_ends_the_last_window_and_is_over(how: str) -> None:
-    """Nobody tells it later that log time has passed the window's end."""
+async def test_the_end_of_reading_ends_the_last_window(how: str) -> None:
+    """No later record moves log time past the window's end."""
     counting = Counting()
     stage = Stage(SETTINGS, judge=counting)
     write(stage, 0, 3)

@@ -1,4 +1,4 @@
-"""A loop on which no time passes but that which somebody waits for: an hour of retries is over at once."""
+"""An event loop on virtual time: it advances the clock to the next timer, so an hour of retries takes no time."""
 
 import asyncio
 import selectors
@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class _Selector(selectors.DefaultSelector):  # which it is depends on the platform
-    """Nothing ever comes from outside, so waiting is over when it begins, and the clock is put on."""
+class _Selector(selectors.DefaultSelector):  # its class depends on the platform
+    """A selector without events: a wait ends at once and advances the clock."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,11 +29,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(self._virtual)
 
     def time(self) -> float:
-        """Seconds since the loop was made."""
+        """Return the seconds since the loop was made."""
         return self._virtual.now
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` on virtual time; what it leaves behind is cancelled, as where a process ends."""
+    """Run `main` on virtual time, and cancel the tasks that it leaves, like the end of a process."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)

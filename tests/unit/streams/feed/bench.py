@@ -1,4 +1,4 @@
-"""A partition with its feed, on a log and a loop that do as the test says."""
+"""A partition with its feed, on a log in memory and a loop that the test advances."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ NO_STREAM: dict[str, Any] = {"StreamSpecification": {"StreamEnabled": False}}
 
 
 class Bench:
-    """One partition; what is submitted is folded when it returns."""
+    """One partition; a submitted command is folded before `submit` returns."""
 
     def __init__(self, log: MemoryLog | None = None) -> None:
         self.loop = FakeLoop()
@@ -43,7 +43,7 @@ class Bench:
         self.worker.open()
 
     def submit(self, *commands: Command) -> list[Outcome]:
-        """Fold commands, in one entry."""
+        """Fold commands in one entry."""
         outcomes: list[Outcome] = []
         for command in commands:
             self.worker.submit(command, 100, lambda outcome, _: outcomes.append(outcome))
@@ -51,12 +51,12 @@ class Bench:
         return outcomes
 
     def create(self, name: str = "Orders", **settings: Any) -> int:
-        """Make a table, with a stream unless the settings say otherwise; its id."""
+        """Create a table, with a stream by default. Return its id."""
         self.submit(define("CreateTable", 0, table_request(name, **(settings or STREAM))))
         return self.worker.state.names[name]
 
     def define(self, table: int, settings: dict[str, Any]) -> None:
-        """Change a table."""
+        """Update a table's definition."""
         name = self.worker.state.tables[table].definition.name
         self.submit(define("UpdateTable", table, {"TableName": name, **settings}))
 
@@ -69,25 +69,25 @@ class Bench:
         self.submit(delete(self.worker.state.tables[table], {"pk": {"S": key}}))
 
     def label(self, table: int) -> int:
-        """The label of the newest stream."""
+        """Return the label of the newest stream."""
         stream = self.worker.state.tables[table].definition.stream
         assert stream is not None
         return stream.created_ms
 
     def ask(self, request: FeedRequest) -> list[Any]:
-        """Ask, and return the list that the answer will be in."""
+        """Send a request. Return the list that will receive the answer."""
         answers: list[Any] = []
         self.partition.feed(request, lambda answer, _: answers.append(answer))
         return answers
 
     def answer(self, request: FeedRequest) -> Any:
-        """Ask, and the answer."""
+        """Send a request and return its answer."""
         [answer] = self.ask(request)
         assert not isinstance(answer, RequestError)
         return answer
 
     def read(self, table: int, after: int = 0, **more: Any) -> Changes:
-        """A page of changes."""
+        """Return a page of changes."""
         page: Changes = self.answer(ReadChanges(table, after, **more))
         return page
 

@@ -1,4 +1,4 @@
-"""A partition with so little room that all that happens to changes happens with few."""
+"""A partition with small limits, so that a few changes exercise them."""
 
 import random
 
@@ -14,8 +14,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def life(small: None) -> Life:
-    """A table with so many changes that most are in segments alone, all of them marked."""
+    """A table with so many changes that most are in segments alone, all of them durable."""
     life = Life(random.Random(1), retention_ms=0)
     life.fill(life.create("T"), 120)
-    life.mark()
+    life.sync()
     return life

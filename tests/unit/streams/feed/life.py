@@ -1,7 +1,7 @@
-"""A partition that lives through stops, kills and power cuts, and beside it a plain list of what has changed.
+"""A partition that goes through stops, kills and power cuts, and beside it a plain list of expected changes.
 
-The list knows nothing of numbers, segments or windows: a change is in it if the test's own books say that the item was
-another before, and that the table's stream was enabled then.
+The list does not depend on sequence numbers, segments or capture periods: a change is in it if the test's own books say
+that the item was different before, and that the table's stream was enabled.
 """
 
 import random
@@ -37,14 +37,14 @@ RETENTION_MS = 20_000
 
 
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks, pieces and what stays in memory are small, so that all of it happens with few changes."""
+    """Make blocks, batches and the memory for changes small, so that a few changes exercise all limits."""
     monkeypatch.setattr(change_writer, "SEND_BYTES", 2000)
     monkeypatch.setattr(change_writer, "MIN_TABLE_BYTES", 4000)
     monkeypatch.setattr(segments, "BLOCK_BYTES", 1000)
 
 
 class Held:
-    """A thread that works when it is told to."""
+    """An executor that runs jobs on demand."""
 
     def __init__(self) -> None:
         self.jobs: list[Any] = []
@@ -53,19 +53,19 @@ class Held:
         self.jobs.append((job, done))
 
     def run(self, count: int = 1 << 30) -> None:
-        """Do so many jobs."""
+        """Run at most `count` jobs."""
         while self.jobs and count:
             job, done = self.jobs.pop(0)
             done(outcome_of(job))
             count -= 1
 
-    def run_untold(self) -> "Held":
-        """Do all jobs; what came of them is told when the returned one is run."""
-        told = Held()
+    def run_without_delivery(self) -> "Held":
+        """Run all jobs. The returned executor delivers their outcomes."""
+        outcomes = Held()
         for job, done in self.jobs:
-            told.submit(partial(_again, outcome_of(job)), done)
+            outcomes.submit(partial(_again, outcome_of(job)), done)
         self.jobs.clear()
-        return told
+        return outcomes
 
     def close(self) -> None:
         self.run()
@@ -73,7 +73,7 @@ class Held:
 
 @dataclass
 class Entry:
-    """A change in the list; the number is what the feed said first."""
+    """An expected change, with the sequence number that the feed returned first."""
 
     table: int
     pk: bytes
@@ -86,7 +86,7 @@ class Entry:
 
 @dataclass
 class Books:
-    """What the test knows: items and labels by table, and all changes."""
+    """The expected state: items and labels by table, and all changes."""
 
     items: dict[int, dict[str, dict[str, Any]]] = field(default_factory=dict)
     labels: dict[int, int] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Books:
 
 
 class Life:
-    """See the module."""
+    """A partition through several starts."""
 
     def __init__(
         self, dice: random.Random, *, retention_ms: int = RETENTION_MS, segment_bytes: int = 3000
@@ -111,7 +111,7 @@ class Life:
         self.start()
 
     def start(self) -> None:
-        """Start on what is on the disk."""
+        """Start with the files on the disk."""
         self.starts += 1
         self.loop = FakeLoop(self.now)
         self.log = LocalLog(
@@ -155,24 +155,24 @@ class Life:
         self.partition = LocalPartition(self.worker, self.feed.ask, long_reads=LongReads(self.loop))
 
     def stop(self) -> None:
-        """Stop in order."""
+        """Stop and start."""
         self.feed.close()
         self.writing.close()
         self.log.close()
         self.start()
 
     def kill(self) -> None:
-        """The process is gone, with what it had not written."""
+        """Kill the process, which loses its memory, and start."""
         self.disk.crash()
         self.start()
 
     def cut_power(self) -> None:
-        """The power is gone."""
+        """Cut the power, and start."""
         self.disk.power_cut(self.dice)
         self.start()
 
     def rebuild(self, table: int, after: int, until: int, done: Any) -> None:
-        """Rebuild a segment from the log, as another process would."""
+        """Rebuild a segment from the log, as a helper process does."""
         self.rebuilt.append((table, after, until))
         task = ReplayTask(0, table, after, until, is_segment=True)
         folder = CHANGES / "past"
@@ -182,11 +182,11 @@ class Life:
         done(made or folder / segment_files.file_name(table, after), lambda: None)
 
     def snapshot(self) -> None:
-        """Make one."""
+        """Make a snapshot."""
         Snapshots(FOLDER, self.disk).make(LogReader(FOLDER, self.disk))
 
     def remove_changes(self) -> None:
-        """Somebody removes what is derived."""
+        """Remove the derived files."""
         for name in self.disk.names(CHANGES) if CHANGES in self.disk.folders else []:
             self.disk.remove(CHANGES / name)
 
@@ -194,7 +194,7 @@ class Life:
 
     @property
     def table(self) -> int:
-        """The only one."""
+        """Return the only table."""
         [table] = self.books.items
         return table
 
@@ -230,7 +230,7 @@ class Life:
         self.books.labels.pop(table, None)
 
     def write(self, table: int, *writes: tuple[str, dict[str, Any] | None]) -> None:
-        """Put items by key, or delete them where there is None, in one entry."""
+        """Put items by key, or delete those without an item, in one entry."""
         live, books = self.worker.state.tables[table], self.books
         commands: list[Command] = []
         made = []
@@ -250,14 +250,14 @@ class Life:
             books.changes.append(Entry(table, key.encode(), _dumped(old), _dumped(new), label, time))
 
     def fill(self, table: int, count: int) -> None:
-        """Write so many changes, one after the other, some time between them; the disk takes what it is given."""
+        """Write `count` changes with time between them; the disk executes all writes."""
         for n in range(count):
             self.now += 10
             self.write(table, (f"k{n % 7}", {"n": {"N": str(self.now)}, "x": {"S": "x" * 100}}))
             self.writing.run()
 
-    def mark(self) -> None:
-        """The time to mark what there is has come, and it is done."""
+    def sync(self) -> None:
+        """Advance the time to the next sync, and run it."""
         self.loop.advance(change_writer.SYNC_INTERVAL_S)
         self.writing.run()
 
@@ -271,7 +271,7 @@ class Life:
     # Reading
 
     def ask(self, request: FeedRequest) -> Any:
-        """What a request is answered with."""
+        """Return the answer to a request."""
         answers: list[Any] = []
         self.partition.feed(request, lambda answer, _: answers.append(answer))
         while not answers:
@@ -284,7 +284,7 @@ class Life:
         return answer
 
     def read_all(self, table: int, stream: int) -> tuple[list[Any], int]:
-        """All changes of a stream, in pages of any size, and what they are kept after."""
+        """Return all changes of a stream, read in pages of random size, and the trim horizon."""
         found: list[Any] = []
         after = 0
         while True:
@@ -298,7 +298,7 @@ class Life:
             after = page.next
 
     def check(self) -> None:
-        """What is read is what the list says, each change with the number that it always had."""
+        """Check that the feed returns the expected changes, each with its first sequence number."""
         horizon = self.worker.state.log_time - self.retention_ms
         for table, labels in self.books.all_labels.items():
             for label in labels:

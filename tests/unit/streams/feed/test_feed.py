@@ -1,4 +1,4 @@
-"""What a partition's feed answers while what is asked for is in memory."""
+"""The answers of a partition's feed while the changes are in memory."""
 
 import random
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def test_a_write_that_changes_nothing_is_not_in_the_feed(bench: Bench) -> None:
     assert [b"a"] == keys(bench.read(table))
 
 
-def test_a_table_without_a_stream_has_no_changes_and_says_that_none_are_kept(bench: Bench) -> None:
+def test_a_table_without_a_stream_has_no_changes(bench: Bench) -> None:
     table = bench.create(BillingMode="PAY_PER_REQUEST")
     bench.put(table, "a")
 
@@ -67,7 +67,7 @@ def test_a_table_without_a_stream_has_no_changes_and_says_that_none_are_kept(ben
     assert page.trim_horizon == page.next == bench.read(table, after=page.next).next
 
 
-def test_a_page_ends_where_it_is_full_and_the_next_goes_on(bench: Bench) -> None:
+def test_a_full_page_is_continued_by_the_next(bench: Bench) -> None:
     table = bench.create()
     for key in "abcde":
         bench.put(table, key)
@@ -81,8 +81,8 @@ def test_a_page_ends_where_it_is_full_and_the_next_goes_on(bench: Bench) -> None
     assert ([b"d", b"e"], True) == (keys(third), third.is_end)
 
 
-def test_a_stream_that_was_disabled_is_read_no_further_than_it_goes(bench: Bench) -> None:
-    """However much was written under the next one."""
+def test_a_disabled_stream_is_read_to_its_end(bench: Bench) -> None:
+    """Changes of the next stream are not searched."""
     table = bench.create()
     bench.put(table, "a")
     label = bench.label(table)
@@ -99,7 +99,7 @@ def test_a_stream_that_was_disabled_is_read_no_further_than_it_goes(bench: Bench
     assert (ended.ended, True) == (page.next, page.is_end)
 
 
-def test_a_read_that_has_to_wait_is_answered_when_something_changes(bench: Bench) -> None:
+def test_a_waiting_read_is_answered_after_a_change(bench: Bench) -> None:
     table = bench.create()
     bench.put(table, "a")
     end = bench.read(table).next
@@ -112,7 +112,7 @@ def test_a_read_that_has_to_wait_is_answered_when_something_changes(bench: Bench
     assert [b"b"] == keys(page)
 
 
-def test_a_read_that_waited_in_vain_is_answered_with_nothing(bench: Bench) -> None:
+def test_a_waiting_read_times_out_with_an_empty_page(bench: Bench) -> None:
     table = bench.create()
     other = bench.create("Other")
     end = bench.read(table).next
@@ -128,15 +128,15 @@ def test_a_read_that_waited_in_vain_is_answered_with_nothing(bench: Bench) -> No
     assert page.next > end
 
 
-def test_who_waits_for_small_pages_is_not_told_of_each_entry(bench: Bench) -> None:
+def test_a_reader_of_small_pages_is_not_woken_by_each_entry(bench: Bench) -> None:
     """A reader that came back for every change would take the time that writers need."""
     table = bench.create()
     pages: list[Changes] = []
 
     def ask(after: int) -> None:
-        bench.partition.feed(ReadChanges(table, after, wait_ms=5000), lambda page, _: told(page))
+        bench.partition.feed(ReadChanges(table, after, wait_ms=5000), lambda page, _: on_page(page))
 
-    def told(page: Changes) -> None:
+    def on_page(page: Changes) -> None:
         pages.append(page)
         ask(page.next)
 
@@ -150,7 +150,7 @@ def test_who_waits_for_small_pages_is_not_told_of_each_entry(bench: Bench) -> No
     assert 20 == sum(len(page.changes) for page in pages)
 
 
-def test_who_waits_when_the_partition_goes_is_answered(bench: Bench) -> None:
+def test_a_closing_partition_answers_waiting_reads(bench: Bench) -> None:
     table = bench.create()
     answers = bench.ask(ReadChanges(table, bench.read(table).next, wait_ms=5000))
 
@@ -161,7 +161,7 @@ def test_who_waits_when_the_partition_goes_is_answered(bench: Bench) -> None:
     assert 1 == len(bench.ask(ReadChanges(table, page.next, wait_ms=5000)))
 
 
-def test_a_stream_that_was_disabled_is_read_by_its_label_alone(bench: Bench) -> None:
+def test_a_disabled_stream_is_read_by_its_label_alone(bench: Bench) -> None:
     table = bench.create()
     first = bench.label(table)
     bench.put(table, "a")
@@ -179,10 +179,10 @@ def test_a_stream_that_was_disabled_is_read_by_its_label_alone(bench: Bench) -> 
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-def test_windows_that_have_ended_cost_a_write_nothing(
+def test_ended_capture_periods_cost_a_write_nothing(
     is_open: bool, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are looked through when a definition has changed, and not again."""
+    """They are searched after a change of the definition, and not again."""
     looks: list[int] = []
 
     def notify(windows: Sequence[CapturePeriod], number: int) -> CapturePeriod | None:
@@ -215,7 +215,7 @@ def test_the_changes_of_a_deleted_table_can_still_be_read(bench: Bench) -> None:
     assert [b"a"] == keys(bench.read(table)) == keys(bench.read(table, stream=label))
 
 
-def test_nobody_waits_for_changes_of_a_table_that_is_gone(bench: Bench) -> None:
+def test_a_read_of_a_deleted_table_does_not_wait(bench: Bench) -> None:
     table = bench.create()
     bench.put(table, "a")
     end = bench.read(table).next
@@ -227,7 +227,7 @@ def test_nobody_waits_for_changes_of_a_table_that_is_gone(bench: Bench) -> None:
     assert 1 == len(bench.ask(ReadChanges(table, page.next, wait_ms=20_000)))
 
 
-def test_shards_roll_with_log_time_and_are_where_something_changed(bench: Bench) -> None:
+def test_shards_follow_log_time_and_contain_changes(bench: Bench) -> None:
     table = bench.create()
     label = bench.label(table)
     bench.put(table, "a")
@@ -248,10 +248,10 @@ def test_shards_roll_with_log_time_and_are_where_something_changed(bench: Bench)
     assert closed[1].last is not None
 
 
-def test_a_shard_begins_where_it_began_whatever_is_trimmed_and_however_often_it_was_started(
+def test_the_start_of_a_shard_survives_trims_and_restarts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first change of an open shard is over, and so are the segments that told of it."""
+    """The first change of an open shard is trimmed, with the segments that had it."""
     make_small(monkeypatch)
     life = Life(random.Random(1), retention_ms=3 * SHARD_MS)
     table = life.create("T")
@@ -267,7 +267,7 @@ def test_a_shard_begins_where_it_began_whatever_is_trimmed_and_however_often_it_
     assert before == firsts()
     life.now += 2500
     life.fill(table, 75)
-    life.mark()
+    life.sync()
 
     trimmed = firsts()
     assert {1, 4} <= trimmed.keys()
@@ -276,12 +276,12 @@ def test_a_shard_begins_where_it_began_whatever_is_trimmed_and_however_often_it_
     assert trimmed == firsts()
     life.stop()
     assert trimmed == firsts()
-    life.mark()
+    life.sync()
     life.fill(table, 20)
     assert before[1] == firsts()[1]
 
 
-def test_a_number_is_found_by_time(bench: Bench) -> None:
+def test_a_sequence_number_is_found_by_time(bench: Bench) -> None:
     table = bench.create()
     for key in "abc":
         bench.loop.advance(1)
@@ -311,8 +311,8 @@ def test_changes_are_counted(bench: Bench) -> None:
     assert 0 == bench.answer(CountChanges(table, c.sequence_number)).changes
 
 
-def test_what_is_folded_anew_is_taken_anew(bench: Bench) -> None:
-    """An operator has declared something void: the state is made anew, from the beginning."""
+def test_a_second_fold_captures_changes_again(bench: Bench) -> None:
+    """An operator has declared a record void: the log is folded again from the beginning."""
     table = bench.create()
     for key in "abc":
         bench.put(table, key)

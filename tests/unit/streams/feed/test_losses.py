@@ -1,4 +1,4 @@
-"""What a disk has lost or refuses costs no writer anything: readers are told, and the next start makes it anew."""
+"""Lost and refused writes of a disk do not affect writers: readers see a gap, and the next start rebuilds it."""
 
 import errno
 import random
@@ -19,26 +19,26 @@ def is_change_segment(path: Path) -> bool:
     return path.parent == CHANGES and path.suffix == ".avro"
 
 
-def is_marked(life: Life) -> bool:
+def is_durable(life: Life) -> bool:
     return "mark" in life.disk.names(CHANGES)
 
 
 def ask(life: Life, request: ReadChanges | FindSequenceNumber) -> Any:
-    """What a request is answered with, also if that is an error."""
+    """Return the answer to a request, also an error."""
     answers: list[Any] = []
     life.partition.feed(request, lambda answer, _: answers.append(answer))
     life.reading.run()
     return answers[0]
 
 
-def nothing(call: str, path: Path) -> None:
-    """A disk that is well again."""
+def succeed(call: str, path: Path) -> None:
+    """Let every call of the disk succeed."""
 
 
-# A disk that takes nothing
+# A disk that refuses writes
 
 
-def test_a_disk_on_which_nothing_can_be_written_any_more_keeps_nobody_from_writing(
+def test_a_read_only_disk_does_not_block_writes_to_tables(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def is_read_only(call: str, path: Path) -> None:
@@ -48,19 +48,17 @@ def test_a_disk_on_which_nothing_can_be_written_any_more_keeps_nobody_from_writi
     monkeypatch.setattr(change_writer, "_REFUSED_FACTOR", 2)
     life.disk.hook = is_read_only
     life.fill(life.table, 200)
-    life.mark()
+    life.sync()
     _, trim_horizon = life.read_all(life.table, life.books.labels[life.table])
 
     assert trim_horizon > 0
-    life.disk.hook = nothing
+    life.disk.hook = succeed
     life.kill()
     life.check()
 
 
-def test_what_was_let_go_of_is_not_marked_by_what_was_on_its_way(
-    life: Life, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The thread has a mark to write when the loop finds that it is too late for that."""
+def test_a_pending_sync_does_not_cover_dropped_changes(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread is about to write a durable offset when the loop drops changes."""
     life.write(life.table, ("late", {}))
     life.loop.advance(change_writer.SYNC_INTERVAL_S)
     monkeypatch.setattr(change_writer, "MAX_UNWRITTEN_BYTES", 8000)
@@ -68,12 +66,12 @@ def test_what_was_let_go_of_is_not_marked_by_what_was_on_its_way(
         life.write(life.table, (f"more {n}", {"x": {"S": "x" * 300}}))
     life.writing.run()
 
-    assert not is_marked(life)
+    assert not is_durable(life)
     life.kill()
     life.check()
 
 
-def test_when_the_time_of_what_was_let_go_of_is_over_there_is_a_mark_again(
+def test_syncs_resume_when_dropped_changes_have_expired(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     life = Life(random.Random(1), retention_ms=20_000)
@@ -85,12 +83,12 @@ def test_when_the_time_of_what_was_let_go_of_is_over_there_is_a_mark_again(
             life.write(table, (f"more {n}", {"x": {"S": "x" * 300}}))
     life.now += 10_000
     life.fill(table, 20)
-    life.mark()
-    assert not is_marked(life)
+    life.sync()
+    assert not is_durable(life)
 
     life.now += 11_000
     life.fill(table, 20)
-    life.mark()
+    life.sync()
     life.snapshot()
     life.kill()
 
@@ -98,27 +96,27 @@ def test_when_the_time_of_what_was_let_go_of_is_over_there_is_a_mark_again(
     life.check()
 
 
-# A disk that has lost something
+# A disk that loses data
 
 
 @pytest.mark.parametrize("how", ["flipped", "removed"])
 def test_a_reader_of_a_lost_block_gets_its_changes(how: str, life: Life) -> None:
     table = life.table
     life.check()
-    life.kill()  # what was read is not in memory any more
+    life.kill()  # drops the cached blocks
     life.fill(table, 5)
     _lose(life, how)
 
     life.check()
     assert 1 == len(life.rebuilt)
     life.fill(table, 40)
-    life.mark()
+    life.sync()
     life.kill()
     life.check()
 
 
 @pytest.mark.parametrize("how", ["flipped", "removed"])
-def test_a_number_is_found_in_a_block_that_was_lost(how: str, life: Life) -> None:
+def test_a_sequence_number_is_found_in_a_lost_block(how: str, life: Life) -> None:
     table = life.table
     segment = life.feed._tables[table].segments._segments[1]
     request = FindSequenceNumber(table, segment.heads[0].time + 1)
@@ -131,7 +129,7 @@ def test_a_number_is_found_in_a_block_that_was_lost(how: str, life: Life) -> Non
 
 
 def _lose(life: Life, how: str) -> None:
-    """Damage the first block of the second segment, or remove all of it."""
+    """Damage the first block of the second segment, or remove the segment."""
     segment = life.feed._tables[life.table].segments._segments[1]
     if how == "flipped":
         data = bytearray(life.disk.names_cached[segment.path].cached)
@@ -141,10 +139,8 @@ def _lose(life: Life, how: str) -> None:
         life.disk.remove(segment.path)
 
 
-def test_a_file_that_cannot_be_opened_for_a_moment_costs_nothing(
-    life: Life, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not even room for what the thread has yet to write: writing works."""
+def test_a_temporary_error_of_open_loses_nothing(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pending writes of the thread succeed."""
     table = life.table
 
     def is_full(path: Path, *, create: bool = False, write: bool = True) -> Any:
@@ -162,14 +158,14 @@ def test_a_file_that_cannot_be_opened_for_a_moment_costs_nothing(
     life.check()
 
 
-# A disk that has not lost anything, perhaps
+# A disk that may have lost data
 
 
 @pytest.mark.parametrize("when", ["marking", "writing"])
-def test_a_segment_of_which_a_sync_has_failed_is_believed_no_more(
+def test_a_segment_with_a_failed_sync_is_replaced(
     when: str, life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system says so once; what it could not write counts as written after that."""
+    """The system reports it once; later syncs succeed although the data was not written."""
     table, failed = life.table, list[Path]()
 
     def fails_once(call: str, path: Path) -> None:
@@ -181,12 +177,12 @@ def test_a_segment_of_which_a_sync_has_failed_is_believed_no_more(
         monkeypatch.setattr(segments, "_SYNC_BYTES", 3000)
     life.disk.hook = fails_once
     life.fill(table, 30)
-    life.mark()
+    life.sync()
     life.fill(table, 1)
-    life.mark()
+    life.sync()
 
     assert failed
-    assert not is_marked(life)
+    assert not is_durable(life)
     found, trim_horizon = life.read_all(table, life.books.labels[table])
     assert found
     assert trim_horizon < found[0].sequence_number

@@ -1,4 +1,4 @@
-"""Each node that folds a partition has its feed, so whoever goes on with the partition goes on with the feed."""
+"""Every node that folds a partition has its feed, so a new owner of the partition continues the feed."""
 
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,18 @@ TABLE = "Followed"
 STREAM = {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}}
 
 
-def told(url: str, operation: str, **body: Any) -> Any:
+def answer_of(url: str, operation: str, **body: Any) -> Any:
     answer = ask(url, operation, body)
     assert answer.status == 200, answer.body
     return answer.body
 
 
 def streams(url: str, operation: str, **body: Any) -> Any:
-    return told(url, f"DynamoDBStreams_20120810.{operation}", **body)
+    return answer_of(url, f"DynamoDBStreams_20120810.{operation}", **body)
 
 
 def read(url: str, arn: str) -> dict[str, list[Any]]:
-    """All records of a stream that has one generation of shards, by shard."""
+    """Return all records of a stream with one generation of shards, by shard."""
     found: dict[str, list[Any]] = {}
     for shard in streams(url, "DescribeStream", StreamArn=arn)["StreamDescription"]["Shards"]:
         asked = {"StreamArn": arn, "ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON"}
@@ -41,7 +41,7 @@ def read(url: str, arn: str) -> dict[str, list[Any]]:
 
 
 def read_all(url: str, arn: str, count: int) -> dict[str, list[Any]]:
-    """The same, when the node has that many: what another one acknowledged it hears of a moment later."""
+    """Read until the node has `count` records: it folds what another node acknowledged a moment later."""
 
     def all_read() -> dict[str, list[Any]] | None:
         found = read(url, arn)
@@ -54,12 +54,12 @@ def read_all(url: str, arn: str, count: int) -> dict[str, list[Any]]:
 def write(url: str, run: int, count: int = 40) -> None:
     for n in range(count):
         item = {"pk": {"S": f"key {n % 17}"}, "n": {"N": str(run * 1000 + n)}}
-        told(url, "PutItem", TableName=TABLE, Item=item)
+        answer_of(url, "PutItem", TableName=TABLE, Item=item)
 
 
-def test_a_feed_goes_on_where_another_node_does(kafka: str, tmp_path: Path) -> None:
+def test_a_feed_continues_on_another_node(kafka: str, tmp_path: Path) -> None:
     with Nodes(tmp_path, kafka, 2) as nodes:
-        created = told(nodes.urls[0], "CreateTable", **(table_request(TABLE, "pk:S") | STREAM))
+        created = answer_of(nodes.urls[0], "CreateTable", **(table_request(TABLE, "pk:S") | STREAM))
         arn = created["TableDescription"]["LatestStreamArn"]
         nodes.settle()
         write(nodes.urls[0], 1)

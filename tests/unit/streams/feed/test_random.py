@@ -1,4 +1,4 @@
-"""Whatever happens to a partition, its feed is the list of what changed: each once, in order, by the same number."""
+"""After any faults the feed equals the list of changes: each once, in order, with its first sequence number."""
 
 import os
 import random
@@ -16,7 +16,7 @@ STEPS = 60
 
 @pytest.mark.guarantee("G35")
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_the_feed_is_the_list_of_what_has_changed(seed: int) -> None:
+def test_the_feed_equals_the_list_of_changes(seed: int) -> None:
     dice = random.Random(seed)
     life = Life(dice, retention_ms=dice.choice([3000, 20_000, 10**9]))
     names = iter(range(10**6))
@@ -59,7 +59,7 @@ def test_the_feed_is_the_list_of_what_has_changed(seed: int) -> None:
         life.loop.advance(dice.choice([0.001, 1, 11]))
 
     def work() -> None:
-        # A disk that has no room for a while: what was not written is in memory, and written later.
+        # A temporarily full disk: unwritten changes stay in memory and are written later.
         if dice.random() < 0.15:
             life.disk.space = life.disk.used() + dice.randrange(2000)
         life.writing.run(dice.randrange(1, 4))

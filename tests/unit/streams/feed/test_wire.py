@@ -1,4 +1,4 @@
-"""What is asked of a feed on another node, and what it answers, arrives as it was sent."""
+"""Feed requests and answers arrive at another node as they were sent."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from foldb.materializer.feed_requests import (
 )
 from foldb.model.limits import MODERN
 from foldb.server.cluster.wire import FEED
-from tests.unit.streams.feed.test_encoding import changes
+from tests.unit.streams.feed.test_change_codec import changes
 
 ids = st.integers(0, 2**40)
 numbers = st.integers(0, 10**30)
@@ -37,15 +37,15 @@ answers = (
 )
 
 
-def travelled(value: Any) -> Any:
+def round_trip(value: Any) -> Any:
     return msgpack.unpackb(msgpack.packb(value), strict_map_key=False)
 
 
 @given(requests)
 def test_requests_arrive(request: Any) -> None:
-    assert [request] == FEED.read_arguments(travelled(FEED.arguments(request)), MODERN)
+    assert [request] == FEED.read_arguments(round_trip(FEED.arguments(request)), MODERN)
 
 
 @given(answers)
 def test_answers_arrive(answer: Any) -> None:
-    assert answer == FEED.read_result(travelled(FEED.result(answer)), ())
+    assert answer == FEED.read_result(round_trip(FEED.result(answer)), ())

@@ -1,4 +1,4 @@
-"""The bytes of a change segment: any Avro tool reads what is written, and what is read is what was written."""
+"""The bytes of a change segment: any Avro tool reads them, and reading returns the written changes."""
 
 import io
 from typing import Any
@@ -77,8 +77,8 @@ def test_any_avro_tool_reads_a_segment(written: list[list[Change]]) -> None:
 
 
 @given(blocks, st.data())
-def test_a_bit_that_flips_is_noticed(written: list[Change], data: st.DataObject) -> None:
-    """Where it stands in the marker it is the next block's or a start's to notice."""
+def test_a_flipped_bit_is_damage(written: list[Change], data: st.DataObject) -> None:
+    """A flipped bit of the marker is found by the next block, or by a start."""
     block = change_codec.block(written, 0, MARKER)
     place = data.draw(st.integers(0, 8 * len(block) - 1))
     damaged = bytearray(block)
@@ -88,7 +88,7 @@ def test_a_bit_that_flips_is_noticed(written: list[Change], data: st.DataObject)
         change_codec.read_block(bytes(damaged), MARKER, OWNER.table)
 
 
-def test_every_bit_of_a_block_but_its_marker_counts() -> None:
+def test_every_bit_of_a_block_except_its_marker_counts() -> None:
     change = Change(OWNER.table, b"a", b"", None, b"{}", 10**26, 7, Context("r"))
     block = change_codec.block([change], 0, MARKER)
     for place in range(8 * (len(block) - len(MARKER))):
@@ -99,6 +99,6 @@ def test_every_bit_of_a_block_but_its_marker_counts() -> None:
 
 
 @given(st.binary(max_size=80))
-def test_bytes_that_nobody_wrote_are_damage(junk: bytes) -> None:
+def test_random_bytes_are_damage(junk: bytes) -> None:
     with pytest.raises(DamagedError):
         change_codec.read_block(junk, MARKER, OWNER.table)

@@ -1,4 +1,4 @@
-"""Which changes are delivered: conditions over OLD and NEW, and patterns as Lambda's filter criteria have them."""
+"""The filter of a subscription: events, conditions over OLD and NEW, and patterns of Lambda's filter criteria."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def expression(text: str, **values: Any) -> ChangeFilter:
     return chooser(Filter={"Expression": text, **{name: each for name, each in rest.items() if each}})
 
 
-def test_a_condition_sees_the_item_before_and_after() -> None:
+def test_a_condition_sees_both_images() -> None:
     became_paid = expression("NEW.#s = :paid AND OLD.#s <> :paid", paid={"S": "PAID"})
 
     assert became_paid.chooses(delivery(OPEN, PAID))
@@ -43,16 +43,16 @@ def test_a_condition_sees_the_item_before_and_after() -> None:
         ("attribute_exists(NEW.price)", True),
     ],
 )
-def test_an_image_that_is_not_there_does_not_exist(text: str, holds: bool) -> None:
+def test_a_missing_image_does_not_exist(text: str, holds: bool) -> None:
     assert expression(text).chooses(delivery(None, OPEN)) is holds
 
 
-def test_a_condition_about_something_else_is_refused() -> None:
+def test_a_condition_may_only_use_the_images() -> None:
     with pytest.raises(ValidationError, match="OLD and NEW"):
         expression("attribute_exists(price)")
 
 
-def test_events_choose_by_what_happened() -> None:
+def test_events_filter_by_operation() -> None:
     removed = chooser(Events=["REMOVE"])
 
     assert [False, False, True] == [
@@ -60,7 +60,7 @@ def test_events_choose_by_what_happened() -> None:
     ]
 
 
-def test_where_everything_is_delivered_nothing_is_tested() -> None:
+def test_a_filter_that_passes_everything_has_no_test() -> None:
     assert chooser().test is None
 
 
@@ -83,7 +83,7 @@ def test_where_everything_is_delivered_nothing_is_tested() -> None:
         ([{"exists": False}], False),
     ],
 )
-def test_a_pattern_judges_text(rule: list[Any], holds: bool) -> None:
+def test_a_pattern_matches_strings(rule: list[Any], holds: bool) -> None:
     pattern = {"eventName": ["MODIFY"], "dynamodb": {"NewImage": {"status": {"S": rule}}}}
     criteria = {"Filters": [{"Pattern": orjson.dumps(pattern).decode()}]}
 
@@ -100,13 +100,13 @@ def test_a_pattern_judges_text(rule: list[Any], holds: bool) -> None:
         (["120"], True),
     ],
 )
-def test_the_number_of_an_item_can_be_compared_as_one(rule: list[Any], holds: bool) -> None:
+def test_a_numeric_rule_compares_an_items_number(rule: list[Any], holds: bool) -> None:
     pattern = compile_pattern(orjson.dumps({"dynamodb": {"NewImage": {"total": {"N": rule}}}}).decode())
 
     assert pattern({"dynamodb": {"NewImage": {"total": {"N": "120"}}}}) is holds
 
 
-def test_one_of_several_patterns_is_enough_and_all_members_of_one_must_match() -> None:
+def test_any_pattern_may_match_with_all_its_members() -> None:
     one = {"Pattern": '{"eventName": ["REMOVE"]}'}
     two = {"Pattern": '{"dynamodb": {"NewImage": {"status": {"S": ["PAID"]}, "total": {"N": ["120"]}}}}'}
     chosen = chooser(FilterCriteria={"Filters": [one, two]})
@@ -116,7 +116,7 @@ def test_one_of_several_patterns_is_enough_and_all_members_of_one_must_match() -
     assert not chosen.chooses(delivery(OPEN, PAID | {"total": {"N": "1"}}))
 
 
-def test_or_holds_patterns_of_which_one_is_enough() -> None:
+def test_or_matches_if_one_pattern_does() -> None:
     pattern = compile_pattern('{"a": [1], "$or": [{"b": [2]}, {"c": [3]}]}')
 
     assert pattern({"a": 1, "c": 3})
@@ -131,7 +131,7 @@ def test_a_list_matches_if_one_of_its_elements_does() -> None:
     assert not pattern({"dynamodb": {"NewImage": {"tags": {"L": []}}}})
 
 
-def test_null_empty_and_missing_are_three_things() -> None:
+def test_null_empty_and_missing_differ() -> None:
     pattern = compile_pattern('{"a": [null]}')
 
     assert pattern({"a": None})
@@ -145,12 +145,12 @@ def test_null_empty_and_missing_are_three_things() -> None:
      '{"a": [{"numeric": ["~", 1]}]}', '{"a": [{"prefix": 1}]}', '{"a": [{"exists": "yes"}]}', '{"$or": [{"a": [1]}]}',
      '{"a": [{"prefix": "a", "suffix": "b"}]}', '{"a": [["b"]]}'],
 )  # fmt: skip
-def test_what_is_no_pattern_is_refused(text: str) -> None:
+def test_an_invalid_pattern_is_refused(text: str) -> None:
     with pytest.raises(ValidationError, match="Invalid filter pattern definition"):
         compile_pattern(text)
 
 
-def test_each_rule_says_why() -> None:
+def test_explain_returns_each_rule() -> None:
     chosen = expression("NEW.#s = :paid", paid={"S": "PAID"})
 
     assert [("Events", True), ("Filter", False)] == [

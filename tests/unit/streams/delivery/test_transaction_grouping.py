@@ -1,4 +1,4 @@
-"""Transactions that are delivered as they were made: together, whole, and in the order of their actions."""
+"""Transactions that are delivered together, complete, and in the order of their actions."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ TOGETHER = {"Transactions": "together"}
 
 
 def in_one_step(feed: FakePartition, *keys: str) -> None:
-    """A transaction whose keys all live in one partition is one command."""
+    """Write a transaction of one partition, which is one command."""
     feed.pass_by()
     feed.is_folding = True
     name = f"{feed.number}:{feed.offset}.0" if feed.number else f"{feed.offset}.0"
@@ -36,7 +36,7 @@ async def test_a_transaction_is_a_batch_of_its_own() -> None:
     assert [["a"], ["x", "y", "z"], ["b", "c"]] == stage.called_with()
 
 
-async def test_a_transaction_is_one_batch_whatever_the_batch_size() -> None:
+async def test_a_transaction_may_exceed_the_batch_size() -> None:
     stage = Stage({**TOGETHER, "BatchSize": 2})
     in_one_step(stage.feed, *(f"k{nth}" for nth in range(25)))
 
@@ -45,14 +45,14 @@ async def test_a_transaction_is_one_batch_whatever_the_batch_size() -> None:
     assert [25] == [len(call) for call in stage.called_with()]
 
 
-async def test_changes_of_several_partitions_come_together_in_the_order_of_the_actions() -> None:
+async def test_changes_of_partitions_arrive_in_order_of_the_actions() -> None:
     stage = Stage(TOGETHER, partitions=2)
     one, two = stage.feeds.values()
 
     dispatcher = stage.started()
     one.write("x", tx=Tx("1:7.0", 1, 2))
-    one.write("x")  # waits behind it
-    one.write("other")  # does not
+    one.write("x")  # waits behind the transaction
+    one.write("other")  # does not wait
     await asyncio.sleep(0.5)
     assert [["other"]] == stage.called_with()
     two.write("y", tx=Tx("1:7.0", 0, 2))
@@ -62,7 +62,7 @@ async def test_changes_of_several_partitions_come_together_in_the_order_of_the_a
     assert [["other"], ["y", "x"], ["x"]] == stage.called_with()
 
 
-async def test_a_transaction_that_changes_other_tables_too_is_not_waited_for_for_ever() -> None:
+async def test_a_transaction_with_other_tables_is_released() -> None:
     stage = Stage(TOGETHER, partitions=2)
     one, _ = stage.feeds.values()
     one.write("x", tx=Tx("2:9.0", 0, 3))
@@ -72,12 +72,12 @@ async def test_a_transaction_that_changes_other_tables_too_is_not_waited_for_for
     assert [["x"]] == stage.called_with()
 
 
-async def test_what_one_command_changed_in_a_table_is_known_at_once() -> None:
-    """Its other changes are of a table that nobody asked for; nothing has to be waited for to know that."""
+async def test_the_changes_of_one_command_are_released_at_once() -> None:
+    """Its other changes belong to a table that the subscription does not read, so it need not wait for them."""
     stage = Stage(TOGETHER)
     stage.feed.pass_by()
     for nth, each in enumerate("xy"):
-        stage.feed.write_on(each, nth=nth, tx=Tx(f"{stage.feed.offset}.0", nth, 5))  # nobody reads yet
+        stage.feed.write_on(each, nth=nth, tx=Tx(f"{stage.feed.offset}.0", nth, 5))  # before any read
 
     await settled(stage)
     assert asyncio.get_running_loop().time() < 0.5
@@ -85,7 +85,7 @@ async def test_what_one_command_changed_in_a_table_is_known_at_once() -> None:
     assert [["x", "y"]] == stage.called_with()
 
 
-async def test_a_table_that_is_gone_is_not_read_on_for_a_transaction_to_be_complete() -> None:
+async def test_a_deleted_table_does_not_delay_a_transaction() -> None:
     stage = Stage(TOGETHER, tables=(1, 2))
     stage.gone = {1}
     stage.feed.pass_by()
@@ -100,7 +100,7 @@ async def test_a_table_that_is_gone_is_not_read_on_for_a_transaction_to_be_compl
     assert [["x"], ["y"]] == stage.called_with()
 
 
-async def test_what_goes_wrong_in_looking_for_the_rest_of_a_transaction_is_told() -> None:
+async def test_an_error_of_a_poll_for_a_transaction_stops_delivery() -> None:
     stage = Stage(TOGETHER, tables=(1, 2))
     read = stage.feed.feed
 
@@ -118,7 +118,7 @@ async def test_what_goes_wrong_in_looking_for_the_rest_of_a_transaction_is_told(
     assert ["it cannot go on: ValueError('nobody thought of it')"] == stage.ended
 
 
-async def test_a_transaction_that_fails_is_given_up_as_a_whole() -> None:
+async def test_a_failed_transaction_is_dead_lettered_as_a_whole() -> None:
     def judge(batch: Batch) -> DeliveryResult:
         bad = next((each for each in batch.changes if key(each) == "y"), None)
         return Success() if bad is None else PartialFailure(bad.partition, bad.change.sequence_number, "bad")
@@ -133,8 +133,8 @@ async def test_a_transaction_that_fails_is_given_up_as_a_whole() -> None:
     assert 3 == len(stage.dead())
 
 
-async def test_a_transaction_is_whole_behind_a_letter_too() -> None:
-    """Of a change that waits for an older one of its key the whole transaction does, and its other keys with it."""
+async def test_a_transaction_is_whole_behind_a_dead_letter() -> None:
+    """If one change waits for an older dead letter of its key, the whole transaction does, with its other keys."""
     stage = Stage({**TOGETHER, "MaximumRetryAttempts": 0})
     stage.judge = lambda batch: Failure("bad") if "a" in map(key, batch.changes) else Success()
     in_one_step(stage.feed, "a", "b")
@@ -145,14 +145,14 @@ async def test_a_transaction_is_whole_behind_a_letter_too() -> None:
     await settled(stage)
 
     assert [["a", "b"], ["d"]] == stage.called_with()
-    first = next(iter(stage.dead())) + 1  # that of b
+    first = next(iter(stage.dead())) + 1  # the sequence number of b
     assert {"bad", f"waits for sequence number {first}"} <= {
-        letter.error for own in stage.letters.values() for letter in own.values()
+        dead_letter.error for own in stage.dead_letters.values() for dead_letter in own.values()
     }
     assert 5 == len(stage.dead())
 
 
-async def test_a_filter_leaves_the_rest_of_a_transaction_together() -> None:
+async def test_a_filter_keeps_the_rest_of_a_transaction_together() -> None:
     stage = Stage(
         {
             **TOGETHER,
@@ -167,7 +167,7 @@ async def test_a_filter_leaves_the_rest_of_a_transaction_together() -> None:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_transactions_are_whole_and_keys_keep_their_order_whatever_fails(seed: int) -> None:
+def test_failures_keep_transactions_whole_and_keys_in_order(seed: int) -> None:
     stage = Stage({**TOGETHER, "BatchSize": 3, "MaximumRetryAttempts": -1}, partitions=3, seed=seed)
     jitter = stage.jitter
     stage.judge = lambda _: Failure("no") if jitter.random() < 0.2 else Success()

@@ -1,4 +1,4 @@
-"""Folders that need not outlive the process are gone when it is: by itself, or by the next."""
+"""Temporary folders are removed with their process, or by the next process."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from foldb.log.local.filesystem import SystemFilesystem
 from foldb.streams.temp_dirs import make_temp_dir
 
 
-def test_what_a_killed_process_has_left_is_removed_and_what_is_used_is_not(tmp_path: Path) -> None:
+def test_only_folders_of_ended_processes_are_removed(tmp_path: Path) -> None:
     used, left = tmp_path / "foldb-scratch-used", tmp_path / "foldb-scratch-left"
     for folder in (used, left):
         folder.mkdir()
@@ -24,7 +24,7 @@ def test_what_a_killed_process_has_left_is_removed_and_what_is_used_is_not(tmp_p
     assert [used] == list(tmp_path.iterdir())
 
 
-def test_what_others_have_left_is_looked_for_once(tmp_path: Path) -> None:
+def test_left_over_folders_are_searched_once(tmp_path: Path) -> None:
     make_temp_dir(tmp_path)[1]()
     left = tmp_path / "foldb-scratch-left"
     left.mkdir()

@@ -1,4 +1,4 @@
-"""Who waits at a feed is answered when his time is over, whatever happens at that moment."""
+"""A long poll is answered at its timeout, at any moment."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from foldb.streams.feed.long_poll import LongPoll, LongPolls
 from tests.unit.materializer.fake_loop import FakeLoop, Timer
 
 
-def test_a_wait_whose_time_is_over_while_it_is_told_is_answered() -> None:
-    """Another table has changed: who waits is about to look again when the timer goes off, and finds nothing."""
+def test_a_poll_that_expires_during_a_notification_is_answered() -> None:
+    """A change of another table has scheduled a read, which finds nothing, when the timer goes off."""
     loop = FakeLoop()
     answered: list[Any] = []
 
@@ -22,7 +22,7 @@ def test_a_wait_whose_time_is_over_while_it_is_told_is_answered() -> None:
     assert isinstance(wait.timer, Timer)
 
     waits.notify()
-    loop.turn()  # he is told that there may be something
+    loop.turn()  # schedules the read
     wait.timer.call()
     loop.settle()
 

@@ -1,4 +1,4 @@
-"""What is kept on a disk, and what becomes of it when somebody else has been there."""
+"""The change store on a disk, and the repair of files that were damaged or removed."""
 
 import random
 from pathlib import Path
@@ -20,16 +20,16 @@ def files(disk: FakeDisk) -> list[str]:
     return [name for name in disk.names(CHANGES) if name.endswith(".avro")]
 
 
-def test_segments_are_several_and_memory_holds_the_newest_alone(life: Life) -> None:
-    [channel] = life.feed._tables.values()
+def test_memory_has_only_the_newest_of_several_segments(life: Life) -> None:
+    [table_changes] = life.feed._tables.values()
 
     assert len(files(life.disk)) > 3
-    assert len(channel.recent) < 30
+    assert len(table_changes.recent) < 30
     life.check()
 
 
 @pytest.mark.guarantee("G36")
-def test_a_start_goes_on_where_the_mark_is(life: Life) -> None:
+def test_a_start_continues_at_the_durable_offset(life: Life) -> None:
     life.check()
     life.snapshot()
     life.kill()
@@ -39,8 +39,8 @@ def test_a_start_goes_on_where_the_mark_is(life: Life) -> None:
 
 
 @pytest.mark.guarantee("G36")
-def test_a_snapshot_beyond_the_mark_is_passed_over(life: Life) -> None:
-    """Its state knows nothing of changes that were in memory alone when the process died."""
+def test_a_snapshot_beyond_the_durable_offset_is_not_used(life: Life) -> None:
+    """Its state lacks changes that were in memory alone when the process died."""
     life.snapshot()
     before = life.log.end(0)
     life.write(life.table, ("late", {}))
@@ -51,11 +51,11 @@ def test_a_snapshot_beyond_the_mark_is_passed_over(life: Life) -> None:
     life.check()
 
 
-def test_a_stream_in_which_nothing_happens_keeps_no_start_from_a_snapshot(life: Life) -> None:
+def test_an_idle_stream_does_not_rule_out_a_snapshot(life: Life) -> None:
     other = life.create("Other", stream=False)
     for n in range(20):
         life.write(other, (f"k{n}", {}))
-    life.mark()
+    life.sync()
     life.snapshot()
     life.kill()
 
@@ -63,7 +63,7 @@ def test_a_stream_in_which_nothing_happens_keeps_no_start_from_a_snapshot(life: 
     life.check()
 
 
-def test_without_a_stream_the_newest_snapshot_is_taken_whatever_is_marked() -> None:
+def test_without_a_stream_the_newest_snapshot_is_used() -> None:
     life = Life(random.Random(1))
     table = life.create("T", stream=False)
     life.write(table, ("a", {}))
@@ -76,7 +76,7 @@ def test_without_a_stream_the_newest_snapshot_is_taken_whatever_is_marked() -> N
 
 @pytest.mark.guarantee("G36")
 @pytest.mark.parametrize("place", [0, 2, -1], ids=["oldest", "middle", "newest"])
-def test_a_segment_that_somebody_removed_is_made_anew(place: int, life: Life) -> None:
+def test_a_removed_segment_is_rebuilt_by_a_start(place: int, life: Life) -> None:
     life.check()
     life.snapshot()
     life.disk.remove(CHANGES / files(life.disk)[place])
@@ -86,7 +86,7 @@ def test_a_segment_that_somebody_removed_is_made_anew(place: int, life: Life) ->
     life.check()
 
 
-def test_a_damaged_mark_is_reported(life: Life, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_durable_offset_is_logged(life: Life, caplog: pytest.LogCaptureFixture) -> None:
     flip(life, CHANGES / "mark", 5)
     life.kill()
 
@@ -97,16 +97,16 @@ def test_a_damaged_mark_is_reported(life: Life, caplog: pytest.LogCaptureFixture
     life.check()
 
 
-def test_the_changes_of_another_log_are_not_believed(life: Life) -> None:
-    mark = CHANGES / "mark"
-    data = bytes(life.disk.names_cached[mark].cached)
-    life.disk.replace(mark, data.replace(b"6c6c6c6c", b"6d6d6d6d", 1))
+def test_the_changes_of_another_log_are_rebuilt(life: Life) -> None:
+    sync = CHANGES / "mark"
+    data = bytes(life.disk.names_cached[sync].cached)
+    life.disk.replace(sync, data.replace(b"6c6c6c6c", b"6d6d6d6d", 1))
     life.kill()
     life.check()
 
 
-def test_a_log_that_ends_before_the_mark_was_restored_and_is_the_truth(life: Life) -> None:
-    """Somebody put back an older copy of the log, and left what is derived."""
+def test_a_restored_log_below_the_durable_offset_wins(life: Life) -> None:
+    """An operator restored an older copy of the log, and left the derived files."""
     other = Life(random.Random(1), retention_ms=0)
     other.create("T")
     for path, node in life.disk.names_cached.items():
@@ -118,9 +118,9 @@ def test_a_log_that_ends_before_the_mark_was_restored_and_is_the_truth(life: Lif
 
 
 def block_of(life: Life, path: Path) -> BlockHead:
-    """The last block of a segment."""
-    [channel] = life.feed._tables.values()
-    [segment] = [each for each in channel.segments._segments if each.path == path]
+    """Return the last block of a segment."""
+    [table_changes] = life.feed._tables.values()
+    [segment] = [each for each in table_changes.segments._segments if each.path == path]
     return segment.heads[-1]
 
 
@@ -146,15 +146,15 @@ def flip(life: Life, path: Path, at: int) -> None:
 @pytest.mark.guarantee("G36")
 @pytest.mark.parametrize("place", [0, 2, -1], ids=["oldest", "middle", "newest"])
 @pytest.mark.parametrize("region", REGIONS)
-def test_a_damaged_segment_is_made_again_from_the_log(
+def test_a_damaged_segment_is_rebuilt_from_the_log(
     region: str, place: int, life: Life, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its readers get every change once, and so do those of the next start."""
+    """Its readers get every change once, and so do the readers after the next start."""
     life.snapshot()
     path = CHANGES / files(life.disk)[place]
     flip(life, path, REGIONS[region](block_of(life, path)))
 
-    if place < 0:  # memory has its changes too: only a check reads it
+    if place < 0:  # memory has its changes too, so only a verification reads it
         life.feed.verify(life.table, after_of(path))
         life.reading.run()
         life.writing.run()
@@ -163,7 +163,7 @@ def test_a_damaged_segment_is_made_again_from_the_log(
     assert f"{path} was rebuilt from the log" in caplog.text
 
     life.fill(life.table, 20)
-    life.mark()
+    life.sync()
     folded = life.log.end(0)
     life.snapshot()
     life.kill()
@@ -171,8 +171,8 @@ def test_a_damaged_segment_is_made_again_from_the_log(
     life.check()
 
 
-def test_a_segment_is_made_again_as_it_was() -> None:
-    """Without the changes that no window holds, and with the shards that there were."""
+def test_a_rebuilt_segment_has_the_same_changes() -> None:
+    """The rebuilt segment omits the changes outside capture periods, and has the same shards."""
     life = Life(random.Random(1), retention_ms=0)
     table = life.create("T")
     life.fill(table, 30)
@@ -182,9 +182,9 @@ def test_a_segment_is_made_again_as_it_was() -> None:
     for _ in range(3):
         life.now += 5 * 3600 * 1000
         life.fill(table, 20)
-    life.mark()
-    [channel] = life.feed._tables.values()
-    shards, segments = list(channel.shard_starts), channel.segments
+    life.sync()
+    [table_changes] = life.feed._tables.values()
+    shards, segments = list(table_changes.shard_starts), table_changes.segments
     changes = [each for page in segments.read(0, 10**30) for each in page]
     assert 4 == len(shards)
 
@@ -201,7 +201,7 @@ def test_a_segment_is_made_again_as_it_was() -> None:
 
 
 def test_readers_of_a_damaged_segment_wait_and_then_fail(life: Life) -> None:
-    """For 20 seconds at most; then the error is one that a client repeats, and never an empty page."""
+    """They wait at most 20 seconds; then the error is one that clients retry, never an empty page."""
     path = CHANGES / files(life.disk)[1]
     flip(life, path, -1)
     held = Held()
@@ -223,10 +223,8 @@ def test_readers_of_a_damaged_segment_wait_and_then_fail(life: Life) -> None:
     assert 1 == len(life.rebuilt)
 
 
-def test_a_segment_that_cannot_be_made_again_stays_an_error(
-    life: Life, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Each read of it fails, the log is asked once in ten seconds, and the rest can be read."""
+def test_a_failed_rebuild_stays_an_error(life: Life, caplog: pytest.LogCaptureFixture) -> None:
+    """Each read of it fails, the log is replayed at most once in ten seconds, and the rest can be read."""
     path = CHANGES / files(life.disk)[1]
     flip(life, path, -1)
     asked = []
@@ -253,12 +251,12 @@ def test_a_segment_that_cannot_be_made_again_stays_an_error(
     assert 0 == life.feed.repairs.damaged
 
 
-def test_a_segment_removed_while_it_is_made_again_stays_so() -> None:
-    """Its time was over meanwhile."""
+def test_a_segment_removed_during_its_rebuild_stays_removed() -> None:
+    """The segment expired during the rebuild."""
     life = Life(random.Random(1), retention_ms=100_000)
     table = life.create("T")
     life.fill(table, 120)
-    life.mark()
+    life.sync()
     path = CHANGES / files(life.disk)[0]
     flip(life, path, -1)
     held = Held()
@@ -269,7 +267,7 @@ def test_a_segment_removed_while_it_is_made_again_stays_so() -> None:
     life.writing.run()
     life.now += 200_000
     life.write(table, ("late", {}))
-    life.mark()
+    life.sync()
     held.run()
     life.writing.run()
     life.reading.run()
@@ -281,9 +279,9 @@ def test_a_segment_removed_while_it_is_made_again_stays_so() -> None:
 
 
 def test_a_count_does_not_wait_for_a_damaged_segment(life: Life) -> None:
-    """It fails at once, and has the segment made again all the same."""
-    [channel] = life.feed._tables.values()
-    segment = channel.segments._segments[1]
+    """It fails at once, and the segment is rebuilt all the same."""
+    [table_changes] = life.feed._tables.values()
+    segment = table_changes.segments._segments[1]
     request = CountChanges(life.table, segment.heads[0].sequence_number)
     life.kill()
     flip(life, segment.path, segment.heads[0].at + 200)
@@ -298,8 +296,8 @@ def test_a_count_does_not_wait_for_a_damaged_segment(life: Life) -> None:
 
 
 @pytest.mark.parametrize("at", [200, -1], ids=["header", "marker"])
-def test_a_segment_that_is_checked_is_made_again(at: int, life: Life) -> None:
-    """No reader looks at a header."""
+def test_a_damaged_segment_is_rebuilt_after_a_verification(at: int, life: Life) -> None:
+    """Readers do not read the header."""
     path = CHANGES / files(life.disk)[1]
     life.feed.verify(life.table, after_of(path))
     life.reading.run()
@@ -318,18 +316,18 @@ def test_a_segment_that_is_checked_is_made_again(at: int, life: Life) -> None:
 
 @pytest.mark.guarantee("G36")
 @pytest.mark.parametrize("bit", range(8))
-def test_a_start_believes_no_damaged_head_of_a_block(bit: int) -> None:
-    """The place of a change is looked up in these: a wrong one must not hide any."""
+def test_a_start_detects_a_damaged_block_head(bit: int) -> None:
+    """Reads search the heads for the position of a change: a wrong head must not hide a change."""
     life = Life(random.Random(1), retention_ms=0, segment_bytes=20_000)
     table = life.create("Cars")
     life.fill(table, 120)
-    life.mark()
+    life.sync()
     found, _ = life.read_all(table, life.books.labels[table])
     numbers = [change.sequence_number for change in found]
     path = CHANGES / files(life.disk)[0]
     good = bytes(life.disk.names_cached[path].cached)
-    [channel] = life.feed._tables.values()
-    block = channel.segments._segments[0].heads[2]  # a start reads the first and the last one to their ends
+    [table_changes] = life.feed._tables.values()
+    block = table_changes.segments._segments[0].heads[2]  # a start reads the whole first and last block
     first = numbers.index(block.sequence_number)
     for at in range(block.at, block.at + 24):
         for low, high in [(first - 3, first), (first - 1, first + 1), (first + 1, first + 3), (0, 119)]:
@@ -338,12 +336,12 @@ def test_a_start_believes_no_damaged_head_of_a_block(bit: int) -> None:
             life.disk.replace(path, bytes(data))
             life.kill()
             assert found[low + 1 : high + 1] == read_between(life, numbers[low], numbers[high])
-        life.mark()
+        life.sync()
         good = bytes(life.disk.names_cached[path].cached)
 
 
 def read_between(life: Life, after: int, until: int) -> list[Any]:
-    """The changes with after < number <= until, page by page."""
+    """Read the changes with after < sequence number <= until, page by page."""
     changes: list[Any] = []
     while after < until:
         page = life.ask(ReadChanges(life.table, after, until=until))
@@ -353,7 +351,7 @@ def read_between(life: Life, after: int, until: int) -> list[Any]:
     return changes
 
 
-def test_numbers_are_found_and_changes_counted_in_segments_too(life: Life) -> None:
+def test_find_and_count_read_segments_too(life: Life) -> None:
     table = life.table
     found, _ = life.read_all(table, life.books.labels[table])
 
@@ -366,10 +364,10 @@ def test_numbers_are_found_and_changes_counted_in_segments_too(life: Life) -> No
         assert count.oldest_ms == (found[place + 1].time if place + 1 < len(found) else None)
 
 
-def test_a_disk_that_takes_nothing_costs_the_oldest_changes_and_says_so(
+def test_a_full_disk_drops_the_oldest_changes_and_logs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Until the next start, which makes them anew: the log has them."""
+    """The next start rebuilds them from the log."""
     monkeypatch.setattr(change_writer, "_REFUSED_FACTOR", 2)
     life = Life(random.Random(1), retention_ms=0)
     table = life.create("T")
@@ -395,8 +393,8 @@ def test_a_disk_that_takes_nothing_costs_the_oldest_changes_and_says_so(
     assert FOLDER in life.disk.folders
 
 
-def test_what_the_disk_refused_is_not_marked(life: Life) -> None:
-    """The mark itself has room: it must not speak of changes that have none."""
+def test_refused_writes_are_not_in_the_durable_offset(life: Life) -> None:
+    """The durable offset itself can be written: it must not cover changes that are missing."""
 
     def refuse(call: str, path: Path) -> None:
         if call == "write" and path.suffix == ".avro" and path.parent == CHANGES:
@@ -405,7 +403,7 @@ def test_what_the_disk_refused_is_not_marked(life: Life) -> None:
     life.disk.hook = refuse
     for n in range(10):
         life.write(life.table, (f"late {n}", {"x": {"S": "x" * 300}}))
-    life.mark()
+    life.sync()
     life.disk.hook = lambda call, path: None
     life.snapshot()
     life.kill()
@@ -414,7 +412,7 @@ def test_what_the_disk_refused_is_not_marked(life: Life) -> None:
     life.check()
 
 
-def test_a_stream_whose_time_is_over_takes_no_room_and_says_that_nothing_is_kept() -> None:
+def test_an_expired_stream_uses_no_space_and_has_no_changes() -> None:
     life = Life(random.Random(1), retention_ms=1000)
     table = life.create("T")
     for n in range(40):
@@ -425,7 +423,7 @@ def test_a_stream_whose_time_is_over_takes_no_room_and_says_that_nothing_is_kept
     other = life.create("Other")
     life.now += 5000
     life.write(other, ("a", {}))
-    life.mark()
+    life.sync()
 
     assert [] == [name for name in files(life.disk) if name.startswith(f"{table}-")]
     page = life.ask(ReadChanges(table, 0, stream=label))
@@ -434,19 +432,19 @@ def test_a_stream_whose_time_is_over_takes_no_room_and_says_that_nothing_is_kept
     life.check()
 
 
-def test_a_stream_that_is_enabled_again_is_not_read_from_the_blocks_of_the_one_before() -> None:
-    """Its segments go on from the same number, so their files have the same names."""
+def test_a_new_stream_is_not_read_from_old_cached_blocks() -> None:
+    """Its segments begin after the same sequence number, so their files have the same names."""
     life = Life(random.Random(1), retention_ms=20_000)
     table, other = life.create("T"), life.create("Other")
     life.fill(table, 60)
-    life.mark()
+    life.sync()
     first = life.books.labels[table]
     assert 60 == len(life.read_all(table, first)[0])
 
     life.disable(table)
     life.now += 40_000
     life.write(other, ("a", {}))
-    life.mark()
+    life.sync()
     life.enable(table)
     life.fill(table, 60)
 
@@ -454,21 +452,21 @@ def test_a_stream_that_is_enabled_again_is_not_read_from_the_blocks_of_the_one_b
     assert [] == life.read_all(table, first)[0]
 
 
-def test_what_was_removed_is_told_from_the_moment_on_at_which_it_is_gone() -> None:
-    """The thread that writes has removed the oldest segment; the loop has not heard of it yet."""
+def test_a_removed_segment_raises_the_trim_horizon_at_once() -> None:
+    """The writing thread has removed the oldest segment; the callback on the loop is still to come."""
     life = Life(random.Random(1), retention_ms=100_000)
     table = life.create("T")
     life.fill(table, 120)
-    life.mark()
+    life.sync()
     life.now += 100_000 - 900
     life.write(table, ("late", {}))
-    before = life.ask(ReadChanges(table, 0)).trim_horizon  # and it is not looked again for a while
+    before = life.ask(ReadChanges(table, 0)).trim_horizon  # the next search for it is a while away
     life.now += 50
     life.write(table, ("later", {}))
     count = len(files(life.disk))
 
     life.loop.advance(change_writer.SYNC_INTERVAL_S)
-    told = life.writing.run_untold()
+    told = life.writing.run_without_delivery()
     assert count > len(files(life.disk))
     page = life.ask(ReadChanges(table, before))
     told.run()
@@ -476,17 +474,17 @@ def test_what_was_removed_is_told_from_the_moment_on_at_which_it_is_gone() -> No
     assert before < page.trim_horizon == life.ask(ReadChanges(table, before)).trim_horizon
 
 
-def test_the_segments_of_a_table_that_nobody_knows_are_removed_by_the_next_start() -> None:
-    """Its time was over, and the process was killed after it had said so and before it removed them."""
+def test_a_start_removes_segments_of_unknown_tables() -> None:
+    """It had expired, and the process was killed between the durable offset and the removal."""
     life = Life(random.Random(1), retention_ms=20_000)
     table, other = life.create("T"), life.create("Other")
     life.fill(table, 120)
-    life.mark()
+    life.sync()
     life.drop(table)
     life.now += 40_000
     life.write(other, ("a", {}))
     life.loop.advance(change_writer.SYNC_INTERVAL_S)
-    life.writing.jobs.pop()  # which would remove them
+    life.writing.jobs.pop()  # the removal
     life.writing.run()
     life.kill()
 
@@ -494,11 +492,11 @@ def test_the_segments_of_a_table_that_nobody_knows_are_removed_by_the_next_start
     life.check()
 
 
-@pytest.mark.parametrize("is_marked", [True, False], ids=["marked", "no mark"])
-def test_a_start_removes_segments_of_which_no_mark_speaks(is_marked: bool, life: Life) -> None:
+@pytest.mark.parametrize("is_durable", [True, False], ids=["durable offset", "none"])
+def test_a_start_removes_segments_beyond_the_durable_offset(is_durable: bool, life: Life) -> None:
     stray = f"9-{1:027d}.avro"
     life.disk.open(CHANGES / stray, create=True)
-    if not is_marked:
+    if not is_durable:
         life.disk.remove(CHANGES / "mark")
     life.kill()
 

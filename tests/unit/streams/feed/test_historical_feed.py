@@ -1,4 +1,4 @@
-"""What the feed does not keep comes from the log, and is read as the feed is."""
+"""Historical feeds: trimmed changes are replayed from the log, and read like a feed."""
 
 import asyncio
 import errno
@@ -33,7 +33,7 @@ from tests.unit.streams.feed.life import Held
 
 
 async def all_of(history: HistoricalFeed, after: int = 0, **more: Any) -> list[Changes]:
-    """Its pages."""
+    """Return all pages of a historical feed."""
     pages: list[Changes] = []
     while not pages or not pages[-1].is_end:
         told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -54,7 +54,7 @@ async def put(url: str, key: str, value: int) -> None:
 
 
 @pytest.mark.parametrize("place", ["memory", "folder with a snapshot"])
-def test_changes_and_items_of_the_past_are_read_from_the_log(place: str, tmp_path: Path) -> None:
+def test_trimmed_changes_and_old_items_come_from_the_log(place: str, tmp_path: Path) -> None:
     folder = None if place == "memory" else tmp_path / "data"
 
     async def live() -> None:
@@ -99,16 +99,16 @@ def test_changes_and_items_of_the_past_are_read_from_the_log(place: str, tmp_pat
 
 
 def answer_of(history: HistoricalFeed) -> Any:
-    """What a read from the beginning is answered with, None if it waits."""
+    """Return the answer to a read from the beginning, None while it waits."""
     answers: list[Any] = []
     history.read(ReadChanges(1, 0), lambda answer, _: answers.append(answer))
     return answers[0] if answers else None
 
 
-def test_a_past_that_cannot_be_begun_is_an_error_and_takes_nobodys_turn(tmp_path: Path) -> None:
+def test_a_replay_that_cannot_start_fails_and_frees_its_slot(tmp_path: Path) -> None:
     begun: list[ReplayTask] = []
 
-    def make(task: ReplayTask, folder: Path, tell: OnProgress) -> Callable[[], None]:
+    def make(task: ReplayTask, folder: Path, on_progress: OnProgress) -> Callable[[], None]:
         begun.append(task)
         if len(begun) <= MAX_REPLAYS:
             raise BlockingIOError(errno.EAGAIN, "no room for another process")
@@ -125,7 +125,7 @@ def test_a_past_that_cannot_be_begun_is_an_error_and_takes_nobodys_turn(tmp_path
 
 
 @pytest.mark.parametrize("where", ["thread", "process"])
-def test_a_system_without_room_for_a_thread_is_an_error_too(
+def test_a_replay_fails_if_no_thread_can_start(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(_: threading.Thread) -> None:
@@ -142,7 +142,7 @@ def test_a_system_without_room_for_a_thread_is_an_error_too(
     assert isinstance(answer_of(histories.items(0, 1, 10**26)), InternalServerError)
 
 
-def test_a_disk_without_room_for_a_past_is_an_error_too(tmp_path: Path) -> None:
+def test_a_replay_fails_on_a_full_disk(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     histories = HistoricalFeeds(
         lambda *_: lambda: None, lambda: tmp_path / "file" / "past", b"l" * 16, InlineExecutor()
@@ -151,7 +151,7 @@ def test_a_disk_without_room_for_a_past_is_an_error_too(tmp_path: Path) -> None:
     assert isinstance(answer_of(histories.items(0, 1, 10**26)), InternalServerError)
 
 
-def test_a_past_that_waits_for_its_turn_takes_no_room(tmp_path: Path) -> None:
+def test_a_queued_replay_uses_no_disk_space(tmp_path: Path) -> None:
     histories = HistoricalFeeds(lambda *_: lambda: None, lambda: tmp_path, b"l" * 16, InlineExecutor())
     for n in range(9):
         histories.changes(0, 1, 0, 10**26 + n)
@@ -160,11 +160,11 @@ def test_a_past_that_waits_for_its_turn_takes_no_room(tmp_path: Path) -> None:
     histories.close()
 
 
-def test_a_past_that_nobody_waits_for_any_more_when_it_has_its_folder_is_not_made(tmp_path: Path) -> None:
+def test_a_replay_closed_before_its_start_is_not_started(tmp_path: Path) -> None:
     reading = Held()
     made: list[ReplayTask] = []
 
-    def make(task: ReplayTask, folder: Path, tell: OnProgress) -> Callable[[], None]:
+    def make(task: ReplayTask, folder: Path, on_progress: OnProgress) -> Callable[[], None]:
         made.append(task)
         return lambda: None
 

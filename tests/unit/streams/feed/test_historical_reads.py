@@ -1,4 +1,4 @@
-"""Stretches of the past that requests read page by page: few at a time, and none that is of no use."""
+"""Historical reads: requests read the history page by page, with few replays at a time."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ END = 10**26
 
 
 class Bench:
-    """Pasts whose makers tell what the test has them tell."""
+    """Historical reads whose replays report the progress that the test sets."""
 
     def __init__(self, folder: Path) -> None:
         self.made: list[ReplayTask] = []
@@ -29,13 +29,13 @@ class Bench:
             HistoricalFeeds(self._make, lambda: folder, b"l" * 16, InlineExecutor()), self.loop
         )
 
-    def _make(self, task: ReplayTask, _: Path, tell: OnProgress) -> Callable[[], None]:
+    def _make(self, task: ReplayTask, _: Path, on_progress: OnProgress) -> Callable[[], None]:
         self.made.append(task)
-        self.tells.append(tell)
+        self.tells.append(on_progress)
         return lambda: None
 
     def read(self, after: int, table: int = 1) -> list[Any]:
-        """The list that the answer will be in."""
+        """Read. Return the list that will receive the answer."""
         answers: list[Any] = []
         self.pasts.read(0, ReadChanges(table, after), END, lambda answer, _: answers.append(answer))
         return answers
@@ -46,15 +46,15 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def test_who_asks_for_the_next_page_gets_it_from_the_same_stretch(bench: Bench) -> None:
+def test_the_next_page_comes_from_the_same_history(bench: Bench) -> None:
     bench.read(10)
     bench.read(20)
 
     assert 1 == len(bench.made)
 
 
-def test_so_many_stretches_are_open_and_who_asks_for_more_is_to_come_again(bench: Bench) -> None:
-    """Each begins before all that are open."""
+def test_too_many_histories_are_an_error_to_retry(bench: Bench) -> None:
+    """Each read begins before all open histories."""
     answers = [bench.read(1000 - n) for n in range(MAX_OPEN + 1)]
 
     assert [[]] * MAX_OPEN == answers[:-1]
@@ -65,8 +65,8 @@ def test_so_many_stretches_are_open_and_who_asks_for_more_is_to_come_again(bench
     assert [] == bench.read(1000 - MAX_OPEN)
 
 
-def test_a_stretch_is_open_until_nobody_has_waited_for_it_for_a_while(bench: Bench) -> None:
-    """To get to its first page a whole log may have to be folded."""
+def test_an_unused_history_is_closed_after_a_while(bench: Bench) -> None:
+    """A replay may have to fold a whole log before its first page."""
     answers = bench.read(10)
     bench.loop.advance(10 * historical_reads._IDLE_S)
     bench.tells[0](ReplayProgress(None, 7, True))
@@ -77,7 +77,7 @@ def test_a_stretch_is_open_until_nobody_has_waited_for_it_for_a_while(bench: Ben
     assert 2 == len(bench.made)
 
 
-def test_a_stretch_that_could_not_be_read_is_begun_anew_by_who_asks_again(bench: Bench) -> None:
+def test_a_retry_after_a_failed_history_starts_another(bench: Bench) -> None:
     answers = bench.read(10)
     bench.tells[0](OSError("no room"))
     assert isinstance(answers[0], InternalServerError)
@@ -88,7 +88,7 @@ def test_a_stretch_that_could_not_be_read_is_begun_anew_by_who_asks_again(bench:
     assert answers[0].is_end
 
 
-def test_stretches_are_looked_at_by_one_timer_however_many_break_off(bench: Bench) -> None:
+def test_one_timer_serves_all_histories(bench: Bench) -> None:
     for _ in range(5):
         bench.read(10)
         bench.tells[-1](OSError("no room"))
