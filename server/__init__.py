@@ -1,5 +1,11 @@
-"""The wire protocol of DynamoDB: requests in, commands and reads to a partition, answers out.
+"""The server: it receives requests, submits commands and reads to partitions, and sends answers.
 
-http/ turns bytes into requests, dispatch.py finds what a request names, operations/ has one file an operation and
-admin/ foldb's own; node.py is what they work with and app.py starts and stops it.
+app.py           composes a node and its listener, starts and stops them
+node.py          one process's database and its services; database.py is the part of it that handlers use
+http/            from bytes to requests, from answers to bytes
+api/             dispatch, the operations of DynamoDB, and foldb's own
+auth/            access keys, signatures, rights
+partitions/      the partitions of this process; routing/ joins all partitions into one
+subscriptions/   the subscriptions of this node
+cluster/         the nodes that share a log
 """

@@ -1,10 +1,10 @@
-"""The clock of a node: the system's time, without its jumps.
+"""The clock of a node: the system clock, guarded against steps.
 
-    system time ──► within `limit_ms` of the monotonic clock ──► taken
-                    beyond it ──► not taken, until it has lasted for `confirm_ms`
+    system time ──► within `limit_ms` of the monotonic clock ──► accepted
+                    beyond it ──► refused, until the step has lasted for `confirm_ms`
 
 Log time never goes back, so a clock that is wrong for two seconds would advance it permanently: streams would be
-trimmed and items would expire too early. Everything in a node that asks for the time asks here.
+trimmed and items would expire too early. A node reads the time only from this clock.
 """
 
 import logging
@@ -22,20 +22,25 @@ _MINUTE_MS = 60_000
 
 @dataclass(slots=True)
 class _Step:
-    """A step that is not taken yet: the difference between the clocks since then, and when it was first seen."""
+    """A refused step.
+
+    Attributes:
+        offset: The difference between the system clock and the monotonic clock since the step, in ms.
+        since: The monotonic time at which the step was detected.
+    """
 
     offset: int
     since: int
 
 
 class GuardedClock:
-    """Milliseconds since 1970, from `system`, checked against `monotonic`.
+    """Returns milliseconds since 1970 from `system`, checked against `monotonic`.
 
     Args:
-        system: Milliseconds since 1970. A clock that may be set.
-        monotonic: Milliseconds since any moment. A clock that cannot be set.
-        limit_ms: A step of more than this, ahead or back, is not taken at once.
-        confirm_ms: A step is taken when it has lasted for so long.
+        system: Returns milliseconds since 1970. Its clock can be set.
+        monotonic: Returns milliseconds since some moment. Its clock cannot be set.
+        limit_ms: A step of more than this, forward or back, is refused at first.
+        confirm_ms: A step is accepted after this time.
     """
 
     def __init__(
@@ -59,27 +64,25 @@ class GuardedClock:
         offset = self._system() - now
         if abs(offset - self._offset) <= self._limit_ms:
             if self._step is not None:
-                logger.warning(
-                    "the system clock has taken back its step of %s", self._size(self._step.offset)
-                )
+                logger.warning("the system clock has reverted its step of %s", self._size(self._step.offset))
                 self._step = None
             self._offset = offset
         else:
-            self._judge(offset, now)
+            self._check(offset, now)
         return now + self._offset
 
     @property
     def refused_ms(self) -> int:
-        """How far the system clock is ahead of this one; below zero where it is behind, 0 if no step is refused."""
+        """The milliseconds that the system clock is ahead of this one, negative if behind; 0 if no step is refused."""
         return 0 if self._step is None else self._step.offset - self._offset
 
-    def _judge(self, offset: int, now: int) -> None:
-        """Take a step that has lasted long enough; remember another."""
+    def _check(self, offset: int, now: int) -> None:
+        """Accept a step that has lasted for `confirm_ms`; refuse a new one."""
         step = self._step
         if step is None:
             logger.warning(
-                "the system clock has made a step of %s; log time goes on without it, and takes it if it lasts for "
-                "%s. Restart the server to take it at once, or correct the clock.",
+                "the system clock has made a step of %s; log time ignores the step unless it lasts for %s. Restart the "
+                "server to accept it at once, or correct the clock.",
                 self._size(offset),
                 span(self._confirm_ms),
             )
@@ -87,7 +90,7 @@ class GuardedClock:
             self._step = _Step(offset, now)
         elif now - step.since >= self._confirm_ms:
             logger.warning(
-                "the step of the system clock of %s has lasted and is taken now", self._size(offset)
+                "the step of the system clock of %s has lasted; log time follows it now", self._size(offset)
             )
             self._offset, self._step = offset, None
 
@@ -97,14 +100,14 @@ class GuardedClock:
 
 
 def system_ms() -> int:
-    """Milliseconds since 1970, as this machine says."""
+    """Return milliseconds since 1970 by the system clock."""
     return time.time_ns() // 1_000_000
 
 
 def monotonic_ms() -> int:
-    """Milliseconds since this machine started.
+    """Return milliseconds since this machine started.
 
-    On Linux those in which it was suspended count too, so that a machine that resumes has made no step.
+    On Linux the time includes suspension, so that a machine that resumes has made no step.
     """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
@@ -112,7 +115,7 @@ def monotonic_ms() -> int:
 
 
 def clock_of(settings: Settings) -> Callable[[], int]:
-    """The clock of a node with these settings."""
+    """Return the clock of a node with these settings."""
     if not settings.clock_step_ms:
         return system_ms
     return GuardedClock(
@@ -121,12 +124,12 @@ def clock_of(settings: Settings) -> Callable[[], int]:
 
 
 def refused_ms(clock: Callable[[], int]) -> int:
-    """How far the system clock is ahead of a node's clock, which refuses its step; 0 where it refuses none."""
+    """Return the milliseconds of the step that a node's clock refuses; 0 if it refuses none."""
     return clock.refused_ms if isinstance(clock, GuardedClock) else 0
 
 
 def span(milliseconds: int) -> str:
-    """A length of time as a message has it, in its two largest units.
+    """Return a duration for messages, in its two largest units.
 
     >>> span(11_000_000), span(61_000), span(2_500)
     ('3 h 3 min', '1 min 1 s', '2.5 s')

@@ -1,7 +1,7 @@
-"""How many items tables and indexes hold, as DescribeTable tells it.
+"""The item counts of tables and indexes, for DescribeTable.
 
-They are exact and free. Where there are several partitions, those within reach are asked, and what they hold is added
-up. DynamoDB's are up to six hours old; whoever wants to see what a program makes of that sets how old these may be.
+The counts are exact, and reading them is cheap. With several partitions they are sums over the partitions that answer.
+DynamoDB's counts are up to six hours old; a setting delays these, too, so that programs can be tested with old counts.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,23 +16,23 @@ from ...model.errors import RequestError
 
 
 class Count(NamedTuple):
-    """Items, and their bytes with what their storage takes besides."""
+    """A number of items, and their bytes with the overhead of storage."""
 
     items: int
     bytes: int
 
 
 Counts: TypeAlias = tuple[Count, dict[str, Count]]
-Told: TypeAlias = Callable[[Counts], None]
+Callback: TypeAlias = Callable[[Counts], None]
 
 
 class ItemCounter:
-    """Counts tables, or remembers when it last did.
+    """Counts the items of tables, and caches the counts.
 
     Args:
-        clock: Milliseconds since 1970.
-        refresh_ms: How old a count may be.
-        partitions: Asked for what it holds; None where the tables at hand hold everything.
+        clock: Returns milliseconds since 1970.
+        refresh_ms: The maximum age of a cached count. 0 disables the cache.
+        partitions: The router that collects the counts of all partitions; None if the tables of the catalog are whole.
     """
 
     def __init__(
@@ -41,28 +41,28 @@ class ItemCounter:
         self._clock = clock
         self._refresh_ms = refresh_ms
         self._partitions = partitions
-        self._counted: dict[int, tuple[int, Counts]] = {}
+        self._counts: dict[int, tuple[int, Counts]] = {}
 
-    def of(self, table: Table, done: Told) -> None:
-        """Of a table, and of its indexes by name. What came after the last count has none yet."""
+    def of(self, table: Table, callback: Callback) -> None:
+        """Count a table and its indexes. An index that is newer than a cached count has 0 items."""
         now, table_id = self._clock(), table.definition.id
-        counted = self._counted.get(table_id)
+        counted = self._counts.get(table_id)
         if counted is None or now - counted[0] >= self._refresh_ms:
-            self._count(table, partial(self._note, table_id, done))
+            self._count(table, partial(self._cache, table_id, callback))
         else:
             items, indexes = counted[1]
-            done((items, {name: indexes.get(name, Count(0, 0)) for name in table.indexes}))
+            callback((items, {name: indexes.get(name, Count(0, 0)) for name in table.indexes}))
 
-    def _count(self, table: Table, done: Told) -> None:
+    def _count(self, table: Table, callback: Callback) -> None:
         if self._partitions is None:
-            done((_of(table.items), {name: _of(index.store) for name, index in table.indexes.items()}))
+            callback((_of(table.items), {name: _of(index.store) for name, index in table.indexes.items()}))
         else:
-            self._partitions.status(lambda status: done(_added_up(table, status)))
+            self._partitions.status(lambda status: callback(_added_up(table, status)))
 
-    def _note(self, table_id: int, done: Told, counts: Counts) -> None:
+    def _cache(self, table_id: int, callback: Callback, counts: Counts) -> None:
         if self._refresh_ms:
-            self._counted[table_id] = self._clock(), counts
-        done(counts)
+            self._counts[table_id] = self._clock(), counts
+        callback(counts)
 
 
 def _of(store: Store) -> Count:

@@ -1,6 +1,6 @@
-"""What Query and Scan have in common: which index, which attributes, from where, and the answer.
+"""The common parts of Query and Scan: the index, the attributes, the start key and the answer.
 
-The checks are in DynamoDB's order: what the request says by itself, then the table, then the two together.
+The checks have DynamoDB's order: the request alone, then the table, then both together.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ _CHOICES = {
 
 
 def check_request(body: dict[str, Any], limits: Limits, operation: str) -> ReadRequest:
-    """Judge what a page's request says by itself, and compile its expressions."""
+    """Validate a request without its table, and compile its expressions."""
     parameters.check(body, limits, operation)
     start = body.get("ExclusiveStartKey")
     if start is not None:
@@ -66,7 +66,11 @@ def _check_select(body: dict[str, Any]) -> None:
 
 
 def index_of(body: dict[str, Any], table: Table) -> Index | None:
-    """The index that the request names, checked against what else it asks for."""
+    """Return the index that the request names; None for the table.
+
+    Raises:
+        ValidationError: The index does not exist, or cannot be read consistently.
+    """
     name = body.get("IndexName")
     if name is None:
         return None
@@ -79,10 +83,10 @@ def index_of(body: dict[str, Any], table: Table) -> Index | None:
 
 
 def fetches(body: dict[str, Any], index: Index | None, plan: Plan | None) -> bool:
-    """Whether a page over an index needs more of each item than the index holds.
+    """Return whether a page of an index needs attributes that the index does not project.
 
     Raises:
-        ValidationError: It does, and the index is a global one, which cannot fetch.
+        ValidationError: The index is a global one, which cannot fetch attributes from the table.
     """
     if index is None or index.kept is None:
         return False
@@ -90,8 +94,8 @@ def fetches(body: dict[str, Any], index: Index | None, plan: Plan | None) -> boo
         if index.definition.kind == "GSI":
             raise ValidationError(_ALL_OF_GLOBAL.format(index.definition.name))
         return True
-    wanted = () if plan is None or plan.projection is None else plan.projection.attributes
-    lacking = [name for name in wanted if name not in index.kept]
+    requested = () if plan is None or plan.projection is None else plan.projection.attributes
+    lacking = [name for name in requested if name not in index.kept]
     if lacking and index.definition.kind == "GSI":
         raise ValidationError(
             f"{_INVALID}Global secondary index {index.definition.name} does not project [{', '.join(lacking)}]"
@@ -100,10 +104,10 @@ def fetches(body: dict[str, Any], index: Index | None, plan: Plan | None) -> boo
 
 
 def check_filter(index: Index | None, plan: Plan) -> None:
-    """Refuse a Query's filter on attributes that its index does not have; a Scan's just finds them missing.
+    """Refuse a Query's filter on attributes that its index does not project. A Scan's filter finds them missing.
 
     Raises:
-        ValidationError: It names some. That a local index could fetch them changes nothing.
+        ValidationError: The filter has such an attribute, even if the index is local and could fetch it.
     """
     if index is None or index.kept is None or plan.filter is None:
         return
@@ -115,21 +119,21 @@ def check_filter(index: Index | None, plan: Plan) -> None:
         )
 
 
-def start_place(
+def start_key(
     body: dict[str, Any], table: Table, index: Index | None, limits: Limits, operation: str
 ) -> tuple[bytes, bytes] | None:
-    """The place of ExclusiveStartKey as the store orders it: (partition key, sort key).
+    """Return the partition key and the sort key of ExclusiveStartKey, in the order of the store.
 
     Raises:
-        ValidationError: It is no key of the table (and the index).
+        ValidationError: ExclusiveStartKey is not a key of the table and the index.
     """
     start: Item | None = body.get("ExclusiveStartKey")
     if start is None:
         return None
     key = table.definition.key
     read = key if index is None else index.definition.key
-    # DynamoDB words what is wrong with the key that is read in one way, with the rest of the table's in another;
-    # a Scan of a table knows only the other.
+    # DynamoDB has one message for errors in the key that is read, and another for the rest of the table's key. A Scan
+    # of a table has only the other message.
     of_table = index is None and operation == "Scan"
     if len(start) != len({*key.names, *read.names}):
         raise ValidationError(f"{_START_INVALID}: {KEY_MISMATCH}" if of_table else _START_INVALID)
@@ -157,10 +161,10 @@ def _check_start_key(start: Item, read: KeySchema) -> None:
             raise empty_key_error(attribute)
 
 
-def answering(
+def reply_with(
     body: dict[str, Any], index: Index | None, reply: Reply
 ) -> Callable[[Page | RequestError, ResultPosition], None]:
-    """What turns a page into the answer."""
+    """Return the callback that replies with a page."""
     return partial(_answer, body, index, reply)
 
 
@@ -180,7 +184,7 @@ def _answer(
     if "ReturnConsumedCapacity" in body:
         consumed = consumed_one(body, _consumed(body["TableName"], index, page))
         consumed = consumed and b"," + consumed
-    # Written in one go, because items are many bytes to copy.
+    # One formatting step, because items are many bytes to copy.
     answer = b'{%b%b%b"Count":%d,"ScannedCount":%d%b%b}' % (
         before, b",".join(page.items), after, page.count, page.scanned, last, consumed,
     )  # fmt: skip

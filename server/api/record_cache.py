@@ -1,8 +1,8 @@
-"""The bytes of recent records, so that several readers who keep up with a stream cost little more than one.
+"""A cache of recent stream records, so that several current readers of a stream cost little more than one.
 
-Making a record costs several times what sending it does. It is the same for all readers of a stream, and those who
-keep up ask for the same changes within a moment. So what was made is remembered for a while: by count of bytes, never
-by time. And a page is made little by little, or who writes would wait for a whole one.
+Formatting a record costs several times as much as sending it. It is the same for all readers of a stream, and current
+readers request the same changes at almost the same time. So formatted records are cached, with a limit in bytes. A page
+is formatted in steps, because writers would wait for a whole page.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,52 +13,52 @@ from ...materializer.worker import Scheduler
 from ...streams.formats.dynamodb import record
 from ...streams.formats.table_view import Delivery
 
-Key: TypeAlias = tuple[int, int]
+CacheKey: TypeAlias = tuple[int, int]
 
 _BYTES: Final = 4 * 1024 * 1024
-"""Half of what may be remembered."""
-_AT_ONCE: Final = 100
-"""So many are made in one turn, in a millisecond or two."""
+"""Half of the limit of the cache, in bytes."""
+_PER_STEP: Final = 100
+"""Records per step: formatting them takes one to two milliseconds."""
 _PAUSE_S: Final = 0.001
-"""Between turns: the log's thread needs the interpreter to say what is durable, and does not get it from a loop that is
-busy, but for every 5 ms. Without a pause a put beside one reader took twice as long (p99)."""
+"""The pause between steps. The log's thread needs the interpreter to report durable writes, and a busy event loop
+yields it only every 5 ms. Without the pause the p99 of a put beside one reader doubled."""
 
 
 class RecordCache:
-    """Makes records, each of the latest ones once.
+    """Formats records, and caches the latest.
 
-    There are two generations: when the younger one is full it becomes the older, and that one is forgotten.
+    The cache has two generations. When the younger one is full it replaces the older one.
     """
 
-    def __init__(self, bound: int = _BYTES, make: Callable[[Delivery], bytes] = record) -> None:
-        self._bound = bound
-        self._make = make
-        self._young: dict[Key, bytes] = {}
-        self._old: dict[Key, bytes] = {}
-        self._size = 0  # of the younger
+    def __init__(self, limit: int = _BYTES, encode: Callable[[Delivery], bytes] = record) -> None:
+        self._limit = limit
+        self._encode = encode
+        self._young: dict[CacheKey, bytes] = {}
+        self._old: dict[CacheKey, bytes] = {}
+        self._size = 0  # bytes of the younger generation
 
     def of(self, delivery: Delivery) -> bytes:
-        """A member of GetRecords' Records. A change is part of one stream at most, so it has one record."""
+        """Return the record of a change, as GetRecords has it. A change is in one stream at most."""
         key = delivery.partition, delivery.change.sequence_number
         found = self._young.get(key) or self._old.get(key)
         if found is None:
-            found = self._young[key] = self._make(delivery)
+            found = self._young[key] = self._encode(delivery)
             self._size += len(found)
-            if self._size > self._bound:
+            if self._size > self._limit:
                 self._old, self._young, self._size = self._young, {}, 0
         return found
 
     def page(
-        self, deliveries: Sequence[Delivery], scheduler: Scheduler, done: Callable[[bytes], None]
+        self, deliveries: Sequence[Delivery], scheduler: Scheduler, callback: Callable[[bytes], None]
     ) -> None:
-        """Tell the records, with commas between them; a few are told at once."""
-        rest, made = iter(deliveries), list[bytes]()
+        """Pass the records, joined by commas, to `callback`: before this returns if they are few."""
+        remaining, formatted = iter(deliveries), list[bytes]()
 
-        def go_on() -> None:
-            made.extend(map(self.of, islice(rest, _AT_ONCE)))
-            if len(made) < len(deliveries):
-                scheduler.call_later(_PAUSE_S, go_on)
+        def step() -> None:
+            formatted.extend(map(self.of, islice(remaining, _PER_STEP)))
+            if len(formatted) < len(deliveries):
+                scheduler.call_later(_PAUSE_S, step)
             else:
-                done(b",".join(made))
+                callback(b",".join(formatted))
 
-        go_on()
+        step()

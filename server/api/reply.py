@@ -1,8 +1,7 @@
-"""The answer that a handler owes.
+"""The reply to a request.
 
-A handler gets one `Reply` and uses it once: now, or from the callback of a command that became durable. It
-is a callback and not a future, because most answers are given before the handler returns, and a future and a
-task a request would cost a read half its rate.
+A handler uses its `Reply` once: before it returns, or in the callback of a durable command. It is not a future,
+because a future and a task per request would cost a read half its rate.
 """
 
 from collections.abc import Iterable
@@ -19,7 +18,7 @@ _SCOPE = b"Credential="
 
 
 class ReplySink(Protocol):
-    """Where answers go: a connection."""
+    """The receiver of answers: a connection."""
 
     def answer(self, reply: "Reply", status: int, body: bytes, position: ResultPosition | None) -> None:
         """Send the answer to `reply`'s request."""
@@ -27,16 +26,16 @@ class ReplySink(Protocol):
 
 
 class Record(Protocol):
-    """What the request log has of a request.
+    """The record of a request in the request log.
 
     Attributes:
-        error: The name of the error that answers it.
+        error: The name of the error in the answer.
     """
 
     error: str | None
 
     def note(self, demands: Iterable[Demand]) -> None:
-        """Take the names of the tables from the rights that the request needs."""
+        """Record the names of the tables in the rights that the request needs."""
         ...
 
 
@@ -51,14 +50,14 @@ class Caller(Protocol):
 
 
 class Reply:
-    """The answer to one request, and who asked.
+    """The reply to one request, and its sender.
 
     Attributes:
-        request_id: What the answer's x-amzn-RequestId says.
-        after: The position that a read is to wait for, as the client wrote it.
-        bearer: The key that the request was signed with; None where nobody looks at signatures.
-        depth: How many triggers led to the request; 0 where none did.
-        record: What the request log has of the request; None without --log-requests.
+        request_id: The x-amzn-RequestId of the answer.
+        after: The text of the minimum position of a read; None if the client sent none.
+        bearer: The key that signed the request; None if signatures are not verified.
+        depth: The number of triggers that led to the request; 0 if a client sent it.
+        record: The record in the request log; None without --log-requests.
     """
 
     __slots__ = ("_authorization", "_invocation", "_sink", "after", "bearer", "depth", "record", "request_id")
@@ -82,7 +81,7 @@ class Reply:
 
     @property
     def context(self) -> Context:
-        """Who asked, as commands carry it. Reads never need it, so it is made when asked for."""
+        """The sender, as commands carry it. It is created on access, because reads do not need it."""
         invocation = self._invocation
         return Context(
             self.request_id,
@@ -93,7 +92,7 @@ class Reply:
         )
 
     def ok(self, body: bytes, position: ResultPosition | None = None) -> None:
-        """Answer with `body`, a JSON object or nothing; `position` is what the answer is true of."""
+        """Answer with `body`, a JSON object or nothing, which is true of `position`."""
         self._sink.answer(self, 200, body, position)
 
     def error(self, error: RequestError, position: ResultPosition | None = None) -> None:
@@ -107,7 +106,7 @@ class Reply:
 
 
 def access_key(authorization: bytes) -> str | None:
-    """The access key id that a SigV4 Authorization header names.
+    """Return the access key id in a SigV4 Authorization header.
 
     >>> access_key(b"AWS4-HMAC-SHA256 Credential=AKID/20261121/us-east-1/dynamodb/aws4_request, Signature=0")
     'AKID'

@@ -1,7 +1,7 @@
-"""The parts of answers that several operations share, as bytes.
+"""The parts of answers that several operations share, as bytes of JSON.
 
-Items come out of the partition as canonical JSON and go into an answer as they are: nothing here decodes one.
-What a request consumed is counted in half units, which are integers, and becomes DynamoDB's decimals only here.
+Partitions return items as canonical JSON, and answers contain them unchanged: this module decodes no item. Consumed
+capacity is counted in half units, which are integers, and converted to DynamoDB's decimals here.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ EMPTY = b"{}"
 
 
 def members(*parts: bytes) -> bytes:
-    """A JSON object of its members, `"name":value` each; empty parts are left out.
+    """Return a JSON object of members of the form `"name":value`. Empty parts are skipped.
 
     >>> members(b'"Count":1', b"", b'"ScannedCount":2')
     b'{"Count":1,"ScannedCount":2}'
@@ -29,21 +29,25 @@ def members(*parts: bytes) -> bytes:
 
 
 def array(elements: Iterable[bytes]) -> bytes:
-    """A JSON array of its elements."""
+    """Return a JSON array."""
     return b"[%b]" % b",".join(elements)
 
 
 def quoted(name: str) -> bytes:
-    """A JSON string."""
+    """Return a JSON string."""
     return orjson.dumps(name)
 
 
 @dataclass(slots=True)
 class Consumed:
-    """Half units that a request consumed of one table, arm by arm.
+    """The half units that a request consumed of one table and its indexes.
 
-    `name` is what the request calls the table, its ARN perhaps.
-    `kind` is told by transactions only: they count reads and writes apart.
+    Attributes:
+        name: The name or ARN of the table in the request.
+        table: The half units of the table itself.
+        local: The half units of local indexes, by name.
+        glob: The half units of global indexes, by name.
+        kind: Whether a transaction reads or writes; None for other operations, which do not separate the two.
     """
 
     name: str
@@ -53,26 +57,26 @@ class Consumed:
     kind: Literal["Read", "Write"] | None = None
 
     def add(self, units: Units) -> None:
-        """Add what one write cost."""
+        """Add the units of one write."""
         self.table += 2 * units.table
-        for arm, more in ((self.local, units.local), (self.glob, units.glob)):
-            for name, count in (more or {}).items():
-                arm[name] = arm.get(name, 0) + 2 * count
+        for totals, added in ((self.local, units.local), (self.glob, units.glob)):
+            for name, count in (added or {}).items():
+                totals[name] = totals.get(name, 0) + 2 * count
 
     def json(self, detail: str) -> bytes:
-        """One ConsumedCapacity; `detail` is TOTAL or INDEXES."""
+        """Return a ConsumedCapacity; `detail` is TOTAL or INDEXES."""
         total = self.table + sum(self.local.values()) + sum(self.glob.values())
         parts = [b'"TableName":' + quoted(self.name), self._units(total)]
         if detail == "INDEXES":
             parts.append(b'"Table":{%b}' % self._units(self.table))
-            parts.append(self._arms(b"LocalSecondaryIndexes", self.local))
-            parts.append(self._arms(b"GlobalSecondaryIndexes", self.glob))
+            parts.append(self._indexes(b"LocalSecondaryIndexes", self.local))
+            parts.append(self._indexes(b"GlobalSecondaryIndexes", self.glob))
         return members(*parts)
 
-    def _arms(self, name: bytes, arms: dict[str, int]) -> bytes:
-        if not arms:
+    def _indexes(self, name: bytes, indexes: dict[str, int]) -> bytes:
+        if not indexes:
             return b""
-        each = (b"%b:{%b}" % (quoted(index), self._units(count)) for index, count in arms.items())
+        each = (b"%b:{%b}" % (quoted(index), self._units(count)) for index, count in indexes.items())
         return b'"%b":{%b}' % (name, b",".join(each))
 
     def _units(self, half_units: int) -> bytes:
@@ -83,13 +87,13 @@ class Consumed:
 
 
 def consumed_one(body: dict[str, Any], consumed: Consumed) -> bytes:
-    """The member ConsumedCapacity of an answer about one table, if the request asked for it."""
+    """Return the member ConsumedCapacity of an answer about one table, or nothing if the request excludes it."""
     detail = body.get("ReturnConsumedCapacity", "NONE")
     return b"" if detail == "NONE" else b'"ConsumedCapacity":' + consumed.json(detail)
 
 
 def consumed_each(body: dict[str, Any], tables: Iterable[Consumed]) -> bytes:
-    """The same for an answer about several tables."""
+    """Return the member ConsumedCapacity of an answer about several tables, or nothing."""
     detail = body.get("ReturnConsumedCapacity", "NONE")
     if detail == "NONE":
         return b""
@@ -97,7 +101,7 @@ def consumed_each(body: dict[str, Any], tables: Iterable[Consumed]) -> bytes:
 
 
 def collection_metrics(definition: TableDefinition, pk: bytes, size: int) -> bytes:
-    """An ItemCollectionMetrics: the collection's key and between which two gigabytes its size lies."""
+    """Return an ItemCollectionMetrics: the key of the collection, and its size as a range of 1 GB."""
     attribute = definition.key.partition[0]
     key = orjson.dumps({attribute.name: keys.decode(attribute.type, pk)})
     low = size // GIB

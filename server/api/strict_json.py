@@ -1,9 +1,9 @@
-"""JSON in which no member is named twice.
+"""JSON without duplicate members.
 
-The parser keeps the last of two members of one name; a proxy that judges requests may look at the first. So such a
-request is refused, as DynamoDB refuses it. The parser does not say that it dropped something, but then what it made
-has fewer strings than it was given, and strings are counted by their quotes, in C. Most clients write JSON as it is
-written here, without spaces: for these one comparison tells.
+The parser keeps the last of two members with one name; a proxy that filters requests may look at the first. So such a
+request is refused, as DynamoDB does. The parser does not report duplicates, but its result has fewer strings than the
+text. Strings are counted by their quotes, in C. Most clients send JSON without spaces, as this parser writes it: then
+one comparison is enough.
 """
 
 from typing import Any
@@ -14,15 +14,19 @@ from ...model.errors import SerializationError
 
 
 def parse(data: bytes) -> dict[str, Any]:
-    """Read a request's JSON.
+    """Parse the JSON of a request.
 
     Raises:
-        SerializationError: It is not JSON, or no object, or names a member twice. DynamoDB says nothing about where.
+        SerializationError: The data is not a JSON object, or has duplicate members. Like DynamoDB's, the error has no
+            message.
     """
     try:
         body = orjson.loads(data)
         written = orjson.dumps(body)
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # it is written to fewer levels than it is read
+    except (
+        orjson.JSONDecodeError,
+        orjson.JSONEncodeError,
+    ):  # the writer supports less nesting than the parser
         raise SerializationError("") from None
     if type(body) is not dict or (written != data and _quotes(written) != _quotes(data)):
         raise SerializationError("")
@@ -30,7 +34,7 @@ def parse(data: bytes) -> dict[str, Any]:
 
 
 def _quotes(data: bytes) -> int:
-    """How many quotes begin or end a string."""
+    """Return the number of quotes that begin or end a string."""
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     return data.count(b'"')

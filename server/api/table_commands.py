@@ -1,7 +1,7 @@
-"""What the operations on tables have in common: a request becomes a command, an outcome an answer.
+"""The common parts of table operations: from a request to a command, from an outcome to an answer.
 
-The request is judged here first, by the rules of `table_rules` and against the tables as they are, so that what would
-be refused is not written to the log. The fold judges it again, and what it says is answered.
+A request is validated first, by the rules of `table_rules` and against the current tables, so that refused requests are
+not written to the log. The fold validates the command again, and its outcome is the answer.
 """
 
 import re
@@ -27,14 +27,14 @@ from . import table_rules
 from .item_counts import Count, Counts
 from .reply import Reply
 
-# Answers with the table as the command left it.
+# Replies with the table after the command, and the position.
 Answer: TypeAlias = Callable[[TableDefinition, ResultPosition], None]
 
 _is_resource = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]{3,255}").fullmatch
 
 
 def create(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Judge a CreateTable and have it folded."""
+    """Validate a CreateTable and submit its command."""
     body = table_rules.admit("CreateTable", body)
     table_id = str(uuid.UUID(bytes=database.random_bytes(16), version=4))
     table_requests.create(
@@ -46,8 +46,8 @@ def create(database: Database, body: dict[str, Any], reply: Reply) -> None:
         tables=len(database.state.tables),
         units=units_of(table.definition for table in database.state.tables.values()),
     )
-    say = partial(describe_to, database, reply, "TableDescription", None)
-    _submit(database, "CreateTable", body, reply, say, uuid=table_id)
+    answer = partial(describe_to, database, reply, "TableDescription", None)
+    _submit(database, "CreateTable", body, reply, answer, uuid=table_id)
 
 
 def change(
@@ -60,9 +60,9 @@ def change(
     *,
     omit: frozenset[str] = frozenset(),
 ) -> None:
-    """Judge a command on a table that is there and have it folded.
+    """Validate a change of an existing table and submit its command.
 
-    By default TableDescription is answered, without the members in `omit`; an `answer` of None is an empty body.
+    The default answer is TableDescription without the members in `omit`. None from `answer` is an empty body.
     """
     body = table_rules.admit(operation, body)
     definition = table.definition
@@ -76,9 +76,9 @@ def change(
         limits=database.limits,
         units=units_of(others),
     )
-    describing: Answer = partial(describe_to, database, reply, "TableDescription", table, omit=omit)
-    say = describing if answer is None else _saying(reply, answer)
-    _submit(database, operation, body, reply, say, table=definition.id)
+    description: Answer = partial(describe_to, database, reply, "TableDescription", table, omit=omit)
+    send = description if answer is None else _reply_with(reply, answer)
+    _submit(database, operation, body, reply, send, table=definition.id)
 
 
 def describe_to(
@@ -91,9 +91,9 @@ def describe_to(
     *,
     omit: frozenset[str] = frozenset(),
 ) -> None:
-    """Answer with the description of `definition`, with the counts of `table`, as `member`, but for `omit`."""
+    """Reply with the description of `definition` and the counts of `table` in `member`, without the `omit` members."""
 
-    def counted(counts: Counts) -> None:
+    def on_counted(counts: Counts) -> None:
         own, indexes = counts
         description = describe(
             definition,
@@ -106,16 +106,16 @@ def describe_to(
         reply.ok(orjson.dumps({member: shown}), place)
 
     if table is None:
-        counted((Count(0, 0), {}))
+        on_counted((Count(0, 0), {}))
     else:
-        database.counts.of(table, counted)
+        database.counts.of(table, on_counted)
 
 
 def tagged_table(database: Database, arn: str) -> Table | None:
-    """The table that a ResourceArn means, if there is one.
+    """Return the table that a ResourceArn means, if there is one.
 
     Raises:
-        ValidationError: It is no table's ARN.
+        ValidationError: The text is not the ARN of a table.
     """
     if not _is_resource(arn):
         raise ValidationError(f"Invalid TableArn: Invalid ResourceArn provided as input {arn}")
@@ -123,7 +123,12 @@ def tagged_table(database: Database, arn: str) -> Table | None:
 
 
 def table_to_tag(database: Database, arn: str) -> Table:
-    """The same, where it must be there."""
+    """Return the table that a ResourceArn means.
+
+    Raises:
+        ValidationError: The text is not the ARN of a table.
+        ResourceNotFoundError: No table has the ARN.
+    """
     table = tagged_table(database, arn)
     if table is None:
         # DynamoDB's spelling.
@@ -131,12 +136,12 @@ def table_to_tag(database: Database, arn: str) -> Table:
     return table
 
 
-def _saying(reply: Reply, answer: Callable[[TableDefinition], dict[str, Any] | None]) -> Answer:
-    def say(definition: TableDefinition, place: ResultPosition) -> None:
+def _reply_with(reply: Reply, answer: Callable[[TableDefinition], dict[str, Any] | None]) -> Answer:
+    def send(definition: TableDefinition, place: ResultPosition) -> None:
         content = answer(definition)
         reply.ok(b"" if content is None else orjson.dumps(content), place)
 
-    return say
+    return send
 
 
 def _submit(
@@ -171,4 +176,4 @@ def _refusal(outcome: Outcome) -> RequestError:
         case Skipped():
             return ResourceNotFoundError()
         case _:
-            raise AssertionError("a table command has no such outcome")
+            raise AssertionError("a table command has no other outcome")

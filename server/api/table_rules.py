@@ -1,7 +1,7 @@
-"""DynamoDB's rules about table requests that the server alone applies, before it writes the command.
+"""DynamoDB's rules for table requests that only the server applies, before it writes the command.
 
-`model.table_requests` says what a table command means, to the fold of every log. A log may hold requests that an
-earlier release accepted, so a later rule that refuses one of them belongs here.
+`model.table_requests` defines the meaning of a table command for the fold of every log. A log may contain requests that
+an earlier release accepted, so a later rule that refuses one of them belongs here.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from ...model.errors import ValidationError
 from ...model.index_requests import INVALID, attribute_types
 from ...model.table_requests import not_supported
 
-# Beside letters, digits and spaces of any script.
+# Allowed in addition to letters, digits and spaces of any script.
 _TAG_CHARACTERS: Final = frozenset("+-=._:/@")
 _LETTERS_SPACES_NUMBERS: Final = frozenset("LZN")  # the first letters of Unicode's categories
 
 
 def admit(operation: str, request: dict[str, Any]) -> dict[str, Any]:
-    """Return the request as it goes into the log: an UpdateTable loses the AttributeDefinitions that it has no use for.
+    """Return the request as it is written to the log: an UpdateTable without its unused AttributeDefinitions.
 
     Raises:
         ValidationError: The request breaks one of these rules.
@@ -40,9 +40,9 @@ def admit(operation: str, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_without_effect(operation: str, body: dict[str, Any]) -> None:
-    """Refuse members of a CreateTable or UpdateTable that the fold would ignore.
+    """Refuse members of a CreateTable or UpdateTable that the fold ignores.
 
-    The fold goes on ignoring them, because logs may contain them: what a command means does not change.
+    The fold keeps ignoring them, because logs may contain them: the meaning of a command never changes.
 
     Raises:
         ValidationError: The request has such a member.
@@ -61,7 +61,7 @@ def _refuse_without_effect(operation: str, body: dict[str, Any]) -> None:
 
 
 def _check_tags(tags: Sequence[dict[str, str]]) -> None:
-    """Check the characters. UntagResource takes any: it removes tags of before this rule, too."""
+    """Check the characters of tags. UntagResource accepts all characters: it also removes tags older than this rule."""
     for tag in tags:
         for member in ("Key", "Value"):
             if not all(map(_is_of_a_tag, tag[member])):
@@ -82,9 +82,9 @@ def _check_projections(indexes: Sequence[dict[str, Any]]) -> None:
 
 
 def _with_definitions_of(indexes: Sequence[dict[str, Any]], request: dict[str, Any]) -> dict[str, Any]:
-    """Return the request with the definitions of these indexes' key attributes alone.
+    """Return the request with only the definitions of these indexes' key attributes.
 
-    Each has to be in the request, also where the table has it already.
+    Each has to be in the request, even if the table has it already.
     """
     definitions = request.get("AttributeDefinitions")
     if definitions is None:

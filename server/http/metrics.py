@@ -1,8 +1,8 @@
-"""GET /metrics: the figures of this node in the text that Prometheus reads.
+"""GET /metrics: the metrics of this node in the text format of Prometheus.
 
-Nothing is counted for it on the way of a request: all of it is there anyway, and is read when somebody asks.
-With keys it takes one with the right `monitor`, by HTTP's Basic scheme, which Prometheus speaks: key id and secret.
-They are not hidden in it, so over the network that takes TLS.
+Requests update no metrics: the values exist in any case, and are collected when the page is requested. With access keys
+the page needs a key with the right `monitor`, as the user name and password of HTTP's Basic scheme, which Prometheus
+supports. That scheme does not encrypt the secret, so other machines need TLS.
 """
 
 import logging
@@ -26,147 +26,168 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Samples: TypeAlias = Iterable[tuple[Mapping[str, object], float]]
-"""Labels, and the figure that they tell from the others of its name."""
+"""The values of a metric, each with its labels."""
 
 
 @dataclass(slots=True)
-class Asked:
-    """What has to be asked for.
+class Collected:
+    """The values that partitions were asked for.
 
     Attributes:
-        feeds: What is kept of a table's changes, by partition and name of the table.
-        lags: How far behind a subscription is, by partition; None where some partition did not say.
+        feeds: The kept changes of a table, by partition id and name of the table.
+        lags: The lag of a subscription, by partition; None if a partition did not answer.
     """
 
     feeds: dict[tuple[int, str], Count] = field(default_factory=dict)
     lags: dict[str, dict[str, dict[str, int]] | None] = field(default_factory=dict)
 
 
-def metrics(node: Node, done: Callable[[bytes | None], None]) -> None:
-    """All figures, as soon as they are there; None if they cannot be told."""
+def metrics(node: Node, callback: Callable[[bytes | None], None]) -> None:
+    """Collect all metrics and pass the page to `callback`; None if that fails."""
 
     async def answer() -> None:
         page = None
         try:
-            page = _page(node, await _ask(node))
+            page = _page(node, await _collect(node))
         except Exception:
-            logger.exception("the figures cannot be told")
-        done(page)
+            logger.exception("failed to collect metrics; the client receives status 500")
+        callback(page)
 
     task = node.loop.create_task(answer())
-    _under_way.add(task)
-    task.add_done_callback(_under_way.discard)
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
 
 
-_under_way: set[object] = set()  # the loop itself keeps no hold of its tasks
+_tasks: set[object] = set()  # the event loop keeps only weak references to tasks
 
 
-async def _ask(node: Node) -> Asked:
-    asked = Asked()
-    for number, hosted in list(node.partitions.hosted.items()):
+async def _collect(node: Node) -> Collected:
+    collected = Collected()
+    for partition_id, hosted in list(node.partitions.hosted.items()):
         for table, windows in list(hosted.state.periods.items()):
             if table in node.state.tables:
-                with suppress(RequestError):  # a segment is damaged; foldb_feed_damaged_segments says so
-                    asked.feeds[number, windows[-1].name] = await AsyncFeed(hosted.partition).count(table, 0)
+                with suppress(
+                    RequestError
+                ):  # a segment is damaged, which foldb_feed_damaged_segments reports
+                    collected.feeds[partition_id, windows[-1].name] = await AsyncFeed(hosted.partition).count(
+                        table, 0
+                    )
     for name in _own(node):
         try:
-            asked.lags[name] = await node.triggers.lag(name)
-        except (
-            RequestError
-        ):  # a partition that nobody leads at the moment; foldb_subscription_lag_known says so
-            asked.lags[name] = None
-    return asked
+            collected.lags[name] = await node.triggers.lag(name)
+        except RequestError:  # a partition has no owner now, which foldb_subscription_lag_known reports
+            collected.lags[name] = None
+    return collected
 
 
-def _page(node: Node, asked: Asked) -> bytes:
-    from prometheus_client import CollectorRegistry, generate_latest  # as slow to import as foldb itself
+def _page(node: Node, collected: Collected) -> bytes:
+    from prometheus_client import CollectorRegistry, generate_latest  # its import takes as long as foldb's
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(node, asked))
+    registry.register(_Collector(node, collected))
     return generate_latest(registry)
 
 
 class _Collector:
-    """Reads the figures of a node."""
+    """Returns the metrics of a node to the Prometheus client."""
 
-    def __init__(self, node: Node, asked: Asked) -> None:
+    def __init__(self, node: Node, collected: Collected) -> None:
         self._node = node
-        self._asked = asked
+        self._collected = collected
 
     def collect(self) -> Iterator["Metric"]:
-        """One metric after another."""
+        """Yield all metrics."""
         node = self._node
         yield from _of_partitions(node)
         refused_s = refused_ms(node.clock) / 1000
-        yield _metric("clock_refused_seconds", "The step of the clock that is not taken.", [({}, refused_s)])
-        yield _metric("memory_bytes", "About how much memory items take.", [({}, node.partitions.bytes())])
+        yield _metric(
+            "clock_refused_seconds",
+            "Refused step of the system clock, in seconds.",
+            [({}, refused_s)],
+        )
+        yield _metric(
+            "memory_bytes",
+            "Approximate memory of items and index entries, in bytes.",
+            [({}, node.partitions.bytes())],
+        )
         if limit := node.settings.memory_limit_bytes:
-            yield _metric("memory_limit_bytes", "How much they may take.", [({}, limit)])
-        yield from _of_feeds(self._asked.feeds)
+            yield _metric("memory_limit_bytes", "Limit of that memory, in bytes.", [({}, limit)])
+        yield from _of_feeds(self._collected.feeds)
         yield from _of_repairs(node)
         yield from _of_scrubs(node.scrubbing)
         yield _statuses(_own(node))
-        yield _letters(node)
+        yield _dead_letters(node)
         yield from _of_subscriptions(node.triggers.runner.figures())
-        yield from _of_lags(self._asked.lags)
+        yield from _of_lags(self._collected.lags)
 
 
-# Of what a partition says of itself, as figures.py names it.
+# From the status of a partition: the name of the metric and its help text.
 _OF_PARTITION = {
-    "position": ("log_offset", "The last entry of the log that is folded."),
-    "waiting": ("waiting_commands", "Commands that wait for the log."),
-    "waiting_bytes": ("waiting_bytes", "Their size."),
+    "position": ("log_offset", "Offset of the last folded entry."),
+    "waiting": ("queued_commands", "Commands that wait for an append to the log."),
+    "waiting_bytes": ("queued_bytes", "Size of the commands that wait for an append, in bytes."),
     "entries": ("entries_total", "Entries that this process appended."),
-    "commands": ("commands_total", "Commands in them."),
-    "refolded": ("refolded_commands_total", "Commands of others that this process folded."),
+    "commands": ("commands_total", "Commands in the entries that this process appended."),
+    "refolded": ("refolded_commands_total", "Commands that this process folded but did not append."),
     "items": ("items", "Items of all tables."),
-    "item_bytes": ("item_bytes", "Their size."),
-    "stopped": ("stopped", "Whether the partition can go no further."),
+    "item_bytes": ("item_bytes", "Size of the items of all tables, in bytes."),
+    "stopped": ("stopped", "1 if the partition has stopped after an error, else 0."),
 }
 
 
 def _of_partitions(node: Node) -> Iterator["Metric"]:
     hosted = node.partitions.hosted
-    own = {number: status_of(each.worker) for number, each in hosted.items()}
-    leading = [({"partition": number}, each.leading) for number, each in hosted.items()]
-    yield _metric("leading", "Whether this node acts for the partition.", leading)
-    times = [({"partition": number}, each["log_time"] / 1000) for number, each in own.items()]
+    own = {partition_id: status_of(each.worker) for partition_id, each in hosted.items()}
+    owned = [({"partition": partition_id}, each.leading) for partition_id, each in hosted.items()]
+    yield _metric("owner", "1 if this node is the owner of the partition, else 0.", owned)
+    times = [({"partition": partition_id}, each["log_time"] / 1000) for partition_id, each in own.items()]
     yield _metric("log_time_seconds", "Log time, in seconds since 1970.", times)
-    leads = [({"partition": number}, lead / 1000) for number, lead in node.log_time_lead_ms.items()]
-    yield _metric("log_time_lead_seconds", "How far log time is ahead of this node's clock.", leads)
+    leads = [
+        ({"partition": partition_id}, lead / 1000) for partition_id, lead in node.log_time_lead_ms.items()
+    ]
+    yield _metric("log_time_lead_seconds", "Lead of log time over this node's clock, in seconds.", leads)
     for figure, (name, text) in _OF_PARTITION.items():
-        yield _metric(name, text, [({"partition": number}, each[figure]) for number, each in own.items()])
+        yield _metric(
+            name, text, [({"partition": partition_id}, each[figure]) for partition_id, each in own.items()]
+        )
     unacknowledged = [
-        ({"partition": number, "receiver": receiver}, count)
-        for number, each in own.items()
+        ({"partition": partition_id, "receiver": receiver}, count)
+        for partition_id, each in own.items()
         for receiver, count in each["unacknowledged"].items()
     ]
     yield _metric(
-        "unacknowledged_messages", "Told to another partition and not yet folded there.", unacknowledged
+        "unacknowledged_messages",
+        "Messages to another partition that it has not acknowledged.",
+        unacknowledged,
     )
 
 
 def _of_feeds(feeds: Mapping[tuple[int, str], Count]) -> Iterator["Metric"]:
-    labelled = [({"partition": number, "table": table}, count) for (number, table), count in feeds.items()]
+    labelled = [
+        ({"partition": partition_id, "table": table}, count) for (partition_id, table), count in feeds.items()
+    ]
     yield _metric(
         "feed_changes",
-        "Changes of a table that can be read.",
+        "Changes of a table that the feed keeps.",
         [(each, count.changes) for each, count in labelled],
     )
     oldest = [(each, count.oldest_ms / 1000) for each, count in labelled if count.oldest_ms is not None]
-    yield _metric("feed_oldest_seconds", "The log time of the oldest, in seconds since 1970.", oldest)
+    yield _metric("feed_oldest_seconds", "Log time of the oldest kept change, in seconds since 1970.", oldest)
 
 
 def _of_repairs(node: Node) -> Iterator["Metric"]:
-    repairs = [({"partition": number}, each.feed.repairs) for number, each in node.partitions.hosted.items()]
+    repairs = [
+        ({"partition": partition_id}, each.feed.repairs)
+        for partition_id, each in node.partitions.hosted.items()
+    ]
     yield _metric(
         "feed_damaged_segments",
-        "Change segments that are damaged and not yet made again from the log.",
+        "Change segments that are damaged and not yet remade from the log.",
         [(labels, each.damaged) for labels, each in repairs],
     )
     yield _metric(
         "feed_repaired_segments_total",
-        "Change segments that were damaged and made again from the log.",
+        "Change segments that were damaged and have been remade from the log.",
         [(labels, each.repaired) for labels, each in repairs],
     )
 
@@ -178,11 +199,15 @@ def _of_scrubs(scrubbing: ScrubProcess | None) -> Iterator["Metric"]:
     yield _metric("scrub_damaged_files", "Damaged files that the last scrub found.", damaged)
     yield _metric("scrub_bytes_total", "Bytes that scrubs have read.", [({}, scrubbing.bytes)])
     finished_s = scrubbing.finished_ms / 1000
-    yield _metric("scrub_finished_seconds", "When the last scrub ended, since 1970.", [({}, finished_s)])
+    yield _metric(
+        "scrub_finished_seconds",
+        "End of the last scrub, in seconds since 1970; 0 before the first.",
+        [({}, finished_s)],
+    )
 
 
 def _own(node: Node) -> dict[str, Subscription]:
-    """The subscriptions that this node runs, or would if they were not paused or stopped."""
+    """Return the subscriptions whose home partition this node owns, also paused and stopped ones."""
     each = sorted(node.state.subscriptions.items())
     return {name: subscription for name, subscription in each if node.triggers.runner.leads(subscription)}
 
@@ -193,11 +218,13 @@ def _statuses(own: Mapping[str, Subscription]) -> "Metric":
         for name, subscription in own.items()
         for status in get_args(Status)
     ]
-    return _metric("subscription_status", "1 for the status that it has.", samples)
+    return _metric(
+        "subscription_status", "1 for the current status of the subscription, 0 for the others.", samples
+    )
 
 
-def _letters(node: Node) -> "Metric":
-    """Each node counts those of its partitions; a table that several subscriptions share is counted once."""
+def _dead_letters(node: Node) -> "Metric":
+    """Count the dead letters in the partitions that this node owns. A table of several subscriptions counts once."""
     led = [hosted.state.tables for hosted in node.partitions.hosted.values() if hosted.leading]
     names = {each.settings["DeadLetterTable"] for each in node.state.subscriptions.values()}
     tables = {name: node.state.names[name] for name in sorted(names) if name in node.state.names}
@@ -205,17 +232,20 @@ def _letters(node: Node) -> "Metric":
         ({"table": name}, sum(own[table].items.count for own in led if table in own))
         for name, table in tables.items()
     ]
-    return _metric("dead_letters", "Letters that wait in a table to be looked at.", samples)
+    return _metric("dead_letters", "Dead letters in a dead-letter table.", samples)
 
 
-# Of what a subscription says of itself, as figures.py names it.
+# From the metrics of a subscription: the end of the metric's name and its help text.
 _OF_SUBSCRIPTION = {
     "Calls": ("calls_total", "Calls of the sink."),
-    "FailedCalls": ("failed_calls_total", "Calls that did not handle all they were given."),
-    "Handled": ("handled_changes_total", "Changes that were handled, or passed over by a filter."),
+    "FailedCalls": ("failed_calls_total", "Calls that did not handle every change of their batch."),
+    "Handled": (
+        "handled_changes_total",
+        "Changes that were handled or skipped by a filter.",
+    ),
     "Delivered": ("delivered_changes_total", "Changes that were delivered."),
-    "DeadLetters": ("dead_letters_total", "Changes that were given up."),
-    "ChangesPerSecond": ("changes_per_second", "Changes delivered in a second, over the last minute."),
+    "DeadLetters": ("dead_letters_total", "Changes that became dead letters."),
+    "ChangesPerSecond": ("changes_per_second", "Changes delivered per second, over the last minute."),
 }
 
 
@@ -229,14 +259,14 @@ def _of_subscriptions(running: Mapping[str, Mapping[str, Any]]) -> Iterator["Met
         for quantile, milliseconds in own["CallMilliseconds"].items()
         if milliseconds is not None
     ]
-    yield _metric("subscription_call_seconds", "How long calls took, over the last minute.", took)
+    yield _metric("subscription_call_seconds", "Duration of calls over the last minute, in seconds.", took)
     blocked = [({"subscription": each}, len(own["Failing"])) for each, own in running.items()]
-    yield _metric("subscription_failing_changes", "Changes that have failed and are tried again.", blocked)
+    yield _metric("subscription_failing_changes", "Changes that have failed and are being retried.", blocked)
 
 
 def _of_lags(lags: Mapping[str, Mapping[str, Mapping[str, int]] | None]) -> Iterator["Metric"]:
     known = [({"subscription": name}, own is not None) for name, own in lags.items()]
-    yield _metric("subscription_lag_known", "Whether all partitions said how far it is.", known)
+    yield _metric("subscription_lag_known", "1 if every partition reported the lag, else 0.", known)
     each = [
         ({"subscription": name, "partition": partition}, behind)
         for name, own in lags.items()
@@ -245,17 +275,19 @@ def _of_lags(lags: Mapping[str, Mapping[str, Mapping[str, int]] | None]) -> Iter
     behind = [(labels, lag["Records"]) for labels, lag in each]
     yield _metric("subscription_lag_changes", "Changes that are not handled yet.", behind)
     age = [(labels, lag["Milliseconds"] / 1000) for labels, lag in each]
-    yield _metric("subscription_lag_seconds", "How long ago the oldest of them was made.", age)
+    yield _metric(
+        "subscription_lag_seconds", "Age of the oldest change that is not handled, in seconds.", age
+    )
 
 
 def _metric(name: str, text: str, samples: Samples) -> "Metric":
-    """A metric of ours; a counter's name ends in `_total`."""
+    """Return a metric with the prefix foldb_. The name of a counter ends in `_total`."""
     from prometheus_client import Metric
 
     metric = Metric(
         f"foldb_{name.removesuffix('_total')}", text, "counter" if name.endswith("_total") else "gauge"
     )
     for labels, value in samples:
-        told = {label: str(each) for label, each in labels.items()}
-        metric.add_sample(f"foldb_{name}", told, value)
+        text_labels = {label: str(each) for label, each in labels.items()}
+        metric.add_sample(f"foldb_{name}", text_labels, value)
     return metric

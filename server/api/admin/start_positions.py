@@ -14,7 +14,7 @@ from ....materializer.fold.outcomes import sequence_number
 from ....model.errors import TrimmedDataAccessError, ValidationError
 from ...database import Database
 from ..async_calls import read_feeds
-from ..min_position import read_place
+from ..min_position import parse_position
 from ..operation import RefusedAtError
 
 After: TypeAlias = dict[int, int]
@@ -159,8 +159,8 @@ def _is_all_kept(database: Database, table: int, since_ms: int = 0) -> bool:
 
 def _of_position(database: Database, text: str, *, ends: bool = False) -> After:
     """Return the highest sequence number before each position; with `ends`, the highest at it."""
-    place = read_place(text, database.partitions.count)
-    positions = place.positions if isinstance(place, Cut) else (place,)
+    parsed = parse_position(text, database.partitions.count)
+    positions = parsed.positions if isinstance(parsed, Cut) else (parsed,)
     return {each.partition: _last(database, each, ends=ends) for each in positions}
 
 

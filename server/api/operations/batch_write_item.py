@@ -1,7 +1,6 @@
-"""BatchWriteItem: up to twenty-five puts and deletes of several tables, each by itself.
+"""BatchWriteItem: up to twenty-five independent puts and deletes of several tables.
 
-Every request is a command of its own; some may succeed where others are turned away, and those come back as
-UnprocessedItems.
+Every put or delete is a command of its own. Those that are throttled or conflict are returned as UnprocessedItems.
 """
 
 from dataclasses import dataclass, field
@@ -35,7 +34,7 @@ from ..response_json import Consumed, array, collection_metrics, consumed_each, 
 
 _ONE_OF = "Supplied WriteRequest must contain exactly one of PutRequest and DeleteRequest"
 
-# Nothing was done, and the same request may succeed later.
+# The write had no effect, and the same request may succeed later.
 _LATER = (
     ProvisionedThroughputExceededError,
     ServiceUnavailableError,
@@ -46,7 +45,7 @@ _LATER = (
 
 @dataclass(slots=True)
 class _Write:
-    """One put or delete; `name` is what the request calls the table."""
+    """One put or delete; `name` is the table's name or ARN in the request."""
 
     name: str
     request: dict[str, Any]
@@ -57,19 +56,19 @@ class _Write:
 
 @dataclass(slots=True)
 class _Batch:
-    """The writes under way; the last outcome to come makes the answer."""
+    """The writes in flight. The last outcome triggers the answer."""
 
     body: dict[str, Any]
     reply: Reply
     writes: list[_Write]
     waiting: int
-    places: dict[int, Position] = field(default_factory=dict)  # where each partition stands
+    places: dict[int, Position] = field(default_factory=dict)  # the latest position of each partition
     keys: list[bytes] = field(default_factory=list)
 
 
 @operation("BatchWriteItem", each_table("BatchWriteItem", Right.WRITE))
 def batch_write_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Check all requests, then have each folded."""
+    """Validate all writes, then submit a command for each."""
     limits = database.limits
     requests: dict[str, list[dict[str, Any]]] = body["RequestItems"]
     if sum(map(len, requests.values())) > limits.batch_write_requests:
@@ -120,7 +119,7 @@ def _done(batch: _Batch, write: _Write, outcome: Outcome, place: ResultPosition)
     write.outcome = outcome
     batch.waiting -= 1
     assert isinstance(place, Position), "one item is in one partition"
-    batch.places[place.partition] = place  # a partition's answers come in its order
+    batch.places[place.partition] = place  # the answers of a partition are in order
     if not batch.waiting:
         _answer(batch)
 

@@ -13,7 +13,7 @@ from ..reply import Reply
 
 @operation("CreateTable", Right.ADMIN)
 def create_table(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Refuse a name that is taken, and have the table defined."""
+    """Refuse an existing name, and create the table."""
     name = name_of(body["TableName"])
     if name in database.state.names:
         raise ResourceInUseError(f"Table already exists: {name}")

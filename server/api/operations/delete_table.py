@@ -1,4 +1,4 @@
-"""DeleteTable: remove a table, its items and its indexes. The log keeps what they were."""
+"""DeleteTable: remove a table, its items and its indexes. The log keeps their history."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from .. import table_commands
 from ..operation import operation
 from ..reply import Reply
 
-# DynamoDB describes a table that is being deleted without these.
+# DynamoDB omits these from the description of a table that is being deleted.
 _OMITTED = frozenset(
     (
         "AttributeDefinitions",
@@ -22,6 +22,6 @@ _OMITTED = frozenset(
 
 @operation("DeleteTable", Right.ADMIN)
 def delete_table(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Have the table removed."""
+    """Delete the table."""
     table = database.table_in_any_status(body["TableName"])
     table_commands.change(database, "DeleteTable", table, body, reply, omit=_OMITTED)

@@ -1,4 +1,4 @@
-"""DescribeContinuousBackups: whether a table can be restored to a point in time, and to which."""
+"""DescribeContinuousBackups: the point-in-time recovery of a table, with its restorable range."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..reply import Reply
 
 @operation("DescribeContinuousBackups", Right.READ)
 def describe_continuous_backups(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Describe what was asked for. The log restores further back, whatever this says."""
+    """Describe the backups. The log can restore earlier states than the answer says."""
     name = name_of(body["TableName"])
     table = database.state.table_named(name)
     if table is None:

@@ -1,4 +1,4 @@
-"""DescribeEndpoints: where to send requests. Some SDKs ask before anything else."""
+"""DescribeEndpoints: the address for requests. Some SDKs call it first."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _CACHE_MINUTES = 1440
 
 @operation("DescribeEndpoints", Right.NONE)
 def describe_endpoints(database: Database, _: dict[str, Any], reply: Reply) -> None:
-    """Answer this very address."""
+    """Reply with the address of this server."""
     host, port = database.settings.host, database.settings.port
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     reply.ok(orjson.dumps({"Endpoints": [{"Address": address, "CachePeriodInMinutes": _CACHE_MINUTES}]}))

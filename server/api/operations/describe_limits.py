@@ -1,4 +1,4 @@
-"""DescribeLimits: the most throughput that an account and a table may provision."""
+"""DescribeLimits: the maximum throughput of an account and of a table."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..reply import Reply
 
 @operation("DescribeLimits", Right.NONE)
 def describe_limits(database: Database, _: dict[str, Any], reply: Reply) -> None:
-    """Answer the limits that CreateTable and UpdateTable hold to."""
+    """Reply with the limits that CreateTable and UpdateTable enforce."""
     limits = database.limits
     answer = {
         "AccountMaxReadCapacityUnits": limits.account_capacity_units,

@@ -1,4 +1,4 @@
-"""DescribeTable: a table's definition, state and counts. The counts are exact, and as of this moment."""
+"""DescribeTable: the definition, the status and the counts of a table. The counts are exact and current by default."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from ..reply import Reply
 
 @operation("DescribeTable", Right.READ)
 def describe_table(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Describe the table, unless the control plane has a delay that is not over yet.
+    """Describe the table, unless it is younger than the delay of the control plane.
 
-    A clock that is behind log time measures no age, and delays nothing.
+    A clock that is behind log time cannot measure the age of a table, and delays nothing.
     """
     table = database.table_in_any_status(body["TableName"])
     definition = table.definition

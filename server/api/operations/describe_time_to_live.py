@@ -1,4 +1,4 @@
-"""DescribeTimeToLive: whether items of a table expire, and by which attribute."""
+"""DescribeTimeToLive: the status and the attribute of a table's time to live."""
 
 from typing import Any
 
@@ -13,6 +13,6 @@ from ..reply import Reply
 
 @operation("DescribeTimeToLive", Right.READ)
 def describe_time_to_live(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Describe it. A change is in force at once, so nothing is ever ENABLING or DISABLING."""
+    """Reply with the status. Changes take effect at once, so it is never ENABLING or DISABLING."""
     definition = database.table_in_any_status(body["TableName"]).definition
     reply.ok(orjson.dumps({"TimeToLiveDescription": description(definition)}))

@@ -1,4 +1,4 @@
-"""ListTables: the names of the tables in alphabetical order, a page at a time."""
+"""ListTables: the names of all tables in alphabetical order, one page at a time."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ def _demands(_: dict[str, Any]) -> Iterator[Demand]:
 
 @operation("ListTables", _demands)
 def list_tables(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Answer the page after ExclusiveStartTableName, which need not be the name of a table."""
+    """Reply with the page after ExclusiveStartTableName, which may be the name of no table."""
     names = sorted(database.state.names)
     start = bisect_right(names, body.get("ExclusiveStartTableName", ""))
     end = start + body.get("Limit", database.limits.table_names_page)

@@ -1,4 +1,4 @@
-"""ListTagsOfResource: a table's tags by key, a page at a time."""
+"""ListTagsOfResource: the tags of a table, sorted by key, one page at a time."""
 
 from bisect import bisect_right
 from typing import Any
@@ -15,11 +15,11 @@ from ..reply import Reply
 
 @operation("ListTagsOfResource", Right.READ, member="ResourceArn")
 def list_tags_of_resource(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Answer the page after NextToken, which is the last key of the page before."""
+    """Reply with the page after NextToken, the last key of the previous page."""
     arn = body["ResourceArn"]
     table = table_commands.tagged_table(database, arn)
     if table is None:
-        # DynamoDB does not tell a stranger which tables there are.
+        # DynamoDB does not reveal whether a table exists.
         raise AccessDeniedError(
             "User: arn:aws:iam::000000000000:root is not authorized to perform: "
             f"dynamodb:ListTagsOfResource on resource: {arn}"

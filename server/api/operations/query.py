@@ -18,52 +18,56 @@ _NO_CONDITION = (
 
 @operation("Query", Right.READ)
 def query(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Check the request and read a page."""
+    """Validate the request and read a page."""
     limits = database.limits
-    asked = page_requests.check_request(body, limits, "Query")
-    plan = asked.plan
+    parsed = page_requests.check_request(body, limits, "Query")
+    plan = parsed.plan
     if plan is None or plan.key_condition is None:
         raise ValidationError(_NO_CONDITION)
 
     table = database.table(body["TableName"])
     index = page_requests.index_of(body, table)
     schema = table.definition.key if index is None else index.definition.key
-    start = page_requests.start_place(body, table, index, limits, "Query")
-    wanted = key_range(plan.key_condition, schema, asked.values or {}, composite=index is not None)
+    start = page_requests.start_key(body, table, index, limits, "Query")
+    key_condition = key_range(plan.key_condition, schema, parsed.values or {}, composite=index is not None)
     if start is not None:
-        _check_start(start, wanted, ranged=len(plan.key_condition.terms) > len(schema.partition))
+        _check_start(start, key_condition, ranged=len(plan.key_condition.terms) > len(schema.partition))
     if plan.filter is not None:
-        refuse_key_filter(plan.filter, schema.names)  # a filter is for what the key condition cannot say
+        refuse_key_filter(plan.filter, schema.names)  # a filter must not name key attributes
     parameters.check_key_paths(plan, table.definition)
     fetches = page_requests.fetches(body, index, plan)
     page_requests.check_filter(index, plan)
     request = QueryRequest(
         table=table.definition.id,
         index=None if index is None else index.definition.name,
-        pk=wanted.pk,
-        low=wanted.low,
-        high=wanted.high,
+        pk=key_condition.pk,
+        low=key_condition.low,
+        high=key_condition.high,
         forward=body.get("ScanIndexForward", True),
         start=None if start is None else start[1],
         limit=body.get("Limit"),
         consistent=body.get("ConsistentRead", False),
         plan=plan,
-        values=asked.values,
+        values=parsed.values,
         count_only=body.get("Select") == "COUNT",
         all_attributes=fetches,
         source=body,
         fresh=reply.after is not None,
     )
-    database.partition.query(request, page_requests.answering(body, index, reply))
+    database.partition.query(request, page_requests.reply_with(body, index, reply))
 
 
-def _check_start(start: tuple[bytes, bytes], wanted: KeyRange, *, ranged: bool) -> None:
-    """A page can only begin inside of what is asked for, which may be a range of sort keys."""
+def _check_start(start: tuple[bytes, bytes], key_condition: KeyRange, *, ranged: bool) -> None:
+    """Refuse a start key outside of the key condition, which may be a range of sort keys.
+
+    Raises:
+        ValidationError: The start key is outside.
+    """
     pk, sk = start
-    if ranged and (sk < wanted.low or (wanted.high is not None and sk >= wanted.high)):
+    if ranged and (sk < key_condition.low or (key_condition.high is not None and sk >= key_condition.high)):
         raise ValidationError("The provided starting key does not match the range key predicate")
-    if pk != wanted.pk:
-        # DynamoDB says the first of these of any range, not only of one that holds a single row.
+    if pk != key_condition.pk:
+        # DynamoDB has the first message for every range, not only for one that holds a single row.
         raise ValidationError(
             "The query can return at most one row and cannot be restarted"
             if ranged

@@ -13,15 +13,15 @@ from ..reply import Reply
 
 @operation("Scan", Right.READ)
 def scan(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Check the request and read a page."""
+    """Validate the request and read a page."""
     limits = database.limits
-    asked = page_requests.check_request(body, limits, "Scan")
+    parsed = page_requests.check_request(body, limits, "Scan")
     segment, segments = _segment(body)
 
     table = database.table(body["TableName"])
     index = page_requests.index_of(body, table)
-    start = page_requests.start_place(body, table, index, limits, "Scan")
-    parameters.check_key_paths(asked.plan, table.definition)
+    start = page_requests.start_key(body, table, index, limits, "Scan")
+    parameters.check_key_paths(parsed.plan, table.definition)
     request = ScanRequest(
         table=table.definition.id,
         index=None if index is None else index.definition.name,
@@ -30,14 +30,14 @@ def scan(database: Database, body: dict[str, Any], reply: Reply) -> None:
         start=start,
         limit=body.get("Limit"),
         consistent=body.get("ConsistentRead", False),
-        plan=asked.plan,
-        values=asked.values,
+        plan=parsed.plan,
+        values=parsed.values,
         count_only=body.get("Select") == "COUNT",
-        all_attributes=page_requests.fetches(body, index, asked.plan),
+        all_attributes=page_requests.fetches(body, index, parsed.plan),
         source=body,
         fresh=reply.after is not None,
     )
-    database.partition.scan(request, page_requests.answering(body, index, reply))
+    database.partition.scan(request, page_requests.reply_with(body, index, reply))
 
 
 def _segment(body: dict[str, Any]) -> tuple[int, int]:

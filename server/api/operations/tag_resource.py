@@ -1,4 +1,4 @@
-"""TagResource: give a table tags, or existing tags other values."""
+"""TagResource: add tags to a table, or change their values."""
 
 from typing import Any
 
@@ -11,6 +11,6 @@ from ..reply import Reply
 
 @operation("TagResource", Right.ADMIN, member="ResourceArn")
 def tag_resource(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Have the tags set, and answer with an empty body."""
+    """Set the tags, and reply with an empty body."""
     table = table_commands.table_to_tag(database, body["ResourceArn"])
     table_commands.change(database, "TagResource", table, body, reply, lambda _: None)

@@ -1,4 +1,4 @@
-"""UntagResource: take tags from a table."""
+"""UntagResource: remove tags from a table."""
 
 from typing import Any
 
@@ -11,6 +11,6 @@ from ..reply import Reply
 
 @operation("UntagResource", Right.ADMIN, member="ResourceArn")
 def untag_resource(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Have the tags removed, and answer with an empty body; keys that the table does not have are no error."""
+    """Remove the tags, and reply with an empty body. Unknown keys are no error."""
     table = table_commands.table_to_tag(database, body["ResourceArn"])
     table_commands.change(database, "UntagResource", table, body, reply, lambda _: None)

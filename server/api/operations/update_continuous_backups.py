@@ -1,4 +1,4 @@
-"""UpdateContinuousBackups: switch point-in-time recovery on or off. It is kept and described."""
+"""UpdateContinuousBackups: enable or disable point-in-time recovery. The setting is stored and described."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..reply import Reply
 
 @operation("UpdateContinuousBackups", Right.ADMIN)
 def update_continuous_backups(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Have it switched, and describe it as it is then."""
+    """Store the setting, and reply with the description."""
     name = name_of(body["TableName"])
     table = database.state.table_named(name)
     if table is None:

@@ -1,4 +1,4 @@
-"""UpdateTable: change a table's throughput, billing, global indexes or settings while it serves."""
+"""UpdateTable: change the throughput, billing, global indexes or settings of a table."""
 
 from typing import Any
 
@@ -11,6 +11,6 @@ from ..reply import Reply
 
 @operation("UpdateTable", Right.ADMIN)
 def update_table(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Have the table changed."""
+    """Change the table."""
     table = database.table_in_any_status(body["TableName"])
     table_commands.change(database, "UpdateTable", table, body, reply)

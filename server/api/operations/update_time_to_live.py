@@ -1,4 +1,4 @@
-"""UpdateTimeToLive: name the attribute that says when an item expires, or have items expire no more."""
+"""UpdateTimeToLive: set the attribute with the expiry time of items, or disable expiry."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from ..reply import Reply
 
 @operation("UpdateTimeToLive", Right.ADMIN)
 def update_time_to_live(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Have it changed, and answer the specification that was asked for."""
+    """Change the setting, and reply with the specification of the request."""
     table = database.table_in_any_status(body["TableName"])
     specification = body["TimeToLiveSpecification"]
     table_commands.change(

@@ -48,7 +48,10 @@ def test_helpers_inherit_no_variable_that_can_hold_a_secret(monkeypatch: pytest.
 
 def test_a_job_hands_on_kafkas_variables_and_shows_none() -> None:
     job = ReplayJob(
-        ReplayTask(0, 1, 0, 9), "past", kafka="kafka://127.0.0.1:1/shop", variables={"FOLDB_KAFKA_PASSWORD": "hush"}
+        ReplayTask(0, 1, 0, 9),
+        "past",
+        kafka="kafka://127.0.0.1:1/shop",
+        variables={"FOLDB_KAFKA_PASSWORD": "hush"},
     )
 
     assert ReplayJob.decode(job.encode()).variables == {"FOLDB_KAFKA_PASSWORD": "hush"}

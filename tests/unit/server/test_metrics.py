@@ -48,7 +48,7 @@ def test_every_partition_is_told_of(tmp_path: Path) -> None:
         samples = read(endpoint)
 
     for partition in range(3):
-        assert 1 == samples[f"foldb_leading{{partition={partition}}}"]
+        assert 1 == samples[f"foldb_owner{{partition={partition}}}"]
         assert 0 == samples[f"foldb_items{{partition={partition}}}"]
     assert samples["foldb_log_time_seconds{partition=0}"] > 1.7e9
 
@@ -103,7 +103,7 @@ def test_metrics_take_a_key_that_may_monitor(tmp_path: Path) -> None:
     assert [401, 401, 401] == unknown
     assert [403, 403, 403] == refused
     assert b"`foldb key create --monitor` makes a key that may read this page" in said
-    assert [1, 1] == [each["foldb_leading{partition=0}"] for each in samples]
+    assert [1, 1] == [each["foldb_owner{partition=0}"] for each in samples]
 
 
 @pytest.mark.guarantee("SEC5")

@@ -10,7 +10,7 @@ import foldb
 from foldb.cli.lib.client import Client
 from foldb.log.commands import Cut, Position
 from foldb.model.errors import FoldbError, ValidationError
-from foldb.server.api.min_position import read_place
+from foldb.server.api.min_position import parse_position
 from tests.support.claims import everything, refused
 from tests.support.positions import Positions
 from tests.support.raw import ask
@@ -187,7 +187,7 @@ def test_a_read_that_names_no_position_of_the_log_is_refused(url: str, table: An
 @pytest.mark.parametrize("text", ["", "1", "x", "9:1", "1:-1", "1:2.3.4", "0:1,", ",".join(["1:1"] * 10)])
 def test_what_is_no_position_of_the_log_is_refused(text: str) -> None:
     with pytest.raises(ValidationError):
-        read_place(text, PARTITIONS + 1)
+        parse_position(text, PARTITIONS + 1)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ def test_what_is_no_position_of_the_log_is_refused(text: str) -> None:
     ids=lambda place: place.text(PARTITIONS + 1),
 )
 def test_a_position_is_read_as_it_was_written(place: Position | Cut) -> None:
-    assert place == read_place(place.text(PARTITIONS + 1), PARTITIONS + 1)
-    assert Position(0, 7) == read_place(Position(0, 7).text(), 1)
+    assert place == parse_position(place.text(PARTITIONS + 1), PARTITIONS + 1)
+    assert Position(0, 7) == parse_position(Position(0, 7).text(), 1)
 
 
 # In a folder

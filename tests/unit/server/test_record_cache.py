@@ -23,7 +23,7 @@ def test_a_record_is_made_once_while_it_is_recent() -> None:
         made.append(each)
         return b"x" * 100
 
-    records = RecordCache(bound=1000, make=make)
+    records = RecordCache(limit=1000, encode=make)
     for _ in range(8):
         for number in range(5):
             records.of(delivery(number))

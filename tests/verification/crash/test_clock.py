@@ -237,7 +237,7 @@ def test_a_jump_trims_nothing_and_expires_nothing(tmp_path: Path) -> None:
     times = _check_log_time(tmp_path / "data")
     assert times[-1] - times[0] < HOUR_MS
     assert re.search(r"the system clock has made a step of (240 h 0|239 h 59) min ahead", server.said)
-    assert "the system clock has taken back its step" in server.said
+    assert "the system clock has reverted its step" in server.said
 
 
 @pytest.mark.guarantee("G26")
