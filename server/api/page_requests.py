@@ -145,9 +145,9 @@ def start_key(
         raise ValidationError(f"{_START_INVALID}: {error.message}") from None
     if index is None:
         return pk, sk
-    place = entry_key(index, start, pk, sk)
-    assert place is not None, "the key of the index was checked"
-    return place
+    entry = entry_key(index, start, pk, sk)
+    assert entry is not None, "the key of the index was checked"
+    return entry
 
 
 def _check_start_key(start: Item, read: KeySchema) -> None:

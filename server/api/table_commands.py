@@ -87,7 +87,7 @@ def describe_to(
     member: str,
     table: Table | None,
     definition: TableDefinition,
-    place: ResultPosition | None = None,
+    position: ResultPosition | None = None,
     *,
     omit: frozenset[str] = frozenset(),
 ) -> None:
@@ -103,7 +103,7 @@ def describe_to(
             time_ms=database.clock(),
         )
         shown = {name: value for name, value in description.items() if name not in omit}
-        reply.ok(orjson.dumps({member: shown}), place)
+        reply.ok(orjson.dumps({member: shown}), position)
 
     if table is None:
         on_counted((Count(0, 0), {}))
@@ -137,9 +137,9 @@ def table_to_tag(database: Database, arn: str) -> Table:
 
 
 def _reply_with(reply: Reply, answer: Callable[[TableDefinition], dict[str, Any] | None]) -> Answer:
-    def send(definition: TableDefinition, place: ResultPosition) -> None:
+    def send(definition: TableDefinition, position: ResultPosition) -> None:
         content = answer(definition)
-        reply.ok(b"" if content is None else orjson.dumps(content), place)
+        reply.ok(b"" if content is None else orjson.dumps(content), position)
 
     return send
 
@@ -162,11 +162,11 @@ def _submit(
     database.partition.submit(command, len(request), partial(_answer, reply, answer))
 
 
-def _answer(reply: Reply, answer: Answer, outcome: Outcome, place: ResultPosition) -> None:
+def _answer(reply: Reply, answer: Answer, outcome: Outcome, position: ResultPosition) -> None:
     if isinstance(outcome, TableDefined):
-        answer(outcome.definition, place)
+        answer(outcome.definition, position)
     else:
-        reply.error(_refusal(outcome), place)
+        reply.error(_refusal(outcome), position)
 
 
 def _refusal(outcome: Outcome) -> RequestError:

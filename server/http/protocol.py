@@ -289,7 +289,7 @@ class Connection(asyncio.Protocol):
     def _feed_body(self, body: Body, data: bytes) -> None:
         rest = body.feed(data)
         self.deadline = min(self._listener.tick + BODY_TICKS, self._body_deadline)
-        if body.done:
+        if body.is_complete:
             assert self._head is not None
             self._reserve(0)
             self._body = None
@@ -475,8 +475,8 @@ class Connection(asyncio.Protocol):
                 close=close,
             )
         if self._record is not None:
-            place = listener.node.position if position is None else position
-            text = place.text(listener.node.partitions.count)
+            result_position = listener.node.position if position is None else position
+            text = result_position.text(listener.node.partitions.count)
             self._log(self._record, status, len(data) + len(body) * apart, reply.request_id, text)
         self._reply = None
         transport = self._transport

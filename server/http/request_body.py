@@ -26,7 +26,7 @@ class TooLargeError(BadRequestError):
 class Body(Protocol):
     """A body that is being received."""
 
-    done: bool
+    is_complete: bool
     data: bytearray
 
     def feed(self, data: bytes) -> bytes:
@@ -37,19 +37,19 @@ class Body(Protocol):
 class SizedBody:
     """A body with a Content-Length."""
 
-    __slots__ = ("_length", "data", "done")
+    __slots__ = ("_length", "data", "is_complete")
 
     def __init__(self, length: int) -> None:
         self._length = length
         self.data = bytearray()
-        self.done = length == 0
+        self.is_complete = length == 0
 
     def feed(self, data: bytes) -> bytes:
         """Consume the bytes of the body and return the rest."""
-        wanted = self._length - len(self.data)
-        self.data += memoryview(data)[:wanted]
-        self.done = len(self.data) == self._length
-        return data[wanted:]
+        missing = self._length - len(self.data)
+        self.data += memoryview(data)[:missing]
+        self.is_complete = len(self.data) == self._length
+        return data[missing:]
 
 
 class ChunkedBody:
@@ -59,7 +59,7 @@ class ChunkedBody:
     request than a proxy in front of it.
     """
 
-    __slots__ = ("_left", "_limit", "_rest", "_state", "_trailers", "data", "done")
+    __slots__ = ("_left", "_limit", "_rest", "_state", "_trailers", "data", "is_complete")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -68,19 +68,19 @@ class ChunkedBody:
         self._state = self._size
         self._trailers = 0
         self.data = bytearray()
-        self.done = False
+        self.is_complete = False
 
     def feed(self, data: bytes) -> bytes:
         """Consume the bytes of the body and return the rest."""
         data = self._rest + data
         at = self._whole_chunks(data, 0) if self._state == self._size else 0
-        while at < len(data) and not self.done:
+        while at < len(data) and not self.is_complete:
             next_at = self._state(data, at)
             if next_at is None:
                 break
             at = next_at
-        self._rest = b"" if self.done else data[at:]
-        return data[at:] if self.done else b""
+        self._rest = b"" if self.is_complete else data[at:]
+        return data[at:] if self.is_complete else b""
 
     def _whole_chunks(self, data: bytes, at: int) -> int:
         """Consume complete chunks in the common form from `at` on, and return the index behind them.
@@ -148,7 +148,7 @@ class ChunkedBody:
         self._trailers += len(line)
         if self._trailers > _TRAILERS:
             raise BadRequestError(400, "too many trailers")
-        self.done = not line
+        self.is_complete = not line
         return at + len(line) + 2
 
 
@@ -160,13 +160,13 @@ def inflate(data: bytes, limit: int) -> bytes:
         BadRequestError: The data is not gzip, is incomplete, or has bytes after its end.
     """
     inflater = zlib.decompressobj(_GZIP)
-    whole = bytearray()
+    inflated = bytearray()
     try:
         while not inflater.eof:
             step = inflater.decompress(data, _INFLATE_STEP)
             data = inflater.unconsumed_tail
-            whole += step
-            if len(whole) > limit:
+            inflated += step
+            if len(inflated) > limit:
                 raise TooLargeError
             if not step and not data and not inflater.eof:
                 raise BadRequestError(400, "the gzipped body ends early")
@@ -174,4 +174,4 @@ def inflate(data: bytes, limit: int) -> bytes:
         raise BadRequestError(400, "the body is not gzip") from None
     if inflater.unused_data:
         raise BadRequestError(400, "the gzipped body goes on after its end")
-    return bytes(whole)
+    return bytes(inflated)

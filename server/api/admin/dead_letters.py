@@ -62,14 +62,14 @@ async def drop_dead_letters(node: Node, body: dict[str, Any], _: Caller) -> dict
 async def edit_dead_letter(node: Node, body: dict[str, Any], _: Caller) -> dict[str, Any]:
     """Replace the images of a dead letter, unless another edit was faster."""
     name, key = _read(body)
-    number = body.get("Number")
-    if key is None or not isinstance(number, str):
+    sequence_number = body.get("Number")
+    if key is None or not isinstance(sequence_number, str):
         raise ValidationError("EditDeadLetter takes the Key and the Number of the dead letter")
     before, after = _images(body, "Before"), _images(body, "After")
     for image in filter(None, after.values()):
         check_item(image, node.limits)
     table = DeadLetterTable(node, node.subscription(name).settings["DeadLetterTable"], name)
-    if not await table.edit((key, number), _stored(before), _stored(after)):
+    if not await table.edit((key, sequence_number), _stored(before), _stored(after)):
         raise ConditionalCheckFailedError
     return {}
 

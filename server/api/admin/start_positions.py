@@ -118,22 +118,25 @@ async def resolve(database: Database, tables: list[int], start: Start) -> After:
     if at == "BEGINNING" and not all(_is_all_kept(database, table) for table in tables):
         return dict.fromkeys(partitions, 0)
     time_ms = start.get("Time", _TIMES.get(at, 0))
-    asked = [(partition_id, table) for partition_id in partitions for table in tables or [_NO_TABLE]]
+    lookups = [(partition_id, table) for partition_id in partitions for table in tables or [_NO_TABLE]]
     try:
         answers, _ = await read_feeds(
             database.loop,
-            [(partitions[partition_id], FindSequenceNumber(table, time_ms)) for partition_id, table in asked],
+            [
+                (partitions[partition_id], FindSequenceNumber(table, time_ms))
+                for partition_id, table in lookups
+            ],
         )
     except RefusedAtError as refused:
         raise refused.error from None
-    return _lowest(database, start, asked, answers)
+    return _lowest(database, start, lookups, answers)
 
 
 def _lowest(
-    database: Database, start: Start, asked: list[tuple[int, int]], answers: list[FoundSequenceNumber]
+    database: Database, start: Start, lookups: list[tuple[int, int]], answers: list[FoundSequenceNumber]
 ) -> After:
     after: After = {}
-    for (partition_id, table), answer in zip(asked, answers, strict=True):
+    for (partition_id, table), answer in zip(lookups, answers, strict=True):
         found = answer.after if start["At"] in ("NOW", "TIME") else answer.trim_horizon
         if start["At"] == "TIME" and table != _NO_TABLE and not _is_all_kept(database, table, start["Time"]):
             found = 0  # the feed may not keep the changes since then: read the log, and skip changes before the time

@@ -62,7 +62,7 @@ class _Batch:
     reply: Reply
     writes: list[_Write]
     waiting: int
-    places: dict[int, Position] = field(default_factory=dict)  # the latest position of each partition
+    positions: dict[int, Position] = field(default_factory=dict)  # the latest position of each partition
     keys: list[bytes] = field(default_factory=list)
 
 
@@ -77,19 +77,19 @@ def batch_write_item(database: Database, body: dict[str, Any], reply: Reply) -> 
     if sum(sizes) > limits.batch_write_bytes:
         raise ValidationError("The items of the BatchWriteItem call exceed 16 MB")
     size = iter(sizes)
-    wanted = [
+    writes = [
         _Write(name, request, next(size), database.table(name).definition)
         for name, each in requests.items()
         for request in each
     ]
     context = reply.context
-    commands = [_command(write, context, limits) for write in wanted]
+    commands = [_command(write, context, limits) for write in writes]
     if len({(command.table, command.pk, command.sk) for command in commands}) < len(commands):
         raise ValidationError("Provided list of item keys contains duplicates")
 
-    batch = _Batch(body, reply, wanted, len(wanted), keys=[command.pk for command in commands])
-    for write, command in zip(wanted, commands, strict=True):
-        database.partition.submit(command, write.size + 256, partial(_done, batch, write))
+    batch = _Batch(body, reply, writes, len(writes), keys=[command.pk for command in commands])
+    for write, command in zip(writes, commands, strict=True):
+        database.partition.submit(command, write.size + 256, partial(_on_outcome, batch, write))
 
 
 def _check(request: dict[str, Any], limits: Limits) -> int:
@@ -115,17 +115,17 @@ def _command(write: _Write, context: Context, limits: Limits) -> Put | Delete:
     return Put(definition.id, pk, sk, dump(item), write.size, context, parsed=item)
 
 
-def _done(batch: _Batch, write: _Write, outcome: Outcome, place: ResultPosition) -> None:
+def _on_outcome(batch: _Batch, write: _Write, outcome: Outcome, position: ResultPosition) -> None:
     write.outcome = outcome
     batch.waiting -= 1
-    assert isinstance(place, Position), "one item is in one partition"
-    batch.places[place.partition] = place  # the answers of a partition are in order
+    assert isinstance(position, Position), "one item is in one partition"
+    batch.positions[position.partition] = position  # the answers of a partition are in order
     if not batch.waiting:
         _answer(batch)
 
 
 def _answer(batch: _Batch) -> None:
-    position = joined(batch.places.values())
+    position = joined(batch.positions.values())
     unprocessed: dict[str, list[dict[str, Any]]] = {}
     last: RequestError | None = None
     for write in batch.writes:

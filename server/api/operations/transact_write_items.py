@@ -133,11 +133,11 @@ def _limit_examined(
         proceed()
         return
 
-    def on_read(items: list[Stored | None] | RequestError, place: ResultPosition) -> None:
+    def on_read(items: list[Stored | None] | RequestError, position: ResultPosition) -> None:
         if isinstance(items, RequestError):
-            reply.error(items, place)
+            reply.error(items, position)
         elif sum(stored[1] for stored in items if stored is not None) > limits.transaction_bytes:
-            reply.error(ValidationError(TOO_LARGE), place)
+            reply.error(ValidationError(TOO_LARGE), position)
         else:
             proceed()
 
