@@ -65,7 +65,7 @@ def test_a_key_may_have_an_end(keys: Path) -> None:
     assert (False, True) == (rows[days]["expired"], rows[moment]["expired"])
 
 
-def test_a_key_that_is_revoked_is_gone_and_the_others_stay(keys: Path) -> None:
+def test_a_revoked_key_is_removed_and_the_others_stay(keys: Path) -> None:
     first, second = (made(keys, "--read", "*")["AccessKeyId"] for _ in range(2))
 
     assert 0 == key("revoke", first, "--keys", keys).exit_code
@@ -85,7 +85,7 @@ def test_a_key_that_is_revoked_is_gone_and_the_others_stay(keys: Path) -> None:
         (("--read", "*", "--expires", "2027-01-01"), "--expires 2027-01-01: write 90d, or a time"),
     ],
 )
-def test_what_cannot_be_meant_makes_no_key(keys: Path, options: tuple[str, ...], says: str) -> None:
+def test_invalid_options_create_no_key(keys: Path, options: tuple[str, ...], says: str) -> None:
     result = key("create", "--keys", keys, *options)
 
     assert 2 == result.exit_code

@@ -29,7 +29,7 @@ def write(path: Path, text: str, mode: int = 0o600) -> None:
     path.chmod(mode)
 
 
-def test_what_is_written_is_what_is_read(path: Path) -> None:
+def test_a_written_key_file_is_read_back(path: Path) -> None:
     keys = [
         new_key(NOW, Rights(read=["*"], write=["Orders", "Orders-*"], admin=["Tests-*"]), NOW, "a\n\"b\" \x7f é"),
         new_key(NOW, Rights(read=["Log*"])),
@@ -45,7 +45,7 @@ def said(key: Key) -> tuple[Any, ...]:
     return key.id, key.secret, key.created, key.expires, key.note, key.rights.patterns, key.rights.monitor
 
 
-def test_the_first_key_comes_with_a_secret_for_the_cluster_which_stays(path: Path) -> None:
+def test_the_first_key_creates_a_cluster_secret_that_stays(path: Path) -> None:
     with changed(path) as by_id:
         by_id["ONE"] = replace(new_key(NOW, Rights()), id="ONE")
     secret = read_keys(path).cluster_secret
@@ -121,7 +121,7 @@ def test_another_users_file_is_refused(path: Path, monkeypatch: pytest.MonkeyPat
         (GOOD + '[cluster]\nsecret = "short"\n', "a secret has at least 16"),
     ],
 )
-def test_what_is_wrong_is_named_and_no_secret_with_it(path: Path, text: str, says: str) -> None:
+def test_the_error_names_the_mistake_and_no_secret(path: Path, text: str, says: str) -> None:
     write(path, text)
 
     with pytest.raises(KeyFileError) as caught:
@@ -136,7 +136,7 @@ def test_a_file_that_is_not_there_is_refused(path: Path) -> None:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_a_file_is_made_its_owners_alone_whatever_the_umask(path: Path, umask: int) -> None:
+def test_a_new_file_is_private_to_its_owner_under_any_umask(path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         with changed(path):
@@ -147,7 +147,7 @@ def test_a_file_is_made_its_owners_alone_whatever_the_umask(path: Path, umask: i
     assert 0o600 == path.stat().st_mode & 0o777
 
 
-def test_who_fails_halfway_changes_nothing(path: Path) -> None:
+def test_a_failed_change_leaves_the_key_file_as_it_was(path: Path) -> None:
     write(path, GOOD)
     with suppress(ZeroDivisionError), changed(path) as by_id:
         by_id.clear()
@@ -183,7 +183,7 @@ def test_a_link_leads_to_the_file_that_is_changed(path: Path, tmp_path: Path) ->
     assert ["ONE"] == list(read_keys(path).by_id)
 
 
-def test_a_server_takes_up_what_has_changed_and_nothing_that_is_wrong(
+def test_a_server_reloads_changed_keys_but_no_malformed_file(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(path, GOOD)

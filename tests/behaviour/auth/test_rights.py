@@ -86,7 +86,7 @@ def test_no_operation_is_without_a_line() -> None:
 @pytest.mark.guarantee("SEC5")
 @pytest.mark.parametrize("operation", TAKES)
 @pytest.mark.parametrize("right", Right)
-def test_an_operation_takes_its_right_and_no_more(operation: str, right: Right) -> None:
+def test_an_operation_needs_exactly_its_right(operation: str, right: Right) -> None:
     takes, body = TAKES[operation]
 
     assert (right >= takes) == allows(key(right, "*"), demands_of(operation)(body))
@@ -158,7 +158,7 @@ def test_no_name_that_a_request_brings_is_the_node(name: str) -> None:
     assert not allows(monitor, demands_of("GetItem")({"TableName": name}))
 
 
-def test_the_feed_of_tables_is_for_who_may_read_them() -> None:
+def test_changes_need_the_right_to_read_each_table() -> None:
     demands = ADMIN["Changes"].demands
 
     assert allows(key(Right.READ, "Cars"), demands({"TableNames": ["Cars"]}))
@@ -178,17 +178,17 @@ def test_the_feed_of_tables_is_for_who_may_read_them() -> None:
         ("TransactWriteItems", {"TransactItems": [{"Put": CARS, "Delete": {"TableName": "Secrets"}}]}),
     ],
 )  # fmt: skip
-def test_what_is_about_several_tables_takes_the_right_on_all(operation: str, body: dict[str, Any]) -> None:
+def test_a_request_on_several_tables_needs_the_right_on_all(operation: str, body: dict[str, Any]) -> None:
     assert not allows(key(Right.WRITE, "Cars"), demands_of(operation)(body))
     assert allows(key(Right.WRITE, "Cars", "Secrets"), demands_of(operation)(body))
 
 
-def test_all_streams_are_listed_to_who_may_read_all() -> None:
+def test_all_streams_are_listed_for_a_key_that_reads_all() -> None:
     assert allows(key(Right.READ, "*"), demands_of("ListStreams")({}))
     assert not allows(key(Right.ADMIN, "Cars"), demands_of("ListStreams")({}))
 
 
-def test_who_may_read_all_may_check_a_condition_but_not_write() -> None:
+def test_a_reader_may_check_conditions_but_not_write() -> None:
     bearer = key(Right.READ, "*")
 
     assert allows(bearer, demands_of("TransactWriteItems")({"TransactItems": [{"ConditionCheck": CARS}]}))
@@ -224,7 +224,7 @@ def test_an_asterisk_is_anything_and_all_else_is_itself(
 
 
 @pytest.mark.parametrize("pattern", ["", "Ca rs", "Cars/", "[a-z]", "C?rs", "Cärs", "x" * 256])
-def test_what_cannot_match_a_table_is_no_pattern(pattern: str) -> None:
+def test_text_that_matches_no_table_is_not_a_pattern(pattern: str) -> None:
     assert not is_pattern(pattern)
 
 
@@ -245,7 +245,7 @@ def test_names_that_a_client_makes_up_are_not_kept_without_bound() -> None:
     assert Right.READ == rights.on("Cars")
 
 
-def test_who_may_not_is_told_as_dynamodb_tells_it() -> None:
+def test_a_missing_right_is_dynamodbs_access_denied() -> None:
     with pytest.raises(AccessDeniedError) as caught:
         check(key(Right.READ, "Cars"), demands_of("PutItem")(CARS))
 

@@ -144,7 +144,7 @@ def test_a_key_is_refused_as_soon_as_it_is_revoked(server: Server) -> None:
     client.close()
 
 
-def test_who_has_no_key_gets_nothing(server: Server) -> None:
+def test_a_client_without_a_key_is_refused(server: Server) -> None:
     for pair, token, code in (
         (Pair("FOLDBNOBODY000000000", "x" * 40), None, "UnrecognizedClientException"),
         (Pair(server.admin.id, "x" * 40), None, "InvalidSignatureException"),
@@ -155,7 +155,7 @@ def test_who_has_no_key_gets_nothing(server: Server) -> None:
         client.close()
 
 
-def test_a_certificate_of_nobody_known_is_not_believed(
+def test_a_certificate_of_an_unknown_authority_is_refused(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = boto3.client("dynamodb", endpoint_url=server.url, region_name="us-east-1")
@@ -203,7 +203,7 @@ def test_the_aws_cli_writes_and_reads_with_a_key(server: Server) -> None:
     assert "InvalidSignatureException" in aws(Pair(server.admin.id, "wrong"), "scan").stderr
 
 
-def test_the_command_line_finds_its_key_where_it_is_told(server: Server, tmp_path: Path) -> None:
+def test_the_command_line_finds_its_key_in_every_place(server: Server, tmp_path: Path) -> None:
     name = server.make_table()
     credentials = tmp_path / "credentials"
     credentials.write_text(
@@ -249,9 +249,7 @@ def test_an_address_that_others_can_reach_needs_keys_and_tls(
 
 
 @pytest.mark.parametrize("tls", [True, False])
-def test_with_keys_it_serves_other_machines_by_whatever_name(
-    server: Server, tmp_path: Path, tls: bool
-) -> None:
+def test_with_keys_it_serves_other_machines_under_any_name(server: Server, tmp_path: Path, tls: bool) -> None:
     files = ("--tls-cert", str(server.files.cert), "--tls-key", str(server.files.key))
     guarded = files if tls else ("--insecure-plaintext",)
     options = ("--host", "0.0.0.0", "--keys", str(server.keys), *guarded)
@@ -264,7 +262,7 @@ def test_with_keys_it_serves_other_machines_by_whatever_name(
             assert 400 == ask(there, "ListTables", {}, Host="db.example.com", Authorization="").status
 
 
-def test_a_folder_whose_server_wants_another_key_is_not_said_to_be_locked(server: Server) -> None:
+def test_a_folder_whose_server_needs_another_key_is_not_locked(server: Server) -> None:
     folder = server.keys.with_name("data")
     ran = foldb("table", "list", "--db", folder, "--ca", server.files.ca)
 
@@ -283,9 +281,7 @@ def test_boto3_finds_the_key_of_a_server_in_its_own_process(
         client.close()
 
 
-def test_what_is_wrong_with_keys_or_certificate_is_said_before_anything_is_made(
-    server: Server, tmp_path: Path
-) -> None:
+def test_invalid_keys_or_certificates_fail_before_the_start(server: Server, tmp_path: Path) -> None:
     db = ("serve", "--db", tmp_path / "data", "--port", "0")
     for options, says in (
         (("--keys", tmp_path / "none.toml"), "none.toml: No such file"),
@@ -298,7 +294,7 @@ def test_what_is_wrong_with_keys_or_certificate_is_said_before_anything_is_made(
     assert not (tmp_path / "data").exists()
 
 
-def test_who_speaks_no_tls_is_hung_up_on(server: Server) -> None:
+def test_a_client_without_tls_is_disconnected(server: Server) -> None:
     port = int(server.url.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port), timeout=20) as plain:
         plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")

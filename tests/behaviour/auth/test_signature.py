@@ -24,7 +24,7 @@ def test_the_signing_key_is_that_of_awss_example() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{}", BODY, bytes(range(256)) * 300, gzip.compress(BODY, mtime=0)])
 @pytest.mark.parametrize("region", ["us-east-1", "eu-west-1", "local", "ddblocal"])
-def test_what_botocore_signs_is_known(body: bytes, region: str) -> None:
+def test_signatures_of_botocore_are_accepted(body: bytes, region: str) -> None:
     request = signed(body, region=region)
 
     assert KEY is Verifier(KEYS).verify(request.head, body, request.time_ms)

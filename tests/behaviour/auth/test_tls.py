@@ -90,7 +90,7 @@ def test_large_bodies_go_both_ways(url: str, files: Files) -> None:
         assert all(len(wire.answer()[2]) > 390_000 for _ in range(20))
 
 
-def test_who_ends_after_his_requests_gets_his_answers(url: str, files: Files) -> None:
+def test_a_half_closed_connection_gets_its_answers(url: str, files: Files) -> None:
     with TlsWire(url, files.ca) as wire:
         wire.send(put("last") + get("last"))
         wire.end()
@@ -101,7 +101,7 @@ def test_who_ends_after_his_requests_gets_his_answers(url: str, files: Files) ->
 
 @pytest.mark.guarantee("SEC8")
 @pytest.mark.parametrize("sent", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
-def test_who_does_not_shake_hands_is_hung_up_on(url: str, sent: bytes) -> None:
+def test_a_client_without_a_handshake_is_disconnected(url: str, sent: bytes) -> None:
     with Wire(url) as wire:
         wire.send(sent)
 
@@ -111,7 +111,7 @@ def test_who_does_not_shake_hands_is_hung_up_on(url: str, sent: bytes) -> None:
 @pytest.mark.parametrize(
     "sent", [b"GET / HTTP/1.1\r\n\r\n", b"\0" * 100, b"\x16\x03\x01\xff\xff" + b"x" * 70_000]
 )
-def test_what_is_no_tls_ends_the_connection_at_once(url: str, sent: bytes) -> None:
+def test_plaintext_ends_a_tls_connection_at_once(url: str, sent: bytes) -> None:
     with Wire(url) as wire:
         wire.send(sent)
 
@@ -129,7 +129,7 @@ def test_deadlines_are_those_of_http(url: str, files: Files) -> None:
         assert wire.is_closed()
 
 
-def test_who_is_refused_can_read_why_before_the_connection_ends(url: str, files: Files) -> None:
+def test_a_refused_client_can_read_the_reason(url: str, files: Files) -> None:
     with TlsWire(url, files.ca) as wire:
         wire.send(b"POST / HTTP/1.1\r\nHost: evil.example\r\n\r\n" + b"x" * 100_000)
 
@@ -137,7 +137,7 @@ def test_who_is_refused_can_read_why_before_the_connection_ends(url: str, files:
         assert wire.is_closed()
 
 
-def test_who_does_not_read_is_cut_off(url: str, files: Files) -> None:
+def test_a_client_that_does_not_read_is_disconnected(url: str, files: Files) -> None:
     """Megabytes of answers, until neither socket takes more: then no request is read, and half a minute later none."""
     with TlsWire(url, files.ca, receive_bytes=4096) as wire:
         wire.send(put("huge", 390_000))
@@ -149,7 +149,7 @@ def test_who_does_not_read_is_cut_off(url: str, files: Files) -> None:
 
 
 @pytest.mark.guarantee("SEC8")
-def test_whoever_shakes_hands_for_long_makes_room(files: Files) -> None:
+def test_a_connection_in_a_long_handshake_can_be_evicted(files: Files) -> None:
     """Each counts from the moment that it is accepted, or a thousand half handshakes would take all descriptors."""
     with foldb.serve(connections=4, tls_cert=files.cert, tls_key=files.key) as server:
         begun = [Wire(server.endpoint_url) for _ in range(4)]
@@ -188,7 +188,7 @@ def test_a_byte_that_was_changed_on_the_way_ends_the_connection(url: str, files:
 
 
 @pytest.mark.guarantee("SEC7")
-def test_no_version_and_no_cipher_is_older_than_tls_1_2_with_forward_secrecy(files: Files) -> None:
+def test_tls_is_1_2_or_later_with_forward_secrecy(files: Files) -> None:
     context = Certificate(files.cert, files.key).context
 
     assert ssl.TLSVersion.TLSv1_2 <= context.minimum_version
@@ -206,9 +206,7 @@ def test_certificate_and_key_may_be_in_one_file(files: Files, tmp_path: Path) ->
         Certificate(files.cert, None)
 
 
-def test_a_new_certificate_is_taken_up_at_a_hangup_and_a_wrong_one_is_not(
-    files: Files, tmp_path: Path
-) -> None:
+def test_sighup_loads_a_new_certificate_but_no_invalid_one(files: Files, tmp_path: Path) -> None:
     other = make_certificates(tmp_path, "other")
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     cert.write_bytes(files.cert.read_bytes())

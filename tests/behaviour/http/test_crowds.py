@@ -91,7 +91,7 @@ def test_idle_connections_take_little_memory_and_no_time(folder: Path) -> None:
 
 
 @pytest.mark.guarantee("G49")
-def test_who_comes_when_all_places_are_taken_by_the_idle_gets_one(folder: Path) -> None:
+def test_a_new_client_gets_a_place_of_an_idle_connection(folder: Path) -> None:
     with served(folder, "--connections", "100") as url, ExitStack() as stack:
         fill(url)
         idle = [stack.enter_context(connect(url)) for _ in range(300)]
@@ -108,7 +108,7 @@ def test_who_comes_when_all_places_are_taken_by_the_idle_gets_one(folder: Path) 
 
 
 @pytest.mark.guarantee("G49")
-def test_answers_that_nobody_reads_are_kept_only_up_to_a_bound(folder: Path) -> None:
+def test_the_buffer_of_unread_answers_is_limited(folder: Path) -> None:
     """Each client asks for tens of megabytes; what the sockets do not take is one page each, and it counts."""
     with served(folder) as url, ExitStack() as stack:
         fill(url)

@@ -33,7 +33,7 @@ def url() -> Iterator[str]:
         (head("ListTables", "Transfer-Encoding: chunked") + b"1\r\n{\r\n", b"HTTP/1.1 408 Request Timeout"),
     ],
 )
-def test_who_sends_a_part_and_no_more_is_hung_up_on(url: str, sent: bytes, told: bytes) -> None:
+def test_a_client_with_a_partial_request_is_disconnected(url: str, sent: bytes, told: bytes) -> None:
     with Wire(url) as wire:
         wire.send(sent)
 
@@ -44,7 +44,7 @@ def test_who_sends_a_part_and_no_more_is_hung_up_on(url: str, sent: bytes, told:
 
 @pytest.mark.guarantee("SEC16")
 @pytest.mark.parametrize("start", [b"", head("ListTables", "Content-Length: 1000000")])
-def test_who_sends_a_byte_now_and_then_is_hung_up_on_too(url: str, start: bytes) -> None:
+def test_a_client_that_drips_its_handshake_is_disconnected(url: str, start: bytes) -> None:
     """Five ticks for a head, sixty for a body, however lively it is."""
     with Wire(url) as wire:
         wire.send(start)
@@ -54,7 +54,7 @@ def test_who_sends_a_byte_now_and_then_is_hung_up_on_too(url: str, start: bytes)
         assert b"HTTP/1.1 408 Request Timeout" == wire.line()
 
 
-def test_who_has_all_its_answers_may_ask_again_until_it_was_idle_for_long(url: str) -> None:
+def test_a_client_may_send_more_until_it_is_idle_too_long(url: str) -> None:
     with Wire(url) as wire:
         for _ in range(3):
             wire.send(request())
@@ -63,7 +63,7 @@ def test_who_has_all_its_answers_may_ask_again_until_it_was_idle_for_long(url: s
 
 
 @pytest.mark.guarantee("SEC16")
-def test_who_does_not_read_is_cut_off(url: str) -> None:
+def test_a_client_that_does_not_read_is_disconnected(url: str) -> None:
     """Megabytes of answers, until neither socket takes more: then no request is read, and half a minute later none."""
     for n in range(3):
         item = {"pk": {"S": "a"}, "sk": {"N": str(n)}, "x": {"S": "x" * 390_000}}

@@ -61,7 +61,7 @@ def test_a_link_of_our_own_is_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.guarantee("SEC19")
-def test_a_link_that_somebody_else_made_is_not(tmp_path: Path) -> None:
+def test_a_link_of_another_user_is_refused(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, to make another user's link")
     (tmp_path / "disk").mkdir()
@@ -130,7 +130,7 @@ def test_it_does_not_start_where_others_could_reach_it(tmp_path: Path, host: str
         ("::1", "0" * 24 + "01000000"),
     ],
 )
-def test_it_listens_on_the_address_that_was_asked_for_and_on_no_other(host: str, expected: str) -> None:
+def test_it_listens_on_the_given_address_only(host: str, expected: str) -> None:
     """As the kernel says it."""
     if not Path("/proc/net/tcp6").exists():
         pytest.skip("needs /proc/net, to see what listens")

@@ -159,9 +159,7 @@ ACCEPTED: dict[str, bytes] = {
 
 @pytest.mark.guarantee("G52", "SEC13")
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_could_be_read_in_two_ways_is_refused_and_nothing_behind_it_is_read(
-    endpoint: str, case: str
-) -> None:
+def test_an_ambiguous_request_is_refused_and_ends_the_connection(endpoint: str, case: str) -> None:
     status, data = REFUSED[case]
     with Wire(endpoint) as wire:
         wire.send(data, NEXT)
@@ -170,7 +168,7 @@ def test_what_could_be_read_in_two_ways_is_refused_and_nothing_behind_it_is_read
 
 
 @pytest.mark.parametrize("case", ACCEPTED)
-def test_what_can_be_read_in_one_way_is_answered_and_so_is_what_follows(endpoint: str, case: str) -> None:
+def test_an_unambiguous_request_and_the_next_are_answered(endpoint: str, case: str) -> None:
     with Wire(endpoint) as wire:
         wire.send(ACCEPTED[case], NEXT)
 

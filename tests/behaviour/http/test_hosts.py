@@ -82,7 +82,7 @@ def asked_as(host: str) -> bytes:
 
 
 @pytest.mark.parametrize("host", OURS)
-def test_names_of_this_machine_are_answered_whatever_their_case_and_port(endpoint: str, host: str) -> None:
+def test_names_of_this_machine_match_in_any_case_with_any_port(endpoint: str, host: str) -> None:
     with Wire(endpoint) as wire:
         wire.send(asked_as(host), asked_as(host))
 
@@ -99,14 +99,14 @@ def test_any_other_name_is_refused_and_the_connection_closes(endpoint: str, host
 
 
 @pytest.mark.parametrize("start", [b"GET / HTTP/1.1", b"OPTIONS / HTTP/1.1", b"HEAD / HTTP/1.1"])
-def test_the_health_line_too_is_for_those_who_know_our_name(endpoint: str, start: bytes) -> None:
+def test_the_health_page_checks_the_host_name(endpoint: str, start: bytes) -> None:
     with Wire(endpoint) as wire:
         wire.send(start + b"\r\nHost: evil.example\r\n\r\n")
 
         assert b"HTTP/1.1 403 Forbidden" == wire.line()
 
 
-def test_who_asks_for_another_name_is_refused_before_there_is_a_body(endpoint: str) -> None:
+def test_another_host_name_is_refused_before_the_body(endpoint: str) -> None:
     with Wire(endpoint) as wire:
         wire.send(
             head("PutItem", "Content-Length: 10000000").replace(b"Host: localhost", b"Host: evil.example")
@@ -148,9 +148,7 @@ FOREIGN = [
 
 @pytest.mark.guarantee("G52", "SEC12")
 @pytest.mark.parametrize("fields", FOREIGN)
-def test_a_page_of_another_origin_is_refused_before_its_body_is_read(
-    endpoint: str, fields: tuple[str, ...]
-) -> None:
+def test_a_page_of_another_origin_is_refused_before_its_body(endpoint: str, fields: tuple[str, ...]) -> None:
     start = head("PutItem", "Content-Length: 10000000", *fields)
     if fields[-1].startswith("Host"):
         start = start.replace(b"Host: localhost\r\n", b"")
@@ -173,7 +171,7 @@ def test_a_page_of_another_origin_is_refused_before_its_body_is_read(
         ("Sec-Fetch-Mode: cors",),
     ],
 )
-def test_who_is_no_page_or_one_of_ours_is_answered(endpoint: str, fields: tuple[str, ...]) -> None:
+def test_programs_and_pages_of_the_own_origin_are_answered(endpoint: str, fields: tuple[str, ...]) -> None:
     with Wire(endpoint) as wire:
         wire.send(request("ListTables", {}, *fields))
 
@@ -193,7 +191,7 @@ SIMPLE = [
 @pytest.mark.guarantee("SEC12")
 @pytest.mark.parametrize("kind", SIMPLE)
 @pytest.mark.parametrize("length", [True, False])
-def test_what_a_page_may_send_unasked_is_never_a_request(endpoint: str, kind: str, length: bool) -> None:
+def test_a_simple_cross_origin_post_is_never_a_request(endpoint: str, kind: str, length: bool) -> None:
     """And with DynamoDB's answer to it: 404, in XML."""
     body = b'{"TableName":"Cars"}'
     framing = f"Content-Length: {len(body)}" if length else "Transfer-Encoding: chunked"
@@ -263,7 +261,7 @@ def test_a_page_that_is_let_in_may_ask_and_reads_its_answer(open_endpoint: str) 
     assert "x-amz-crc32" in fields["access-control-expose-headers"]
 
 
-def test_a_browser_is_told_what_such_a_page_may_send(open_endpoint: str) -> None:
+def test_a_preflight_answer_lists_the_allowed_headers(open_endpoint: str) -> None:
     told = preflight(open_endpoint, "https://app.example")
 
     assert "https://app.example" == told["access-control-allow-origin"]
@@ -273,7 +271,7 @@ def test_a_browser_is_told_what_such_a_page_may_send(open_endpoint: str) -> None
 
 
 @pytest.mark.spec("X6")
-def test_other_pages_stay_out_and_are_told_nothing(open_endpoint: str, endpoint: str) -> None:
+def test_other_pages_are_refused_without_cors_headers(open_endpoint: str, endpoint: str) -> None:
     with Wire(open_endpoint) as wire:
         wire.send(request("ListTables", {}, "Origin: http://localhost:3001"))
         status, fields, _ = wire.answer()
@@ -305,7 +303,7 @@ def test_a_star_lets_in_every_page() -> None:
         ("--cors", "http://a/b"),
     ],
 )
-def test_what_is_no_name_or_no_origin_is_refused_at_the_terminal(options: tuple[str, str]) -> None:
+def test_a_malformed_host_or_origin_is_refused_at_the_terminal(options: tuple[str, str]) -> None:
     result = command("serve", "--memory", "--port", "0", *options)
 
     assert 2 == result.returncode

@@ -205,7 +205,7 @@ def url(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.guarantee("SEC15")
-def test_whatever_is_wrong_is_refused_as_dynamodb_would_and_in_time(url: str, folder: Path) -> None:
+def test_a_hostile_request_is_refused_like_dynamodb_and_in_time(url: str, folder: Path) -> None:
     pid = served_by(folder)
     before = resident_bytes(pid)
     cases = list(wrong())
@@ -250,7 +250,7 @@ objects = st.dictionaries(st.text(max_size=4), trees, max_size=4)
 
 
 @given(objects, st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", "\t: ")]), st.booleans())
-def test_what_names_everything_once_is_read_however_it_is_written(
+def test_json_without_duplicates_is_read_in_any_spelling(
     body: dict[str, Any], separators: tuple[str, str], is_ascii: bool
 ) -> None:
     assert body == parse(json.dumps(body, separators=separators, ensure_ascii=is_ascii).encode())

@@ -109,7 +109,7 @@ def goodput(pid: int, load: Callable[[], tuple[int, int]]) -> tuple[float, int]:
 
 
 @pytest.mark.guarantee("G51")
-def test_at_ten_times_its_load_it_does_as_much_as_before_and_recovers(tmp_path: Path) -> None:
+def test_at_ten_times_its_load_the_rate_stays_and_recovers(tmp_path: Path) -> None:
     with served(tmp_path) as url:
         assert 200 == ask(url, "CreateTable", table_request("orders", "pk:S", "sk:S")).status
         pid = served_by(tmp_path)
@@ -161,7 +161,7 @@ def first_get_s(url: str) -> float:
 
 
 @pytest.mark.guarantee("G51")
-def test_what_may_not_wait_is_refused_with_what_sdks_repeat(tmp_path: Path) -> None:
+def test_past_the_queue_limit_requests_get_a_retryable_error(tmp_path: Path) -> None:
     """A queue for a few writes: of those that many clients send at once some are refused, and none fails otherwise."""
     with served(tmp_path, "--queue-bytes", "2000") as url:
         assert 200 == ask(url, "CreateTable", table_request("orders", "pk:S", "sk:S")).status

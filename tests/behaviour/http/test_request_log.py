@@ -89,7 +89,7 @@ def test_each_request_has_a_line_also_if_it_is_refused(tmp_path: Path) -> None:
     ]
 
 
-def test_a_line_has_what_the_client_saw(tmp_path: Path) -> None:
+def test_a_log_line_matches_the_answer_the_client_received(tmp_path: Path) -> None:
     sent = request("ListTables", {"Limit": 3}, "Connection: close")
     begun = datetime.now(UTC)
     with Process(tmp_path, "--log-requests") as server:
@@ -188,7 +188,7 @@ def test_with_keys_a_refused_key_is_named(tmp_path: Path) -> None:
     assert secret not in server.said
 
 
-def test_lines_are_bounded_whatever_a_request_says(tmp_path: Path) -> None:
+def test_the_length_of_a_log_line_is_limited(tmp_path: Path) -> None:
     """A pipe takes lines of this size whole, so no other message is written into one."""
     long = "\u00e9" * 5000
     names = ["\U0001f600" * 255] * 3 + [f"{number}" * 200 for number in range(40)]

@@ -61,7 +61,7 @@ def test_a_hundred_bombs_at_once_take_the_memory_of_one(tmp_path: Path) -> None:
         gzip.compress(b"{}", mtime=0)[:-6] + bytes(6),
     ],
 )
-def test_what_is_no_single_whole_gzip_is_refused(endpoint: str, data: bytes) -> None:
+def test_incomplete_or_concatenated_gzip_is_refused(endpoint: str, data: bytes) -> None:
     with Wire(endpoint) as wire:
         wire.send(request("ListTables", data, "Content-Encoding: gzip"), request())
 
@@ -79,7 +79,7 @@ def test_other_codings_are_not_read(endpoint: str, coding: str) -> None:
 
 
 @pytest.mark.guarantee("SEC14")
-def test_sixteen_mebibytes_are_read_and_a_byte_more_is_refused_before_it_comes(endpoint: str) -> None:
+def test_a_body_of_16_mib_is_read_and_a_larger_one_refused(endpoint: str) -> None:
     body = b"{" + b" " * (MOST - 2) + b"}"
     with Wire(endpoint) as wire:
         wire.send(request("ListTables", body))
@@ -99,7 +99,7 @@ def test_chunks_are_refused_as_soon_as_they_are_too_many(endpoint: str) -> None:
         assert wire.is_closed()
 
 
-def test_less_than_was_promised_is_no_request_and_more_is_the_next_one(endpoint: str) -> None:
+def test_bytes_behind_content_length_are_the_next_request(endpoint: str) -> None:
     with Wire(endpoint) as wire:
         wire.send(head("ListTables", "Content-Length: 100"), b"{}")
         assert [] == wire.statuses()

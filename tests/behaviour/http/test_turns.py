@@ -39,7 +39,7 @@ def turns(loop: Loop, bound: int = 1000) -> FairScheduler:
     return FairScheduler(loop, bound, loop.clock)
 
 
-def test_what_is_short_after_all_is_done_at_once_and_leaves_nothing_to_do() -> None:
+def test_a_short_request_runs_at_once_and_leaves_no_work() -> None:
     loop = Loop()
     long = turns(loop)
     for name in "abc":
@@ -49,7 +49,7 @@ def test_what_is_short_after_all_is_done_at_once_and_leaves_nothing_to_do() -> N
     assert (["a", "b", "c"], []) == (loop.done, loop.ready)
 
 
-def test_past_its_share_of_the_turn_each_waits_for_those_before_it() -> None:
+def test_past_its_share_of_a_turn_a_request_is_queued() -> None:
     loop = Loop()
     long = turns(loop)
     for name in "abcde":
@@ -63,7 +63,7 @@ def test_past_its_share_of_the_turn_each_waits_for_those_before_it() -> None:
     assert list("abcde") == loop.done
 
 
-def test_the_longest_still_gets_its_turn_and_so_do_those_behind_it() -> None:
+def test_the_longest_request_runs_and_so_do_those_behind_it() -> None:
     loop = Loop()
     long = turns(loop)
     for name in "abc":
@@ -74,7 +74,7 @@ def test_the_longest_still_gets_its_turn_and_so_do_those_behind_it() -> None:
     assert ["a", "b", "c"] == loop.done
 
 
-def test_what_waits_is_bounded_in_bytes_but_one_of_any_size_may() -> None:
+def test_the_queue_is_limited_in_bytes_but_takes_one_of_any_size() -> None:
     loop = Loop()
     long = turns(loop, bound=1000)
     long.schedule(1, loop.request("under way", SHARE_S * 2))

@@ -118,7 +118,7 @@ def test_a_second_put_on_a_key_replaces_the_item(make_table: MakeTable) -> None:
 
 
 @pytest.mark.spec("S03")
-def test_a_scan_goes_by_the_hash_of_the_partition_key_and_is_the_same_each_time(
+def test_a_scan_has_a_stable_order_by_hash_of_partition_key(
     make_table: MakeTable,
 ) -> None:
     table = make_table("pk:S")
@@ -143,7 +143,7 @@ SORT_KEYS = [
 
 @pytest.mark.spec("S04", "S12", "S13", "S14")
 @pytest.mark.parametrize(("kind", "ascending"), SORT_KEYS)
-def test_a_collection_is_sorted_by_its_sort_key_in_both_directions(
+def test_a_collection_is_read_in_both_directions_of_its_sort_key(
     make_table: MakeTable, kind: str, ascending: list[Any]
 ) -> None:
     table = make_table("pk:S", f"sk:{kind}")
@@ -199,7 +199,7 @@ def test_index_keys_are_no_longer_than_table_keys(
 
 
 @pytest.mark.spec("S07")
-def test_an_item_collection_is_what_shares_a_partition_key(make_table: MakeTable) -> None:
+def test_an_item_collection_shares_a_partition_key(make_table: MakeTable) -> None:
     table = make_table("pk:S", "sk:N")
     for n in range(5):
         table.put_item(Item={"pk": "many", "sk": n})
@@ -211,7 +211,7 @@ def test_an_item_collection_is_what_shares_a_partition_key(make_table: MakeTable
 
 
 @pytest.mark.spec("S07")
-def test_a_table_with_an_lsi_tells_the_size_of_a_collection(make_table: MakeTable) -> None:
+def test_a_table_with_an_lsi_returns_the_size_of_a_collection(make_table: MakeTable) -> None:
     plain, indexed = make_table("pk:S", "sk:S"), make_table("pk:S", "sk:S", lsi={"Index": "other:S"})
     item = {"pk": "a", "sk": "b"}
 
@@ -693,7 +693,7 @@ def test_a_transaction_may_not_make_an_item_too_large(make_table: MakeTable) -> 
 
 
 @pytest.mark.spec("S16", "S21")
-def test_with_an_lsi_the_item_and_its_entries_are_measured_together(make_table: MakeTable) -> None:
+def test_with_an_lsi_item_and_entries_are_measured_together(make_table: MakeTable) -> None:
     table = make_table("pk:S", "sk:S", lsi={"Lsi": "l:S"})
     table.put_item(Item=sized(LARGEST // 2 - KIB, pk="a", sk="b", l="c"))
 
@@ -723,7 +723,7 @@ def test_other_table_names_are_refused(resource: Any, name: str) -> None:
 
 
 @pytest.mark.spec("S18")
-def test_what_is_larger_is_kept_in_parts(make_table: MakeTable) -> None:
+def test_a_larger_value_is_stored_in_parts(make_table: MakeTable) -> None:
     """The pattern of docs/recipes.md: parts of a collection, written and read together."""
     table = make_table("pk:S", "part:N")
     document = "".join(f"{n:07}," for n in range(100_000))

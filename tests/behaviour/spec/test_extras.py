@@ -23,7 +23,7 @@ def _with_ttl(resource: Any) -> Any:
 
 
 @pytest.mark.spec("X1")
-def test_what_has_expired_is_swept_and_nothing_else(connect: Callable[[str], Any]) -> None:
+def test_the_sweep_deletes_exactly_the_expired_items(connect: Callable[[str], Any]) -> None:
     now = int(time.time())
     with foldb.serve(ttl_interval_ms=20) as server:
         table = _with_ttl(connect(server.endpoint_url))
@@ -38,7 +38,7 @@ def test_what_has_expired_is_swept_and_nothing_else(connect: Callable[[str], Any
 
 
 @pytest.mark.spec("X1")
-def test_what_has_expired_is_readable_until_it_is_swept(connect: Callable[[str], Any]) -> None:
+def test_an_expired_item_is_readable_until_the_sweep(connect: Callable[[str], Any]) -> None:
     with foldb.serve(ttl_interval_ms=0) as server:
         table = _with_ttl(connect(server.endpoint_url))
         table.put_item(Item={"pk": "expired", "until": int(time.time()) - 60})
@@ -119,9 +119,7 @@ def _described(client: Any, table: Any) -> dict[str, Any]:
 
 
 @pytest.mark.spec("X4")
-def test_a_table_with_every_setting_is_created_changed_and_destroyed_without_a_diff(
-    make_table: MakeTable, client: Any
-) -> None:
+def test_a_table_with_every_setting_has_no_diff_after_apply(make_table: MakeTable, client: Any) -> None:
     """As Terraform's provider goes about it: what was asked for is what is described, and nothing else moves."""
     table = make_table(
         "pk:S",
@@ -277,7 +275,7 @@ def test_continuous_backups_are_switched_on_and_off(make_table: MakeTable, clien
 @pytest.mark.parametrize(
     ("region", "key"), [("localhost", "other"), ("eu-central-1", "AKIAIOSFODNN7EXAMPLE")]
 )
-def test_there_is_one_namespace_whatever_the_client_names(
+def test_any_region_and_account_share_one_namespace(
     make_table: MakeTable, endpoint: str, region: str, key: str
 ) -> None:
     table = make_table("pk:S")
@@ -295,9 +293,7 @@ def test_there_is_one_namespace_whatever_the_client_names(
 
 
 @pytest.mark.spec("X7")
-def test_a_table_answers_to_its_arn_and_is_called_so_where_it_says_what_it_consumed(
-    make_table: MakeTable, client: Any
-) -> None:
+def test_consumed_capacity_names_the_table_as_the_request_does(make_table: MakeTable, client: Any) -> None:
     table = make_table("pk:S", "sk:S", lsi={"Index": "l:S"})
     arn, key = table.table_arn, {"pk": {"S": "a"}, "sk": {"S": "b"}}
     consumed = {"ReturnConsumedCapacity": "TOTAL"}
@@ -387,7 +383,7 @@ def test_an_item_is_named_once_in_a_batch(make_table: MakeTable, client: Any) ->
 
 
 @pytest.mark.spec("X11")
-def test_a_batch_gets_16_mib_and_says_what_it_left(make_table: MakeTable) -> None:
+def test_a_batch_get_returns_16_mib_and_lists_unprocessed_keys(make_table: MakeTable) -> None:
     table = make_table("pk:S")
     with table.batch_writer() as batch:
         for n in range(50):
@@ -422,7 +418,7 @@ def test_one_index_is_made_at_a_time(make_table: MakeTable, client: Any) -> None
 
 
 @pytest.mark.spec("X11", "S22")
-def test_a_backfill_skips_what_does_not_fit_and_later_writes_of_it_are_refused(make_table: MakeTable) -> None:
+def test_a_backfill_skips_unfit_items_and_refuses_later_ones(make_table: MakeTable) -> None:
     table = make_table("pk:S")
     misfit = {"pk": "misfit", "n": "no number"}
     table.put_item(Item=misfit)

@@ -205,7 +205,7 @@ def test_a_missing_block_is_found(segment: Path) -> None:
 
 @pytest.mark.spec("S44", "S78")
 @pytest.mark.parametrize(("size", "units"), [(1 * KIB, 1), (2 * KIB, 2), (None, 1)])
-def test_a_refused_write_stands_in_the_log_with_its_units(
+def test_a_refused_write_is_in_the_log_with_its_units(
     database: Database, size: int | None, units: int
 ) -> None:
     table = database.resource.create_table(**table_request("Orders", "pk:S"))
@@ -231,7 +231,7 @@ def test_a_refused_transaction_is_charged_twice_too(database: Database) -> None:
 
 
 @pytest.mark.spec("S83")
-def test_both_who_raced_for_the_last_place_are_in_its_history(database: Database) -> None:
+def test_both_racers_for_the_last_place_are_in_its_history(database: Database) -> None:
     containers = database.resource.create_table(**table_request("Containers", "id:S"))
     containers.put_item(Item={"id": "cx1", "freecapacity": 1})
     take = {

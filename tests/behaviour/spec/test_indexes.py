@@ -115,7 +115,7 @@ def test_an_lsi_cannot_be_added_later(make_table: MakeTable, endpoint: str) -> N
 
 
 @pytest.mark.spec("S20")
-def test_an_lsi_reads_consistently_and_fetches_what_it_lacks(replies: Any) -> None:
+def test_an_lsi_reads_consistently_and_fetches_attributes(replies: Any) -> None:
     request: dict[str, Any] = {
         "IndexName": "PostedBy",
         "KeyConditionExpression": Key("Id").eq("S3#Thread 1"),
@@ -146,9 +146,7 @@ def test_the_cost_of_a_fetch_is_the_tables(replies: Any) -> None:
 
 @pytest.mark.spec("S20", "S25")
 @pytest.mark.parametrize("index", ["Lsi", "Gsi"])
-def test_a_query_filters_by_what_its_index_has_and_a_scan_finds_the_rest_missing(
-    make_table: MakeTable, index: str
-) -> None:
+def test_a_query_filter_needs_projected_attributes_a_scan_not(make_table: MakeTable, index: str) -> None:
     table = make_table("pk:S", "sk:S", lsi={"Lsi": "l:S KEYS_ONLY"}, gsi={"Gsi": "pk:S l:S KEYS_ONLY"})
     table.put_item(Item={"pk": "a", "sk": "b", "l": "c", "x": 1, "y": 2})
     beyond = Attr("y").eq(2) & Attr("x").eq(1)
@@ -161,7 +159,7 @@ def test_a_query_filters_by_what_its_index_has_and_a_scan_finds_the_rest_missing
 
 
 @pytest.mark.spec("S20")
-def test_projecting_what_an_lsi_lacks_fetches_it(replies: Any) -> None:
+def test_projecting_other_attributes_of_an_lsi_fetches_them(replies: Any) -> None:
     found = replies.query(
         IndexName="PostedBy",
         KeyConditionExpression=Key("Id").eq("S3#Thread 1"),
@@ -327,7 +325,7 @@ def test_the_years_of_the_seeds(years: Any) -> None:
 
 
 @pytest.mark.spec("S31")
-def test_describe_table_tells_of_the_indexes(make_table: MakeTable) -> None:
+def test_describe_table_returns_the_indexes(make_table: MakeTable) -> None:
     table = make_table("pk:S", "sk:S", gsi={"Global": "g:S KEYS_ONLY"}, lsi={"Local": "l:S"})
     table.put_item(Item={"pk": "a", "sk": "b", "g": "c", "l": "d"})
     table.put_item(Item={"pk": "a", "sk": "c", "l": "d"})

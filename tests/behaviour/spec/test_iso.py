@@ -68,7 +68,7 @@ def test_the_subdivisions_of_a_country_come_by_code(subdivisions: Any) -> None:
 
 
 @pytest.mark.spec("S75")
-def test_a_parallel_scan_finds_every_subdivision_as_it_was_loaded(subdivisions: Any) -> None:
+def test_a_parallel_scan_finds_every_loaded_subdivision(subdivisions: Any) -> None:
     segments = [everything(subdivisions.scan, Segment=n, TotalSegments=8) for n in range(8)]
     found = sorted((item for items in segments for item in items), key=lambda item: str(item["code"]))
 
@@ -87,7 +87,7 @@ def test_subdivisions_by_type(subdivisions: Any) -> None:
 
 
 @pytest.mark.spec("S27")
-def test_only_subdivisions_with_a_parent_are_in_the_index_of_parents(subdivisions: Any) -> None:
+def test_only_subdivisions_with_a_parent_are_in_the_index(subdivisions: Any) -> None:
     children = sorted(row["code"] for row in SUBDIVISIONS if "parent" in row)
     found = everything(subdivisions.scan, IndexName="ByParent")
     parent = next(row["parent"] for row in SUBDIVISIONS if "parent" in row)

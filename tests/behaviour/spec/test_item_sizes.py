@@ -88,7 +88,7 @@ def test_null_and_boolean_cost_a_byte(make_table: MakeTable, client: Any, value:
         ({"M": {"k": {"L": [{"S": "x"}]}}}, 3 + 1 + 1 + (3 + 1 + 1)),
     ],
 )
-def test_lists_and_maps_cost_three_bytes_and_one_for_each_element(
+def test_lists_and_maps_cost_3_bytes_and_1_per_element(
     make_table: MakeTable, client: Any, value: dict[str, Any], size: int
 ) -> None:
     assert len("doc") + size == _size_of(make_table, client, "doc", value)

@@ -40,7 +40,7 @@ RETURNED = {
 
 @pytest.mark.spec("S73")
 @pytest.mark.parametrize("choice", RETURNED)
-def test_an_update_returns_what_was_asked_for(table: Any, choice: str) -> None:
+def test_an_update_returns_the_requested_return_values(table: Any, choice: str) -> None:
     table.put_item(Item={"pk": "a", "n": 1, "s": "x"})
     updated = table.update_item(
         Key={"pk": "a"},

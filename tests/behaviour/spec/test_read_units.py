@@ -33,18 +33,14 @@ def _get(table: Any, size: int, consistent: bool) -> Any:
         (80 * KIB, 20),
     ],
 )
-def test_a_consistent_read_costs_a_unit_for_4_kib_and_another_read_half(
-    table: Any, size: int, units: int
-) -> None:
+def test_a_consistent_read_costs_1_unit_per_4_kib_another_half(table: Any, size: int, units: int) -> None:
     assert units == _get(table, size, consistent=True)
     assert units / 2 == _get(table, size, consistent=False)
 
 
 @pytest.mark.spec("S43")
 @pytest.mark.parametrize(("consistent", "units"), [(True, 1), (False, 0.5)])
-def test_reading_what_is_not_there_costs_as_much_as_the_smallest_item(
-    table: Any, consistent: bool, units: float
-) -> None:
+def test_reading_a_missing_item_costs_the_minimum(table: Any, consistent: bool, units: float) -> None:
     assert units == read_units(table.get_item(Key={"pk": "none"}, ConsistentRead=consistent, **TOTAL))
 
 
@@ -64,7 +60,7 @@ def test_fifty_reads_cost_the_units_of_the_planning_table(
 
 
 @pytest.mark.spec("S38")
-def test_ten_units_are_ten_consistent_reads_of_4_kib_or_twenty_others_or_five_of_8(table: Any) -> None:
+def test_ten_units_are_10_consistent_or_20_other_reads_of_4_kib(table: Any) -> None:
     def cost(size: int, consistent: bool, times: int) -> float:
         table.put_item(Item=sized(size, pk="a"))
         get = {"Key": {"pk": "a"}, "ConsistentRead": consistent}
@@ -110,7 +106,7 @@ def test_a_query_sums_its_items_and_rounds_once(
 
 
 @pytest.mark.spec("S47")
-def test_a_scan_costs_what_it_evaluates_whatever_it_returns(make_table: MakeTable) -> None:
+def test_a_scan_costs_the_items_it_evaluates(make_table: MakeTable) -> None:
     table = _collection(make_table, 40, 32 * KIB)
     found = list(pages(table.scan, FilterExpression=Attr("pk").eq("nothing"), **TOTAL))
 

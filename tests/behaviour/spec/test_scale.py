@@ -15,7 +15,7 @@ COLLECTIONS = [5_000, pytest.param(1_000_000, marks=pytest.mark.soak)]
 
 @pytest.mark.spec("S102")
 @pytest.mark.parametrize("size", COLLECTIONS)
-def test_the_last_page_of_a_long_collection_costs_no_more_than_the_first(
+def test_the_last_page_of_a_collection_costs_like_the_first(
     make_table: MakeTable, client: Any, size: int
 ) -> None:
     """Each page goes on where the one before it ended: it looks at as many items, and costs as many units.

@@ -45,7 +45,7 @@ def test_a_table_without_delay_is_active_at_once(client: Any) -> None:
 
 
 @pytest.mark.spec("S85")
-def test_a_table_that_is_still_creating_can_neither_be_made_again_nor_changed(unhurried: Any) -> None:
+def test_a_creating_table_can_be_neither_recreated_nor_changed(unhurried: Any) -> None:
     unhurried.create_table(**table_request("Orders", "pk:S"))
 
     with refused("ResourceInUseException", "Table already exists: Orders"):
@@ -147,7 +147,7 @@ def test_tables_are_listed_by_name_a_hundred_at_a_time(connect: Callable[[str], 
 
 
 @pytest.mark.spec("S88")
-def test_describe_table_tells_all(make_table: MakeTable) -> None:
+def test_describe_table_returns_every_setting(make_table: MakeTable) -> None:
     before = datetime.now(UTC) - timedelta(seconds=2)
     table = make_table("pk:S", "sk:N", BillingMode="PROVISIONED", ProvisionedThroughput=UNITS)
     table.put_item(Item={"pk": "a", "sk": 1})
@@ -204,7 +204,7 @@ def test_throughput_above_it_is_refused(make_table: MakeTable, client: Any, kind
 
 
 @pytest.mark.spec("S104")
-def test_all_tables_of_an_account_together_have_a_largest_throughput(connect: Callable[[str], Any]) -> None:
+def test_the_throughput_of_all_tables_together_is_limited(connect: Callable[[str], Any]) -> None:
     with foldb.serve() as server:
         client = connect(server.endpoint_url).meta.client
 
@@ -243,7 +243,7 @@ def test_bounds_and_warmth_above_it_are_refused(make_table: MakeTable, setting: 
 
 
 @pytest.mark.spec("S100")
-def test_a_steady_table_is_provisioned_and_an_unpredictable_one_is_not(make_table: MakeTable) -> None:
+def test_a_table_can_be_provisioned_or_on_demand(make_table: MakeTable) -> None:
     status = make_table("deviceid:S", BillingMode="PROVISIONED", ProvisionedThroughput=UNITS)
     activity = make_table("deviceid:S", "timestamp:S")
     status.reload()

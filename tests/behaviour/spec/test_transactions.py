@@ -125,7 +125,7 @@ def test_a_reader_sees_all_of_a_transaction_or_nothing(table: Any) -> None:
 
 
 @pytest.mark.spec("S82", "X11")
-def test_a_check_modifies_nothing_and_says_nothing_of_other_items(table: Any) -> None:
+def test_a_condition_check_writes_nothing_and_shows_no_other_item(table: Any) -> None:
     table.put_item(Item={"pk": "a", "n": 1})
     table.meta.client.transact_write_items(
         TransactItems=[_check(table, "a", "attribute_exists(n)"), _put(table, "b")]

@@ -53,9 +53,7 @@ def test_a_put_costs_the_larger_of_old_and_new(table: Any, old: int, new: int) -
 
 @pytest.mark.spec("S51")
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1)])
-def test_an_update_costs_the_larger_of_before_and_after_of_the_whole_item(
-    table: Any, before: int, after: int
-) -> None:
+def test_an_update_costs_the_larger_of_the_old_and_new_item(table: Any, before: int, after: int) -> None:
     table.put_item(Item=sized(before * KIB, pk="a"))
     updated = table.update_item(
         Key={"pk": "a"},
@@ -78,7 +76,7 @@ def test_touching_one_attribute_costs_the_whole_item(table: Any) -> None:
 
 
 @pytest.mark.spec("S52")
-def test_a_delete_costs_what_it_deletes(table: Any) -> None:
+def test_a_delete_costs_the_size_of_the_deleted_item(table: Any) -> None:
     table.put_item(Item=sized(2500, pk="a"))
 
     assert 3 == _units(table.delete_item(Key={"pk": "a"}, **TOTAL))
@@ -142,7 +140,7 @@ def _arms(response: Any) -> tuple[int, int, int]:
 
 
 @pytest.mark.spec("S55")
-def test_five_kib_into_a_table_and_two_indexes_cost_fifteen_and_again_five(indexed: Any) -> None:
+def test_five_kib_with_two_indexes_cost_15_units_then_5(indexed: Any) -> None:
     item = sized(5 * KIB, pk="a", sk="b", g="c", l="d")
 
     assert (5, 5, 5) == _arms(indexed.put_item(Item=item, **INDEXES))
@@ -161,7 +159,7 @@ def test_five_kib_into_a_table_and_two_indexes_cost_fifteen_and_again_five(index
     ],
     ids=["a-projected-attribute", "the-GSIs-key", "the-LSIs-key", "out-of-the-GSI", "nothing"],
 )
-def test_an_index_costs_a_write_for_a_change_and_two_for_a_moved_key(
+def test_an_index_costs_1_write_per_change_and_2_per_moved_key(
     indexed: Any, change: str, arms: tuple[int, int, int]
 ) -> None:
     indexed.put_item(Item={"pk": "a", "sk": "b", "g": "c", "l": "d"})
@@ -172,7 +170,7 @@ def test_an_index_costs_a_write_for_a_change_and_two_for_a_moved_key(
 
 
 @pytest.mark.spec("S55")
-def test_an_index_costs_nothing_for_what_it_does_not_project(make_table: MakeTable) -> None:
+def test_an_index_costs_nothing_for_unprojected_attributes(make_table: MakeTable) -> None:
     table = make_table("pk:S", "sk:S", gsi={"Gsi": "g:S KEYS_ONLY"}, lsi={"Lsi": "l:S KEYS_ONLY"})
     table.put_item(Item={"pk": "a", "sk": "b", "g": "c", "l": "d"})
     updated = table.update_item(

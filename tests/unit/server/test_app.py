@@ -34,7 +34,7 @@ def table_of(server: Any) -> Any:
     return resource.create_table(**table_request("Cars", "pk:S"))
 
 
-def test_a_served_folder_says_where_until_it_is_served_no_more(tmp_path: Path) -> None:
+def test_a_served_folder_holds_the_address_until_the_stop(tmp_path: Path) -> None:
     with foldb.serve(tmp_path) as server:
         address = json.loads((tmp_path / "server.json").read_bytes())
 
@@ -55,7 +55,7 @@ def test_a_served_folder_says_where_until_it_is_served_no_more(tmp_path: Path) -
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_a_setting_that_nothing_could_go_by_is_refused_before_anything_is_made(
+def test_an_invalid_setting_is_refused_before_files_are_created(
     settings: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -66,7 +66,7 @@ def test_a_setting_that_nothing_could_go_by_is_refused_before_anything_is_made(
     assert [] == list(tmp_path.iterdir())
 
 
-def test_what_was_written_is_there_after_a_restart_to_the_byte(tmp_path: Path) -> None:
+def test_a_restart_keeps_every_byte_of_the_state(tmp_path: Path) -> None:
     """A stop leaves the digest of what was served in the log; without writes the next one leaves nothing."""
     with foldb.serve(tmp_path) as server:
         table = table_of(server)
@@ -96,7 +96,7 @@ def test_a_folder_is_served_once_at_a_time(tmp_path: Path) -> None:
         assert server.endpoint_url.encode() in (tmp_path / "server.json").read_bytes()
 
 
-def test_another_machine_cannot_be_let_in_and_the_folder_is_free_again(tmp_path: Path) -> None:
+def test_a_refused_address_leaves_the_folder_unlocked(tmp_path: Path) -> None:
     with pytest.raises(AddressRefusedError):
         foldb.serve(tmp_path, host="0.0.0.0")
     with foldb.serve(tmp_path):
@@ -116,7 +116,7 @@ def test_ipv6_is_served_too() -> None:
         assert 200 == send(server.endpoint_url, "GET", "/", None, {}).status
 
 
-def test_stopping_in_the_middle_of_writes_loses_none_that_was_answered(tmp_path: Path) -> None:
+def test_a_stop_during_writes_loses_no_answered_write(tmp_path: Path) -> None:
     answered = []
     with foldb.serve(tmp_path) as server, ThreadPoolExecutor(8) as pool:
         table_of(server)
@@ -146,7 +146,7 @@ def test_stopping_in_the_middle_of_writes_loses_none_that_was_answered(tmp_path:
     assert set(answered) <= {item["pk"]["S"] for item in scan}
 
 
-def test_status_says_where_the_node_stands(tmp_path: Path) -> None:
+def test_status_returns_the_position_of_the_node(tmp_path: Path) -> None:
     with foldb.serve(tmp_path, limits="2012") as server:
         table_of(server).put_item(Item={"pk": "car"})
         status = admin(server.endpoint_url, "Status")

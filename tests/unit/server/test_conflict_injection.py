@@ -52,7 +52,7 @@ def test_a_transaction_meets_a_conflict_at_one_of_its_items(client: Any) -> None
     assert [] == client.scan(TableName="Things")["Items"]
 
 
-def test_a_batch_brings_back_what_met_a_conflict(client: Any) -> None:
+def test_a_batch_returns_conflicting_writes_as_unprocessed(client: Any) -> None:
     requests = {"Things": [{"PutRequest": {"Item": {"pk": "a"}}}]}
 
     with pytest.raises(client.exceptions.TransactionConflictException):

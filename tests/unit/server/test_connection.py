@@ -165,7 +165,7 @@ def test_a_write_is_answered_when_it_is_folded_and_not_before(bench: Bench) -> N
     assert (0, 1) == (before, bench.answers())
 
 
-def test_what_comes_while_a_write_is_under_way_waits_and_then_in_the_socket(bench: Bench) -> None:
+def test_bytes_during_a_write_wait_in_the_buffer_then_the_socket(bench: Bench) -> None:
     bench.ask("PutItem", CAR)
     bench.ask("ListTables", {})
     reading = bench.transport.reading
@@ -176,7 +176,7 @@ def test_what_comes_while_a_write_is_under_way_waits_and_then_in_the_socket(benc
     assert 2 == bench.answers()
 
 
-def test_a_client_that_does_not_read_is_given_no_more_until_it_does(bench: Bench) -> None:
+def test_a_client_that_does_not_read_receives_no_more_answers(bench: Bench) -> None:
     bench.connection.pause_writing()
     bench.ask("ListTables", {})
     waiting = (bench.answers(), bench.transport.reading)
@@ -210,7 +210,7 @@ def test_a_head_has_five_seconds(bench: Bench) -> None:
 
 
 @pytest.mark.guarantee("SEC16")
-def test_a_body_may_pause_for_ten_seconds_but_not_drip_for_more_than_sixty(bench: Bench) -> None:
+def test_a_body_may_pause_for_10_s_and_take_60_s_in_all(bench: Bench) -> None:
     bench.connection.data_received(request("ListTables", " " * 100)[:-90])
     for _ in range(6):
         bench.tick(protocol.BODY_TICKS)
@@ -231,7 +231,7 @@ def test_an_idle_connection_closes_after_two_minutes(bench: Bench) -> None:
     assert (False, True) == (patient, bench.transport.closed)
 
 
-def test_a_connection_that_never_asks_closes_after_thirty_seconds(bench: Bench) -> None:
+def test_a_connection_without_a_request_closes_after_30_s(bench: Bench) -> None:
     transport, connection = bench.connect()
     bench.listener.tick += 31
 
@@ -248,7 +248,7 @@ def test_a_write_under_way_has_all_the_time_it_needs(bench: Bench) -> None:
     assert 1 == bench.answers()
 
 
-def test_stopping_answers_what_is_in_flight_and_nothing_behind_it(bench: Bench) -> None:
+def test_a_stop_answers_requests_in_flight_and_no_later_ones(bench: Bench) -> None:
     bench.ask("PutItem", CAR)
     bench.ask("PutItem", CAR)
     bench.connection.finish()
@@ -260,7 +260,7 @@ def test_stopping_answers_what_is_in_flight_and_nothing_behind_it(bench: Bench) 
     assert b"Connection: close" in bench.transport.sent
 
 
-def test_a_client_that_has_gone_does_not_get_its_answer_and_harms_nobody(bench: Bench) -> None:
+def test_a_disconnected_client_gets_no_answer_and_harms_no_other(bench: Bench) -> None:
     bench.ask("PutItem", CAR)
     bench.connection.connection_lost(None)
     bench.loop.run()
@@ -270,7 +270,7 @@ def test_a_client_that_has_gone_does_not_get_its_answer_and_harms_nobody(bench: 
 
 
 @pytest.mark.guarantee("SEC16")
-def test_where_there_are_too_many_the_one_nearest_to_its_end_makes_room(bench: Bench) -> None:
+def test_past_the_limit_the_next_to_expire_is_evicted(bench: Bench) -> None:
     """The bench takes two. The first has asked something lately, so it may stay longer than one that never did."""
     second, _ = bench.connect()
     third, _ = bench.connect()
@@ -278,7 +278,7 @@ def test_where_there_are_too_many_the_one_nearest_to_its_end_makes_room(bench: B
     assert (False, True, False) == (bench.transport.aborted, second.aborted, third.closed)
 
 
-def test_who_waits_for_an_answer_never_makes_room(bench: Bench) -> None:
+def test_a_connection_with_a_request_in_flight_is_not_evicted(bench: Bench) -> None:
     bench.ask("PutItem", CAR)
     second, connection = bench.connect()
     connection.data_received(request("PutItem", CAR))
@@ -310,7 +310,7 @@ def test_of_requests_sent_ahead_one_is_done_in_a_turn(bench: Bench) -> None:
     assert [1, 2, 3, 4, 5] == counts
 
 
-def test_who_sends_ahead_without_end_is_read_no_further_until_it_was_answered(bench: Bench) -> None:
+def test_endless_pipelining_is_not_read_until_the_next_answer(bench: Bench) -> None:
     """Each answer used to let another piece in: a thousand requests in, three hundred out."""
     one = request("PutItem", CAR)
     piece = one * (70_000 // len(one))
@@ -356,7 +356,7 @@ def test_of_slow_clients_the_slowest_gives_way() -> None:
     assert 0 == bench.listener.buffer_budget.bytes
 
 
-def test_a_bug_in_a_handler_is_a_500_that_tells_nothing(
+def test_a_bug_in_a_handler_is_a_500_without_details(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(bench.node, "table_in_any_status", None)
@@ -399,6 +399,6 @@ def test_loopback_addresses_are_served(host: str) -> None:
 
 @pytest.mark.guarantee("SEC1")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.1", "example.com"])
-def test_any_other_address_is_refused_with_what_to_do(host: str) -> None:
+def test_another_address_is_refused_with_the_next_step(host: str) -> None:
     with pytest.raises(AddressRefusedError, match=r"Use 127\.0\.0\.1"):
         listen_address(Settings(host=host))

@@ -31,7 +31,7 @@ def test_counts_are_exact_unless_they_may_be_old() -> None:
     assert (Count(1, 110), {}) == counts(counter, cars)
 
 
-def test_counts_of_several_partitions_are_added_up_as_far_as_they_are_in_reach() -> None:
+def test_counts_are_sums_over_the_partitions_that_answer() -> None:
     figures = {
         "0": {"counts": {"1": [0, 0]}},
         "1": {"counts": {"1": [3, 30], "7": [9, 9]}},

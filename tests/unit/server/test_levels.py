@@ -18,9 +18,7 @@ from tests.unit.materializer.test_levels import WRITTEN
 @pytest.mark.parametrize(
     "golden", [ONE / "002", SEVERAL / "002", WRITTEN], ids=["one partition", "several", "level 3"]
 )
-def test_a_folder_of_an_older_release_is_served_at_the_level_of_this_one(
-    golden: Path, tmp_path: Path
-) -> None:
+def test_a_folder_of_an_older_release_is_served_at_the_new_level(golden: Path, tmp_path: Path) -> None:
     """Nobody has to say so: what an older release cannot read any more it could not read before, either."""
     path = tmp_path / "db"
     shutil.copytree(golden, path, ignore=shutil.ignore_patterns("digest*"))

@@ -38,14 +38,14 @@ def state_of(count: int) -> tuple[PartitionState, Table]:
     return PartitionState(tables={1: table}, names={"Cars": 1}), table
 
 
-def test_items_and_entries_are_counted_with_what_they_take_besides_their_bytes() -> None:
+def test_counts_include_the_overhead_of_items_and_entries() -> None:
     stores = [state_of(3)[1].items, state_of(2)[1].items]
 
     assert 5 * (100 + ITEM_OVERHEAD) == bytes_in(stores)
 
 
 @pytest.mark.guarantee("G49")
-def test_past_the_bound_puts_are_refused_and_deletes_make_room_again() -> None:
+def test_past_the_limit_puts_are_refused_until_deletes_make_room() -> None:
     _, table = state_of(3)
     loop, taken = FakeLoop(), Taken()
     memory = MemoryLimit(1000, lambda: bytes_in([table.items]), loop)

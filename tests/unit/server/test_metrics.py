@@ -43,7 +43,7 @@ def basic(key_id: str, secret: str) -> str:
     return "Basic " + b64encode(f"{key_id}:{secret}".encode()).decode()
 
 
-def test_every_partition_is_told_of(tmp_path: Path) -> None:
+def test_metrics_cover_every_partition(tmp_path: Path) -> None:
     with served(tmp_path / "db", "--partitions", "2") as endpoint:
         samples = read(endpoint)
 
@@ -53,7 +53,7 @@ def test_every_partition_is_told_of(tmp_path: Path) -> None:
     assert samples["foldb_log_time_seconds{partition=0}"] > 1.7e9
 
 
-def test_what_is_written_is_counted(endpoint: str, make_table: Any) -> None:
+def test_writes_are_counted(endpoint: str, make_table: Any) -> None:
     before = read(endpoint)
     table = make_table("pk:S")
     table.put_item(Item={"pk": "a"})

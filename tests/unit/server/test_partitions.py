@@ -87,7 +87,7 @@ def test_segments_and_pages_together_are_all_items_once(table: Any, segments: in
     assert list(items()) == sorted_by_key(found)
 
 
-def test_a_global_index_has_what_was_written_for_who_says_where_he_is(table: Any) -> None:
+def test_a_global_index_read_with_a_position_sees_the_write(table: Any) -> None:
     kinds = [
         everything(
             table.query,
@@ -101,7 +101,7 @@ def test_a_global_index_has_what_was_written_for_who_says_where_he_is(table: Any
     assert [[item for item in items() if item["kind"] == f"kind {kind}"] for kind in range(3)] == kinds
 
 
-def test_a_transaction_over_partitions_is_done_and_told_where(table: Any) -> None:
+def test_a_transaction_over_partitions_returns_its_positions(table: Any) -> None:
     client = table.meta.client
     puts = [{"Put": {"TableName": table.name, "Item": {"pk": f"new {n}", "n": n}}} for n in range(20)]
     done = client.transact_write_items(TransactItems=puts)
@@ -129,7 +129,7 @@ def test_a_transaction_over_partitions_is_refused_whole(table: Any) -> None:
     assert list(items()) == sorted_by_key(everything(table.scan, ConsistentRead=True))
 
 
-def test_a_token_is_known_whatever_the_keys(table: Any) -> None:
+def test_a_token_is_recognized_with_other_keys(table: Any) -> None:
     for n in range(10):
         put = {"Put": {"TableName": table.name, "Item": {"pk": f"new {n}"}}}
         request = {"TransactItems": [put], "ClientRequestToken": "one token"}
@@ -140,7 +140,7 @@ def test_a_token_is_known_whatever_the_keys(table: Any) -> None:
                 table.meta.client.transact_write_items(**request)
 
 
-def test_a_deleted_table_is_gone_when_its_deleter_is_answered(connect: Connect, url: str) -> None:
+def test_a_deleted_table_is_absent_once_delete_is_answered(connect: Connect, url: str) -> None:
     client = connect(url).meta.client
     for _ in range(3):
         client.create_table(**table_request("Brief", "pk:S"))
@@ -153,14 +153,14 @@ def test_a_deleted_table_is_gone_when_its_deleter_is_answered(connect: Connect, 
 # foldb's own
 
 
-def test_status_adds_up_what_the_partitions_say(table: Any, admin: Client) -> None:
+def test_status_sums_the_counts_of_partitions(table: Any, admin: Client) -> None:
     status = admin.admin("Status")
 
     assert (PARTITIONS, [], COUNT) == (status["Partitions"], status["Unreachable"], status["Items"])
     assert PARTITIONS + 1 == len(status["Position"].split(","))
 
 
-def test_a_digest_is_told_for_each_partition(table: Any, admin: Client) -> None:
+def test_digest_has_a_digest_per_partition(table: Any, admin: Client) -> None:
     answer = admin.admin("Digest")
 
     assert answer["Position"] == ",".join(each["Position"] for each in answer["Digests"])
@@ -185,7 +185,7 @@ def test_a_read_that_names_no_position_of_the_log_is_refused(url: str, table: An
 
 
 @pytest.mark.parametrize("text", ["", "1", "x", "9:1", "1:-1", "1:2.3.4", "0:1,", ",".join(["1:1"] * 10)])
-def test_what_is_no_position_of_the_log_is_refused(text: str) -> None:
+def test_a_malformed_position_is_refused(text: str) -> None:
     with pytest.raises(ValidationError):
         parse_position(text, PARTITIONS + 1)
 
@@ -217,7 +217,7 @@ def test_a_divided_database_comes_back_from_its_log(connect: Connect, tmp_path: 
         assert COUNT == client.scan(TableName="Things", IndexName="by-kind")["Count"]
 
 
-def test_a_log_keeps_the_number_of_partitions_that_it_was_made_with(tmp_path: Path) -> None:
+def test_a_log_keeps_its_number_of_partitions(tmp_path: Path) -> None:
     foldb.serve(tmp_path, partitions=3).stop()
 
     with foldb.serve(tmp_path):
@@ -229,7 +229,7 @@ def test_a_log_keeps_the_number_of_partitions_that_it_was_made_with(tmp_path: Pa
     assert "the log has 3 partitions, not 1: that was settled when it was made." in ran.stderr
 
 
-def test_a_script_waits_until_indexes_have_what_was_written(connect: Connect, tmp_path: Path) -> None:
+def test_wait_returns_once_indexes_have_the_writes(connect: Connect, tmp_path: Path) -> None:
     with served(tmp_path, "--partitions", "2", "--index-lag", "300ms") as url:
         client = connect(url).meta.client
         client.create_table(**table_request("Things", "pk:S", gsi={"by-kind": "kind:S"}))

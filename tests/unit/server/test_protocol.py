@@ -33,9 +33,7 @@ def test_a_request_may_be_cut_anywhere(wire: Wire, cut: int) -> None:
     assert [200, 200] == [wire.answer()[0], wire.answer()[0]]
 
 
-def test_pipelined_requests_are_answered_in_order_each_after_the_one_before(
-    wire: Wire, make_table: MakeTable
-) -> None:
+def test_pipelined_requests_are_answered_in_order(wire: Wire, make_table: MakeTable) -> None:
     """
     The reads are answered at once and the writes when they are durable, so answers given as they are ready
     would come in another order, and the reads would miss the writes before them.
@@ -149,7 +147,7 @@ def test_a_body_over_16_mib_is_refused_before_it_is_read(wire: Wire) -> None:
     assert wire.is_closed()
 
 
-def test_a_client_that_sends_too_large_a_body_first_still_reads_why(wire: Wire) -> None:
+def test_a_client_with_too_large_a_body_can_read_the_refusal(wire: Wire) -> None:
     wire.send(head("PutItem", f"Content-Length: {17 * MIB}"), b"x" * 17 * MIB)
 
     assert 413 == wire.answer()[0]
@@ -173,16 +171,14 @@ def test_chunks_are_counted_as_they_come(wire: Wire) -> None:
         (415, "gzip, gzip", gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0)),
     ],
 )
-def test_what_cannot_be_unpacked_ends_the_connection(
-    wire: Wire, status: int, coding: str, body: bytes
-) -> None:
+def test_malformed_gzip_ends_the_connection(wire: Wire, status: int, coding: str, body: bytes) -> None:
     wire.send(request("ListTables", body, f"Content-Encoding: {coding}"))
 
     assert status == wire.answer()[0]
     assert wire.is_closed()
 
 
-def test_a_client_that_asks_first_is_told_to_go_on(wire: Wire) -> None:
+def test_expect_100_continue_is_answered_with_100(wire: Wire) -> None:
     wire.send(head("ListTables", "Content-Length: 2", "Expect: 100-continue"))
     asked = wire.answer()[0]
     wire.send(b"{}")
@@ -200,7 +196,7 @@ def test_other_methods_do_no_harm(wire: Wire, method: str, path: str, status: in
     assert str(status).encode() == wire.line().split()[1]
 
 
-def test_head_tells_the_length_of_what_it_leaves_out(wire: Wire) -> None:
+def test_head_has_the_length_of_the_omitted_body(wire: Wire) -> None:
     for method in ("HEAD", "GET"):
         wire.send(f"{method} / HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     lines = [wire.line() for _ in range(5)]
@@ -256,7 +252,7 @@ def test_a_parse_error_of_the_api_closes_too(wire: Wire) -> None:
 @pytest.mark.parametrize(
     "fields", ["Connection: keep-alive", "Connection: TE", "Connection: closed", "X: close"]
 )
-def test_http_1_1_stays_open_unless_told_to_close(wire: Wire, fields: str) -> None:
+def test_http_1_1_stays_open_without_connection_close(wire: Wire, fields: str) -> None:
     for _ in range(2):
         wire.send(f"GET / HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n\r\n".encode())
 
@@ -285,7 +281,7 @@ def test_the_answer_has_the_content_type_of_the_request(wire: Wire) -> None:
     assert ["application/json", "application/x-amz-json-1.0", "application/x-amz-json-1.0"] == kinds
 
 
-def test_an_authorization_that_lacks_a_part_is_told_which(wire: Wire) -> None:
+def test_the_error_names_the_missing_part_of_an_authorization(wire: Wire) -> None:
     wire.send(request().replace(b"Credential=", b"Nothing="))
     status, _, body = wire.answer()
 
@@ -295,7 +291,7 @@ def test_an_authorization_that_lacks_a_part_is_told_which(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"1", b'{"a":NaN}', b'{"a":"\xff"}', b"[" * 5000])
-def test_what_is_no_json_object_is_a_serialization_error(wire: Wire, body: bytes) -> None:
+def test_a_body_that_is_no_json_object_is_a_serialization_error(wire: Wire, body: bytes) -> None:
     wire.send(request("ListTables", body))
     status, _, answer = wire.answer()
 

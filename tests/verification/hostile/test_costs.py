@@ -109,7 +109,7 @@ def dense(elements: int) -> dict[str, Any]:
     return {"L": [{"S": ""}] * elements}
 
 
-def test_a_batch_decodes_only_so_much_and_leaves_the_rest_of_its_keys(inside: Inside) -> None:
+def test_a_batch_limits_decoded_bytes_and_returns_the_other_keys(inside: Inside) -> None:
     many = b",".join([b'{"S":""}'] * 400_000)
     put = b'{"TableName":"costs","Item":{"p":{"S":"a"},"q":{"S":"%05d"},"l":{"L":[%b]}}}'
     for number in range(5):
@@ -125,7 +125,7 @@ def test_a_batch_decodes_only_so_much_and_leaves_the_rest_of_its_keys(inside: In
     assert max(found) <= 4
 
 
-def test_a_transaction_looks_at_no_more_than_4_mb_of_items(inside: Inside) -> None:
+def test_a_transaction_examines_at_most_4_mb_of_items(inside: Inside) -> None:
     text = "x" * 399_000
     for number in range(11):
         ok(inside, "PutItem", Item={**key(number), "l": {"S": text}})
@@ -143,7 +143,7 @@ def test_a_transaction_looks_at_no_more_than_4_mb_of_items(inside: Inside) -> No
     )
 
 
-def test_names_and_values_of_a_request_are_no_more_than_2_mb(inside: Inside) -> None:
+def test_names_and_values_have_at_most_2_mb(inside: Inside) -> None:
     values = {f":v{number}": {"S": "x" * 390_000} for number in range(6)}
     text = " OR ".join(f"a = {name}" for name in values)
     status, answer = inside.ask(
@@ -162,7 +162,7 @@ def steps(inside: Inside, operation: str, members: dict[str, Any], most: int = 1
     return count
 
 
-def test_an_index_costs_an_update_nothing_for_each_element_that_it_keeps() -> None:
+def test_an_index_costs_nothing_for_unchanged_elements() -> None:
     """With twenty indexes an update measures and writes a large attribute once, not forty times."""
     costs = []
     for indexes in (1, 20):
@@ -196,7 +196,7 @@ def test_a_member_added_to_a_set_is_not_compared_with_all(inside: Inside, kind: 
     assert costs[1] < costs[0] + sized * (3 if kind == "NS" else 1)
 
 
-def test_a_set_of_more_members_than_any_item_has_room_for_is_not_looked_at(inside: Inside) -> None:
+def test_a_set_larger_than_any_item_is_refused_unexamined(inside: Inside) -> None:
     def refused(count: int) -> int:
         body = json.dumps({**TABLE, "Item": {**key(1), "s": {"NS": ["+1.0E0"] * count}}}).encode()
         (status, answer), taken = bounded(10**8, inside.ask, "PutItem", body)

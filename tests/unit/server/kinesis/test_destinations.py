@@ -70,7 +70,7 @@ def message(caught: pytest.ExceptionInfo[ClientError]) -> str:
 
 
 @pytest.mark.spec("S90")
-def test_what_changes_is_sent_to_the_stream(client: Any, table: str, folder: Path) -> None:
+def test_changes_are_sent_to_the_kinesis_stream(client: Any, table: str, folder: Path) -> None:
     client.put_item(TableName=table, Item={"pk": {"S": "before"}})
     answer = client.enable_kinesis_streaming_destination(
         TableName=table, StreamArn=ARN, EnableKinesisStreamingConfiguration=FINER
@@ -93,7 +93,7 @@ def test_what_changes_is_sent_to_the_stream(client: Any, table: str, folder: Pat
     assert [] == [name for name in client.list_tables()["TableNames"] if name.startswith("kinesis")]
 
 
-def test_a_destination_is_enabled_disabled_and_enabled_anew(client: Any, table: str) -> None:
+def test_a_destination_is_enabled_disabled_and_enabled_again(client: Any, table: str) -> None:
     """It stays to be told of as DISABLED, and is the same one when it is enabled again."""
     client.enable_kinesis_streaming_destination(TableName=table, StreamArn=ARN)
     assert {ARN: ("ACTIVE", None)} == described(client, table)
@@ -108,7 +108,7 @@ def test_a_destination_is_enabled_disabled_and_enabled_anew(client: Any, table: 
     assert {ARN: ("ACTIVE", None), OTHER: ("DISABLED", None)} == described(client, table)
 
 
-def test_what_was_written_before_it_was_disabled_is_sent(client: Any, table: str, folder: Path) -> None:
+def test_changes_before_the_disable_are_sent(client: Any, table: str, folder: Path) -> None:
     client.enable_kinesis_streaming_destination(TableName=table, StreamArn=ARN)
     for start in range(0, 1000, 25):
         puts = [{"PutRequest": {"Item": {"pk": {"S": f"{n}"}}}} for n in range(start, start + 25)]
@@ -156,7 +156,7 @@ def test_a_table_has_one_destination_at_a_time(client: Any, table: str) -> None:
         )
 
 
-def test_what_is_not_active_cannot_be_disabled_or_updated(client: Any, table: str) -> None:
+def test_an_inactive_destination_cannot_be_disabled_or_updated(client: Any, table: str) -> None:
     for stream in (ARN, "not-an-arn"):
         with pytest.raises(ClientError) as caught:
             client.disable_kinesis_streaming_destination(TableName=table, StreamArn=stream)
@@ -224,7 +224,7 @@ def of_table(url: str, table: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("arn", ["x", "arn:aws:kinesis:us-east-1:000000000000:stream/", f"{ARN}/more"])
-def test_what_is_no_streams_arn_is_refused(client: Any, table: str, arn: str) -> None:
+def test_an_arn_that_is_no_streams_is_refused(client: Any, table: str, arn: str) -> None:
     with pytest.raises(ClientError) as caught:
         client.enable_kinesis_streaming_destination(TableName=table, StreamArn=arn)
     assert message(caught) == "Invalid StreamArn"

@@ -44,9 +44,7 @@ def test_each_table_has_its_own_projection_and_consistency(
 
 
 @pytest.mark.spec("X11")
-def test_what_does_not_fit_in_16_mb_comes_back_as_unprocessed_keys(
-    client: Any, make_table: MakeTable
-) -> None:
+def test_keys_past_16_mb_are_returned_as_unprocessed(client: Any, make_table: MakeTable) -> None:
     table = make_table("pk:S").name
     for n in range(45):
         client.put_item(TableName=table, Item={**key(n), "text": {"S": "x" * 390_000}})
@@ -74,7 +72,9 @@ def test_what_does_not_fit_in_16_mb_comes_back_as_unprocessed_keys(
         ([key(n) for n in range(101)], "Member must have length less than or equal to 100"),
     ],
 )
-def test_what_a_batch_cannot_ask(client: Any, name: str, keys: list[dict[str, Any]], text: str) -> None:
+def test_invalid_batch_requests_are_refused(
+    client: Any, name: str, keys: list[dict[str, Any]], text: str
+) -> None:
     with pytest.raises(ClientError) as caught:
         client.batch_get_item(RequestItems={name: {"Keys": keys}})
 

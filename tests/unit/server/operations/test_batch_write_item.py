@@ -28,9 +28,7 @@ def name(make_table: MakeTable) -> str:
     return table
 
 
-def test_puts_and_deletes_of_several_tables_are_done_in_one_request(
-    client: Any, name: str, make_table: MakeTable
-) -> None:
+def test_a_batch_writes_to_several_tables(client: Any, name: str, make_table: MakeTable) -> None:
     other = make_table("pk:S").name
     client.put_item(TableName=other, Item=key("old"))
     answer = client.batch_write_item(
@@ -72,14 +70,16 @@ def test_one_bad_request_keeps_all_from_being_done(client: Any, name: str, item:
         ([put(n) for n in range(26)], "Member must have length less than or equal to 25"),
     ],
 )
-def test_what_a_batch_cannot_ask(client: Any, name: str, requests: list[dict[str, Any]], text: str) -> None:
+def test_invalid_batch_requests_are_refused(
+    client: Any, name: str, requests: list[dict[str, Any]], text: str
+) -> None:
     with pytest.raises(ClientError) as caught:
         client.batch_write_item(RequestItems={name: requests})
 
     assert text in caught.value.response["Error"]["Message"]
 
 
-def test_twenty_five_requests_are_the_most_of_all_tables_together(
+def test_a_batch_has_at_most_25_requests_over_all_tables(
     client: Any, name: str, make_table: MakeTable
 ) -> None:
     other = make_table("pk:S").name
@@ -89,7 +89,7 @@ def test_twenty_five_requests_are_the_most_of_all_tables_together(
         )
 
 
-def test_the_size_of_collections_is_told_for_tables_with_local_indexes(
+def test_collection_sizes_are_returned_for_local_indexes(
     client: Any, name: str, make_table: MakeTable
 ) -> None:
     local = make_table("pk:S", "sk:S", lsi={"Years": "year:N"}).name

@@ -46,7 +46,7 @@ def test_a_projection_leaves_the_key_out_unless_it_names_it(client: Any, name: s
 
 
 @pytest.mark.parametrize(("consistent", "units"), [(True, 1.0), (False, 0.5)])
-def test_what_it_consumed_is_told_also_of_nothing(
+def test_consumed_capacity_is_returned_also_for_no_item(
     client: Any, name: str, consistent: bool, units: float
 ) -> None:
     for number in ("1", "2"):
@@ -69,7 +69,7 @@ def test_what_it_consumed_is_told_also_of_nothing(
         ({**KEY, "sk": {"N": "one"}}, "cannot be converted to a numeric value: one"),
     ],
 )
-def test_a_key_must_be_the_whole_key_and_no_more(
+def test_a_key_must_have_exactly_the_key_attributes(
     client: Any, name: str, key: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(ClientError) as caught:

@@ -37,7 +37,7 @@ def test_a_put_gives_back_the_item_that_it_replaced(client: Any, name: str) -> N
     assert RED == second["Attributes"]
 
 
-def test_a_refused_put_changes_nothing_and_shows_the_item_in_the_way(client: Any, name: str) -> None:
+def test_a_refused_put_changes_nothing_and_shows_the_stored_item(client: Any, name: str) -> None:
     client.put_item(TableName=name, Item=RED)
     with pytest.raises(ClientError, match="ConditionalCheckFailed") as caught:
         client.put_item(
@@ -89,14 +89,14 @@ def test_an_item_must_have_its_key(client: Any, name: str, item: dict[str, Any],
     assert text == message(caught)
 
 
-def test_a_put_cannot_return_what_it_made(client: Any, name: str) -> None:
+def test_a_put_cannot_return_its_new_item(client: Any, name: str) -> None:
     with pytest.raises(ClientError) as caught:
         client.put_item(TableName=name, Item=RED, ReturnValues="ALL_NEW")
 
     assert "ReturnValues can only be ALL_OLD or NONE" == message(caught)
 
 
-def test_checks_come_in_order_the_request_its_values_its_expressions_its_table(client: Any) -> None:
+def test_checks_order_is_request_values_expressions_table(client: Any) -> None:
     """Each request has every later mistake too, and is told only of the first."""
     nowhere: dict[str, Any] = {"TableName": "no-such-table", "Item": {"x": {"N": "one"}}}
     wrong = {**nowhere, "ConditionExpression": "a =", "ReturnValues": "SOME"}
@@ -128,7 +128,7 @@ def test_an_item_of_a_table_with_indexes_must_fit_them(client: Any, make_table: 
     assert "Type mismatch for Index Key colour Expected: S Actual: N IndexName: Colours" in message(caught)
 
 
-def test_what_a_put_consumed_is_told_arm_by_arm(client: Any, make_table: MakeTable) -> None:
+def test_a_put_returns_consumed_capacity_per_index(client: Any, make_table: MakeTable) -> None:
     table = make_table("pk:S", "sk:S", gsi={"Colours": "colour:S"}, lsi={"Years": "year:N"})
     item = {**RED, "sk": {"S": "1"}, "year": {"N": "1999"}, "text": {"S": "x" * 1500}}
     answer = client.put_item(

@@ -84,7 +84,7 @@ def test_counting_answers_no_items(client: Any, name: str) -> None:
     assert (10, 10) == (answer["Count"], answer["ScannedCount"])
 
 
-def test_a_local_index_fetches_what_it_does_not_hold_and_is_charged_for_it(client: Any, name: str) -> None:
+def test_a_local_index_fetches_other_attributes_and_is_charged(client: Any, name: str) -> None:
     held = client.query(
         TableName=name, IndexName="Names", ReturnConsumedCapacity="INDEXES", ConsistentRead=True, **OF_CAR
     )
@@ -159,7 +159,7 @@ def test_a_local_index_fetches_what_it_does_not_hold_and_is_charged_for_it(clien
         ),
     ],
 )  # fmt: skip
-def test_what_a_query_cannot_ask(client: Any, name: str, parameters: dict[str, Any], text: str) -> None:
+def test_invalid_queries_are_refused(client: Any, name: str, parameters: dict[str, Any], text: str) -> None:
     with pytest.raises(ClientError) as caught:
         client.query(TableName=name, **(OF_CAR | parameters))
 

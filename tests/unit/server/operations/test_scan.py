@@ -63,7 +63,7 @@ def test_a_start_must_lie_in_its_segment(client: Any, name: str) -> None:
         client.scan(TableName=name, Segment=0, TotalSegments=1000, ExclusiveStartKey=last)
 
 
-def test_a_filter_is_paid_for_what_it_drops(client: Any, name: str) -> None:
+def test_a_filter_is_charged_for_the_items_it_drops(client: Any, name: str) -> None:
     answer = client.scan(
         TableName=name,
         FilterExpression="attribute_exists(nothing)",
@@ -85,7 +85,7 @@ def test_a_filter_is_paid_for_what_it_drops(client: Any, name: str) -> None:
         ({"IndexName": "Colours", "ConsistentRead": True}, "Consistent reads are not supported on global"),
     ],
 )
-def test_what_a_scan_cannot_ask(client: Any, name: str, parameters: dict[str, Any], text: str) -> None:
+def test_invalid_scans_are_refused(client: Any, name: str, parameters: dict[str, Any], text: str) -> None:
     with pytest.raises(ClientError) as caught:
         client.scan(TableName=name, **parameters)
 

@@ -124,7 +124,7 @@ def index_on(name: str, attribute: str, **projection: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_an_index_that_is_added_has_its_key_defined_in_the_request(
+def test_a_new_index_needs_its_key_definitions_in_the_request(
     client: Any, make_table: MakeTable, definitions: dict[str, Any], text: str
 ) -> None:
     """Also where the attribute is a key elsewhere in the table."""
@@ -420,7 +420,7 @@ def test_a_tag_may_be_of_any_script(client: Any, make_table: MakeTable) -> None:
 
 
 @pytest.mark.spec("X2")
-def test_tags_of_what_is_no_table_are_refused(client: Any, name: str) -> None:
+def test_tags_of_an_arn_that_is_no_table_are_refused(client: Any, name: str) -> None:
     tags = [{"Key": "k", "Value": "v"}]
     with pytest.raises(ClientError) as error:
         client.tag_resource(ResourceArn="not-an-arn", Tags=tags)
@@ -434,7 +434,7 @@ def test_tags_of_what_is_no_table_are_refused(client: Any, name: str) -> None:
 
 
 @pytest.mark.spec("S104")
-def test_what_limits_say_is_held_to(client: Any, name: str) -> None:
+def test_the_limits_are_enforced(client: Any, name: str) -> None:
     limits = client.describe_limits()
     assert (80_000, 40_000) == (limits["AccountMaxReadCapacityUnits"], limits["TableMaxWriteCapacityUnits"])
 
@@ -448,7 +448,7 @@ def test_what_limits_say_is_held_to(client: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_the_endpoint_is_where_the_server_answers_whatever_port_it_got(host: str) -> None:
+def test_describe_endpoints_returns_the_address_of_the_server(host: str) -> None:
     with foldb.serve(host=host) as server:
         answer = ask(server.endpoint_url, "DescribeEndpoints", {})
 
@@ -514,7 +514,7 @@ def test_a_clock_behind_log_time_hides_no_table(delay_ms: int) -> None:
 
 
 @pytest.mark.spec("S89")
-def test_with_a_late_control_plane_a_new_table_is_not_found_at_first(tmp_path: Path) -> None:
+def test_a_delayed_control_plane_hides_a_new_table_at_first(tmp_path: Path) -> None:
     with served(tmp_path, "--control-plane-delay", "300ms") as url:
         late = boto3.client("dynamodb", endpoint_url=url)
         late.create_table(**table_request("Late", "pk:S"))

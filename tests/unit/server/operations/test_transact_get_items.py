@@ -27,7 +27,7 @@ def get(name: str, text: object, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.spec("S54")
-def test_answers_stand_at_the_places_of_their_requests_at_twice_the_units(client: Any, name: str) -> None:
+def test_answers_have_the_order_of_requests_at_twice_the_units(client: Any, name: str) -> None:
     answer = client.transact_get_items(
         TransactItems=[get(name, 2), get(name, "none"), get(name, 0, ProjectionExpression="n")],
         ReturnConsumedCapacity="TOTAL",
@@ -71,7 +71,7 @@ def test_one_item_twice_is_refused(client: Any, name: str) -> None:
         client.transact_get_items(TransactItems=[get(name, 1), get(name, 1)])
 
 
-def test_a_table_that_is_not_there_is_told_of_the_request(client: Any, name: str) -> None:
+def test_a_missing_table_is_an_error_of_the_request(client: Any, name: str) -> None:
     with pytest.raises(ClientError, match="Requested resource not found"):
         client.transact_get_items(TransactItems=[get(name, 1), get("no-such-table", 1)])
 

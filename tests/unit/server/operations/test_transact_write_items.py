@@ -94,7 +94,7 @@ def test_one_failing_condition_keeps_all_from_being_done(
     assert before == contents(client, name)
 
 
-def test_a_token_makes_a_repeat_harmless_and_charges_it_as_a_read(
+def test_a_token_makes_a_repeat_harmless_and_costs_a_read(
     client: Any, name: str, four: list[dict[str, Any]]
 ) -> None:
     token = uuid.uuid4().hex
@@ -107,7 +107,7 @@ def test_a_token_makes_a_repeat_harmless_and_charges_it_as_a_read(
     assert [{"TableName": name, "CapacityUnits": 8.0, "ReadCapacityUnits": 8.0}] == answer["ConsumedCapacity"]
 
 
-def test_a_token_stands_for_one_request_only(client: Any, four: list[dict[str, Any]]) -> None:
+def test_a_token_is_valid_for_one_request_only(client: Any, four: list[dict[str, Any]]) -> None:
     token = uuid.uuid4().hex
     client.transact_write_items(TransactItems=four, ClientRequestToken=token)
     with pytest.raises(ClientError, match="IdempotentParameterMismatch"):
@@ -137,7 +137,7 @@ def test_a_token_stands_for_one_request_only(client: Any, four: list[dict[str, A
         ),
     ],
 )
-def test_what_is_wrong_with_one_action_is_a_reason_at_its_place(
+def test_an_invalid_action_is_a_reason_at_its_index(
     client: Any, name: str, action: dict[str, Any], text: str
 ) -> None:
     for request in action.values():

@@ -56,9 +56,7 @@ def test_an_update_that_creates_an_item_reads_its_key(
     ]
 
 
-def test_an_update_that_creates_an_item_can_set_an_index_key_to_its_key(
-    client: Any, make_table: MakeTable
-) -> None:
+def test_an_update_that_creates_an_item_can_set_an_index_key(client: Any, make_table: MakeTable) -> None:
     name = make_table("pk:S", gsi={"by-g": "g:S"}).name
     client.update_item(TableName=name, Key=KEY, UpdateExpression="SET g = pk")
 
@@ -102,7 +100,7 @@ def test_an_update_that_says_nothing_makes_the_bare_key(client: Any, name: str) 
         ("UPDATED_NEW", {"a": {"N": "2"}}),
     ],
 )
-def test_it_gives_back_what_it_is_asked_for(
+def test_an_update_item_returns_its_return_values(
     client: Any, name: str, returns: str, attributes: dict[str, Any] | None
 ) -> None:
     client.put_item(TableName=name, Item={**KEY, "a": {"N": "1"}, "b": {"N": "1"}})
@@ -117,7 +115,7 @@ def test_it_gives_back_what_it_is_asked_for(
     assert attributes == answer.get("Attributes")
 
 
-def test_a_refused_update_changes_nothing_and_shows_the_item_in_the_way(client: Any, name: str) -> None:
+def test_a_refused_update_changes_nothing_and_shows_the_item(client: Any, name: str) -> None:
     client.put_item(TableName=name, Item=KEY)
     with pytest.raises(ClientError, match="ConditionalCheckFailed") as caught:
         client.update_item(
@@ -166,7 +164,7 @@ def test_a_refused_update_changes_nothing_and_shows_the_item_in_the_way(client: 
         ),
     ],
 )
-def test_what_an_update_cannot_do(client: Any, name: str, parameters: dict[str, Any], text: str) -> None:
+def test_invalid_updates_are_refused(client: Any, name: str, parameters: dict[str, Any], text: str) -> None:
     with pytest.raises(ClientError) as caught:
         client.update_item(TableName=name, Key=KEY, **parameters)
 

@@ -24,7 +24,7 @@ def ask(node: Any, body: dict[str, Any], answers: Answers) -> None:
     dispatch(node, f"{ADMIN_API}Changes".encode(), json.dumps(body).encode(), Reply(answers, "request"))
 
 
-def test_who_waits_where_nothing_is_kept_is_not_answered_at_once() -> None:
+def test_a_wait_without_a_feed_is_not_answered_at_once() -> None:
     """Or a client that follows the feed would ask again as fast as it can. A table may be watched by then."""
     loop, answers = FakeLoop(), Answers()
     node: Any = SimpleNamespace(

@@ -106,7 +106,7 @@ def test_shards_roll_with_age_and_each_has_its_parent(
     assert 4 * 40 == sum(len(records) for records, _ in read_of.values())
 
 
-def test_what_is_no_shard_of_the_stream_has_no_children(connect: Connect, connect_streams: Connect) -> None:
+def test_an_unknown_shard_has_no_children(connect: Connect, connect_streams: Connect) -> None:
     clock = Clock()
     with clocked(None, clock, shard_age_ms=HOUR_MS) as endpoint:
         client, streams = connect(endpoint).meta.client, connect_streams(endpoint)
@@ -154,7 +154,7 @@ def test_a_stream_takes_as_long_as_its_table(
         assert ["DISABLED", "ENABLED"] == [status(endpoint, arn) for arn in (cars, more)]
 
 
-def test_a_stream_that_was_disabled_stays_and_a_new_one_has_another_label(
+def test_a_disabled_stream_stays_and_a_new_one_has_a_new_label(
     client: Any, streams: Any, make_streamed: Callable[..., Any]
 ) -> None:
     table = make_streamed()
@@ -223,7 +223,7 @@ NOWHERE = "arn:aws:dynamodb:us-east-1:000000000000:table/nowhere/stream/2026-11-
         ),
     ],
 )
-def test_what_is_wrong_is_told_in_dynamodbs_words(wrong: Json, code: str, message: str, streams: Any) -> None:
+def test_errors_have_dynamodbs_messages(wrong: Json, code: str, message: str, streams: Any) -> None:
     with pytest.raises(ClientError) as caught:
         streams.describe_stream(**wrong)
 

@@ -55,7 +55,7 @@ def test_each_change_is_a_record(streams: Any, make_streamed: Callable[..., Any]
     assert sorted(map(number, records)) == list(map(number, records))
 
 
-def test_sizes_are_those_of_what_is_shown(streams: Any, make_streamed: Callable[..., Any]) -> None:
+def test_the_size_of_a_record_covers_its_images(streams: Any, make_streamed: Callable[..., Any]) -> None:
     table = make_streamed()
     table.put_item(Item={"pk": "abc", "text": "12345"})
     table.delete_item(Key={"pk": "abc"})
@@ -66,7 +66,7 @@ def test_sizes_are_those_of_what_is_shown(streams: Any, make_streamed: Callable[
 
 
 @pytest.mark.parametrize("view", IMAGES)
-def test_a_stream_shows_what_its_view_type_says(
+def test_a_stream_shows_the_images_of_its_view_type(
     view: str, streams: Any, make_streamed: Callable[..., Any]
 ) -> None:
     table = make_streamed(view=view)
@@ -83,7 +83,7 @@ def test_a_stream_shows_what_its_view_type_says(
     assert all({"pk": {"S": "a"}} == record["dynamodb"]["Keys"] for record in records)
 
 
-def test_what_changes_nothing_is_not_told(
+def test_a_write_without_a_change_has_no_record(
     client: Any, streams: Any, make_streamed: Callable[..., Any]
 ) -> None:
     """The same put again, an update to what is there, a delete of nothing, a condition that fails."""
@@ -98,7 +98,7 @@ def test_what_changes_nothing_is_not_told(
     assert ["INSERT"] == [record["eventName"] for record in read_all(streams, table.latest_stream_arn)]
 
 
-def test_whatever_writes_is_told(client: Any, streams: Any, make_streamed: Callable[..., Any]) -> None:
+def test_every_write_has_a_record(client: Any, streams: Any, make_streamed: Callable[..., Any]) -> None:
     table = make_streamed()
     name = table.name
     client.batch_write_item(RequestItems={name: [{"PutRequest": {"Item": {"pk": {"S": "batch"}}}}]})
@@ -182,7 +182,7 @@ def test_a_shard_of_a_stream_that_was_disabled_ends(
     assert {None} == {at for _, at in ends}
 
 
-def test_who_deletes_by_time_to_live_is_told(connect: Connect, connect_streams: Connect) -> None:
+def test_a_record_shows_a_deletion_by_time_to_live(connect: Connect, connect_streams: Connect) -> None:
     clock = Clock()
     with clocked(None, clock) as endpoint:
         client, streams = connect(endpoint).meta.client, connect_streams(endpoint)
@@ -221,7 +221,7 @@ def test_who_deletes_by_time_to_live_is_told(connect: Connect, connect_streams: 
         ({"ShardIterator": "x", "Limit": 1001}, "ValidationException"),
     ],
 )
-def test_what_is_no_request_is_refused(request_: dict[str, Any], code: str, streams: Any) -> None:
+def test_a_malformed_request_is_refused(request_: dict[str, Any], code: str, streams: Any) -> None:
     with pytest.raises(ClientError) as caught:
         streams.get_records(**request_)
 

@@ -99,9 +99,7 @@ def test_from_a_time(partitions: int, connect: Connect, connect_streams: Connect
         assert [4] == told_from(clock())
 
 
-def test_a_time_that_records_have_is_not_in_the_future_though_the_clock_went_back(
-    connect: Connect, connect_streams: Connect
-) -> None:
+def test_a_record_time_is_valid_after_the_clock_went_back(connect: Connect, connect_streams: Connect) -> None:
     clock = Clock()
     with clocked(None, clock) as endpoint:
         client, streams = connect(endpoint).meta.client, connect_streams(endpoint)
@@ -148,7 +146,7 @@ NUMBER = "1".zfill(27)
         ({"StreamArn": "x" * 64}, "ValidationException", "Invalid StreamArn"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told(
+def test_errors_name_the_mistake(
     wrong: Json, code: str, message: str, streams: Any, make_streamed: Callable[..., Any]
 ) -> None:
     arn = make_streamed().latest_stream_arn

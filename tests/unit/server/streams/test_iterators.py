@@ -23,7 +23,7 @@ ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/Cars/stream/2026-11-21T10:0
         horizon=st.booleans(),
     )
 )
-def test_what_is_given_out_is_read_as_it_was(iterator: ShardIterator) -> None:
+def test_a_written_iterator_parses_to_itself(iterator: ShardIterator) -> None:
     text = write(iterator, LOG, now_ms=1000)
 
     assert iterator == read(text, LOG, now_ms=1000 + LIFE_MS)

@@ -83,7 +83,7 @@ def test_an_iterator_is_good_for_a_quarter_of_an_hour(connect: Connect, connect_
         assert [] == read(streams, following)[0]
 
 
-def test_what_is_older_than_a_day_is_trimmed(connect: Connect, connect_streams: Connect) -> None:
+def test_changes_older_than_a_day_are_trimmed(connect: Connect, connect_streams: Connect) -> None:
     clock = Clock()
     with clocked(None, clock) as endpoint:
         client, streams = connect(endpoint).meta.client, connect_streams(endpoint)
@@ -108,9 +108,7 @@ def test_what_is_older_than_a_day_is_trimmed(connect: Connect, connect_streams: 
         assert "TrimmedDataAccessException" == code_of(caught)
 
 
-def test_an_iterator_that_stands_where_changes_were_trimmed_does_not_pass_over_them(
-    connect: Connect, connect_streams: Connect
-) -> None:
+def test_an_iterator_does_not_skip_trimmed_changes(connect: Connect, connect_streams: Connect) -> None:
     clock = Clock()
     with clocked(None, clock, stream_retention_ms=60_000) as endpoint:
         client, streams = connect(endpoint).meta.client, connect_streams(endpoint)
