@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviour.cluster.ledger import Ledger, Probes, Writers, create, scan
+from tests.behaviour.cluster import probes as probing
+from tests.behaviour.cluster.probes import Probes
 from tests.behaviour.cluster.processes import Faults, Nodes
 from tests.support.broker import brokers
+from tests.support.write_ledger import Ledger, Writers, create, scan
 from tests.verification.reliability import record
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
@@ -50,11 +52,12 @@ def suffer(seed: int, folder: Path, test: str, *, whole: bool) -> None:
     try:
         with brokers(3) as cluster, Nodes(folder, cluster.address, 3 if SOAK else 2) as nodes:
             create(nodes.urls[0])
+            probing.create(nodes.urls[0])
             faults = Faults(nodes, cluster, dice, node_s=NODE_PAUSE_S, broker_s=BROKER_PAUSE_S)
             kinds = [*(KINDS or faults.kinds)] * ROUNDS
             dice.shuffle(kinds)
             with (
-                Writers(ledger, nodes.urls, writers=WRITERS, seed=seed) as writers,
+                Writers(ledger, nodes.urls, writers=WRITERS, run=seed, timeout_s=5.0) as writers,
                 Probes(nodes.awake) as probes,
             ):
                 writers.wait_for(200)
@@ -66,7 +69,7 @@ def suffer(seed: int, folder: Path, test: str, *, whole: bool) -> None:
                     writers.wait_for(100)
                     without.setdefault(kind, []).append(probes.longest_since(begun))
             served = [scan(url) for url in nodes.urls]
-            ledger.check(served[0])
+            ledger.compare(served[0])
             assert all(served[0] == other for other in served[1:]), "nodes differ"
         assert max(map(max, without.values())) < PATIENCE_S, without
         failures = 0

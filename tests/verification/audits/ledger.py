@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import count, pairwise
 from typing import Any, NamedTuple
 
-from tests.verification.audits.asking import Fate
+from tests.support.failing_servers import Fate
 
 TABLE = "Audited"
 GONE = 0

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
-from tests.verification.audits.asking import Addresses, Answer, Client
+from tests.support.failing_servers import UNREACHABLE, Addresses, Answer, Client
 from tests.verification.audits.judge import Seen, Shards
 from tests.verification.audits.ledger import version_of
 
@@ -262,5 +262,5 @@ def seen(record: dict[str, Any]) -> Seen:
 
 def _check(answer: Answer) -> None:
     """A server may be gone. It may not say that what it has promised to keep is not there."""
-    gone = answer.error == "NobodyIsThere" or answer.fate == "in doubt"
+    gone = answer.error == UNREACHABLE or answer.fate == "in doubt"
     assert gone or answer.error in ("ExpiredIteratorException", "ThrottlingException"), answer

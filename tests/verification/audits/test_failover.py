@@ -11,9 +11,9 @@ import pytest
 
 from tests.behaviour.cluster.processes import Nodes
 from tests.support.broker import kafka
+from tests.support.failing_servers import Addresses
 from tests.support.raw import ask
 from tests.support.subscribed import described, settle, subscribe
-from tests.verification.audits.asking import Addresses
 from tests.verification.audits.deliveries import Marks, Recorder, judge_calls
 from tests.verification.audits.judge import judge
 from tests.verification.audits.ledger import TABLE, Ledger

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.failing_servers import Addresses
 from tests.support.raw import ask
-from tests.verification.audits.asking import Addresses
 from tests.verification.audits.judge import Shards, judge, pieces_not_of
 from tests.verification.audits.ledger import TABLE, Ledger
 from tests.verification.audits.readers import FORGETFUL, SLOW, STEADY, Glimpses, Reader

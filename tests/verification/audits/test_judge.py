@@ -10,7 +10,7 @@ from itertools import count, pairwise
 
 import pytest
 
-from tests.verification.audits.asking import Fate
+from tests.support.failing_servers import Fate
 from tests.verification.audits.judge import Seen, Shards, judge, pieces_not_of
 from tests.verification.audits.ledger import EXPIRES, GONE, Ledger, Life, item_of, same_item_of, version_of
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from foldb.log.local import LocalLog
+from tests.support.failing_servers import Addresses
 from tests.support.raw import ask
 from tests.support.subscribed import operate, settle, subscribe
-from tests.verification.audits.asking import Addresses
 from tests.verification.audits.deliveries import Marks, Recorder, judge_calls, marks_in_log
 from tests.verification.audits.judge import Seen, Shards
 from tests.verification.audits.ledger import TABLE, Ledger, item_of

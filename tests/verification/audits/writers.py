@@ -15,10 +15,10 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
+from tests.support.failing_servers import Addresses, Answer, Client
 from tests.support.raw import ask
 from tests.support.subscribed import until
 from tests.support.tables import table_request
-from tests.verification.audits.asking import Addresses, Answer, Client
 from tests.verification.audits.ledger import GONE, TABLE, Item, Ledger, Life, expires, item_of, same_item_of
 
 Request: TypeAlias = tuple[str, dict[str, Any]]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.verification.crash.ledger import Ledger
+from tests.support.write_ledger import Ledger
 from tests.verification.reliability import record
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.served import foldb
-from tests.verification.crash.ledger import Ledger, Writers, create, scan
+from tests.support.write_ledger import Ledger, Writers, create, scan
 from tests.verification.crash.process import DISK_CALLS, Process
 from tests.verification.reliability import record
 

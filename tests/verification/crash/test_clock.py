@@ -24,9 +24,9 @@ from foldb.server.settings import Settings
 from tests.support.raw import ask
 from tests.support.served import FOLDB, foldb
 from tests.support.tables import table_request
+from tests.support.write_ledger import TABLE, Ledger, Writers, addition, create, scan
 from tests.unit.server.test_metrics import read
 from tests.verification.crash.digests import Digests
-from tests.verification.crash.ledger import TABLE, Ledger, Writers, addition, create, scan
 from tests.verification.crash.process import Process
 
 HOUR_MS = 3600 * 1000

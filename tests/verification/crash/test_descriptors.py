@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.verification.crash.ledger import Ledger, Writers, create
+from tests.support.write_ledger import Ledger, Writers, create
 from tests.verification.crash.process import Process, with_limit
 
 

@@ -21,7 +21,7 @@ import pytest
 
 from tests.support.raw import ask
 from tests.support.served import foldb
-from tests.verification.crash.ledger import TABLE, Ledger, Writers, create
+from tests.support.write_ledger import TABLE, Ledger, Writers, create
 from tests.verification.crash.process import Process
 from tests.verification.crash.recorded import recorded
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.verification.crash.ledger import Ledger, Writers, create
+from tests.support.write_ledger import Ledger, Writers, create
 from tests.verification.crash.process import Process, with_limit
 
 DISK_BYTES = 2 << 20

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.served import foldb
+from tests.support.write_ledger import Ledger, Writers, create, under_load
 from tests.verification import histories
 from tests.verification.crash.digests import Digests
-from tests.verification.crash.ledger import Ledger, Writers, create, under_load
 from tests.verification.crash.process import Process
 from tests.verification.crash.recorded import recorded
 

@@ -17,9 +17,9 @@ from foldb.log.local import LocalLog
 from foldb.log.local.filesystem import SystemFilesystem
 from foldb.materializer.snapshots import Snapshots
 from tests.support.served import FOLDB
+from tests.support.write_ledger import Ledger, create, under_load
 from tests.verification import histories
 from tests.verification.crash.digests import Digests
-from tests.verification.crash.ledger import Ledger, create, under_load
 from tests.verification.crash.power import PowerDisk
 from tests.verification.crash.process import Process, with_power_cut, without_sync
 from tests.verification.crash.recorded import recorded

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.raw import ask
-from tests.verification.crash.ledger import TABLE, Ledger, Request, Writers, create, put
+from tests.support.write_ledger import TABLE, Ledger, Request, Writers, create, put
 from tests.verification.crash.process import Process, with_stalled_sync
 
 ITEM_BYTES = 10_000

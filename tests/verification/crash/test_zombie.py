@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.served import foldb
-from tests.verification.crash.ledger import Ledger, Writers, create
+from tests.support.write_ledger import Ledger, Writers, create
 from tests.verification.crash.process import Process
 
 

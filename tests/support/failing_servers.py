@@ -1,11 +1,11 @@
-"""A client of servers that die: it asks whichever there is, and says what became of a request."""
+"""A client of servers that fail: it sends a request to any of them, and says whether the request was executed."""
 
 import http.client
 import random
 import socket
 import threading
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import orjson
@@ -13,16 +13,20 @@ import orjson
 from tests.support.raw import SIGNED
 
 Fate: TypeAlias = Literal["acknowledged", "refused", "in doubt"]
+"""Whether a write was executed: yes, no, or unknown."""
+
+UNREACHABLE: Final = "Unreachable"
+"""The error of a request for which there was no server."""
 
 _PAUSE_S = 0.02
-_STAY = 50  # requests to one node, where there are several
+_REQUESTS_PER_SERVER = 50  # of several
 _STREAMS = "DynamoDBStreams_20120810"
-_OF_STREAMS = {"DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"}
+_STREAM_OPERATIONS = {"DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"}
 
 
 @dataclass(slots=True)
 class Answer:
-    """`error` is the name of DynamoDB's error, empty where there is none."""
+    """An answer. `error` is the name of DynamoDB's error, or empty."""
 
     fate: Fate
     body: dict[str, Any]
@@ -31,28 +35,39 @@ class Answer:
 
 @dataclass
 class Addresses:
-    """Where servers answer at the moment; whoever starts and kills them changes `urls` in place."""
+    """The URLs of the servers that run. A test that starts and kills servers changes `urls` in place."""
 
     urls: list[str] = field(default_factory=list)
     stopped: threading.Event = field(default_factory=threading.Event)
 
 
 class Client:
-    """One thread's. A request is sent once."""
+    """The client of one thread. It sends each request once.
 
-    def __init__(self, addresses: Addresses, dice: random.Random, patience_s: float = 20.0) -> None:
+    `unavailable` is the fate of a write that is answered with 503.
+    """
+
+    def __init__(
+        self,
+        addresses: Addresses,
+        dice: random.Random,
+        timeout_s: float = 20.0,
+        *,
+        unavailable: Fate = "in doubt",
+    ) -> None:
         self._addresses = addresses
         self._dice = dice
-        self._patience_s = patience_s
-        self._asked = 0
+        self._timeout_s = timeout_s
+        self._unavailable = unavailable
+        self._requests = 0
         self._url = ""
         self._connection: http.client.HTTPConnection | None = None
 
     def ask(self, operation: str, request: dict[str, Any]) -> Answer:
-        """Ask once. What nobody was there to hear is refused; what nobody answered is in doubt."""
+        """Send a request. It is refused if no server could be reached, and in doubt if none answered."""
         if not self._connect():
             self._addresses.stopped.wait(_PAUSE_S)
-            return Answer("refused", {}, "NobodyIsThere")
+            return Answer("refused", {}, UNREACHABLE)
         assert self._connection is not None
         headers = {
             "X-Amz-Target": _target(operation),
@@ -70,25 +85,25 @@ class Client:
         if response.status == 200:
             return Answer("acknowledged", body)
         error_name = str(body.get("__type", "")).rpartition("#")[2]
-        return Answer("in doubt" if response.status >= 500 else "refused", body, error_name)
+        if response.status < 500:
+            return Answer("refused", body, error_name)
+        return Answer("in doubt" if response.status == 500 else self._unavailable, body, error_name)
 
     def leave(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None
 
     def _connect(self) -> bool:
-        """Have a connection to somebody who answers, now and then to another."""
+        """Connect to a server, from time to time to another one. Return whether there is a connection."""
         urls = list(self._addresses.urls)
-        self._asked += 1
-        if self._url not in urls or (len(urls) > 1 and self._asked % _STAY == 0):
+        self._requests += 1
+        if self._url not in urls or (len(urls) > 1 and self._requests % _REQUESTS_PER_SERVER == 0):
             self.leave()
         if self._connection is None and urls:
             self._url = self._dice.choice(urls)
-            self._connection = http.client.HTTPConnection(
-                urlsplit(self._url).netloc, timeout=self._patience_s
-            )
+            self._connection = http.client.HTTPConnection(urlsplit(self._url).netloc, timeout=self._timeout_s)
             try:
                 self._connection.connect()
                 self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -100,4 +115,4 @@ class Client:
 def _target(operation: str) -> str:
     if "." in operation:
         return operation
-    return f"{_STREAMS if operation in _OF_STREAMS else 'DynamoDB_20120810'}.{operation}"
+    return f"{_STREAMS if operation in _STREAM_OPERATIONS else 'DynamoDB_20120810'}.{operation}"
