@@ -1,4 +1,4 @@
-"""Nodes of a cluster in one loop: real links and real decisions, partitions that only say what they are told to."""
+"""Nodes of a cluster in one event loop: real links and assignments, fake partitions."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ FoldedSoFar = Callable[[], tuple[list[int], list[int]]]
 
 
 class Hosted:
-    """A partition that is folded here: what it answers is whose it is."""
+    """A folded partition. Its answers name its node."""
 
     def __init__(self, number: int, whose: str) -> None:
         self.partition = Told((whose.encode(), number))
@@ -60,7 +60,7 @@ class Folds:
 
 
 class Group:
-    """Members that are given a new table whenever one comes or goes; without a broker."""
+    """A group without a broker. Its members receive a new table at every change."""
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
@@ -80,7 +80,7 @@ class Group:
         )
 
     def forget(self, name: str) -> None:
-        """As when a member leaves, or is not heard of any more."""
+        """Remove a member, as when it leaves or its session expires."""
         if name in self._members:
             self._change(lambda: self._members.pop(name))
 
@@ -89,7 +89,7 @@ class Group:
         self.decide()
 
     def decide(self) -> None:
-        """Have everybody told who serves what."""
+        """Assign, and send the table to all members."""
         self.generation += 1
         members = [
             Member(name, address, *map(frozenset, folded()))
@@ -116,14 +116,14 @@ class Node:
         return sorted(number for number, hosted in self.folds.hosted.items() if hosted.leading)
 
     async def ask(self, number: int, *, consistent: bool = True) -> Any:
-        """Who answers for a partition."""
+        """Return the answer of a partition, which names its node."""
         told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.routed[number].get(7, b"pk", b"", consistent, lambda found, _: told.set_result(found))
         async with asyncio.timeout(5):
             return await told
 
     async def die(self) -> None:
-        """Be gone without a word."""
+        """Stop without leaving the group."""
         await self.cluster._listener.close()
         for link in self.cluster._links.links.values():
             await link.close()

@@ -1,4 +1,4 @@
-"""Two ends of a connection between nodes, in one loop, and a partition that answers what a test says."""
+"""Both ends of connections between nodes in one event loop, and a fake partition."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ QUICK = Timeouts(
 
 
 class Told:
-    """A partition that remembers what it was asked, and answers when told."""
+    """A partition that records its calls, and answers as the test says."""
 
     def __init__(self, answer: Any = None, at: Position = AT) -> None:
         self.answer = answer
@@ -74,7 +74,7 @@ class Peers:
         number: int = 3,
         tls: SSLContext | None = None,
     ) -> Address:
-        """Serve one partition, or none."""
+        """Serve one partition or none, and return the address."""
         here: dict[int, Partition] = {number: partitions[0]} if partitions else {}
         served = ServedNode(here.get, lambda: {"here": sorted(here)}, lambda: dict.fromkeys(here, 11), MODERN)
         listener = PeerListener(
@@ -90,7 +90,7 @@ class Peers:
         timeouts: Timeouts = QUICK,
         tls: SSLContext | None = None,
     ) -> Link:
-        """Call somebody."""
+        """Return a link to an address."""
         loop = asyncio.get_running_loop()
         link = Link(address, identity, loop, random_bytes=os.urandom, timeouts=timeouts, tls=tls)
         self.links.append(link)
@@ -99,7 +99,7 @@ class Peers:
 
 @asynccontextmanager
 async def peers() -> AsyncIterator[Peers]:
-    """Whatever a test opens is closed at the end of the block."""
+    """Yield an object whose links and listeners are closed at the end of the block."""
     found = Peers()
     try:
         yield found
@@ -111,14 +111,14 @@ async def peers() -> AsyncIterator[Peers]:
 
 
 async def until(holds: Callable[[], Any]) -> None:
-    """Return when it holds."""
+    """Wait until the condition holds."""
     async with asyncio.timeout(5):
         while not holds():
             await asyncio.sleep(0.002)
 
 
 async def answered(ask: Callable[[Callable[..., None]], None]) -> Any:
-    """What a call with a callback is answered: its arguments."""
+    """Return the arguments of the callback of a call."""
     told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     ask(lambda *arguments: told.set_result(arguments))
     async with asyncio.timeout(5):
@@ -137,7 +137,7 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
 
 
 def nobody() -> Address:
-    """An address where nobody listens."""
+    """Return an address without a listener."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         host, port = taken.getsockname()

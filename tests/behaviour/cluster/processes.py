@@ -1,4 +1,4 @@
-"""Nodes of a cluster as processes, and what happens to them and to their brokers."""
+"""Nodes of a cluster as processes, and faults of nodes and brokers."""
 
 import random
 import re
@@ -24,14 +24,14 @@ _LAG = 100  # entries: some are always on their way
 
 
 class Process:
-    """A node. What it says goes to a file: nobody reads along, and it must not wait for a reader.
+    """A node. Its output goes to a file, because a full pipe would block it.
 
     Attributes:
-        url: Where it answers, once it does.
+        url: Its URL, once it answers.
     """
 
     def __init__(self, folder: Path, *options: str) -> None:
-        """Start it; `wait` until it answers."""
+        """Start the node. `wait` returns when it answers."""
         folder.mkdir(exist_ok=True)
         self._said = folder / "said"
         with self._said.open("a") as said:
@@ -42,23 +42,23 @@ class Process:
         self.url = ""
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send a signal."""
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """Let it feel nothing."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
 
     def terminate(self) -> float:
-        """Ask it to stop, and return the seconds that it took."""
+        """Stop the node, and return the seconds that it took."""
         begun = time.monotonic()
         self.signal(signal.SIGTERM)
         assert self._process.wait(_PATIENCE_S) == 0, self._said.read_text()
         return time.monotonic() - begun
 
     def wait(self) -> None:
-        """Return when it answers."""
+        """Wait until the node answers."""
         until = time.monotonic() + _PATIENCE_S
         while time.monotonic() < until and self._process.poll() is None:
             said = self._said.read_bytes()[self._begun :].decode()
@@ -74,8 +74,8 @@ class Nodes:
     """Processes that share a log, from the start of the block to its end.
 
     Attributes:
-        urls: Where those answer that run; changed in place.
-        awake: The same without those that are paused.
+        urls: The URLs of the running nodes; changed in place.
+        awake: The same without the paused nodes.
     """
 
     def __init__(self, folder: Path, kafka: str, count: int, *options: str) -> None:
@@ -106,21 +106,21 @@ class Nodes:
         return len(self._processes)
 
     def url_of(self, number: int) -> str:
-        """Where that one answers."""
+        """Return the URL of a node."""
         return self._processes[number].url
 
     def kill(self, number: int) -> None:
-        """Let one feel nothing."""
+        """Kill a node."""
         self._is_gone(number)
         self._processes[number].kill()
 
     def start(self, number: int) -> None:
-        """Start one that has ended."""
+        """Restart a node that has ended."""
         self._processes[number] = self._start(number)
         self._answers(number)
 
     def pause(self, number: int) -> None:
-        """Stop one without its knowing. Its clients go on asking it."""
+        """Pause the process of a node. Its clients continue to call it."""
         self.awake.remove(self._processes[number].url)
         self._processes[number].signal(signal.SIGSTOP)
 
@@ -129,20 +129,20 @@ class Nodes:
         self.awake.append(self._processes[number].url)
 
     def terminate(self, number: int) -> float:
-        """Ask one to leave; the seconds that it took. Its clients go on asking it until it does not answer."""
+        """Stop a node, and return the seconds that it took. Its clients call it until it does not answer."""
         seconds = self._processes[number].terminate()
         self._is_gone(number)
         return seconds
 
     def settle(self) -> None:
-        """Wait until every partition is owned by one node, and folded by another that stands by."""
+        """Wait until every partition has an owner and a standby that has folded it."""
         until = time.monotonic() + _PATIENCE_S
         while not self._is_settled():
             assert time.monotonic() < until, ask(self.urls[0], _CLUSTER, {}).body
             time.sleep(0.05)  # nobody tells; everybody can be asked
 
     def _is_settled(self) -> bool:
-        """Whether all have the same table, and nobody lags behind."""
+        """Return whether all nodes have the same table and no lag."""
         told = [ask(url, _CLUSTER, {}) for url in self.urls]
         if any(answer.status != 200 for answer in told):
             return False
@@ -177,14 +177,14 @@ class Nodes:
 
 
 class Faults:
-    """What may happen to a cluster, drawn by dice; each is over when it returns.
+    """The faults of a cluster, on nodes drawn at random. Each is over when its function returns.
 
     Args:
         nodes: The nodes.
         cluster: Their brokers.
-        dice: Decides who it is.
-        node_s: How long a node is paused.
-        broker_s: How long a broker is.
+        dice: Draws the node or the broker.
+        node_s: Seconds for which a node is paused.
+        broker_s: Seconds for which a broker is paused.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class Faults:
             time.sleep(rest)  # the fault lasts so long: there is nothing to wait for
 
     def _wait_for_replicas(self) -> None:
-        """Until every broker has again what is in the log: the next fault may take another."""
+        """Wait until every broker has the whole log again, because the next fault may hit another broker."""
         clients = Clients(self._nodes.address, Security())
         until = time.monotonic() + 60
         admin = clients.admin()

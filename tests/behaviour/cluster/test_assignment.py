@@ -1,4 +1,4 @@
-"""Who owns what: evenly, with few moves, and never taken to where nothing is folded."""
+"""Assignments are even, need few moves, and move a partition only to a node that has folded it."""
 
 import random
 from collections import Counter
@@ -24,7 +24,7 @@ def loads(routes: list[Route]) -> list[int]:
 
 
 def later(members: list[Member], routes: list[Route]) -> list[Member]:
-    """The members when each has folded what it was given."""
+    """Return the members after each has folded its partitions."""
     found = []
     for member in members:
         given = {n for n, route in enumerate(routes) if member.address in route[:2]}
@@ -82,7 +82,7 @@ def test_two_who_own_the_same_are_told_apart() -> None:
 
 
 def test_one_address_does_not_stand_by_for_itself() -> None:
-    """A node that was killed and started again is two members until the first is given up."""
+    """A node that was killed and restarted is a member twice until the first session expires."""
     routes = assign([node(1, owned=range(4)), Member("member-99", node(1).address)], 4)
 
     assert {None} == {route.standby for route in routes}
@@ -115,7 +115,7 @@ def test_whatever_comes_and_goes_it_ends_even_and_each_move_had_a_reason(seed: i
 
 
 def _never_cold(members: list[Member], routes: list[Route]) -> None:
-    """Nobody is given a partition that it has not folded, while somebody there has."""
+    """Assert that a partition moves only to a node that has folded it, if there is one."""
     by_address = {member.address: member for member in members}
     for number, route in enumerate(routes):
         warm = [member for member in members if number in member.warm]

@@ -1,4 +1,4 @@
-"""Nodes take over from one another, and whoever asks any of them is answered by one that has folded the partition."""
+"""Nodes take over from each other, and every request is answered by a node that has folded the partition."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +18,7 @@ PARTITIONS = 9
 
 @asynccontextmanager
 async def cluster(*names: str) -> AsyncIterator[tuple[Group, list[Node]]]:
-    """Nodes that joined one after the other; all have taken what is theirs."""
+    """Start nodes one after the other, and wait until each leads its share."""
     group = Group(PARTITIONS)
     nodes: list[Node] = []
     try:
@@ -100,7 +100,7 @@ async def test_a_third_node_finds_the_standby_of_one_that_died() -> None:
 
 @pytest.mark.guarantee("G34")
 async def test_a_node_that_leaves_is_missed_by_nobody() -> None:
-    """It goes on answering, and forwarding, until the others have what it had."""
+    """It answers and forwards until the other nodes have taken over its partitions."""
 
     async with cluster("one", "two") as (_, [one, two]):
         answers: list[Any] = []
@@ -152,7 +152,7 @@ async def test_one_that_joins_is_asked_for_nothing_before_it_has_folded_it() -> 
 
 
 async def test_what_was_folded_while_the_group_decided_is_told_at_once() -> None:
-    """The decision says that it is still to be folded; nothing else would ever be heard of it."""
+    """The assignment still says that the partition moves, and no other event would follow."""
 
     async with cluster("one", "two") as (group, [one, two]):
         table = two.cluster.table
@@ -167,7 +167,7 @@ async def test_what_was_folded_while_the_group_decided_is_told_at_once() -> None
 
 
 async def test_a_node_that_the_group_forgot_serves_on_by_its_old_table_and_joins_again() -> None:
-    """As one that was paused: others have what it thinks it owns, and both answer right."""
+    """A paused node is in this situation: other nodes lead its partitions, and both answer correctly."""
 
     async with cluster("one", "two") as (group, [one, two]):
         number = two.leading[-1]

@@ -1,4 +1,4 @@
-"""Nodes and brokers die and are paused under load: nothing acknowledged is lost, nothing is done twice."""
+"""Nodes and brokers are killed and paused under load: no acknowledged write is lost, and none is executed twice."""
 
 import os
 import random
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 @pytest.mark.guarantee("G27")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_cluster_loses_nothing_does_nothing_twice_and_is_back_soon(seed: int, tmp_path: Path) -> None:
-    """One fault after the other, each to a cluster that is whole: somebody stands by for whatever fails."""
+    """One fault after the other, each to a recovered cluster in which every partition has a standby."""
     suffer(seed, tmp_path, "cluster: nodes and brokers killed and paused", whole=True)
 
 
@@ -40,12 +40,12 @@ def test_a_cluster_loses_nothing_does_nothing_twice_and_is_back_soon(seed: int, 
 def test_whatever_fails_before_the_cluster_is_whole_again_loses_nothing_either(
     seed: int, tmp_path: Path
 ) -> None:
-    """It may take longer then: who is to take over has to fold first what it was given."""
+    """Service may return later then: the new owner has to fold the partition first."""
     suffer(seed, tmp_path, "cluster: the same before it is whole again", whole=False)
 
 
 def suffer(seed: int, folder: Path, test: str, *, whole: bool) -> None:
-    """Have faults happen under load, compare what was told with what is there, and measure how long each was felt."""
+    """Cause faults under load, compare the ledger with the served items, and measure the time without service."""
     dice, ledger = random.Random(seed), Ledger()
     without: dict[str, list[float]] = {}
     failures = 1

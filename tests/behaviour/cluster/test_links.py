@@ -1,4 +1,4 @@
-"""Nodes call each other: who proves to be one is answered, and whatever happens to a connection is told."""
+"""Links and listeners: authentication, calls, and lost connections."""
 
 import asyncio
 import hmac
@@ -128,7 +128,7 @@ def test_tls_without_a_certificate_to_show_is_refused(tmp_path: Path) -> None:
 
 
 async def test_what_the_listener_proves_does_not_prove_the_caller() -> None:
-    """Somebody who sends back what it was sent learns nothing that helps it."""
+    """An attacker who sends the listener's proof back is not authenticated."""
 
     async with peers() as all_:
         told = Told()
@@ -200,7 +200,7 @@ async def test_calls_under_way_are_lost_with_their_connection_and_the_link_comes
 
 
 async def test_one_that_shows_no_sign_of_life_is_taken_for_lost() -> None:
-    """As a process that was stopped: its sockets stay open, and say nothing."""
+    """A stopped process is in this state: its sockets stay open and silent."""
 
     async with peers() as all_:
         told = Told()

@@ -26,7 +26,7 @@ ROUNDS = 5
 
 
 class Passing:
-    """A partition at its owner: with each call some time passes there."""
+    """A partition at its owner, where log time passes with each call."""
 
     def __init__(self, database: Database, number: int) -> None:
         self._database = database
@@ -41,7 +41,7 @@ class Passing:
 
 
 async def ask_all(database: Database, table: Table, partitions: Sequence[Any]) -> list[ResultPosition]:
-    """Ask for all kinds of answers, and return their places."""
+    """Send all kinds of requests, and return the positions of the answers."""
     router = Router(partitions, database.catalog, asyncio.get_running_loop())
     places: list[ResultPosition] = []
 
@@ -64,7 +64,7 @@ async def ask_all(database: Database, table: Table, partitions: Sequence[Any]) -
 
 
 def log_times(database: Database) -> dict[tuple[int, int], int]:
-    """Log time after each record of the log, which is folded again for it."""
+    """Return log time after each record, from a refold of the log."""
     times = {}
     for number in range(len(database.workers)):
         state = PartitionState()
@@ -80,7 +80,7 @@ def expected(times: dict[tuple[int, int], int], place: ResultPosition) -> int:
 
 
 async def test_an_answer_of_another_node_carries_log_time_there() -> None:
-    """Puts, transactions and reads, of one partition and of several: as the log itself has it."""
+    """This holds for puts, transactions and reads of one partition and of several."""
 
     database = Database(data=len(PARTITIONS))
     table = database.create()
@@ -101,7 +101,7 @@ async def test_an_answer_of_another_node_carries_log_time_there() -> None:
 
 @pytest.mark.parametrize(("revision", "members"), [([], 4), ([REVISION], 5)], ids=["before", "now"])
 async def test_a_caller_gets_the_answer_that_it_reads(revision: list[int], members: int) -> None:
-    """A node of the release before names no revision in its hello, and reads exactly four members."""
+    """A node of the previous release sends no revision in its hello, and reads exactly four members."""
 
     async with peers() as all_:
         address = await all_.listen(Told((b"{}", 2)))
@@ -122,7 +122,7 @@ async def test_a_caller_gets_the_answer_that_it_reads(revision: list[int], membe
 
 
 async def test_an_answer_of_the_release_before_has_no_log_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such a listener passes over the revision in a hello."""
+    """Such a listener ignores the revision in a hello."""
     monkeypatch.setattr(listener, "read_hello", lambda plain, identity: (read_hello(plain, identity)[0], []))
 
     async with peers() as all_:

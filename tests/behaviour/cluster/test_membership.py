@@ -1,4 +1,4 @@
-"""The broker says who is there, and its decision reaches everybody."""
+"""The broker tracks the members, and every member receives the assignment."""
 
 import logging
 import threading
@@ -20,7 +20,7 @@ PARTITIONS = 8
 
 
 class Node:
-    """A member, and what it was told."""
+    """A member and its routing tables."""
 
     def __init__(self, clients: Clients, number: int) -> None:
         self.address = ("127.0.0.1", 7000 + number)
@@ -46,7 +46,7 @@ class Node:
             self._told.notify_all()
 
     def fold(self, table: RoutingTable) -> None:
-        """Have everything folded that it was given."""
+        """Fold all assigned partitions."""
         owned = [n for n, route in enumerate(table.routes) if route.owner == self.address]
         warm = [n for n, route in enumerate(table.routes) if self.address in route[:2]]
         self.folded = owned, warm
@@ -61,7 +61,7 @@ class Node:
 
 @contextmanager
 def members(kafka: str) -> Iterator[Callable[[int], Node]]:
-    """A topic of its own, and those who join; they leave at the end."""
+    """Members of a group on a new topic. They leave at the end of the block."""
     clients = Clients(Address.of(f"kafka://{kafka}/{uuid.uuid4().hex}"), Security())
     topic.create(clients.admin(), clients.address.topic, PARTITIONS)
     nodes: list[Node] = []

@@ -1,4 +1,4 @@
-"""A partition on another node behaves as one at hand, and requests find whoever serves it now."""
+"""A partition on another node behaves like a local one, and requests find the node that serves it now."""
 
 import asyncio
 from functools import partial
@@ -23,7 +23,7 @@ APPLIED = Applied(COMMAND, (b"{}", 2), None, 10**26, 5)
 
 
 class Ways:
-    """Who serves the partition, as the test has it."""
+    """The routes of the partition, set by the test."""
 
     def __init__(self, way: PartitionRoute) -> None:
         self.way = way
@@ -152,7 +152,7 @@ async def test_what_is_under_way_to_one_node_is_bounded(monkeypatch: Any) -> Non
 
 
 async def test_reads_that_need_not_be_consistent_say_what_was_seen() -> None:
-    """So that whoever asks a node twice never sees something older the second time."""
+    """So the second read of a client at one node is never older than its first."""
 
     ways = Ways(Told())
     remote = ways.remote()

@@ -1,4 +1,4 @@
-"""Two nodes as processes on a real broker, asked by an SDK that nobody here wrote."""
+"""Two nodes as processes on a real broker, called through boto3."""
 
 import itertools
 import signal
@@ -42,7 +42,7 @@ def nodes(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node
 
 
 def client(url: str) -> Any:
-    """An SDK as it comes, but for its patience with one connection."""
+    """Return an SDK client with default settings, except for its timeouts."""
     return boto3.client("dynamodb", endpoint_url=url, config=Config(read_timeout=20), **SIGNS)
 
 
@@ -78,7 +78,7 @@ def test_a_transaction_over_partitions_is_read_whole_at_the_other_node(nodes: No
 
 
 def test_a_stream_is_read_at_either_node_in_turn(nodes: Nodes) -> None:
-    """Where a reader stands is told by its iterator alone: what one node has given out, the other goes on with."""
+    """The position of a reader is in its iterator alone, so another node accepts the iterator of the first."""
     one, two = map(client, nodes.urls)
     stream = {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
     one.create_table(**table_request("Told", "pk:S", "sk:N", StreamSpecification=stream))
@@ -189,7 +189,7 @@ def test_a_node_that_is_alone_has_no_cluster_to_tell_of(endpoint: str) -> None:
 
 @pytest.mark.guarantee("G34")
 def test_a_node_leaves_and_comes_back_and_no_sdk_notices(nodes: Nodes) -> None:
-    """The clients of the other node see no error; those of the one that leaves are told when it is gone."""
+    """Clients of the other node see no error. Clients of the leaving node see a refused connection at its end."""
     stays, leaves = nodes.urls
     errors: list[Exception] = []
     done = [0]
@@ -237,7 +237,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
 
 @pytest.mark.guarantee("G33")
 def test_a_node_that_was_paused_does_no_harm(nodes: Nodes) -> None:
-    """Others have what it had; on waking it answers what was asked of it, and sees what they wrote."""
+    """Other nodes take over. After the pause it answers its requests, and reads their writes."""
     one, two = nodes.urls
     sleeper, awake = client(two), client(one)
     sleeper.put_item(TableName="Cars", Item=item("sleeper", "red"))
@@ -265,10 +265,10 @@ MOST_ROUNDS = 200
 @pytest.mark.guarantee("G32")
 @pytest.mark.spec("S70")
 def test_a_standby_that_is_behind_answers_stale_reads(nodes: Nodes) -> None:
-    """The standby is paused while the owner writes. On waking it has both the write and a read to receive.
+    """The standby is paused while the owner writes. Then it receives both the write and a read.
 
-    Which of them comes first is a race, so there are several rounds. A stale answer names the position that it is of.
-    A read that is consistent, or that names the position of the write, is never stale.
+    Their order is a race, so there are several rounds. A stale answer carries its position.
+    A consistent read, or a read with the position of the write, is never stale.
     """
     nodes.settle()
     one, two = nodes.urls
@@ -317,7 +317,7 @@ def offset_of(answer: Answer) -> int:
 
 
 def test_a_log_of_one_partition_may_be_shared_too(kafka: str, tmp_path: Path) -> None:
-    """Catalog and data are one then, and every node folds all of it."""
+    """The catalog and the data are in one partition then, and every node folds it."""
     with Nodes(tmp_path, kafka, 2, "--partitions", "1") as nodes:
         one, two = map(client, nodes.urls)
         one.create_table(**table_request("Cars", "pk:S"))

@@ -1,4 +1,4 @@
-"""What crosses between nodes arrives as it was sent."""
+"""Messages between nodes are decoded to the objects that were sent."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ request_errors = st.sampled_from(list(messages.ERRORS.values())).flatmap(_any_er
 
 
 def travelled(value: Any) -> Any:
-    """What is plain, as the other end has it."""
+    """Return a plain value as the other end receives it."""
     return wire.unpacked(wire.frame(value)[4:])
 
 

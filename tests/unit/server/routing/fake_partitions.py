@@ -1,4 +1,4 @@
-"""Partitions that hold each its slots' part of a state that was folded whole, and answer reads from it."""
+"""Partitions that each serve their slots of one folded state."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,12 +22,12 @@ from foldb.model.slots import partition_of_key
 
 
 class FakePartition:
-    """Answers at once; counts what it is asked, and can be told to answer something else.
+    """Answers at once, records its requests, and can be set to refuse them.
 
     Attributes:
-        offset: Where it stands; tests move it on.
-        conflicts: Keys that are not to be read in isolation, by how often the partition has been asked.
-        error: Answered to every read, if it is set.
+        offset: The offset of its position; tests advance it.
+        conflicts: Keys that cannot be read in isolation, by the number of earlier requests.
+        error: The answer to every read, if it is set.
     """
 
     def __init__(self, number: int, tables: dict[int, Table]) -> None:
@@ -91,7 +91,7 @@ class FakePartition:
 
 
 def spread(state: PartitionState, count: int) -> list[FakePartition]:
-    """The catalog, and `count` partitions among which the items and index entries of `state` are spread."""
+    """Return the catalog, and `count` partitions with the items and index entries of `state`."""
     tables = {
         number: {id_: Table(each.definition) for id_, each in state.tables.items()}
         for number in range(count + 1)

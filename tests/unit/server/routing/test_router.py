@@ -1,4 +1,4 @@
-"""The router asks the partition that has it, and makes of several answers what one partition would have said."""
+"""The router calls the right partition, and merges several answers into the answer that one partition would give."""
 
 import dataclasses
 from typing import Any
@@ -29,7 +29,7 @@ NAMES = [f"item {n}" for n in range(60)]
 
 
 class Database:
-    """A table that was folded whole, and the same behind a router."""
+    """A table in one partition, and the same table behind a router."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
@@ -49,7 +49,7 @@ class Database:
         return self.fakes[partition_of_key(self.id, name.encode(), PARTITIONS + 1)]
 
     def names_of(self, *numbers: int) -> list[str]:
-        """A name that lives in each of these partitions."""
+        """Return a name in each of these partitions."""
         return [next(name for name in NAMES if self.home(name).number == number) for number in numbers]
 
 
@@ -59,7 +59,7 @@ def database() -> Database:
 
 
 class Answer:
-    """Takes what the router answers."""
+    """Receives the answer of the router."""
 
     def __init__(self) -> None:
         self.results: list[tuple[Any, ...]] = []
@@ -223,7 +223,7 @@ def test_a_table_command_is_answered_at_last_though_a_partition_is_out_of_reach(
 
 
 def subscribed(database: Database, answer: Answer) -> dict[int, int]:
-    """Submit a subscription that is told of with the third definition; what each partition has applied so far."""
+    """Submit a subscription that needs the third definition. Return the definitions that each partition has applied."""
     state = database.ledger.state
     state.partitions = PARTITIONS + 1
     subscription = Subscription(7, "S", "", (), {}, 0, 0)
@@ -246,7 +246,7 @@ def test_a_subscription_is_answered_when_every_partition_captures_for_it(databas
 
 
 def test_that_a_partition_may_not_have_heard_of_a_subscription_is_said(database: Database) -> None:
-    """It is there, but what is written now may not be delivered: so it is no success."""
+    """The subscription exists, but present writes may not be delivered to it, so the answer is an error."""
     answer = Answer()
     subscribed(database, answer)
     database.loop.advance(60)

@@ -1,4 +1,4 @@
-"""A scan over partitions gives, page by page, what it would give if one partition had everything."""
+"""A scan over several partitions has the same pages as a scan of one partition with all items."""
 
 import random
 from typing import Any
@@ -21,7 +21,7 @@ KB = 1024
 
 
 def filled(sizes: list[int], seed: int) -> tuple[Ledger, Table]:
-    """A table with a local and a global index, and items of about these sizes under few partition keys."""
+    """Return a table with a local and a global index, and items of about these sizes under few partition keys."""
     dice = random.Random(seed)
     ledger = Ledger()
     table = ledger.create(
@@ -56,7 +56,7 @@ def asked(router: Router, loop: FakeLoop, request: ScanRequest) -> Page | Reques
 
 
 def place(table: Table, index: str | None, last: bytes) -> tuple[bytes, bytes]:
-    """Where a LastEvaluatedKey lies in the store that is read."""
+    """Return the position of a LastEvaluatedKey in the scanned store."""
     key = load(last)
     pk, sk = table.definition.key.pk(key), table.definition.key.sk(key)
     assert pk is not None
@@ -69,7 +69,7 @@ def place(table: Table, index: str | None, last: bytes) -> tuple[bytes, bytes]:
 
 
 def pages(table: Table, read: Any, **choices: Any) -> list[tuple[Any, ...]]:
-    """What all pages of a scan show and cost."""
+    """Return the items and the cost of all pages of a scan."""
     told = []
     start = None
     while True:

@@ -1,4 +1,4 @@
-"""A server with a folder of functions, which note what they are called with, and gates that hold them up."""
+"""A server with a folder of functions that record their calls, and gate files that block them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -75,27 +75,27 @@ class Shop:
         return self.server.endpoint_url
 
     def table(self, name: str) -> Any:
-        """A new one, with the key `pk`."""
+        """Create a table with the key `pk`."""
         return self.resource.create_table(**table_request(name, "pk:S"))
 
     def subscribe(self, name: str, table: str, function: str, **settings: Any) -> None:
-        """Have a function called, once for a change, where nothing else is said."""
+        """Subscribe a function to a table, without retries by default."""
         sink = {"Kind": "python", "Function": f"functions:{function}"}
         given = {"Sink": sink, "MaximumRetryAttempts": 0, "Backoff": {"First": 0, "Most": 0}} | settings
         operate(self.url, "CreateSubscription", Name=name, TableNames=[table], **given)
 
     def do(self, operation: str, name: str, **request: Any) -> Any:
-        """One of foldb's own operations on a subscription."""
+        """Call one of foldb's own operations on a subscription."""
         return operate(self.url, operation, Name=name, **request)
 
     def refused(self, operation: str, **request: Any) -> Answer:
-        """The answer to one that is refused."""
+        """Call an operation that is refused, and return the answer."""
         answer = ask(self.url, f"Foldb_20261121.{operation}", request)
         assert 400 == answer.status, answer.data
         return answer
 
     def letters(self, name: str) -> list[dict[str, Any]]:
-        """What a subscription has given up."""
+        """Return the dead letters of a subscription."""
         told: list[dict[str, Any]] = self.do("ListDeadLetters", name)["DeadLetters"]
         return told
 
@@ -106,16 +106,16 @@ class Shop:
         settle(self.url)
 
     def be(self, name: str, *, there: bool) -> None:
-        """Make a file beside the functions, or take it away: `broken` and `gate` are looked for."""
+        """Create or remove a file beside the functions, which look for `broken` and `gate`."""
         (self.folder / name).touch() if there else (self.folder / name).unlink()
 
     def notes(self) -> list[str]:
-        """What the functions noted."""
+        """Return the recorded calls."""
         path = self.folder / "notes"
         return path.read_text().splitlines() if path.exists() else []
 
     def noted(self, note: str) -> None:
-        """Wait until that is noted."""
+        """Wait until a call is recorded."""
         until(lambda: note in self.notes())
 
 

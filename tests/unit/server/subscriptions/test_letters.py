@@ -1,4 +1,4 @@
-"""Dead letters in their table: whose they are, what becomes of one that was edited badly, and of many large ones."""
+"""Dead letters in their table: shared tables, invalid edits, and many large dead letters."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.unit.server.subscriptions.conftest import Shop
 
 
 def dead(shop: Shop, *names: str, **settings: object) -> None:
-    """Subscriptions that have given up one change of `Orders`, in one table."""
+    """Create subscriptions that each have a dead letter of one change, in one table."""
     shop.table("Orders")
     shop.be("broken", there=True)
     for name in names:
@@ -32,7 +32,7 @@ def test_subscriptions_that_share_a_table_keep_their_letters_apart(shop: Shop) -
 
 @pytest.mark.parametrize("update", ["SET payload.#keys = :x", "REMOVE payload"])
 def test_a_letter_that_was_edited_badly_keeps_nobody_from_starting(shop: Shop, update: str) -> None:
-    """And what comes later of its key still follows it: its key is the item's, and cannot be edited."""
+    """Later changes of its key still follow it: its key is the item's, and cannot be edited."""
     dead(shop, "one")
     [letter] = shop.letters("one")
     named = {"ExpressionAttributeNames": {"#keys": "keys"}} if "#keys" in update else {}
@@ -58,7 +58,7 @@ def test_a_letter_that_was_edited_badly_keeps_nobody_from_starting(shop: Shop, u
 
 
 def test_a_table_of_something_else_is_not_read(shop: Shop) -> None:
-    """Whoever gives up nothing may name any table."""
+    """A subscription without dead letters may name any table."""
     shop.table("failed").put_item(Item={"pk": "a"})
     shop.table("Orders")
     shop.subscribe("one", "Orders", "fails", DeadLetterTable="failed", OnFailure="block")
@@ -80,7 +80,7 @@ def test_a_table_of_something_else_cannot_be_made_that_of_letters(shop: Shop) ->
 
 
 def test_letters_of_a_key_are_delivered_and_dropped_whatever_their_size(shop: Shop) -> None:
-    """They are more than a page of a read."""
+    """They are larger than one page of a read."""
     table = shop.table("Orders")
     shop.be("broken", there=True)
     for name in ("one", "two"):
@@ -114,7 +114,7 @@ IMAGES = {"old": None, "new": {"pk": {"S": "a"}, "n": {"N": "1"}}}
 def test_an_edit_of_what_is_no_letter_or_no_image_is_refused(
     shop: Shop, member: str, value: object, says: str
 ) -> None:
-    """Nor is one edited that somebody else edited meanwhile."""
+    """An edit of a dead letter that another client has edited is refused, too."""
     dead(shop, "one")
     [letter] = shop.letters("one")
     asked = {

@@ -1,4 +1,4 @@
-"""Letters that are delivered again while other things happen to them, and beside the subscription that runs."""
+"""Dead letters that are delivered again during edits, drops and new changes, beside the running subscription."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,7 +10,7 @@ from tests.unit.server.subscriptions.conftest import Shop
 
 
 def dead(shop: Shop, function: str, name: str = "one") -> dict[str, Any]:
-    """The one letter of a subscription that gave up a change."""
+    """Return the only dead letter of a new subscription."""
     shop.table("Orders")
     shop.be("broken", there=True)
     shop.subscribe(name, "Orders", function)
@@ -21,7 +21,7 @@ def dead(shop: Shop, function: str, name: str = "one") -> dict[str, Any]:
 
 
 def change(shop: Shop, letter: dict[str, Any], path: str, value: Any) -> None:
-    """Edit a letter, as any client does."""
+    """Edit a dead letter with UpdateItem."""
     names = path.split(".")
     shop.resource.Table("one.dlq").update_item(
         Key={"key": letter["Key"], "number": letter["Number"]},
@@ -66,7 +66,7 @@ def test_what_is_dropped_while_it_is_delivered_stays_dropped(shop: Shop) -> None
 
 
 def retried_while_comes(shop: Shop, n: int) -> dict[str, Any]:
-    """What a retry tells during whose first call one more change of the key is written."""
+    """Return the result of a retry during whose first call another change of the key is written."""
     shop.be("gate", there=True)
     with ThreadPoolExecutor(1) as pool:
         retried = pool.submit(shop.do, "RetryDeadLetters", "one")
@@ -79,7 +79,7 @@ def retried_while_comes(shop: Shop, n: int) -> dict[str, Any]:
 
 
 def test_what_follows_a_letter_while_it_is_delivered_is_delivered_too(shop: Shop) -> None:
-    """Later changes of a key become letters while one is there: without this a busy key would have some for ever."""
+    """Later changes of a key become dead letters while it has one. Without this a busy key would always have some."""
     dead(shop, "fails_slowly")
     shop.be("broken", there=False)
     told = retried_while_comes(shop, 2)
@@ -90,7 +90,7 @@ def test_what_follows_a_letter_while_it_is_delivered_is_delivered_too(shop: Shop
 
 
 def test_what_is_left_is_told_as_it_is_at_the_end(shop: Shop) -> None:
-    """A limit keeps to what it says, and what follows a letter that fails again is not delivered."""
+    """A limit holds, and the dead letters behind one that fails again are not delivered."""
     dead(shop, "fails_slowly")
     for n in (2, 3):
         shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": n})
@@ -139,7 +139,7 @@ def test_a_letter_still_tells_the_transaction_that_its_change_was_part_of(shop: 
 def test_what_a_letter_leads_to_counts_from_the_letters_own_depth(
     shop: Shop, depth: int, follows: int, is_paused: bool
 ) -> None:
-    """Not from what the running subscription handles meanwhile; and of sixteen in a row the last is a loop's."""
+    """The changes that the subscription handles at the same time have no effect. The sixteenth in a row is a loop."""
     letter = dead(shop, "writes")
     change(shop, letter, "depth", depth)
     shop.table("Written")

@@ -1,4 +1,4 @@
-"""Subscriptions that begin, stop and come to their end on a node, whatever goes wrong meanwhile."""
+"""Subscriptions that start, stop and end on a node, with failures in between."""
 
 import asyncio
 import threading
@@ -42,7 +42,7 @@ def test_one_that_cannot_be_stopped_keeps_no_other_from_running(
 
 
 def test_what_is_written_while_a_subscription_stops_is_its_still(shop: Shop) -> None:
-    """The call that is under way has a moment to end; what it writes counts how many triggers led to it."""
+    """The call in progress may finish. Its writes carry the depth of triggers."""
     for name in ("Orders", "Written"):
         shop.table(name)
     shop.subscribe("one", "Orders", "writes")
@@ -58,7 +58,7 @@ def test_what_is_written_while_a_subscription_stops_is_its_still(shop: Shop) -> 
 
 
 class Hook(BaseHTTPRequestHandler):
-    """Answers 410 for the item `gone`; of `slow` when it may."""
+    """Answers 410 to the item `gone`, and delays the answer to `slow`."""
 
     protocol_version = "HTTP/1.1"
     asked = threading.Semaphore(0)
@@ -74,11 +74,11 @@ class Hook(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Nothing is said."""
+        """Log nothing."""
 
 
 def test_one_that_comes_to_its_end_while_the_node_stops_ends_as_ever(tmp_path: Path) -> None:
-    """What was under way is waited for and is in the checkpoint, and the log tells why it ended."""
+    """The call in progress is in the checkpoint, and the log has the reason of the end."""
     hook = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
     threading.Thread(target=hook.serve_forever, daemon=True).start()
     with foldb.serve(tmp_path, webhooks=("127.0.0.1",)) as server:
@@ -100,7 +100,7 @@ def test_one_that_comes_to_its_end_while_the_node_stops_ends_as_ever(tmp_path: P
 
 
 def test_a_start_without_what_a_subscription_needs_stops_it_for_no_longer(tmp_path: Path) -> None:
-    """It says what it lacks, and a start that has it goes on where it was."""
+    """LastError names the missing option. A start with the option continues from the checkpoint."""
     folder = tmp_path / "triggers"
     folder.mkdir()
     command = folder / "notes.sh"
@@ -171,7 +171,7 @@ def test_a_dry_run_counts_what_there_is_however_far_it_would_go(shop: Shop) -> N
 
 
 def test_a_replay_that_is_done_falls_behind_no_more(shop: Shop) -> None:
-    """Else it would be an alarm sooner or later, and nobody could do anything about it."""
+    """Its lag would raise an alarm that no operator can clear."""
     orders = shop.table("Orders")
     shop.subscribe("one", "Orders", "fails")
     orders.put_item(Item={"pk": "a", "n": 1})
@@ -188,7 +188,7 @@ def test_a_replay_that_is_done_falls_behind_no_more(shop: Shop) -> None:
 
 
 def test_one_that_is_blocked_is_named_with_the_reason_also_where_its_table_is_gone(shop: Shop) -> None:
-    """What it stands still at was written before it watched the table, so there is no feed to count it."""
+    """The blocking change was written before the subscription watched the table, so no feed counts it."""
     orders = shop.table("Orders")
     orders.put_item(Item={"pk": "a"})
     shop.be("broken", there=True)

@@ -1,4 +1,4 @@
-"""Who is shown the URL of a webhook, which often holds a token."""
+"""Only administrators see the URL of a webhook, which often contains a token."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ URL = "https://hooks.example:8443/services/T0/hush?token=hush"
 
 
 def shown(url: str, key: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return all that the terminal shows of triggers to a key."""
+    """Return the output of the trigger commands for a key."""
     monkeypatch.setenv("FOLDB_ACCESS_KEY_ID", key["AccessKeyId"])
     monkeypatch.setenv("FOLDB_SECRET_ACCESS_KEY", key["SecretAccessKey"])
     shows = [foldb("trigger", *words, "--db", url, "-o", "json") for words in (("list",), ("show", "shop"))]

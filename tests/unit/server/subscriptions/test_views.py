@@ -1,4 +1,4 @@
-"""Files of SQLite as the server has them made: what stands beside each other in one."""
+"""SQLite files that several subscriptions write."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ FROM_SNAPSHOT = {"At": "SNAPSHOT"}
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Any]:
-    """Of a server with the tables `Orders` and `orders`."""
+    """A client of a server with the tables `Orders` and `orders`."""
     with foldb.serve(tmp_path, fsync="never") as server:
         client = boto3.client("dynamodb", **server.boto3)
         for name in ("Orders", "orders"):
@@ -35,7 +35,7 @@ def url(client: Any) -> str:
 
 
 def rows(folder: Path) -> set[str]:
-    """The keys that the view `Orders` shows."""
+    """Return the keys in the view `Orders`."""
     with closing(sqlite3.connect(folder / "sqlite" / "shop.db")) as connection:
         return {pk for (pk,) in connection.execute("SELECT pk FROM Orders")}
 
@@ -47,7 +47,7 @@ def create(url: str, name: str, sink: dict[str, Any], *tables: str) -> tuple[int
 
 
 def test_tables_that_sqlite_takes_for_one_are_not_kept_in_one_file(url: str) -> None:
-    """Whether by one subscription or by two; where no file is named it has the subscription's name."""
+    """This holds for one subscription and for two. The default file has the subscription's name."""
     status, says = create(url, "both", SHOP, "Orders", "orders")
     assert 400 == status
     assert "Orders and orders are one name to SQLite" in says
@@ -60,7 +60,7 @@ def test_tables_that_sqlite_takes_for_one_are_not_kept_in_one_file(url: str) -> 
 
 
 def put(client: Any, *keys: str) -> None:
-    """Put items, and wait until they are in the file."""
+    """Put items, and wait until the file has them."""
     for key in keys:
         client.put_item(TableName="Orders", Item={"pk": {"S": key}})
     settle(client.meta.endpoint_url)
@@ -84,7 +84,7 @@ def test_a_trigger_that_is_made_again_from_a_snapshot_shows_nothing_that_was_rem
 
 
 def test_a_view_that_another_trigger_keeps_too_is_not_emptied(client: Any, url: str, tmp_path: Path) -> None:
-    """What that has written is not told to it again."""
+    """The other trigger does not receive its changes again."""
     subscribe(url, "all", "Orders", SHOP)
     put(client, "a", "b")
     but_b = {"Expression": "NEW.pk <> :b", "ExpressionAttributeValues": {":b": {"S": "b"}}}
