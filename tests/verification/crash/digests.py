@@ -1,4 +1,4 @@
-"""What servers said their state was, compared with what their log folds to in the end."""
+"""Digests of served states, compared with a refold of the log."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,17 +12,17 @@ from tests.support.raw import ask
 
 @dataclass
 class Digests:
-    """The canonical state that was served, by the offset of its last entry."""
+    """The digests of served states, by the offset of the last entry."""
 
     served: dict[int, str] = field(default_factory=dict)
 
     def note(self, url: str) -> None:
-        """Keep what the server at `url` has now."""
+        """Record the digest of the server at `url`."""
         answer = ask(url, "Foldb_20261121.Digest", {}).body
         self.served[int(answer["Position"].rpartition(":")[2])] = answer["Digest"]
 
     def check(self, folder: Path) -> int:
-        """Fold the log from zero: at each offset it makes what was served there. How many were compared."""
+        """Refold the log, compare the state at each recorded offset, and return the number of comparisons."""
         state = PartitionState()
         refolded: dict[int, str] = {}
         for record in LocalLog.open_reader(folder).read(0):

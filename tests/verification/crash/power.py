@@ -1,9 +1,9 @@
-"""A disk whose power can be cut: an ext4 in a file, mounted, and told to forget what it was not asked to sync.
+"""A disk whose power can be cut: an ext4 in a file, which drops all data that was not synced.
 
-    make ──► mount ──► ... writes ... ──► who writes is killed ──► cut ──► unmount ──► mount, which replays the journal
+    make ──► mount ──► ... writes ... ──► the writer is killed ──► cut ──► unmount ──► mount, which replays the journal
 
-The file below is written through, so what is lost is what the file system held back: every page, size and name that
-no sync had forced out, as after a power cut.
+The file below is written through. So a cut loses every page, size and name that the file system held back, as a power
+cut does.
 """
 
 import fcntl
@@ -48,16 +48,15 @@ class PowerDisk:
         self._image.unlink()
 
     def cut(self) -> None:
-        """Lose the power: every call fails, and what was not synced is gone.
+        """Cut the power: every call fails, and data that were not synced are lost.
 
-        Whoever writes must have been sent a SIGKILL before, so that it runs no further, as without power. For ext4
-        ends a sync that is under way with success, though it has dropped it (in 11 of 300 cuts, of a loop of writes
-        and syncs): nobody may hear of that.
+        The writer must be killed with SIGKILL before, as by a power cut. Else ext4 may report success for a sync in
+        progress whose data it has dropped (in 11 of 300 cuts, of a loop of writes and syncs).
         """
         cut(self.mounted)
 
     def restore(self) -> None:
-        """The power is back. Nobody may have a file of it open any more."""
+        """Restore the power. No process may have a file of the disk open."""
         subprocess.run(["umount", self.mounted], check=True)
         self._mount()
 
@@ -75,7 +74,7 @@ def cut(mounted: Path) -> None:
 
 
 def _missing() -> str:
-    """What it lacks to cut the power of a disk here."""
+    """Return the missing requirement of these tests, if there is one."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "root on Linux"
     if shutil.which("mkfs.ext4") is None:

@@ -1,4 +1,4 @@
-"""A `foldb serve` that a test may kill, stop, or watch dying."""
+"""A `foldb serve` that a test can kill, stop, or let fail."""
 
 import contextlib
 import re
@@ -24,9 +24,9 @@ class Process:
     """Serves a folder from the start of the block; killed at its end if it still runs.
 
     Attributes:
-        url: Where it answers; empty if it ended before it did, which only one that `may_end` may.
-        said: What it has said on stderr; all of it, once it has ended.
-        pid: Its number.
+        url: Its URL; empty if it ended before it answered, which is an error without `may_end`.
+        said: Its output on stderr; complete once it has ended.
+        pid: Its process id.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Process:
         self.kill()
 
     def kill(self) -> None:
-        """Let it feel nothing."""
+        """Kill the process."""
         self._process.kill()
         self.wait()
 
@@ -67,18 +67,18 @@ class Process:
         self.wait()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send a signal."""
         self._process.send_signal(number)
 
     def terminate(self) -> float:
-        """Ask it to stop, and return the seconds that it took."""
+        """Stop the server, and return the seconds that it took."""
         begun = time.monotonic()
         self.signal(signal.SIGTERM)
         assert self.wait() == 0, self.said
         return time.monotonic() - begun
 
     def terminate_or_kill(self, patience_s: float) -> int:
-        """Ask it to stop, kill it if it has not by then, and return its exit code."""
+        """Stop the server, kill it after a timeout, and return its exit code."""
         self.signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(patience_s)
@@ -86,7 +86,7 @@ class Process:
         return self.wait()
 
     def wait(self) -> int:
-        """Its exit code, once it has ended."""
+        """Wait for the end of the process, and return its exit code."""
         assert self._process.stderr is not None
         if not self._process.stderr.closed:
             self.said += self._process.communicate(timeout=PATIENCE_S)[1]
@@ -103,7 +103,7 @@ class Process:
 
 
 def with_failing_sync(from_when: Path) -> list[str | Path]:
-    """A foldb whose syncs fail with EIO from the moment at which the file is there."""
+    """Return a foldb whose syncs fail with EIO once the file exists."""
     return _foldb_after(f"""
 import errno, os
 def fdatasync(descriptor, sync=os.fdatasync):
@@ -114,7 +114,7 @@ os.fdatasync = fdatasync
 
 
 def with_stalled_sync(while_there: Path) -> list[str | Path]:
-    """A foldb whose syncs do not return while the file is there."""
+    """Return a foldb whose syncs do not return while the file exists."""
     return _foldb_after(f"""
 import os, time
 def fdatasync(descriptor, sync=os.fdatasync):
@@ -125,12 +125,12 @@ os.fdatasync = fdatasync
 
 
 def without_sync() -> list[str | Path]:
-    """A foldb that says it has synced what it wrote, and has not."""
+    """Return a foldb that acknowledges syncs without syncing."""
     return _foldb_after("import os; os.fdatasync = lambda descriptor: None")
 
 
 def with_power_cut(mounted: Path, calls: int) -> list[str | Path]:
-    """A foldb that cuts the power of its disk just before it calls it for the nth time, and is gone with it."""
+    """Return a foldb that cuts the power of its disk right before its nth call of the disk, and dies."""
     return _foldb_after(f"""
 import itertools, os, signal
 from pathlib import Path
@@ -149,7 +149,7 @@ for name in {DISK_CALLS!r}:
 
 
 def with_limit(limit: int, most: int, hard: int | None = None) -> list[str | Path]:
-    """A foldb that may have so much of a resource and no more, until it is given more, up to `hard`."""
+    """Return a foldb with a soft limit of a resource, which a test can raise up to `hard`."""
     hard = most if hard is None else hard
     return _foldb_after(f"import resource; resource.setrlimit({limit}, ({most}, {hard}))")
 

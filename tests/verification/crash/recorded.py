@@ -1,4 +1,4 @@
-"""A long run in the reliability ledger, whether it went well or not."""
+"""Records a long run in the reliability ledger, whether it succeeded or failed."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tests.verification.reliability import record
 
 @contextmanager
 def recorded(test: str, seed: int, ledger: Ledger) -> Iterator[Counter[str]]:
-    """Record what the block did to a server: it counts the faults by kind in what it is given."""
+    """Record the faults of a block, which counts them by kind in the yielded counter."""
     faults: Counter[str] = Counter()
     failures = 1
     try:

@@ -1,4 +1,4 @@
-"""Backups of a folder that is served under load, and copies that were made without care."""
+"""Backups and naive copies of a folder that is served under load."""
 
 import json
 import os
@@ -24,7 +24,7 @@ SMALL = ("--segment-bytes", "60000")
 
 
 def acknowledged(ledger: Ledger) -> set[str]:
-    """The items that clients know to be written, as of now."""
+    """Return the keys of the acknowledged items."""
     return {key for key, fate in dict(ledger.items).items() if fate == "acknowledged"}
 
 
@@ -47,7 +47,7 @@ def digest(folder: Path) -> str:
 
 @pytest.mark.guarantee("G7")
 def test_backups_under_load_hold_every_acknowledged_write(tmp_path: Path) -> None:
-    """Each is a restorable state; the last one, after the stop, is all of the database."""
+    """Each backup can be restored. The last one, after the stop, has the whole database."""
     folder, backup, ledger = tmp_path / "data", tmp_path / "backup", Ledger()
     copied = []
     with Process(folder, *SMALL) as server:
@@ -76,7 +76,7 @@ def test_backups_under_load_hold_every_acknowledged_write(tmp_path: Path) -> Non
 
 
 def killed_backup(folder: Path, backup: Path, calls: int) -> int:
-    """A `foldb log backup` that is killed just before it calls the disk for the nth time."""
+    """Return a `foldb log backup` that is killed right before its nth call of the disk."""
     program = f"""
 import itertools, os, signal, sys
 count = itertools.count(1)
@@ -127,7 +127,7 @@ def slow_copy(folder: Path, copy: Path, writers: Writers) -> None:
 @pytest.mark.guarantee("G8")
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_a_slow_hot_copy_is_refused_and_salvaged(seed: int, tmp_path: Path) -> None:
-    """Its mark is ahead of its segments. All that was acknowledged before the copy began comes back."""
+    """Its durable position is ahead of its segments. All writes acknowledged before the copy are recovered."""
     folder, copy, salvaged, ledger = tmp_path / "data", tmp_path / "copy", tmp_path / "salvaged", Ledger()
     # In every second round new segments begin while the copy is made.
     options = ("--segment-bytes", "6000000" if seed % 2 else "20000")

@@ -1,7 +1,7 @@
-"""A wall clock that jumps, stands still and runs backwards: it decides what time the log writes, and nothing else.
+"""A wall clock that jumps, stops and runs backwards affects log time, and nothing else.
 
-Log time never goes back: while the wall clock is behind, it stands. Items expire and tokens are forgotten by log time,
-so a clock that is wrong can only make that late, or as early as the clock says.
+Log time never goes back: it stops while the wall clock is behind. Items and tokens expire by log time, so a wrong clock
+can make them expire late, or as early as the clock says.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ JUMPS_MS = {
 
 
 class Wall:
-    """A clock on the wall, in milliseconds since 1970. Time goes by at `speed`; a test may move the hands."""
+    """A wall clock in milliseconds since 1970, with a speed, which a test can set."""
 
     def __init__(self) -> None:
         self._at = time.time_ns() // 1_000_000
@@ -52,13 +52,13 @@ class Wall:
         return self._at + round((time.monotonic() - self._since) * 1000 * self._speed)
 
     def move(self, by_ms: int, speed: float = 1.0) -> None:
-        """Move the hands, and go on at this speed."""
+        """Set the clock and its speed."""
         self._at, self._since, self._speed = self() + by_ms, time.monotonic(), speed
 
 
 @contextmanager
 def served(path: Path, clock: Callable[[], int]) -> Iterator[str]:
-    """Serve a folder by another clock than this machine's."""
+    """Serve a folder with a fake clock."""
     started: Future[Serving] = Future()
 
     async def serve() -> None:
@@ -87,7 +87,7 @@ def served(path: Path, clock: Callable[[], int]) -> Iterator[str]:
 @pytest.mark.parametrize("sign", [1, -1], ids=["on", "back"])
 @pytest.mark.parametrize("jump", JUMPS_MS)
 def test_a_clock_may_jump_under_load(jump: str, sign: int, tmp_path: Path) -> None:
-    """And back to where it was: whoever put it wrong puts it right again."""
+    """The clock jumps back later, as when an operator corrects it."""
     wall, ledger, digests = Wall(), Ledger(), Digests()
     with served(tmp_path, wall) as url:
         create(url)
@@ -106,7 +106,7 @@ def test_a_clock_may_jump_under_load(jump: str, sign: int, tmp_path: Path) -> No
 
 @pytest.mark.guarantee("G26")
 def test_a_clock_may_run_backwards_under_load(tmp_path: Path) -> None:
-    """By a second each second; and then a hundred times as fast."""
+    """It runs backwards at normal speed, then a hundred times as fast."""
     wall, ledger, digests = Wall(), Ledger(), Digests()
     with served(tmp_path, wall) as url:
         create(url)
@@ -126,7 +126,7 @@ def test_a_clock_may_run_backwards_under_load(tmp_path: Path) -> None:
 
 @pytest.mark.guarantee("G26")
 def test_a_token_holds_for_ten_minutes_of_log_time(tmp_path: Path) -> None:
-    """A clock that goes back neither ends them nor begins them anew."""
+    """A clock that goes back neither shortens nor extends its time."""
     wall = Wall()
     request = {"TransactItems": [{"Update": addition("counter")}], "ClientRequestToken": "token"}
     counted = []
@@ -141,7 +141,7 @@ def test_a_token_holds_for_ten_minutes_of_log_time(tmp_path: Path) -> None:
 
 
 def test_an_item_expires_by_log_time(tmp_path: Path) -> None:
-    """Not while the clock has yet to come to its time, wherever the clock was in between."""
+    """It does not expire before the clock reaches its time, whatever the clock did before."""
     wall = Wall()
     with served(tmp_path, wall) as url:
         create(url)
@@ -162,7 +162,7 @@ def test_an_item_expires_by_log_time(tmp_path: Path) -> None:
 
 
 class SystemTime:
-    """What a process that is started with `program` believes its system's time to be; libfaketime says it."""
+    """The system time of a process under libfaketime, which a test can set."""
 
     def __init__(self, folder: Path) -> None:
         library = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
@@ -181,14 +181,14 @@ class SystemTime:
         self.be(0)
 
     def be(self, ahead_s: int) -> None:
-        """Be so far ahead of this machine's."""
+        """Set the offset to this machine's clock."""
         self._says.with_suffix(".new").write_text(f"{ahead_s:+}")
         self._says.with_suffix(".new").replace(self._says)
 
 
 @pytest.mark.parametrize("step", ["0", "10s"])
 def test_a_process_lives_through_whatever_its_system_says_the_time_is(step: str, tmp_path: Path) -> None:
-    """Not only our own clock is wrong, but every one that it may look at."""
+    """Every clock of the process is wrong, not only the one that foldb reads."""
     system, ledger, digests = SystemTime(tmp_path), Ledger(), Digests()
     with Process(tmp_path / "data", "--clock-step", step, program=system.program) as server:
         create(server.url)
@@ -209,7 +209,7 @@ def test_a_process_lives_through_whatever_its_system_says_the_time_is(step: str,
 
 @pytest.mark.guarantee("G26")
 def test_a_jump_trims_nothing_and_expires_nothing(tmp_path: Path) -> None:
-    """A clock that is ten days ahead for a moment: log time goes on at the pace of the monotonic clock."""
+    """A clock that is ten days ahead for a moment: log time continues at the pace of the monotonic clock."""
     system = SystemTime(tmp_path)
     with Process(tmp_path / "data", "--ttl-interval", "10ms", program=system.program) as server:
         url = server.url
@@ -259,7 +259,7 @@ def test_a_start_reports_a_log_time_ahead_of_the_clock(tmp_path: Path) -> None:
 
 
 def _keys(url: str) -> list[str]:
-    """The keys of all records that the stream keeps."""
+    """Return the keys of all records in the stream."""
     streams = boto3.client("dynamodbstreams", endpoint_url=url)
     [stream] = streams.list_streams(TableName=TABLE)["Streams"]
     arn = stream["StreamArn"]
@@ -271,7 +271,7 @@ def _keys(url: str) -> list[str]:
 
 
 def _check_log_time(folder: Path) -> list[int]:
-    """It never goes back. The time of each record."""
+    """Assert that log time never goes back, and return the time of each record."""
     times = [record.time for record in LocalLog.open_reader(folder).read(0)]
     assert sorted(times) == times
     return times

@@ -1,4 +1,4 @@
-"""A log that is not what was written, a disk that fails, a folder that is taken: whoever starts or runs says why."""
+"""A damaged log, a failing disk and a locked folder: the server refuses with the reason."""
 
 import copy
 import shutil
@@ -16,7 +16,7 @@ SEGMENT_BYTES = "20000"
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ledger]:
-    """A log of many segments that was written under load, and what its writers were told."""
+    """A log of many segments that was written under load, and its ledger."""
     folder, ledger = tmp_path_factory.mktemp("original") / "data", Ledger()
     with Process(folder, "--segment-bytes", SEGMENT_BYTES) as server:
         create(server.url)
@@ -37,7 +37,7 @@ def segments(folder: Path) -> list[Path]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """What is in a folder; its lock names whoever tried last."""
+    """Return the files of a folder, without the lock, which names the last process that tried."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
 
 

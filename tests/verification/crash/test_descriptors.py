@@ -1,4 +1,4 @@
-"""Connections are many, and the log's next file needs a descriptor too."""
+"""Many connections leave a descriptor for the log's next file."""
 
 import resource
 import socket

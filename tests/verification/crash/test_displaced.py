@@ -1,6 +1,6 @@
 """The data folder is renamed, emptied, covered or removed under a server that writes to it.
 
-    folder renamed, or another mounted over it      the server goes on, in the folder that it holds
+    folder renamed, or another mounted over it      the server continues in the folder that it holds
     active segment removed or replaced              a side file has what the segment held; exit code 9
     `lock` removed or replaced                      no second server starts; exit code 9
 
@@ -37,7 +37,7 @@ seeds = pytest.mark.parametrize("seed", SEEDS)
 
 
 def active(folder: Path) -> Path:
-    """The segment that is written."""
+    """Return the active segment."""
     return max(folder.glob("*.avro"))
 
 
@@ -46,14 +46,14 @@ def unlink(folder: Path) -> None:
 
 
 def replace(folder: Path) -> None:
-    """What `rsync` does when it restores a file: another file takes the name."""
+    """Replace the active segment by another file, as `rsync` does when it restores."""
     segment = active(folder)
     copy = shutil.copy(segment, folder / ".copy")
     os.replace(copy, segment)
 
 
 def truncate(folder: Path) -> None:
-    """A copy that was made long ago: it has the header and little more."""
+    """Return an old copy of a segment, with its header and little more."""
     segment = active(folder)
     copy = folder / ".copy"
     copy.write_bytes(segment.read_bytes()[:8000])
@@ -72,7 +72,7 @@ def replace_lock(folder: Path) -> None:
 @pytest.mark.guarantee("G4")
 @seeds
 def test_a_renamed_folder_stays_the_servers_own(seed: int, tmp_path: Path) -> None:
-    """And the server that begins a log under the old name writes to another folder."""
+    """A server that creates a log under the old name writes to another folder."""
     data, moved = tmp_path / "data", tmp_path / "data.old"
     first, second = Ledger(), Ledger()
     with recorded("folder renamed", seed, first) as faults:
@@ -100,7 +100,7 @@ def test_a_renamed_folder_stays_the_servers_own(seed: int, tmp_path: Path) -> No
 
 @pytest.mark.guarantee("G4")
 def test_a_renamed_folders_server_writes_nothing_under_the_old_name(tmp_path: Path) -> None:
-    """Not its address, snapshots or changes either: they would be those of another log."""
+    """This includes its address, snapshots and changes: they would be those of another log."""
     data, moved, ledger = tmp_path / "data", tmp_path / "data.old", Ledger()
     with Process(data, "--snapshot-every", "50", *SMALL) as old:
         create(old.url)
@@ -170,7 +170,7 @@ def test_a_lost_segment_stops_the_server_and_comes_back(
 @seeds
 @pytest.mark.parametrize("stops", [False, True])
 def test_a_segment_lost_while_idle_comes_back(stops: bool, seed: int, tmp_path: Path) -> None:
-    """No write follows that would notice: a look each second does, or the stop of the server."""
+    """No write follows that would detect it. A check every second does, or the stop of the server."""
     ledger = Ledger()
     with recorded("active segment removed while idle", seed, ledger) as faults:
         with Process(tmp_path, *SMALL) as server:
@@ -215,7 +215,7 @@ def test_a_lost_lock_admits_no_second_server(
 @pytest.mark.guarantee("G4")
 @seeds
 def test_a_removed_folder_leaves_a_side_file_beside_it(seed: int, tmp_path: Path) -> None:
-    """Older segments are gone with it; the log here has one."""
+    """Older segments are lost with it; this log has only one."""
     data, ledger = tmp_path / "data", Ledger()
     with recorded("folder removed", seed, ledger) as faults:
         with Process(data) as server:
@@ -234,7 +234,7 @@ def test_a_removed_folder_leaves_a_side_file_beside_it(seed: int, tmp_path: Path
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
-    """Every file of an idle server, by its path, with its bytes."""
+    """Return the files of an idle server by path."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
@@ -242,14 +242,14 @@ def tree(folder: Path) -> dict[str, bytes | None]:
 
 
 def check(ledger: Ledger, folder: Path) -> None:
-    """A start, which reads and folds the whole log, serves every acknowledged write."""
+    """Assert that a start, which folds the whole log, serves every acknowledged write."""
     with Process(folder, *SMALL) as server:
         ledger.check(server.url)
         server.terminate()
 
 
 def side_file(said: str) -> Path:
-    """The side file that the server names when it stops."""
+    """Return the side file that the server names when it stops."""
     found = re.search(r"\S+\.avro\.unlinked\+*", said.splitlines()[-1])
     assert found, said
     return Path(found[0])
@@ -257,7 +257,7 @@ def side_file(said: str) -> Path:
 
 @contextmanager
 def covered(folder: Path, other: Path) -> Iterator[None]:
-    """Another folder is mounted over `folder` until the block ends."""
+    """Mount another folder over `folder` until the block ends."""
     if sys.platform != "linux" or os.geteuid() != 0:
         pytest.skip("mounting takes root on Linux")
     other.mkdir()

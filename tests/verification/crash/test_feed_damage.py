@@ -1,4 +1,4 @@
-"""A bit of a change segment flips under a served process: every reader gets every change all the same."""
+"""A bit of a change segment flips under a server: every reader still receives every change."""
 
 import json
 import shutil
@@ -56,7 +56,7 @@ REGIONS: dict[str, Callable[[BlockHead], int]] = {
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with several blocks of changes, none of which is in memory after the next start."""
+    """Return a database with several blocks of changes, none of which is in memory after the next start."""
     folder = tmp_path_factory.mktemp("written") / "data"
     with Process(folder) as server:
         assert (
@@ -71,7 +71,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def iterator(streams: Any, kind: str, **place: str) -> str:
-    """A place in the only shard."""
+    """Return an iterator of the only shard."""
     [stream] = streams.list_streams(TableName=TABLE)["Streams"]
     arn = stream["StreamArn"]
     [shard] = streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]
@@ -81,7 +81,7 @@ def iterator(streams: Any, kind: str, **place: str) -> str:
 
 
 def read_stream(url: str, kind: str, **place: str) -> list[dict[str, Any]]:
-    """All records from a place on."""
+    """Return all records from an iterator on."""
     streams = boto3.client("dynamodbstreams", endpoint_url=url)
     at = iterator(streams, kind, **place)
     records: list[dict[str, Any]] = []
@@ -100,7 +100,7 @@ def read_horizon(url: str, folder: Path) -> list[str]:
 
 
 def read_after(url: str, folder: Path) -> list[str]:
-    """The first change is the one whose number is named."""
+    """Return the keys read after the first sequence number, with the key of the first change."""
     first = str(blocks(folder)[0].sequence_number)
     return [KEYS[0], *keys_of(read_stream(url, "AFTER_SEQUENCE_NUMBER", SequenceNumber=first))]
 
@@ -112,7 +112,7 @@ def read_tail(url: str, folder: Path) -> list[str]:
 
 
 def read_trigger(url: str, folder: Path) -> list[str]:
-    """One that begins with what the feed keeps, and writes files."""
+    """Return the keys that a subscription writes to files, from the trim horizon on."""
     subscribe(url, "copy", TABLE, {"Kind": "file", "Folder": "lake"}, Start={"At": "HORIZON"})
     settle(url)
     operate(url, "PauseSubscription", Name="copy")
@@ -154,7 +154,7 @@ def test_every_reader_gets_every_change_once(region: str, reader: str, written: 
 
 @pytest.mark.guarantee("G36")
 def test_readers_get_errors_while_the_log_is_damaged_too(written: Path, tmp_path: Path) -> None:
-    """An answer without the changes would be a gap that no reader can see."""
+    """An answer without the changes would be a gap that readers cannot detect."""
     folder = shutil.copytree(written, tmp_path / "data")
     with Process(folder) as server:
         flip(segment_of(folder), REGIONS["body"](blocks(folder)[1]))

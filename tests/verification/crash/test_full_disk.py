@@ -1,4 +1,4 @@
-"""A disk without space: writes are refused, reads go on, and space is all that it takes to write again."""
+"""A full disk: writes are refused and reads continue until there is space again."""
 
 import os
 import resource
@@ -20,14 +20,14 @@ ITEM_BYTES = 10_000
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk with room for little."""
+    """A small disk."""
     with mounted(tmp_path, f"size={DISK_BYTES}"):
         yield tmp_path
 
 
 @contextmanager
 def mounted(path: Path, options: str) -> Iterator[None]:
-    """A disk in memory, at `path`."""
+    """Mount a disk in memory at `path`."""
     if sys.platform != "linux" or os.geteuid() != 0:
         pytest.skip("mounting a small disk takes root on Linux")
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path], check=True)
@@ -38,7 +38,7 @@ def mounted(path: Path, options: str) -> Iterator[None]:
 
 
 def fill(path: Path) -> None:
-    """Leave no byte free."""
+    """Fill the disk."""
     with path.open("wb", buffering=0) as file, suppress(OSError):
         while True:
             file.write(bytes(4096))
@@ -88,7 +88,7 @@ def test_a_full_disk_is_served_and_read_and_stopped(disk: Path) -> None:
 
 
 def test_a_disk_that_takes_no_more_files_refuses_writes_until_it_does(tmp_path: Path) -> None:
-    """There are bytes enough, but no inode for the log's next segment."""
+    """There are free bytes, but there is no inode for the log's next segment."""
     ledger, ballast = Ledger(), [tmp_path / f"ballast-{n}" for n in range(DISK_FILES // 2)]
     with mounted(tmp_path, f"nr_inodes={DISK_FILES}"):
         for file in ballast:
@@ -109,7 +109,7 @@ def test_a_disk_that_takes_no_more_files_refuses_writes_until_it_does(tmp_path: 
 
 
 def test_a_process_whose_files_may_not_grow_refuses_writes_until_they_may(tmp_path: Path) -> None:
-    """As under `ulimit -f`: what would go beyond the limit is refused, whole, and the server lives."""
+    """With `ulimit -f`, writes beyond the limit are refused as a whole, and the server continues."""
     ledger = Ledger()
     with Process(tmp_path, program=with_limit(resource.RLIMIT_FSIZE, 500_000, 1 << 30)) as server:
         create(server.url)

@@ -1,7 +1,7 @@
-"""What a process leaves behind that felt nothing, and one that was asked to stop.
+"""Kills and stops under load.
 
-A kill proves nothing of the disk, for the system keeps what was written (test_power_cut.py). It proves when an
-acknowledgement is given, that the next start takes up whatever is there, and that nothing is folded by halves.
+A kill does not test the disk, because the system keeps all written data (test_power_cut.py does). It tests when a write
+is acknowledged, that the next start recovers from any state of the files, and that no entry is folded in part.
 """
 
 import os
@@ -44,7 +44,7 @@ def test_what_was_acknowledged_survives_kill_9_under_load(seed: int, tmp_path: P
 @pytest.mark.guarantee("G9")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_stop_that_is_cut_short_by_a_kill_loses_nothing(seed: int, tmp_path: Path) -> None:
-    """At any moment of the stop: before it is heard, while answers are finished, while the digest is written."""
+    """The kill comes at any moment of the stop: before its signal, during the last answers or the digest."""
     dice, ledger, digests = random.Random(seed), Ledger(), Digests()
     with recorded("SIGTERM, then kill -9", seed, ledger) as faults:
         for cycle in range(CYCLES):
@@ -60,7 +60,7 @@ def test_a_stop_that_is_cut_short_by_a_kill_loses_nothing(seed: int, tmp_path: P
 @pytest.mark.guarantee("G2")
 @pytest.mark.parametrize("mode", ["interval", "never"])
 def test_a_kill_takes_nothing_from_a_log_that_is_not_synced_either(mode: str, tmp_path: Path) -> None:
-    """What was written is the system's by then: only a power cut can take it."""
+    """The system has the written data by then: only a power cut can lose them."""
     ledger, digests = Ledger(), Digests()
     for cycle in range(2):
         with Process(tmp_path, "--fsync", mode, *SMALL) as server:
@@ -73,7 +73,7 @@ def test_a_kill_takes_nothing_from_a_log_that_is_not_synced_either(mode: str, tm
 
 @pytest.mark.guarantee("G9")
 def test_a_stop_under_load_loses_nothing_and_takes_less_than_ten_seconds(tmp_path: Path) -> None:
-    """And what it served last is what the log folds to."""
+    """Its last served state is the refolded state."""
     ledger = Ledger()
     with Process(tmp_path) as server:
         create(server.url)
@@ -89,7 +89,7 @@ def test_a_stop_under_load_loses_nothing_and_takes_less_than_ten_seconds(tmp_pat
 
 
 def take_up(server: Process, ledger: Ledger, digests: Digests, cycle: int) -> None:
-    """What was acknowledged is there; what is served now is to be found again."""
+    """Compare the ledger with the served items, and record the digest."""
     if cycle == 0:
         create(server.url)
     ledger.check(server.url)
@@ -97,7 +97,7 @@ def take_up(server: Process, ledger: Ledger, digests: Digests, cycle: int) -> No
 
 
 def take_stock(folder: Path, ledger: Ledger, digests: Digests) -> None:
-    """The log is served once more, and folds to what was served after each kill."""
+    """Assert that a refold reproduces the state that was served after each kill."""
     with Process(folder, *SMALL) as server:
         ledger.check(server.url)
         digests.note(server.url)

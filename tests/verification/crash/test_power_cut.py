@@ -1,7 +1,7 @@
-"""The power goes, at any moment and twice in a row: what was acknowledged is there, and nothing is by halves.
+"""Power cuts at any moment, also twice in a row: no acknowledged write is lost, and no entry is applied in part.
 
-What only a killed process loses nothing of, a power cut does: it takes every byte and name that was not synced. Each
-seed is a disk of its own, on which server after server loses its power under the same ledger.
+A power cut loses every byte and name that was not synced, which a kill does not. Each seed has its own disk, on which
+one server after the other loses its power under the same ledger.
 """
 
 import os
@@ -50,7 +50,7 @@ def test_what_was_acknowledged_survives_a_power_cut_under_load(seed: int, tmp_pa
 def test_a_second_cut_while_the_first_is_recovered_from_takes_nothing_either(
     seed: int, tmp_path: Path
 ) -> None:
-    """At any of the calls with which a start repairs and opens the log, or soon after among its first writes."""
+    """The cut comes at any call of the recovery, or soon after it during the first writes."""
     dice, ledger, digests = random.Random(seed), Ledger(), Digests()
     with PowerDisk(tmp_path) as disk, recorded("power cuts, two in a row", seed, ledger) as faults:
         for cycle in range(DOUBLE_CYCLES):
@@ -67,7 +67,7 @@ def test_a_second_cut_while_the_first_is_recovered_from_takes_nothing_either(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_snapshot_that_is_cut_short_leaves_a_whole_one_or_none(seed: int, tmp_path: Path) -> None:
-    """At any of the calls with which it is made: the next start has the state of the whole log either way."""
+    """The cut comes at any call of the snapshot. The next start has the state of the whole log in each case."""
     dice, ledger, digests = random.Random(seed), Ledger(), Digests()
     with PowerDisk(tmp_path) as disk, recorded("power cuts of snapshots", seed, ledger) as faults:
         for cycle in range(DOUBLE_CYCLES):
@@ -88,7 +88,7 @@ def test_a_snapshot_that_is_cut_short_leaves_a_whole_one_or_none(seed: int, tmp_
 @pytest.mark.guarantee("G2")
 @pytest.mark.parametrize("mode", ["interval", "never"])
 def test_a_log_that_was_not_synced_loses_an_end_and_nothing_else(mode: str, tmp_path: Path) -> None:
-    """The writes of the last moments may be gone, as these modes say. What is there is whole, and goes on."""
+    """These modes may lose the last writes. The rest is complete, and the server continues with it."""
     ledger, digests = Ledger(), Digests()
     with PowerDisk(tmp_path) as disk:
         _make_table(disk)
@@ -99,7 +99,7 @@ def test_a_log_that_was_not_synced_loses_an_end_and_nothing_else(mode: str, tmp_
 
 @pytest.mark.guarantee("G1")
 def test_a_server_that_does_not_sync_loses_acknowledged_writes_in_a_power_cut(tmp_path: Path) -> None:
-    """This is what tells that the tests above would find a missing sync."""
+    """This proves that the tests above detect a missing sync."""
     ledger, digests = Ledger(), Digests()
     with PowerDisk(tmp_path) as disk:
         _make_table(disk)
@@ -124,7 +124,7 @@ def _serve_until_cut(
     run: int,
     writes: int,
 ) -> None:
-    """Take up what is there, acknowledge so many writes and some more, lose the power, get it back."""
+    """Start, acknowledge at least that many writes, cut the power, and restore it."""
     with Process(disk.folder, *options, program=program) as server:
         _take_up(server, ledger, digests, run)
         with under_load(ledger, server.url, run=run, writers=WRITERS) as writers:
@@ -134,7 +134,7 @@ def _serve_until_cut(
 
 
 def _take_up(server: Process, ledger: Ledger, digests: Digests, run: int) -> None:
-    """What was acknowledged is there; what is served now is to be found again."""
+    """Compare the ledger with the served items, and record the digest."""
     if run == 0:
         create(server.url)
     ledger.check(server.url)
@@ -142,13 +142,13 @@ def _take_up(server: Process, ledger: Ledger, digests: Digests, run: int) -> Non
 
 
 def _faults_of_snapshots(disk: PowerDisk) -> set[str]:
-    """What is wrong with those that have a name."""
+    """Return the faults of the snapshots."""
     log, snapshots = LocalLog.open_reader(disk.folder), Snapshots(disk.folder, SystemFilesystem())
     return {snapshots.examine(offset, log).fault or "" for offset in snapshots.offsets()}
 
 
 def _take_stock(disk: PowerDisk, ledger: Ledger, digests: Digests) -> None:
-    """The log is served once more, and folds to what was served before each cut."""
+    """Assert that a refold reproduces the state that was served before each cut."""
     with Process(disk.folder, *SMALL) as server:
         ledger.check(server.url)
         digests.note(server.url)

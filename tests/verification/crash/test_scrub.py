@@ -1,4 +1,4 @@
-"""A served process whose files lose a bit: it finds out by itself, says so, and makes again what can be made again."""
+"""Bits of files flip under a server: a scrub finds and reports the damage, and repairs snapshots and changes."""
 
 import shutil
 from collections.abc import Callable
@@ -25,7 +25,7 @@ KEYS = [f"{n:03}" for n in range(100)]
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database of several segments and a snapshot of nearly all of it."""
+    """A database of several segments, with a snapshot of most of its log."""
     folder = tmp_path_factory.mktemp("written") / "data"
     with Process(folder, *OPTIONS, "0") as server:
         made = table_request("Cars", "pk:S", StreamSpecification=STREAM)
@@ -44,12 +44,12 @@ def folder(written: Path, tmp_path: Path) -> Path:
 
 
 def until(condition: Callable[[], Any]) -> None:
-    """Return when it holds. A scrub has a low priority: beside other work it takes its time."""
+    """Wait until the condition holds. A scrub has a low priority, so it may take long."""
     until_within(condition, 180)
 
 
 def damaged(url: str) -> dict[str, float]:
-    """The gauge, by kind."""
+    """Return the metric of damaged files, by kind."""
     samples = read(url)
     return {
         kind: samples[f"foldb_scrub_damaged_files{{kind={kind}}}"] for kind in ("log", "snapshot", "changes")
@@ -61,7 +61,7 @@ def scrubbed(url: str) -> float:
 
 
 def test_a_scrub_finds_nothing_in_a_database_that_is_whole(folder: Path) -> None:
-    """While it is written to as well."""
+    """The database is written to at the same time."""
     with Process(folder, *OPTIONS, "50ms") as server:
         for n in range(60):
             item = {"pk": {"S": f"later {n}"}, "text": {"S": "x" * 900}}
@@ -78,7 +78,7 @@ def test_a_scrub_finds_nothing_in_a_database_that_is_whole(folder: Path) -> None
 
 @pytest.mark.guarantee("G11")
 def test_a_damaged_segment_of_the_log_is_reported(folder: Path) -> None:
-    """A start from a snapshot does not read it. The server goes on, and says so wherever an operator looks."""
+    """A start from a snapshot does not read it. The server continues, and reports it in log, metrics and status."""
     second = sorted(folder.glob("*.avro"))[1]
     flip(second, second.stat().st_size // 2)
     with Process(folder, *OPTIONS, "50ms") as server:
@@ -115,7 +115,7 @@ def test_a_damaged_snapshot_is_replaced(folder: Path) -> None:
 @pytest.mark.guarantee("G11")
 @pytest.mark.parametrize("region", ["header", "block"])
 def test_damaged_changes_are_made_again(region: str, folder: Path) -> None:
-    """A header, which no reader looks at, and a block that no reader has read yet."""
+    """The damage is in the header, which no reader reads, or in a block that no reader has read yet."""
     [path] = (folder / "changes" / "0").glob("1-*.avro")
     good = path.read_bytes()
     with Process(folder, *OPTIONS, "200ms") as server:

@@ -1,4 +1,4 @@
-"""A disk that does not answer for a while: what waits is bounded in bytes, reads go on, and every write is answered."""
+"""A stalled disk: the queue is bounded in bytes, reads continue, and every write is answered."""
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import islice
@@ -68,5 +68,5 @@ def test_a_server_that_is_killed_while_its_disk_stalls_has_acknowledged_nothing_
 
 
 def big(number: int) -> Request:
-    """Ask for an item of which few fit into the queue."""
+    """Return a put of an item so large that few fit into the queue."""
     return put(f"big {number}", {"S": "x" * ITEM_BYTES})

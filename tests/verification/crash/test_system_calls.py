@@ -1,7 +1,7 @@
-"""Every call of the system that changes a disk is, at each of its occurrences, the last one or one that fails.
+"""Every system call that changes a disk fails, or is the last one, at each of its occurrences.
 
-strace does it, to a real process on a real disk (workload.py). Whatever happened, a normal start then finds what was
-acknowledged and nothing that was refused, and makes the same state of it from its snapshot as from the whole log.
+strace injects the fault into a real process on a real disk (workload.py). A normal start then has all acknowledged and
+no refused writes, and makes the same state from its snapshot as from the whole log.
 tests/unit/log does the same with a disk in memory, which can also lose power.
 """
 
@@ -62,7 +62,7 @@ def traced() -> Iterator[Lives]:
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, list[str]]]:
-    """Folders to begin with, and what was told of what they hold: none, and one that a crash has left."""
+    """The folders to begin with, and the fates of their writes: an empty one, and one after a crash."""
     root = tmp_path_factory.mktemp("before")
     told: list[str] = []
     assert live(root / "torn", told.append) == 0
@@ -77,7 +77,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, li
 def occurrences(
     traced: Lives, before: dict[str, tuple[Path, list[str]]], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Counter[str]]:
-    """How often each call occurs in a life to which nothing happens, by what it begins with."""
+    """Return how often each system call occurs in a run without faults."""
     counts = {}
     for kind in before:
         root = tmp_path_factory.mktemp("counted")
@@ -123,7 +123,7 @@ def test_any_call_may_be_the_last_or_fail_and_nothing_acknowledged_is_lost(
 
 
 def _life(traced: Lives, before: tuple[Path, list[str]], root: Path, *options: str) -> tuple[list[str], int]:
-    """One life under strace, in a folder as it was before."""
+    """One run under strace, in a copy of a folder."""
     folder, _ = before
     if folder.exists():
         shutil.copytree(folder, root / "data")
@@ -131,7 +131,7 @@ def _life(traced: Lives, before: tuple[Path, list[str]], root: Path, *options: s
 
 
 def _check_what_was_told(told: list[str], code: int, call: str, fault: str) -> None:
-    """A client hears nothing good after a write that nobody knows the fate of; and what is harmless is not heard of."""
+    """Assert that no write is acknowledged after a write in doubt, and that harmless faults have no effect."""
     fates = [line.split(maxsplit=1)[1] for line in told]
     if "in doubt" in fates:
         after = fates[fates.index("in doubt") :]
@@ -145,7 +145,7 @@ def _check_what_was_told(told: list[str], code: int, call: str, fault: str) -> N
 
 
 def _check_what_is_there(folder: Path, told: list[str]) -> int:
-    """A normal start finds what was acknowledged, in the same state whatever it starts from."""
+    """Assert that a normal start has all acknowledged writes, and the same state from snapshot and log."""
     log = open_log(folder, FakeLoop(), [])
     start = Snapshots(folder, SystemFilesystem()).load_newest(log)
     whole = PartitionState()

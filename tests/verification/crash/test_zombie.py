@@ -1,4 +1,4 @@
-"""A server that stands still and comes back: it keeps its folder meanwhile, and another gets it only by its death."""
+"""A stopped process keeps its folder. Another server can open it only after the process has died."""
 
 import signal
 from pathlib import Path

@@ -1,9 +1,9 @@
-"""A short life of a database in one thread, so that the nth call of the system is the same call every time.
+"""A short run of a database in one thread, so that the nth system call is the same in every run.
 
     open ──► create the table ──► puts, over several segments ──► snapshot ──► puts ──► digest ──► close
 
-It reports the fate of each put on its standard output, the way a client would be told. Many lives start from one
-process that has everything loaded: a fork waits until a tracer has it, then lives.
+It prints the fate of each put to standard output. Many runs start from one process that has imported all modules: a
+fork waits until a tracer is attached, then runs.
 """
 
 import os
@@ -33,11 +33,11 @@ READY, ENDED = "ready", "ended"
 
 
 def live(folder: Path, tell: Callable[[str], None]) -> int:
-    """Go through one life, and return the exit code that a server would have.
+    """Run once, and return the exit code that a server would have.
 
     Args:
-        folder: Where; what is there already is gone on with.
-        tell: Told of each put when its fate is known: its number, and one of acknowledged, refused, in doubt.
+        folder: The folder of the database, which may exist.
+        tell: Called with the number of each put and its fate: acknowledged, refused or in doubt.
     """
     loop = FakeLoop()
     fatal: list[BaseException] = []
@@ -66,7 +66,7 @@ def live(folder: Path, tell: Callable[[str], None]) -> int:
 
 
 def open_log(folder: Path, loop: FakeLoop, fatal: list[BaseException]) -> LocalLog:
-    """The database's log, on the disk of this machine and without a thread."""
+    """Return a log on the disk of this machine, without a thread."""
     return LocalLog(
         folder,
         clock=loop.clock,
@@ -91,13 +91,13 @@ def _put(worker: Worker, number: int, tell: Callable[[str], None]) -> None:
 
 
 class Lives:
-    """Lives in processes of their own, each under a tracer."""
+    """Runs in processes of their own, each under a tracer."""
 
     def __init__(self, parent: "subprocess.Popen[str]") -> None:
         self._parent = parent
 
     def trace(self, folder: Path, *options: str) -> tuple[list[str], int]:
-        """Have one life in `folder` under strace with these options: what it told, and its exit code."""
+        """Run once in `folder` under strace with these options. Return the printed fates and the exit code."""
         assert self._parent.stdin is not None
         assert self._parent.stdout is not None
         print(folder, file=self._parent.stdin, flush=True)
@@ -124,7 +124,7 @@ class Lives:
 
 @contextmanager
 def lives() -> Iterator[Lives]:
-    """Load everything once."""
+    """Import all modules once."""
     command = [sys.executable, "-c", "from tests.verification.crash.workload import bear; bear()"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         yield Lives(parent)
@@ -133,7 +133,7 @@ def lives() -> Iterator[Lives]:
 
 
 def bear() -> None:
-    """For each folder named on standard input, a process that lives there."""
+    """For each folder named on standard input, fork a process that runs there."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
     with tempfile.TemporaryDirectory() as first:
         live(Path(first) / "data", lambda line: None)  # what is loaded when first needed is loaded here
