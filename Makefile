@@ -9,13 +9,21 @@ RUN := .venv-run
 DOCS := .venv-docs
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run cluster test lint docs soak bench clean
+.PHONY: help run cluster check test lint docs soak bench clean
+
+help:                   ## Print the targets.
+	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
 
 run: $(RUN)/installed   ## Serve ./data on 127.0.0.1:8000.
 	@$(RUN)/bin/foldb serve --db $(DATA) --port $(PORT)
 
 cluster: $(RUN)/installed ## Three brokers of Kafka and two nodes, on 127.0.0.1:8001 and 8002.
 	@$(RUN)/bin/python compose/cluster-local
+
+# At most a minute with two idle cores and a warm cache of mypy. The tests of server/ and streams/ start servers.
+UNIT := $(addprefix tests/unit/,contracts expressions log materializer model project)
+check: lint             ## The checks, and the unit tests that start no server; at most a minute.
+	$(DEV)/bin/pytest -q -n 2 --dist loadfile $(UNIT)
 
 test: lint              ## Every check and every test.
 	$(DEV)/bin/pytest -n 4 --dist loadfile --no-loadscope-reorder

@@ -2,21 +2,21 @@
 
     def test_a_visit_is_counted(dynamodb):
         dynamodb.resource.create_table(...)
-        application.visit("home")       # its own boto3.client("dynamodb") reaches the same database
+        application.visit("home")       # its own boto3.client("dynamodb") uses the same database
 
-A fixture sets AWS_ENDPOINT_URL_DYNAMODB, region and key in the environment while it lives, so the application under
-test is redirected without a change. `dynamodb` lives for a test, `dynamodb_module` for a module, `dynamodb_session` for
-the run.
+A fixture sets AWS_ENDPOINT_URL_DYNAMODB, region and key in the environment during its scope, so the application under
+test needs no change. The scope of `dynamodb` is a test, of `dynamodb_module` a module, and of `dynamodb_session` the
+run.
 
-`pytest --foldb-partitions 8` divides the database; global indexes then follow their tables a moment later, as
-DynamoDB's do. With `foldb_triggers = "triggers"` among pytest's settings the triggers of that folder run, and no test
-needs to sleep:
+`pytest --foldb-partitions 8` divides the database; global indexes then follow their tables with a delay, as in
+DynamoDB. With `foldb_triggers = "triggers"` in pytest's configuration the triggers of that folder run, and a test waits
+for them without a sleep:
 
     def test_an_order_is_counted(dynamodb):
         ...
         dynamodb.wait_for_triggers()
 
-pytest loads this module in every run of every user, so boto3 and the server are imported when a test asks for them.
+pytest imports this module in every run of every user, so boto3 and the server are imported at the first use.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class DynamoDB:
-    """A running server, and boto3's two ways to talk to it."""
+    """A running server, with boto3's client and resource."""
 
     server: "Server"
 
@@ -42,28 +42,28 @@ class DynamoDB:
 
     @cached_property
     def client(self) -> Any:
-        """boto3's client: attribute values as on the wire."""
+        """Return boto3's client, whose attribute values are DynamoDB JSON."""
         import boto3
 
         return boto3.client("dynamodb", **self.server.boto3)
 
     @cached_property
     def resource(self) -> Any:
-        """boto3's resource: attribute values as in Python."""
+        """Return boto3's resource, whose attribute values are Python values."""
         import boto3
 
         return boto3.resource("dynamodb", **self.server.boto3)
 
     def wait_for_triggers(self, timeout: float = 10.0) -> None:
-        """Wait until every trigger has handled everything written so far.
+        """Wait until every trigger has handled all changes, including changes that triggers write.
 
         Raises:
-            TimeoutError: They have not after so many seconds; it says which.
+            TimeoutError: A trigger is behind after `timeout` seconds, or does not run. The text names it.
         """
         self.server.wait_for_triggers(timeout)
 
     def close(self) -> None:
-        """Close the clients that were made."""
+        """Close the client and the resource, if a test used them."""
         if "client" in self.__dict__:
             self.client.close()
         if "resource" in self.__dict__:
@@ -72,19 +72,22 @@ class DynamoDB:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--foldb-partitions", type=int, metavar="N", help="divide the databases of `dynamodb` into so many"
+        "--foldb-partitions",
+        type=int,
+        metavar="N",
+        help="divide the databases of `dynamodb` into N partitions; default: 1",
     )
     parser.addini(
         "foldb_triggers", "the folder of the triggers that the databases of `dynamodb` run", type="paths"
     )
 
 
-# These the SDKs would prefer to the variables that a fixture sets.
-_PREFERRED = ("AWS_ENDPOINT_URL", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_PROFILE", "AWS_SESSION_TOKEN")
+# Variables that override the variables of a fixture in the SDKs.
+_OVERRIDES = ("AWS_ENDPOINT_URL", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_PROFILE", "AWS_SESSION_TOKEN")
 
 
 def _database(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
-    """Serve an empty database, and redirect the AWS SDKs of this process to it."""
+    """Serve an empty database, and make the AWS SDKs of this process use it."""
     from . import serve
 
     partitions = request.config.getoption("--foldb-partitions")
@@ -93,7 +96,7 @@ def _database(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
         serve(partitions=partitions, triggers=folders[0] if folders else None) as server,
         pytest.MonkeyPatch.context() as patch,
     ):
-        for name in _PREFERRED:
+        for name in _OVERRIDES:
             patch.delenv(name, raising=False)
         for name, value in server.environment.items():
             patch.setenv(name, value)
@@ -104,17 +107,17 @@ def _database(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
 
 @pytest.fixture
 def dynamodb(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
-    """An empty database for one test: `.client`, `.resource`, `.endpoint_url`, `.wait_for_triggers()`."""
+    """Yield an empty database for one test: `.client`, `.resource`, `.endpoint_url`, `.wait_for_triggers()`."""
     yield from _database(request)
 
 
 @pytest.fixture(scope="module")
 def dynamodb_module(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
-    """An empty database for the tests of one module."""
+    """Yield an empty database for the tests of one module."""
     yield from _database(request)
 
 
 @pytest.fixture(scope="session")
 def dynamodb_session(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
-    """An empty database for the whole run."""
+    """Yield an empty database for the whole run."""
     yield from _database(request)

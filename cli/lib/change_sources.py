@@ -190,7 +190,7 @@ class Known(Protocol):
         """Return all settings of a trigger.
 
         Raises:
-            CommandError: There is no such trigger.
+            CommandError: The trigger does not exist.
         """
         ...
 

@@ -170,7 +170,7 @@ def existing(path: Path) -> Path:
     """Return the path if it is the folder of a database. A mistyped path must not create one.
 
     Raises:
-        CommandError: There is no database at `path`.
+        CommandError: `path` is not the folder of a database.
     """
     if not path.exists() and _HOST_AND_PORT.fullmatch(str(path)):
         raise CommandError(

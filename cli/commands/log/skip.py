@@ -110,7 +110,7 @@ def _kinds(log: Readable, void: Position) -> list[str]:
     """Return the names of the commands at a position.
 
     Raises:
-        CommandError: There is no such command, or it is Genesis.
+        CommandError: The command does not exist, or is Genesis.
     """
     record = _record(log, void)
     commands = record.entry.commands

@@ -133,7 +133,7 @@ def test_a_deleted_table_is_read_from_the_log(folder: Path, url: str) -> None:
 
     for db in (url, folder):
         assert ["INSERT x"] == what(at(db), "--table", "Gone", "--from", "start")
-        check(at(db)("stream", "tail", "--table", "Nope"), 3, "there was never a table Nope in this log")
+        check(at(db)("stream", "tail", "--table", "Nope"), 3, "this log has never had a table Nope")
 
 
 def test_a_folder_without_a_server_is_read_from_its_log(folder: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_folder_without_a_server_is_read_from_its_log(folder: Path) -> None:
     assert ["INSERT x"] == what(cli, "--table", "Gone", "--from", "-1h")
     assert [] == what(cli, "--from", "end")
     assert [] == what(cli, "--from", "snapshot")
-    check(cli("stream", "tail", "--table", "Nope"), 3, "there was never a table Nope in this log")
+    check(cli("stream", "tail", "--table", "Nope"), 3, "this log has never had a table Nope")
 
 
 def test_without_a_stream_there_is_nothing_to_read(url: str) -> None:
@@ -157,7 +157,7 @@ def test_without_a_stream_there_is_nothing_to_read(url: str) -> None:
         assert [] == what(at(url), "--from", begin)
     assert [] == what(at(url), "--from", "snapshot")
     nothing = at(url)("stream", "tail")
-    assert "0 changes · no table has a stream or a trigger: name one with --table\n" == nothing.stderr
+    assert "0 changes · no table has a stream or a trigger: give a table with --table\n" == nothing.stderr
     assert [] == lines(at(url)("stream", "list"))
     assert [] == lines(at(url)("stream", "stats"))
 
@@ -331,13 +331,13 @@ def test_a_terminal_gets_coloured_lines_without_control_codes(
         ("--from @7:3", 7, "`7:3` is no position of this log"),
         ("-c 0", 2, "-c"),
         ("-c many", 2, "-c"),
-        ("-f -e", 2, "-e stops at the end and -f goes on: say one of them"),
-        ("-f -o json", 2, "-f needs -o jsonl or raw: json is written when all is there, which is never"),
+        ("-f -e", 2, "-e stops at the end and -f continues: give one of them"),
+        ("-f -o json", 2, "-f needs -o jsonl or raw: json is one document, which -f never completes"),
         ("-f -o csv", 2, "-f needs -o jsonl or raw: csv is written"),
         ("-f -o table", 2, "-f needs -o jsonl or raw: table is written"),
-        ("--format %total", 2, "--format: `%total` is no field; there are"),
-        ("--format %name", 2, "--format: `%name` is no field; there are"),
-        ("--format %z", 2, "--format: `%z` is no field; there are"),
+        ("--format %total", 2, "--format: `%total` is not a field; the fields are"),
+        ("--format %name", 2, "--format: `%name` is not a field; the fields are"),
+        ("--format %z", 2, "--format: `%z` is not a field; the fields are"),
         ("--on CREATE", 2, "--on CREATE: an event is one of INSERT, MODIFY, REMOVE, READ"),
         ("--when (", 2, '--when (: Syntax error; token: "<EOF>"'),
         ("--when PRICE>1", 2, "--when PRICE>1: write NEW.PRICE or OLD.PRICE, and strings in quotes"),
@@ -347,7 +347,7 @@ def test_a_terminal_gets_coloured_lines_without_control_codes(
         ("--pattern []", 2, "--pattern []: a pattern is a JSON object"),
         ('--pattern {"a":1}', 7, "attern"),
         ("--name #n=a", 2, "--name and --value are for --when, which is not there"),
-        ("--table Nope", 3, "there was never a table Nope in this log"),
+        ("--table Nope", 3, "this log has never had a table Nope"),
         ("--db http://127.0.0.1:1", 8, "cannot reach http://127.0.0.1:1. Start a server with `foldb serve`"),
         ("--db /nowhere/data", 8, "there is no database in /nowhere/data."),
     ],

@@ -381,12 +381,14 @@ def test_without_a_server_no_trigger_is_called(folder: Path, triggers: Path) -> 
     check(cli("wait", "--triggers"), 8, "receipts is PAUSED, 1 change behind.")
     assert "ACTIVE" == lines(cli("trigger", "resume", "receipts"))[0]["status"]
     refusal = (
-        f"nobody serves {folder}, so no trigger is called: receipts is 1 change behind. `foldb serve --db"
+        f"no server runs on {folder}, so no trigger is called: receipts is 1 change behind. `foldb serve --db"
     )
     check(cli("wait", "--triggers"), 8, refusal)
     check(cli("trigger", "pause", "receipts", "--drain"), 8, refusal)
     check(
-        cli("trigger", "replay", "receipts", "--from", "start", "--yes"), 8, f"nobody serves {folder}, so no"
+        cli("trigger", "replay", "receipts", "--from", "start", "--yes"),
+        8,
+        f"no server runs on {folder}, so no",
     )
     assert 0 == cli("trigger", "replay", "receipts", "--from", "start", "--dry-run").exit_code
     assert 0 == cli("item", "put", "Orders", '{"id": "b"}').exit_code
