@@ -17,7 +17,7 @@ Run = Callable[..., Running]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
-    """Runs the examples with these names; `edit` changes their text, `env` is what their .env says."""
+    """Runs the examples with these names. `edit` changes their text; `env` is the content of their .env file."""
     with ExitStack() as stack:
 
         def start(*names: str, edit: dict[str, str] | None = None, env: str = "", **settings: Any) -> Running:

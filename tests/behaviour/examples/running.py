@@ -1,4 +1,4 @@
-"""Examples at work."""
+"""A server that runs examples."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,14 +24,14 @@ class Running:
         return self.resource.create_table(**table_request(name, *keys, **settings))
 
     def items(self, name: str) -> list[dict[str, Any]]:
-        """All items of a table, in an order that does not depend on hashes."""
+        """Return all items of a table in a deterministic order."""
         return sorted(self.resource.Table(name).scan()["Items"], key=repr)
 
     def settle(self) -> None:
         self.server.wait_for_triggers(60)
 
     def foldb(self, *arguments: str) -> str:
-        """Run a `foldb` command on this server; what it says."""
+        """Run a `foldb` command on this server and return its output."""
         ran = foldb(*arguments, "--db", self.server.endpoint_url, "--yes")
         assert ran.returncode == 0, ran.stderr
         return ran.stdout + ran.stderr

@@ -1,4 +1,4 @@
-"""docs/examples, run as they stand there."""
+"""docs/examples, run unchanged."""
 
 import asyncio
 import http.client
@@ -31,7 +31,7 @@ PURCHASES = [
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait for what nothing tells."""
+    """Wait until a condition holds that no event announces."""
     ends = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < ends, "it did not come"
@@ -76,7 +76,7 @@ def purchased(running: Running) -> None:
 
 
 def moved(running: Running) -> None:
-    """Seattle's purchase turns out to be Renton's, one is cancelled, and one costs less."""
+    """Move a purchase from Seattle to Renton, cancel one, and lower the price of one."""
     purchases = running.resource.Table("Purchases")
     change = purchases.update_item
     change(
@@ -105,7 +105,7 @@ def view(running: Running) -> list[dict[str, object]]:
 
 
 @pytest.mark.spec("S98", "S09")
-def test_a_materialized_view_aggregates_and_joins_and_is_the_same_made_anew(run: Run) -> None:
+def test_a_materialized_view_is_the_same_after_a_rebuild(run: Run) -> None:
     running = run("spending.py")
     running.table("Spending", "City:S")
     running.table("Purchases", "Custid:S", "Transaction_Id:S")
@@ -132,7 +132,7 @@ def test_a_materialized_view_aggregates_and_joins_and_is_the_same_made_anew(run:
     assert view(running) == VIEW
 
 
-def test_a_view_counts_each_change_once_though_all_are_delivered_again(run: Run) -> None:
+def test_a_view_counts_repeated_changes_once(run: Run) -> None:
     running = run("spending.py")
     running.table("Spending", "City:S")
     running.table("Purchases", "Custid:S", "Transaction_Id:S")
@@ -147,8 +147,8 @@ def test_a_view_counts_each_change_once_though_all_are_delivered_again(run: Run)
     assert view(running) == VIEW
 
 
-def test_every_example_can_be_served_as_it_stands_there(tmp_path: Path) -> None:
-    """`foldb serve --triggers docs/examples`, with nothing set."""
+def test_every_example_is_served_unchanged(tmp_path: Path) -> None:
+    """`foldb serve --triggers docs/examples`, without configuration."""
     found = asyncio.run(Declarations(CodeFolder(EXAMPLES), tmp_path).read("http://127.0.0.1:1"))
 
     assert {} == found.problems
@@ -156,7 +156,7 @@ def test_every_example_can_be_served_as_it_stands_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("S93")
-def test_what_expires_is_archived_and_what_is_deleted_is_not(run: Run, tmp_path: Path) -> None:
+def test_expired_items_are_archived_and_deleted_ones_are_not(run: Run, tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     archive.mkdir()
     running = run("archive.py", env=f"ARCHIVE={archive}", ttl_interval_ms=20)
@@ -180,7 +180,7 @@ def test_what_expires_is_archived_and_what_is_deleted_is_not(run: Run, tmp_path:
 
 @pytest.mark.spec("T16")
 def test_visits_are_counted_by_windows_of_time(run: Run) -> None:
-    """The example's minute is a second here: who tests does not wait for a minute."""
+    """The window of the example is a minute; here it is a second."""
     running = run("visits.py", edit={'tumbling="1m"': 'tumbling="1s"'})
     running.table("Minutes", "page:S", "minute:S")
     visits = running.table("Visits", "id:S")
@@ -202,7 +202,7 @@ def test_visits_are_counted_by_windows_of_time(run: Run) -> None:
     assert max(starts) - min(starts) < timedelta(minutes=1)
 
 
-def test_a_lambda_handler_runs_unchanged_and_says_what_failed(run: Run) -> None:
+def test_a_lambda_handler_runs_and_reports_its_failures(run: Run) -> None:
     running = run("lambda_app.py")
     running.table("Alerts", "article:S")
     stock = running.table("Stock", "article:S")
@@ -224,7 +224,7 @@ def test_a_lambda_handler_runs_unchanged_and_says_what_failed(run: Run) -> None:
     assert letter["payload"]["keys"]["article"] == "nothing is known of it"
 
 
-def test_a_webhook_is_received_and_its_signature_holds(run: Run, tmp_path: Path) -> None:
+def test_a_webhook_is_received_with_a_valid_signature(run: Run, tmp_path: Path) -> None:
     running = run("webhook_receiver.py", webhooks=("127.0.0.1",))
     orders = running.table("Orders", "id:S")
     secret = tmp_path / "webhook.json"

@@ -1,4 +1,4 @@
-"""docs/examples/load.sql, run as it stands there by PostgreSQL."""
+"""docs/examples/load.sql, run unchanged by PostgreSQL."""
 
 import os
 import pwd
@@ -18,7 +18,7 @@ from tests.behaviour.examples.running import EXAMPLES, Running
 
 @pytest.fixture
 def postgresql() -> Iterator[Path]:
-    """The folder of a server's socket. PostgreSQL does not run as root, nor in a folder of root's."""
+    """Return the folder of a server's socket. PostgreSQL runs neither as root nor in a folder of root."""
     found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")), shutil.which("initdb")]
     programs = next((Path(each).parent for each in found if each), None)
     if programs is None or shutil.which("psql") is None:
@@ -48,7 +48,7 @@ def postgresql() -> Iterator[Path]:
 
 
 def psql(server: Path, *arguments: str, stdin: str = "") -> str:
-    """What psql printed, a row a line."""
+    """Return the output of psql, one row per line."""
     command = ["psql", "--no-psqlrc", "--host", str(server), "--username", "shop", "--dbname", "postgres"]
     ran = subprocess.run(
         [*command, "--tuples-only", "--no-align", *arguments], input=stdin, capture_output=True, text=True
@@ -87,7 +87,7 @@ def test_a_folder_of_changes_becomes_tables_of_postgresql(postgresql: Path, tmp_
 
 
 def load(server: Path, folder: Path) -> list[str]:
-    """Load all files; the items as they are then."""
+    """Load all files and return the resulting items."""
     files = sorted((folder / "data" / "files" / "lake" / "table=Orders").glob("date=*/*.jsonl"))
     psql(
         server,
