@@ -1,4 +1,4 @@
-"""What the tests of the log on Kafka ask for."""
+"""Fixtures of the tests of the log on Kafka."""
 
 from tests.support.broker import kafka
 

@@ -1,4 +1,4 @@
-"""Counters on a real Kafka: callers that each add one, again and again, and what became of it.
+"""Counters on a real Kafka: callers that add one repeatedly, and the check of the results.
 
 Whoever is told that it happened must find it, once. Whoever is told that nobody knows may find it or not. A counter
 that stands outside of these bounds has lost a write or took one twice.
@@ -42,7 +42,7 @@ class Node:
 
     @classmethod
     async def start(cls, url: str, **options: Any) -> "Node":
-        """Open the log and fold what it holds."""
+        """Open the log and fold its records."""
         loop = asyncio.get_running_loop()
         deliver: Any = loop.call_soon_threadsafe
         log = KafkaLog(url, deliver=deliver, random_bytes=os.urandom, **options)
@@ -66,7 +66,7 @@ class Node:
             await asyncio.wait([asyncio.ensure_future(caught_up.wait())], timeout=0.1)
 
     async def do(self, command: Command) -> Outcome:
-        """Submit, and wait for what came of it."""
+        """Submit a command, and wait for its outcome."""
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.worker.submit(command, 200, lambda result, _: outcome.set_result(result))
         return await outcome
@@ -82,7 +82,7 @@ def add_one(key: str) -> Update:
 
 @dataclass
 class Told:
-    """What callers were told, by counter."""
+    """The outcomes that callers received, by counter."""
 
     done: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
@@ -117,13 +117,13 @@ async def count(node: Node, told: Told, until: Callable[[], bool]) -> None:
 
 
 def copies(log: KafkaLog) -> int:
-    """How many entries stand in the log more than once."""
+    """Return the number of entries that are in the log more than once."""
     entries = Counter((record.entry.origin, record.entry.entry_number) for record in log.read(0))
     return sum(number - 1 for number in entries.values())
 
 
 def check(node: Node, told: Told) -> None:
-    """Fold the log anew and compare: with what was told, and with the state that was served.
+    """Fold the log again, and compare it with the outcomes and with the served state.
 
     A copy of an entry may still come to the log after the state was looked at; it is not of this comparison. And a
     broker that was paused may still believe that it leads, and tell where the log ended then.

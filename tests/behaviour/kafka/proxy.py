@@ -1,4 +1,4 @@
-"""A proxy between a client and a broker that loses what comes back.
+"""A proxy between a client and a broker that loses responses.
 
 It knows the frames of Kafka's protocol so far that it can tell a Produce from other requests. Brokers name their own
 addresses to clients; `led_through` leads connections here all the same.
@@ -48,7 +48,7 @@ class Proxy:
             threading.Thread(target=self._answers, args=(client, broker, fate), daemon=True).start()
 
     def _requests(self, client: socket.socket, broker: socket.socket, fate: list[str]) -> None:
-        """Pass on what the client asks; before each request goes out it is decided what becomes of its answer."""
+        """Forward the client's requests, and decide before each one whether its response is lost."""
         for head, body in _frames(client):
             fate.append(self._loses() if struct.unpack(">h", body[:2])[0] == PRODUCE else "")
             try:
@@ -85,7 +85,7 @@ def _frames(source: socket.socket) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _read(source: socket.socket, size: int) -> bytes | None:
-    """So many bytes; None at the end."""
+    """Read `size` bytes; return None at the end."""
     read = bytearray()
     while len(read) < size:
         try:

@@ -89,7 +89,7 @@ def test_a_broker_that_dies_or_falls_silent_takes_no_write_with_it(
 
 
 def test_a_leader_that_moves_while_every_broker_lives_is_found(cluster: Brokers) -> None:
-    """Nothing breaks off: the old leader answers, that it leads no more."""
+    """No connection breaks: the old leader responds that it is no longer the leader."""
 
     async def run() -> None:
         node = await Node.start(f"kafka://{cluster.address}/t-{uuid.uuid4().hex[:12]}")

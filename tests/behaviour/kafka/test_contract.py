@@ -1,4 +1,4 @@
-"""The log on Kafka keeps what every log promises, on a real broker."""
+"""The log on Kafka satisfies the contracts of a log, on a real broker."""
 
 import os
 import uuid
@@ -49,11 +49,11 @@ class TestKafkaLog(SharedLogContract):
             log.close()
 
     def time(self, told: int) -> int:
-        """The broker's clock tells it."""
+        """The time is the broker's."""
         return 1000
 
     def test_log_time_never_goes_back(self, loop: Loop, logs: Logs) -> None:
-        """The clock is the broker's, and an acknowledgement tells the time that stands in the log."""
+        """The clock is the broker's, and an acknowledgement has the log time of the record."""
         log = logs(1, Ticking(1000))
         told: list[Any] = []
         for n in range(4):

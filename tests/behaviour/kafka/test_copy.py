@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("kafka")
 
 
 def command(*words: str) -> list[Any]:
-    """What a command prints, line by line."""
+    """Return the output of a command, line by line."""
     run = subprocess.run(
         [Path(sys.executable).with_name("foldb"), *words], capture_output=True, text=True, timeout=60
     )

@@ -48,7 +48,7 @@ def test_a_connection_cut_after_a_send_loses_no_entry(
 def test_a_worker_continues_when_it_receives_its_entry(
     kafka: str, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Answers that never come: the entry is heard all the same, and nobody is told that nobody knows."""
+    """Responses are lost: the worker receives the entry nevertheless, and reports no unknown result."""
     monkeypatch.setattr(client, "REQUEST_TIMEOUT_MS", 300)
 
     async def run() -> None:
@@ -92,7 +92,7 @@ def test_an_append_dropped_by_the_client_is_repeated(kafka: str, monkeypatch: py
 
 
 def test_an_append_that_is_not_sent_yet_is_not_late(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks for late ones sees it as soon as it is to be sent."""
+    """The watching thread sees an append as soon as it is pending."""
     looked, is_late, send = threading.Event(), AppendProducer._is_late, AppendProducer._send
 
     def look(log: AppendProducer) -> bool:

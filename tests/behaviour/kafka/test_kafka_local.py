@@ -22,7 +22,7 @@ def connect(address: str) -> int:
 
 
 def runs(pid: int) -> bool:
-    """A process that ended has no command line, also where nobody has asked yet how it ended."""
+    """A process that ended has no command line, even before its parent has waited for it."""
     try:
         return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
     except FileNotFoundError:

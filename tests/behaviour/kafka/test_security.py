@@ -1,4 +1,4 @@
-"""A broker that wants TLS and passwords: who has them is served, and who has not is told, with nothing given away."""
+"""A broker with TLS and passwords: a client with credentials is served; others get an error without secrets."""
 
 import gc
 import os

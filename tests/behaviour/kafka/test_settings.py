@@ -1,4 +1,4 @@
-"""Where Kafka is and how it is spoken to: what is taken, what is refused, and what nobody gets to see."""
+"""Kafka's address and security settings: accepted and refused values, and secrets that stay hidden."""
 
 import gc
 import logging

@@ -47,14 +47,14 @@ def topic_of(url: str) -> str:
 
 
 def make_topic(admin: Any, url: str, settings: dict[str, str], partitions: int = 1) -> None:
-    """A topic as somebody else would make it."""
+    """Create a topic with the default settings of another tool."""
     options = {"num_partitions": partitions, "replication_factor": 1, "configs": settings}
     admin.create_topics({topic_of(url): options})
     admin.wait_for_topics([topic_of(url)])
 
 
 def produce(url: str, *values: bytes, **configuration: Any) -> None:
-    """Write to the topic as somebody else would."""
+    """Write to the topic like another program."""
     from kafka import KafkaProducer
 
     producer = KafkaProducer(bootstrap_servers=list(Address.of(url).servers), **configuration)
@@ -305,7 +305,7 @@ def test_a_topic_that_holds_something_else_is_refused(url: str) -> None:
 
 
 def test_a_gap_in_the_offsets_is_a_gap_in_the_log(url: str) -> None:
-    """Transactions of Kafka's leave marks of their own there: what nobody can read nobody may pass over."""
+    """Kafka's transactions write control records to the topic, which no consumer returns: the gap must be an error."""
     loop = Loop()
     with closing(open_log(url, loop)) as log:
         appended(loop, log, 1)

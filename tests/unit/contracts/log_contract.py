@@ -1,4 +1,4 @@
-"""What every log promises. Subclass `LogContract`, give it a `logs` fixture, and the log is tested.
+"""The contract of a log. To test a log, subclass `LogContract` with a `logs` fixture.
 
 class TestMyLog(LogContract):
     @pytest.fixture
@@ -21,7 +21,7 @@ Logs: TypeAlias = Callable[[int, Callable[[], int]], Log]
 
 
 class Loop:
-    """An owner's loop that turns when told to."""
+    """An owner's loop that the test runs."""
 
     def __init__(self) -> None:
         self._callbacks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -31,13 +31,13 @@ class Loop:
         self._callbacks.put(callback)
 
     def turn(self, until: Callable[[], bool]) -> None:
-        """Call what is delivered, in order, until something holds."""
+        """Call the delivered callbacks in order until a condition holds."""
         while not until():
             self._callbacks.get(timeout=10)()
 
 
 class Ticking:
-    """A clock that says what it was told to, and the last of it for ever."""
+    """A clock that returns the given times in order, and the last one from then on."""
 
     def __init__(self, *times: int) -> None:
         self._times = list(times)
@@ -66,7 +66,7 @@ class LogContract:
         log.close()
 
     def time(self, told: int) -> int:
-        """A time that the log told, as a test compares it. A log that has a clock of its own says 1000."""
+        """Return a log time in the form that a test compares: 1000 for a log with its own clock."""
         return told
 
     def append(self, loop: Loop, log: Log, *entries: Entry, partition: int = 0) -> list[Appended | LogError]:
@@ -125,7 +125,7 @@ class LogContract:
         assert [] == list(log.read(0, start=log.end(0)))
 
     def test_a_read_ends_where_the_log_did_when_it_was_asked(self, loop: Loop, log: Log) -> None:
-        """Otherwise whoever refolds a log that is written to would never be done."""
+        """Otherwise the refold of a log with active writers would never end."""
         self.append(loop, log, entry(0))
         records = log.read(0)
         self.append(loop, log, entry(1))
@@ -133,7 +133,7 @@ class LogContract:
         assert [0, 1] == [record.offset for record in records]
 
     def test_callbacks_run_through_deliver_only(self, loop: Loop, log: Log) -> None:
-        """The owner has no lock; what is told to it from elsewhere would find it half way through something."""
+        """The owner has no lock: a callback from another thread could interrupt it."""
         results: list[Appended | LogError] = []
 
         log.append(0, entry(0), results.append)
@@ -164,7 +164,7 @@ class LogContract:
         assert all(end >= expected for expected, end in ends)
 
     def test_log_time_never_goes_back(self, loop: Loop, logs: Logs) -> None:
-        """A clock that is set back stops log time, and no more."""
+        """A clock that is set back stops log time and has no other effect."""
         log = logs(1, Ticking(1000, 5000, 3000, 3000, 7000))
 
         for n in range(4):

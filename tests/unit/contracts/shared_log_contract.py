@@ -1,4 +1,4 @@
-"""What every log promises that others append to as well.
+"""The contract of a log to which other processes append too.
 
 class TestMyLog(SharedLogContract):
     @pytest.fixture
@@ -23,7 +23,7 @@ OTHER = b"another's origin"
 
 
 class Ear:
-    """Hears a partition."""
+    """A follower that records the records of a partition."""
 
     def __init__(self, log: SharedLog, start: int = 0, partition: int = 0) -> None:
         self.portions: list[Sequence[RawRecord]] = []
@@ -76,7 +76,7 @@ class SharedLogContract(LogContract):
         assert list(range(1, 101)) == ear.offsets
 
     def test_a_follower_receives_the_acknowledged_bytes(self, loop: Loop, shared: SharedLog) -> None:
-        """Who folds on acknowledgement compares what he hears later."""
+        """A worker that folds on the acknowledgement compares it with the record that arrives later."""
         ear = Ear(shared, start=1)
         results: list[Appended | LogError] = []
         shared.append(0, entry(0), results.append)
@@ -143,7 +143,7 @@ class SharedLogContract(LogContract):
         log.close()
 
     def test_a_follower_receives_records_in_portions(self, loop: Loop, shared: SharedLog) -> None:
-        """Whoever folds a portion blocks the loop meanwhile."""
+        """Folding a portion blocks the loop."""
         self.append(loop, shared, *(entry(n, size=300_000) for n in range(40)), entry(40, size=3 << 20))
 
         ear = Ear(shared, start=1)

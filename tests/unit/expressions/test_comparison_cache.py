@@ -1,4 +1,4 @@
-"""A condition of many terms says what it would say without remembering anything, and looks at a large value once."""
+"""A condition of many terms has the same result with and without the cache, and reads a large value once."""
 
 import random
 from typing import Any

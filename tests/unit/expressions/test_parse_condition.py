@@ -1,4 +1,4 @@
-"""What DynamoDB says of conditions that are wrong, and which mistake it names when there are several."""
+"""DynamoDB's errors for invalid conditions, and the one reported among several."""
 
 from typing import Any
 
@@ -217,7 +217,7 @@ def test_an_expression_has_4096_bytes_and_not_one_more() -> None:
 
 @pytest.mark.spec("SEC16")
 def test_an_expression_has_300_operators_and_not_one_more() -> None:
-    """DynamoDB stops counting at 301, so that is what it says of any larger number."""
+    """DynamoDB stops counting at 301, and reports that for any larger number."""
     nested = "a<b " + "or (a<b " * 149 + ")" * 149
     assert expressions.compile(condition=nested).condition is not None
     too_many = "a<b " + "or (a<b " * 150 + ")" * 150

@@ -1,4 +1,4 @@
-"""What DynamoDB says of updates and projections that are wrong."""
+"""DynamoDB's errors for invalid updates and projections."""
 
 from typing import Any
 
@@ -131,7 +131,7 @@ def test_two_targets_must_not_overlap(text: str, verb: str, first: str, second: 
     ],
 )
 def test_an_action_takes_its_own_types_only(action: str, value: dict[str, Any], type_name: str) -> None:
-    """It is graver than a function's operands, wherever it stands."""
+    """It takes precedence over a function's operands, at any position."""
     text = f"set b = if_not_exists(c) {action} a.b :a"
     assert (
         f"Incorrect operand type for operator or function; operator: {action}, operand type: {type_name}"

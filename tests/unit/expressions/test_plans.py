@@ -1,4 +1,4 @@
-"""A request's expressions together: placeholders, the order of checks, and what is kept."""
+"""A request's expressions together: placeholders, the order of checks, and the cache of plans."""
 
 from dataclasses import replace
 from typing import Any
@@ -48,7 +48,7 @@ def test_unused_placeholders_are_refused_names_before_values() -> None:
 
 
 def test_expressions_are_judged_in_dynamodbs_order() -> None:
-    """Update, condition, key condition, filter, projection; then what is unused; then the form of the key condition."""
+    """Update, condition, key condition, filter, projection; unused placeholders; the form of the key condition."""
     unused = {":u": {"S": "S"}}
     assert "Invalid UpdateExpression" in refusal(update="", condition="")
     assert "Invalid KeyConditionExpression" in refusal(

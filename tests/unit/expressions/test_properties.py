@@ -1,4 +1,4 @@
-"""What holds of every expression: random trees, random text, and time that grows with the text only."""
+"""Properties of all expressions: random trees, random text, and time linear in the text."""
 
 import sys
 from types import FrameType

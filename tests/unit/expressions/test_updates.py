@@ -1,4 +1,4 @@
-"""What updates make of items."""
+"""The results of updates."""
 
 import re
 from typing import Any
@@ -43,7 +43,7 @@ def made(text: str) -> tuple[Update, dict[str, dict[str, Any]]]:
 
 
 def after(text: str, item: Item | None = ITEM) -> Item:
-    """The item after an update, whose growth is always what counting before and after says."""
+    """Return the item after an update, after comparing its growth with the sizes before and after."""
     update, values = made(text)
     found = update.apply(item, values, MODERN).item
     before = item or {}

@@ -1,4 +1,4 @@
-"""Damages a log in every way that a disk can, and judges what comes of it.
+"""Damage a log in every way that a disk can, and check the result of a start.
 
     files ──► damaged ──► open, read, refold ──► DETECTED    refused with segment and byte; no file was touched
                                             └──► HARMLESS    the state is one that its clients may expect
@@ -110,7 +110,7 @@ def digests(records: list[Record]) -> Iterator[str]:
 
 
 def judge(files: Files, expected: frozenset[str]) -> str:
-    """Start on these files as a server would, and say what came of it."""
+    """Start on these files like a server, and return the result."""
     disk = disk_of(files)
     state = PartitionState()
     try:
@@ -129,7 +129,7 @@ def judge(files: Files, expected: frozenset[str]) -> str:
 
 
 def _kept(files: Files) -> Files:
-    """What a refusal must leave as it is. A mark is the writer's own note, and zeros behind the end are its filling."""
+    """Return the files that a refusal must not change: all but the writer's mark and zeros after the end."""
     return {name: data.rstrip(b"\0") for name, data in files.items() if name not in ("lock", "mark")}
 
 
@@ -165,7 +165,7 @@ def truncations(sample: Sample, name: str, step: int = 1) -> Iterator[Files]:
 
 
 def zeros(sample: Sample, name: str, length: int | None, first: int = 0, step: int = 1) -> Iterator[Files]:
-    """Zeros from each byte on: so many, or up to the end."""
+    """Replace bytes from each position by zeros: a number of bytes, or up to the end."""
     data = sample.files[name]
     for start in range(first, len(data), step):
         end = len(data) if length is None else min(len(data), start + length)

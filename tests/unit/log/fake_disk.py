@@ -23,7 +23,7 @@ class PowerCut(BaseException):
 
 
 class Node:
-    """A file's bytes, whatever its name."""
+    """A file's bytes, independent of its names."""
 
     def __init__(self) -> None:
         self.cached = bytearray()
@@ -38,12 +38,12 @@ class Node:
         self.forget()
 
     def forget(self) -> None:
-        """What a failed sync does: the pages are clean now, and stay readable until the power is gone."""
+        """Fail a sync: the pages are clean after it, and stay readable until a power cut."""
         self.dirty.clear()
         self.size_dirty = False
 
     def lose(self, dice: random.Random) -> None:
-        """Lose power. What was written and not synced got there or did not, each sector for itself."""
+        """Lose power. Each unsynced sector is kept or lost independently."""
         for sector in sorted(self.dirty):
             if dice.random() < 0.5:
                 self._persist(sector)
@@ -133,7 +133,7 @@ class FakeDisk:
         self.names_cached[path].cached[:] = note
         return FakeFile(self, path, file.node, unlocks=True)
 
-    # What can happen to it
+    # Faults
 
     def crash(self) -> None:
         """The process is gone."""
@@ -168,7 +168,7 @@ class FakeDisk:
         self.hook(call, path)
 
     def free(self, wanted: int) -> int:
-        """How many of so many more bytes there is room for."""
+        """Return the number of bytes, at most `wanted`, that fit on the disk."""
         if self.space is None:
             return wanted
         return max(0, min(wanted, self.space - self.used()))

@@ -29,7 +29,7 @@ class Inline:
 
 
 class Held:
-    """A writer's thread that works when told to: what is appended meanwhile is one group."""
+    """A writer's thread that the test runs step by step: appends between two steps are one group."""
 
     def __init__(self) -> None:
         self._jobs: list[Callable[[], None]] = []
@@ -70,7 +70,7 @@ def numbers(log: Log | LogReader, partition: int = 0) -> list[int]:
 
 
 def log_of(count: int, disk: FakeDisk | None = None, **options: Any) -> FakeDisk:
-    """A disk with a closed log of so many entries."""
+    """Return a disk with a closed log of `count` entries."""
     disk = disk or FakeDisk()
     log = open_log(disk, **options)
     results = append(log, *(put_entry(n) for n in range(count)))

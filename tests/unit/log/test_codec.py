@@ -89,7 +89,7 @@ def test_caches_of_a_command_are_not_encoded() -> None:
 
 
 def test_values_travel_in_canonical_order() -> None:
-    """Equal requests are equal bytes, in whatever order a client named its values."""
+    """Equal requests have equal bytes, in any order of their values."""
     values: dict[str, Value] = {":b": {"S": "2"}, ":a": {"M": {"y": {"N": "1"}, "x": {"N": "2"}}}}
     put = Put(1, b"a", b"", b"{}", 2, Context("r"), Expression("c", None, None, values))
 
@@ -99,7 +99,7 @@ def test_values_travel_in_canonical_order() -> None:
 
 
 def test_a_message_names_the_previous_schema_if_possible() -> None:
-    """The release before reads it, as long as nobody asks for what that does not know."""
+    """The release before can read it, as long as it holds no new command."""
     before = [*schema_files()][-2]
     new: list[Command] = [
         DefineSubscription("Remove", "s", b"{}", "", Context("r")),
@@ -164,7 +164,7 @@ def test_the_canonical_form_is_fastavros() -> None:
 def test_an_entry_of_an_older_schema_is_read_by_the_current_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A field that a schema gained later gets its default; the commands may stand in another order."""
+    """A field that a later schema added gets its default; the commands may have another order."""
     older = json.loads(json.dumps(schema(CURRENT)))
     commands = older["fields"][3]["type"]["items"]
     put = next(command for command in commands if command["name"] == "Put")

@@ -1,4 +1,4 @@
-"""What a log does when its disk does not: nothing acknowledged is lost, nothing refused comes back.
+"""A log on a failing disk loses no acknowledged entry, and no refused entry returns.
 
 Each test is a list of disk calls to fail at, or a seed; a failing one is in the test's name.
 """
@@ -50,7 +50,7 @@ def enospc() -> OSError:
 
 
 class Ledger:
-    """What a client knows: which entries were acknowledged, which were refused, which nobody knows."""
+    """The results of a client's appends: acknowledged, refused or unknown."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -163,7 +163,7 @@ def test_an_unsynced_segment_name_is_synced_before_serving(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_acknowledged_groups_survive_power_loss(seed: int) -> None:
-    """Groups of several blocks, of all sizes, torn sector by sector; what was served once is never taken back."""
+    """Groups of several blocks, of all sizes, are torn sector by sector; a record that was read once stays."""
     dice = random.Random(seed)
     disk, ledger = FakeDisk(), Ledger()
     for _ in range(6):
@@ -291,7 +291,7 @@ def test_a_refused_entry_does_not_return_after_a_power_cut(seed: int) -> None:
 @pytest.mark.guarantee("G5")
 @pytest.mark.parametrize("segment_bytes", [SMALL_SEGMENT, 1 << 20])
 def test_a_disk_may_fill_up_at_any_byte(segment_bytes: int) -> None:
-    """Part of a block is written, then no more: the part is taken back. The log opens on a full disk too."""
+    """Part of a block is written before the disk is full: the part is undone. The log opens on a full disk too."""
     for space in range(7000, 18000, 171):
         disk, ledger = FakeDisk(), Ledger()
         log = open_log(disk, segment_bytes=segment_bytes)
@@ -370,7 +370,7 @@ def test_a_mark_that_cannot_be_written_stops_no_append() -> None:
 @pytest.mark.parametrize("fsync", ["interval", "never"])
 @pytest.mark.parametrize("seed", range(10))
 def test_without_syncs_a_power_cut_leaves_a_log_that_opens(fsync: str, seed: int) -> None:
-    """Entries are lost, as was agreed; what is left is the log up to some entry, never one with a hole."""
+    """Unsynced entries are lost, as configured; the rest is the log up to some entry, without a gap."""
     dice = random.Random(seed)
     disk = log_of(1)
     log = open_log(disk, fsync=fsync, segment_bytes=SMALL_SEGMENT)

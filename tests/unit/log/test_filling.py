@@ -1,4 +1,4 @@
-"""The segment that is written is filled ahead with zeros; nobody else meets them."""
+"""The segment being written is filled ahead with zeros, which no reader sees."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ def size_of(disk: FakeDisk, path: Path = FIRST) -> int:
 
 
 def test_most_syncs_need_no_new_size() -> None:
-    """That is what filling is for: the file system then has no journal to commit."""
+    """Fill-ahead exists for this: the file system then has no journal to commit."""
     disk = FakeDisk()
     log = open_log(disk)
     grown = 0
@@ -92,7 +92,7 @@ def test_after_a_crash_the_zeros_are_no_torn_write() -> None:
 
 
 def test_a_write_torn_among_zeros_is_cut_without_them() -> None:
-    """What is kept of it is what the disk may have got of it: its sectors."""
+    """The side file holds the sectors that the disk may have received."""
     disk = FakeDisk()
     log = open_log(disk)
     append(log, put_entry(0))
@@ -123,7 +123,7 @@ def test_zeros_instead_of_acknowledged_records_are_damage() -> None:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EFBIG])
 def test_a_disk_that_takes_no_zeros_takes_records_as_ever(number: int) -> None:
-    """Filling is for speed only: that it fails is no reason to refuse what would have fit, nor to stop."""
+    """Fill-ahead is for speed only: its failure refuses no entry that fits, and does not stop the log."""
     disk = FakeDisk()
     fatal: list[BaseException] = []
     log = open_log(disk, on_fatal=fatal.append)

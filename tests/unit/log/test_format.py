@@ -1,4 +1,4 @@
-"""FORMAT.md's example is what the code writes, and every log that a release wrote is read by this version."""
+"""FORMAT.md's example has the bytes of the code, and this version reads the log of every release."""
 
 import json
 import re

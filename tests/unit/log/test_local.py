@@ -1,4 +1,4 @@
-"""The local log on a real disk: what other tools, other processes and other users see of it."""
+"""The local log on a real disk, as seen by other tools, processes and users."""
 
 import os
 import stat
@@ -270,7 +270,7 @@ def test_the_disk_writes_reads_and_locks(tmp_path: Path) -> None:
 def test_appends_at_the_same_time_are_one_group(
     path: Path, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The thread takes whatever waits: a hundred appends cost a few syncs, not a hundred."""
+    """The thread writes all pending appends: a hundred appends cost a few syncs, not a hundred."""
     syncs = 0
     sync = SystemFile.sync
 
@@ -292,7 +292,7 @@ def test_appends_at_the_same_time_are_one_group(
 def test_a_read_goes_on_where_the_one_before_it_ended(
     log: LocalLog, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who catches up reads what is new, not the segment from its start. Another place is found as ever."""
+    """A continued read begins at the end of the last one; a read of another offset searches the segment."""
     parsed: list[int] = []
     block = segment.read_block
 
@@ -370,7 +370,7 @@ def test_a_read_goes_on_across_the_end_of_a_segment(path: Path, loop: Loop) -> N
     assert len(segments(path)) > 2
 
 
-# What tells one history from another
+# Identification of histories
 
 
 def test_writer_and_reader_know_the_same_hash_of_every_record() -> None:

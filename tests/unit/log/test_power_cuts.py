@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 
 SEEDS = 3000 if SOAK else 200
 CUTS = 6
-# With times of their own, for the log's clock begins anew at each start, and is in the state.
+# Entries have times of their own, because the test's clock restarts at each start and is part of the state.
 ENTRIES = [replace(entry, time=10_000 + n) for n, entry in enumerate(damage.entries(120))]
 
 
@@ -44,7 +44,7 @@ def expected() -> tuple[str, ...]:
 
 
 class Machine:
-    """A disk, a log on it, and what its clients were told."""
+    """A disk, a log on it, and the results that its clients received."""
 
     def __init__(self, dice: random.Random, *, syncs: bool = True) -> None:
         self.disk = FakeDisk()

@@ -1,4 +1,4 @@
-"""A log opens again after whatever a crash did to it, and refuses whatever a crash cannot have done."""
+"""A log opens again after any damage by a crash, and refuses all other damage."""
 
 import json
 import random
@@ -88,7 +88,7 @@ def test_a_second_torn_write_gets_a_side_file_of_its_own() -> None:
 
 
 def test_zeros_after_the_last_record_are_no_torn_write() -> None:
-    """The writer fills ahead with them, and a crash may leave a file longer than what was written to it."""
+    """The writer fills ahead with zeros, and a crash may leave a file longer than its written bytes."""
     disk = log_of(2)
     data = data_of(disk)
     disk.replace(FIRST, data + bytes(4096))

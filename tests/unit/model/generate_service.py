@@ -137,7 +137,7 @@ def _correct(shapes: dict[str, Any]) -> None:
     shapes["KeyList"]["brief"] = True
     # Of an ARN that is none, however short, DynamoDB speaks in other words.
     del shapes["StreamArn"]["min"]
-    # Bounds that only the documentation tells.
+    # Bounds that only the documentation gives.
     for name, high in (("DescribeStream", 100), ("GetRecords", 1000), ("ListStreams", 100)):
         shapes[f"{name}Limit"] = {**shapes["PositiveIntegerObject"], "max": high}
         shapes[f"{name}Input"]["members"]["Limit"] = f"{name}Limit"

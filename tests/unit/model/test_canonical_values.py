@@ -1,4 +1,4 @@
-"""Canonical values: what they weigh, how they compare, how they are written."""
+"""Canonical values: size, comparison and encoding."""
 
 import base64
 import tracemalloc

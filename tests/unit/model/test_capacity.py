@@ -1,4 +1,4 @@
-"""Rounding: every figure here stands in the founding documents or the developer guide."""
+"""Rounding: all figures are from DynamoDB's developer guide."""
 
 import pytest
 

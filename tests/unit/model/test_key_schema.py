@@ -1,4 +1,4 @@
-"""Reading keys off items, and what a key must be."""
+"""Encoding the keys of items, and the rules for keys."""
 
 from typing import Any
 

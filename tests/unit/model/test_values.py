@@ -1,4 +1,4 @@
-"""What the door refuses, in whose words, and what it makes canonical."""
+"""Validation of values: DynamoDB's errors, and the canonical form."""
 
 import base64
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whatever happens to the bytes of a log, it is refused with its place, or its state is what was acknowledged.
+"""A log with any damaged bytes is refused by position, or its state is the acknowledged one.
 
 Every flipped bit, every length, zeros from every byte, sectors that changed places: all of them in `make soak`, every
 few in `make test`. States are compared by the digest of a refold, not by counting records.
@@ -20,7 +20,7 @@ from tests.verification.reliability import record
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
 
-# One in so many is tried: primes, so that every bit and every place in a block has its turn.
+# One in this many positions is tested: primes, so that every bit and every position in a block is covered.
 BIT, HEAD_BIT, LENGTH, ZEROS = (1, 1, 1, 1) if SOAK else (7, 41, 5, 11)
 RANDOM = 2000 if SOAK else 20
 
@@ -31,7 +31,7 @@ SAMPLES = pytest.mark.parametrize("sample", [WHOLE, TORN], ids=["closed", "crash
 
 @pytest.fixture(autouse=True)
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """A cut is told to the operator; here are thousands."""
+    """A cut is logged as a warning; here are thousands."""
     caplog.set_level(logging.ERROR, "foldb.log.local.recovery")
 
 
@@ -40,7 +40,7 @@ def head_of(sample: Sample, name: str) -> int:
 
 
 def judged(test: str, sample: Sample, damaged: Iterator[Files]) -> Counter[str]:
-    """What came of each, kept in the ledger of long runs."""
+    """Count the results of each case for the ledger of long runs."""
     came = Counter(judge(files, sample.expected) for files in damaged)
     tried = sum(came.values())
     assert tried
@@ -49,7 +49,7 @@ def judged(test: str, sample: Sample, damaged: Iterator[Files]) -> Counter[str]:
 
 
 def test_the_samples_are_logs_of_several_segments_and_groups() -> None:
-    """Without damage they are what they should be."""
+    """Without damage the logs have their expected states."""
     for sample in (WHOLE, TORN):
         assert HARMLESS == judge(sample.files, sample.expected)
         assert 3 == len(sample.segments)
@@ -98,7 +98,7 @@ def test_zeros_in_acknowledged_records_are_detected(sample: Sample, length: int 
 
 @SAMPLES
 def test_zeros_behind_the_end_are_no_records(sample: Sample) -> None:
-    """A crash leaves a file longer than what was written into it."""
+    """A crash may leave a file longer than its written bytes."""
     name = sample.segments[-1]
     longer = (
         sample.with_file(name, sample.files[name] + bytes(n)) for n in (1, 2, 15, 511, 512, 4096, 70_000)

@@ -22,7 +22,7 @@ _SECONDS_MAX = 60
 
 def fuzz(name: str, *, seconds: int, runs: int, seed: int) -> None:
     """Fuzz until the time or the runs are over. Ends the process, with another code than 0 if something broke."""
-    # What a bug says is in the way: the answer that it gives fails the target.
+    # The output of a bug is suppressed: its response fails the target.
     logging.getLogger("foldb").setLevel(logging.CRITICAL)
     target = TARGETS[name]
     target.corpus.mkdir(parents=True, exist_ok=True)

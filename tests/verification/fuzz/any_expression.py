@@ -1,4 +1,4 @@
-"""Expressions and items by chance: by the grammar, nearly by the grammar, and of words that stand anywhere."""
+"""Random expressions and items: by the grammar, nearly by the grammar, and of words in any order."""
 
 import random
 from collections.abc import Callable

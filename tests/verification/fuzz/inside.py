@@ -20,7 +20,7 @@ API = b"DynamoDB_20120810."
 
 
 class Inside:
-    """A node in memory. Whatever would stop it raises here."""
+    """A node in memory. Errors that would stop a process raise here."""
 
     def __init__(self, limits: str = "modern") -> None:
         self.loop = FakeLoop()
@@ -35,7 +35,7 @@ class Inside:
             hosted.feed.serve(InlineExecutor(), InlineExecutor())
 
     def ask(self, operation: str, body: Any) -> tuple[int, Any]:
-        """What a request is answered: once, by the time that nothing is left to do."""
+        """Return the response to a request, after all scheduled work is done; check that there is exactly one."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         target = operation.encode() if "." in operation else API + operation.encode()
         sink = _Sink()
@@ -45,7 +45,7 @@ class Inside:
         return sink.answers[0]
 
     def close(self) -> None:
-        """Let go of what the process has for it besides memory."""
+        """Release the resources of the node other than memory."""
         for hosted in self.node.partitions.hosted.values():
             hosted.feed.close()
 

@@ -16,7 +16,7 @@ from tests.verification.fuzz.target import Target
 
 KINDS = ("condition", "filter", "key_condition", "update", "projection")
 
-# What a placeholder stands for is decided by its first letter, so that a text needs no values of its own.
+# The first letter of a placeholder decides its value, so that a text needs no values of its own.
 VALUES: dict[str, dict[str, Any]] = {
     "s": {"S": "S"},
     "t": {"S": "bc"},
@@ -82,7 +82,7 @@ def try_expression(kind: str, text: str, item: dict[str, Any] | None = None) -> 
         text if each == kind else None for each in ("update", "condition", "key_condition", "filter")
     )
     try:
-        # Not by way of the cache of plans: what is tried here is the parser, every time.
+        # Without the cache of plans, so that every text is parsed.
         plan = plans._compile((*texts, text if kind == "projection" else None), names, values, MODERN)
         evaluate(plan, item, values or {})
     except ValidationError:
@@ -147,7 +147,7 @@ LEGACY: dict[str, tuple[dict[str, Any], ...]] = {
         },
     ),
 }
-# What the operations ask for besides.
+# Other members that the operations require.
 REQUIRED: dict[str, dict[str, Any]] = {
     "PutItem": {"Item": {}},
     "UpdateItem": {"Key": {}},
@@ -183,7 +183,7 @@ def judge_legacy(data: bytes) -> None:
 
 
 def again(condition: str | None, update: str | None) -> expressions.LegacyPlan:
-    """The plan that the fold makes of what the log keeps of legacy parameters."""
+    """Return the plan that the fold compiles from the stored legacy parameters."""
     kept = {} if condition is None else orjson.loads(condition)
     return expressions.compile_legacy(
         expected=kept.get("Expected"),

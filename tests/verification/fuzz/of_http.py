@@ -1,4 +1,4 @@
-"""Bytes on a connection: whatever comes is answered or refused, and however it is cut it is answered the same."""
+"""Bytes on a connection: every input gets a response or an error, the same for every division into pieces."""
 
 import re
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Wire:
-    """A transport that keeps what is written, and holds back what comes while nobody reads."""
+    """A transport that stores written bytes, and delays input while reading is paused."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -74,7 +74,7 @@ def judge_bytes(data: bytes, inside: Inside) -> None:
 
 
 def conversation(inside: Inside, pieces: list[bytes]) -> bytes:
-    """What is answered to pieces that come one after the other."""
+    """Return the responses to pieces that arrive one after the other."""
     listener = Listener(inside.node, inside.loop)  # type: ignore[arg-type]  # as much of a loop as it needs
     connection, wire = Connection(listener), Wire()
     connection.connection_made(wire)  # type: ignore[arg-type]  # as much of a transport as a connection needs

@@ -1,4 +1,4 @@
-"""What a reader of the log makes of bytes that nobody wrote."""
+"""Decoders of the log with arbitrary bytes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def judge_entry(data: bytes) -> None:
-    """What our decoder and fastavro both read is the same, and what we refuse no encoder wrote.
+    """Our decoder and fastavro decode the same entry, and our decoder refuses only bytes that no encoder wrote.
 
     We read a little that fastavro refuses, such as a size below zero: the hash of a record tells that, and sooner.
     """
@@ -42,7 +42,7 @@ decode_resolved(encode_entry(put_entry(0)), CURRENT)
 
 
 def attempt(do: Callable[[Any], T], given: Any) -> T | None:
-    """What it returns, or None if it refuses."""
+    """Return the decoder's result, or None for a refusal."""
     try:
         return do(given)
     except ValueError:
@@ -103,7 +103,7 @@ def judge_segment(data: bytes) -> None:
 
 
 def damage(data: bytes) -> bytes:
-    """Five bytes say each: what is done, where, and with which byte."""
+    """Decode an edit from five bytes: its kind, its position and its byte."""
     damaged = bytearray(SOUND)
     for start in range(0, len(data) - 4, 5):
         what, value = data[start] % 8, data[start + 3]

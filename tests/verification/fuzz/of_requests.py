@@ -35,7 +35,7 @@ def world() -> Inside:
 
 
 def seeds() -> list[bytes]:
-    """The samples; what they name is named the same in each such database, because nothing in it is left to chance."""
+    """The samples. Their names are the same in each database, because no name is random."""
     inside = world()
     told = Told(lambda operation, body: inside.ask(operation, body)[1])
     return [

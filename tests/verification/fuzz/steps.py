@@ -17,7 +17,7 @@ class TooManyStepsError(BaseException):
 
 
 def bounded(most: int, do: Callable[..., T], *arguments: Any) -> tuple[T, int]:
-    """Call `do` and return what it returns, and how many lines that took.
+    """Call `do`, and return its result and the number of executed lines.
 
     Raises:
         TooManyStepsError: It was about to take more than `most`.

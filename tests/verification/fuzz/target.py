@@ -1,4 +1,4 @@
-"""What a target of the fuzzer is: a function of any bytes, and bytes to begin with."""
+"""A target of the fuzzer: a function of arbitrary bytes, and initial inputs."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

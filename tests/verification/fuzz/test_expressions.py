@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 SEEDS = range(20 if SOAK else 2)
 TEXTS = 50_000 if SOAK else 10_000
 
-# What an expression and its evaluation on a small item may take, in lines: so many, and so many for each character.
+# Lines that an expression and its evaluation on a small item may execute: a constant, and a number a character.
 STEPS, STEPS_EACH = 4000, 120
 
 

@@ -1,4 +1,4 @@
-"""Bytes that nobody would send, decoder by decoder: each refuses them in the documented way, in time that they explain.
+"""Arbitrary bytes, decoder by decoder: each refuses them with its documented error, in time linear in their length.
 
 A short run of the fuzzer takes the same inputs each time. FOLDB_SOAK=1 gives every target ten minutes and keeps in
 the ledger what came of it. What has broken a target once lies in corpus/TARGET/ and is tried for ever.

@@ -39,7 +39,7 @@ class Text:
         return placeholder
 
     def arguments(self) -> dict[str, Any]:
-        """The request's members for what was handed out."""
+        """Return the request's members for the allocated placeholders."""
         members: dict[str, Any] = {}
         if self.names:
             members["ExpressionAttributeNames"] = self.names
@@ -150,7 +150,7 @@ class Not:
 Condition: TypeAlias = Exists | Compare | Contains | Begins | Both | Not
 
 
-# Updates: each names one attribute, reads the item as it was and says what becomes of the attribute.
+# Updates: each names one attribute, reads the item before the update and computes the attribute's new value.
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ Step: TypeAlias = Set | SetSum | SetIfNotExists | Append | Remove | Add | Delete
 
 
 def write_update(steps: list[Step], text: Text) -> str:
-    """The update expression: steps of one clause stand together."""
+    """Return the update expression, with the steps of each clause together."""
     clauses: dict[str, list[str]] = {}
     for step in steps:
         clauses.setdefault(step.clause, []).append(step.write(text))
@@ -305,5 +305,5 @@ def same(left: Plain, right: Plain) -> bool:
 
 
 def order(value: Plain) -> Any:
-    """What values of one key type are sorted by."""
+    """Return the sort key of values of one key type."""
     return value.encode() if isinstance(value, str) else value

@@ -21,7 +21,7 @@ from tests.verification.oracle.language import (
 
 Key: TypeAlias = tuple[Any, ...]
 
-# What an index wants of an attribute before an item may be in it, or be written at all.
+# The rules of an index for an attribute of an item in it, or of any item.
 INDEX_KEYS = {"g": "S", "l": "N"}
 
 
@@ -35,7 +35,7 @@ class CancelledError(Exception):
 
 @dataclass
 class Model:
-    """One table whose key is `names`; the indexes `by-g` (g, l) and `by-l` (first key, l) stand over `indexed` ones."""
+    """One table with the key `names`, and if `indexed` with the indexes `by-g` (g, l) and `by-l` (first key, l)."""
 
     names: tuple[str, ...]
     indexed: bool

@@ -91,13 +91,13 @@ conditions: st.SearchStrategy[Condition] = st.recursive(
 )
 maybe_condition = st.one_of(st.none(), conditions)
 
-# What most items hold under the index keys fits the indexes; now and then something does not.
+# Most items have valid index keys; a few do not.
 fitting: dict[str, st.SearchStrategy[Any]] = {"g": st.sampled_from(["red", "blue"]), "l": numbers}
 
 
 @st.composite
 def bodies(draw: st.DrawFn) -> PlainItem:
-    """The attributes of an item besides its key."""
+    """The attributes of an item other than its key."""
     body: PlainItem = draw(st.dictionaries(st.sampled_from(["a", "b", "n", "s"]), values, max_size=3))
     for name, strategy in fitting.items():
         choice = draw(st.integers(0, 9))
@@ -420,7 +420,7 @@ def conditional(condition: Condition | None) -> dict[str, Any]:
 
 
 def outcome_of(act: Callable[[], T]) -> Any:
-    """What the model answers: a value, or the name of an error, or a transaction's reasons."""
+    """Return the model's response: a value, the name of an error, or a transaction's reasons."""
     try:
         return act()
     except ConditionFailedError:
@@ -473,7 +473,7 @@ def in_some_order(items: Any) -> list[PlainItem]:
 
 
 class DividedDatabase(Database):
-    """The same; its client says what it has seen, and so finds in a global index what it has written."""
+    """The same with a client that sends its last position, and so finds its writes in a global index."""
 
     divided_into = 8
 
