@@ -1,4 +1,4 @@
-"""An event loop whose turns and whose time are the test's."""
+"""An event loop whose turns and clock the test controls."""
 
 import asyncio
 import heapq
@@ -18,7 +18,7 @@ class Timer:
 
 
 class FakeLoop:
-    """Has what the materializer needs of a loop, and a clock that moves only with `advance`."""
+    """The part of a loop that the materializer needs, and a clock that moves only with `advance`."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._start = now_ms
@@ -38,7 +38,7 @@ class FakeLoop:
             self._ready.append(lambda: context.run(callback, *args))
 
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> None:
-        self._ready.append(lambda: callback(*args))  # which a deque takes from any thread
+        self._ready.append(lambda: callback(*args))  # a deque, which any thread may append to
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=cast(asyncio.AbstractEventLoop, self))
@@ -59,17 +59,17 @@ class FakeLoop:
         return timer
 
     def turn(self) -> None:
-        """Run what is ready now; what that makes ready belongs to the next turn."""
+        """Run the ready callbacks; those that they schedule run in the next turn."""
         for _ in range(len(self._ready)):
             self._ready.popleft()()
 
     def settle(self) -> None:
-        """Take turns until nothing is ready."""
+        """Run turns until no callback is ready."""
         while self._ready:
             self.turn()
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, timers going off in their order."""
+        """Advance the clock, running due timers in their order."""
         until = self._elapsed + seconds
         self.settle()
         while self._timers and self._timers[0][0] <= until:

@@ -1,10 +1,10 @@
 """Makes the golden history of a new schema, once, when it is released: python
 tests/unit/materializer/generate_golden.py
 
-    golden/<number>/00000000000000000000.avro, mark      a log of all that can happen, as this version writes it
+    golden/<number>/00000000000000000000.avro, mark      a log of all kinds of commands, as this version writes it
     golden/<number>/digest                               of the state that it folds to
 
-A golden history stays for ever. It is what makes sure that a later version folds what this one wrote to the same state.
+A golden history is never removed: it verifies that later versions fold this version's log to the same state.
 """
 
 import sys
@@ -37,7 +37,7 @@ def main() -> None:
         on_fatal=lambda error: None,
         background=Inline(),
     )
-    for record in random_log(seed=0, length=ENTRIES).records[1:]:  # the log has a Genesis of its own
+    for record in random_log(seed=0, length=ENTRIES).records[1:]:  # the log has its own Genesis
         entry = record.entry
         log.append(0, replace(entry, entry_number=entry.entry_number - 1), lambda result: None)
     (folder / "digest").write_text(fold_all(list(log.read(0)))[0] + "\n")

@@ -1,4 +1,4 @@
-"""A partition's log in a list: what the tests of the fold write to."""
+"""A partition's log in a list, for tests of the fold."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ class Ledger:
         return fold(self.state, record)[-1]
 
     def record(self, *commands: Command) -> Record:
-        """The next record of this ledger's own origin, not folded yet."""
+        """Return the next record of this ledger's origin, not folded yet."""
         entry = Entry(self.origin, self.number, commands)
         self.number += 1
         return Record(0, self.state.next_offset, self.now, entry)
@@ -61,13 +61,13 @@ class Ledger:
 
 
 def subscribe(name: str, *tables: str, **settings: Any) -> DefineSubscription:
-    """The command that creates a subscription to these tables."""
+    """Return the command that creates a subscription to these tables."""
     request = check(name, {"TableNames": list(tables), "Sink": {"Kind": "python"}, **settings})
     return about(name, "Create", **request)
 
 
 def about(name: str, operation: SubscriptionOperation, **request: Any) -> DefineSubscription:
-    """A command about a subscription."""
+    """Return a command about a subscription."""
     return DefineSubscription(operation, name, orjson.dumps(request), "uuid", CONTEXT)
 
 
@@ -110,7 +110,7 @@ def index_request(name: str, *key: str, projection: str = "ALL") -> dict[str, An
 
 
 def put(table: Table, item: Item, *, when: str | None = None, **choices: Any) -> Put:
-    """A put of an item; `when` is a condition without placeholders."""
+    """Return a put of an item; `when` is a condition without placeholders."""
     limits = limits_named("modern")
     size = check_item(item, limits)
     pk, sk = table.definition.key.item_key(item, limits)

@@ -1,10 +1,10 @@
-"""A log of everything that can happen, by a seed; run as a program it folds one and prints the digests.
+"""A log of all kinds of commands, from a seed; as a program it folds one and prints the digests.
 
     python -m tests.unit.materializer.random_log FILE
 
-FILE holds entries, each behind its length in four bytes. Printed are the digest of the state and a hash of all
-changes; and both again from a state that was dumped and loaded now and then on the way. Two processes that print the
-same folded the same, byte for byte.
+FILE holds entries, each behind its length in four bytes. The output is the digest of the state and a hash of all
+changes; and both again from a state that was dumped and loaded several times. Two processes with the same output
+folded the same, byte for byte.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ _INDEXES = {
 
 
 def random_log(seed: int, length: int) -> Ledger:
-    """A ledger with `length` entries of random commands on a table with both kinds of index."""
+    """Return a ledger with `length` entries of random commands on a table with both kinds of index."""
     dice = random.Random(seed)
     ledger = Ledger()
     table = ledger.create("T", "pk:S sk:N", **_INDEXES)
@@ -106,7 +106,7 @@ def _command(dice: random.Random, ledger: Ledger, table: Table, bare: Table) -> 
 
 
 def _about_the_feed(dice: random.Random, ledger: Ledger, table: Table) -> Command:
-    """A stream is enabled or disabled, or something is done about a subscription."""
+    """Enable or disable a stream, or return a command about a subscription."""
     name = dice.choice("RS")
     match dice.randrange(6):
         case 0 | 1:
@@ -145,7 +145,7 @@ def _condition(dice: random.Random) -> str | None:
 
 
 def write(records: list[Record], path: Path) -> None:
-    """Write the entries of `records` and when the log took them."""
+    """Write the entries of `records` and their log times."""
     with path.open("wb") as file:
         for record in records:
             body = encode_entry(record.entry)
@@ -164,7 +164,7 @@ def read(path: Path) -> list[Record]:
 
 
 def fold_all(records: list[Record], reloads: int = 0) -> tuple[str, str]:
-    """Digest of the state, and hash of all changes, after folding `records` from nothing.
+    """Return the digest of the state, and the hash of all changes, after folding `records` into an empty state.
 
     With `reloads`, the state is dumped and loaded before that many of the records.
     """

@@ -1,4 +1,4 @@
-"""Which tables exist, and how a new index gets its entries."""
+"""The set of tables, and the filling of a new index."""
 
 from foldb.log.commands import Backfill, Settle
 from foldb.materializer.fold.outcomes import Completed, Refused, Skipped, TableDefined
@@ -64,9 +64,8 @@ def test_a_command_for_a_table_that_is_gone_has_no_effect() -> None:
 
 
 def test_a_new_index_is_filled_in_steps_beside_writes() -> None:
-    """
-    Half of the items are there before the index, some are changed while it fills, and two of them hold what the
-    index cannot take: those it passes over.
+    """Half of the items exist before the index, some are changed while it is filled, and two of them have invalid index
+    keys, which are skipped.
     """
     ledger = Ledger()
     cars = ledger.create("Cars")

@@ -1,4 +1,4 @@
-"""A digest that is computed beside writes is that of the state at which it was begun."""
+"""A digest that is computed beside writes is that of the state at its beginning."""
 
 import random
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def key_of(number: int) -> dict[str, dict[str, str]]:
 
 
 def run(ledger: Ledger, between: Callable[[int], object] = lambda _: None) -> tuple[str, int]:
-    """Compute a digest, with `between` after each turn; the digest, and how many turns it took."""
+    """Compute a digest, with `between` after each turn; return it and the number of turns."""
     loop, found = FakeLoop(), list[str]()
     DigestTask(ledger.state, loop, found.append)
     turns = 0

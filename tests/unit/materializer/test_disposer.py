@@ -1,4 +1,4 @@
-"""Dropped tables and indexes are freed a portion a turn, outside of the fold."""
+"""Stores of deleted tables and indexes are freed a portion per turn, outside of the fold."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def store_of(items: int, size: int = 10) -> Store:
 
 
 def counts_by_turn(loop: FakeLoop, store: Store) -> list[int]:
-    """How many items were freed in each turn, until all were."""
+    """Return the number of items freed in each turn, until all are freed."""
     freed = []
     while store.count:
         before = store.count
@@ -57,7 +57,7 @@ def test_a_portion_of_large_items_has_fewer() -> None:
 
 
 def test_stores_that_are_not_free_yet_are_counted() -> None:
-    """The bound on memory adds it up."""
+    """The memory limit counts them."""
     loop, stores = FakeLoop(), [store_of(15), store_of(5)]
     disposer = Disposer(loop)
     disposer.take(stores)
@@ -87,7 +87,7 @@ def test_a_store_that_a_view_reads_is_freed_when_it_is_closed() -> None:
 
 
 class Folding:
-    """A worker that hands on what it drops, with a table of an index and twenty items."""
+    """A worker that disposes of stores, with a table of an index and twenty items."""
 
     def __init__(self) -> None:
         self.loop = FakeLoop()
@@ -120,7 +120,7 @@ class Folding:
 
 @pytest.mark.guarantee("G50")
 def test_a_deleted_table_leaves_its_stores_whole() -> None:
-    """The fold only drops them: freeing them is no part of its turn."""
+    """The fold only removes them from the state: freeing them is no part of its turn."""
     folding = Folding()
     items, entries = folding.table.items, folding.table.indexes["shelves"].store
 

@@ -1,4 +1,4 @@
-"""What records do to a partition."""
+"""The effects of records on a partition."""
 
 import pytest
 
@@ -96,8 +96,7 @@ def test_an_update_that_cannot_be_computed_is_refused_in_the_log() -> None:
 
 
 def test_a_refusal_does_not_keep_the_item_in_memory() -> None:
-    """
-    The error was raised among frames that hold the decoded item; a cycle of the two would wait for the collector,
+    """The error was raised among frames that hold the decoded item; the cycle of the two would wait for the collector,
     and 300,000 elements are 57 MB.
     """
     ledger = Ledger()
@@ -122,9 +121,7 @@ def test_a_delete_of_nothing_is_no_change() -> None:
 
 @pytest.mark.guarantee("G15")
 def test_a_repeated_entry_is_folded_once() -> None:
-    """
-    An append whose fate is unknown is repeated, the same entry, so both copies can be in the log.
-    """
+    """An append whose fate is unknown is repeated, the same entry, so both copies can be in the log."""
     ledger = Ledger()
     cars = ledger.create("Cars")
     one = {":one": {"N": "1"}}
@@ -229,9 +226,7 @@ def test_sequence_numbers_go_on_where_the_copied_log_left_off() -> None:
 
 @pytest.mark.guarantee("G26")
 def test_an_expiry_is_judged_again_at_its_position() -> None:
-    """
-    Between the proposal and its place in the log the item's time was put off: it stays.
-    """
+    """Between the proposal and its position in the log the item's time was postponed: it stays."""
     ledger = Ledger()
     cars = ledger.create("Cars")
     ledger.fold(

@@ -1,4 +1,4 @@
-"""What Python's cycle collector looks at, and how often."""
+"""The objects that Python's cycle collector traverses, and how often."""
 
 import gc
 
@@ -18,7 +18,7 @@ def test_a_full_collection_looks_at_nothing_twice() -> None:
 
 
 def test_a_put_does_not_bring_a_whole_slot_back_before_the_collector() -> None:
-    """A plain dict would come back: Python takes those that hold only items off its lists, until the next item."""
+    """A plain dict would be tracked again: Python untracks a dict of atoms until the next item."""
     store = Store(1, has_sort_key=False)
     for number in range(10_000):
         store.put(b"%d" % number, b"", (b"{}", 1))

@@ -1,4 +1,4 @@
-"""Every history that a release wrote folds to the state that it had then."""
+"""Every released history folds to its recorded state."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def test_every_released_schema_has_a_golden_history() -> None:
 @pytest.mark.parametrize("folder", sorted(GOLDEN.iterdir()), ids=lambda folder: folder.name)
 @pytest.mark.parametrize("reloads", [0, 3])
 def test_a_golden_history_folds_to_its_recorded_digest(folder: Path, reloads: int) -> None:
-    """Dumped and loaded on the way, too."""
+    """Also with dumps and loads in between."""
     records = list(LocalLog.open_reader(folder).read(0))
 
     assert (folder / "digest").read_text() == fold_all(records, reloads)[0] + "\n"

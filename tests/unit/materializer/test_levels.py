@@ -1,4 +1,4 @@
-"""From level 4 on updates and Expected mean what DynamoDB means; older logs keep their meaning."""
+"""From level 4 on updates and Expected have DynamoDB's meaning; older logs keep theirs."""
 
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from tests.unit.materializer.ledger import CONTEXT, Ledger, update
 from tests.unit.materializer.random_log import fold_all
 
 WRITTEN = Path(__file__).with_name("level_3")
-"""The folder of a release at level 3. Its requests are those that later rules refuse or judge otherwise: an index
-that is added without AttributeDefinitions, NonKeyAttributes that name an attribute twice, tags with other characters,
-updates that read the key of a new item, NOT_CONTAINS on an attribute that does not exist, DeleteTable."""
+"""The folder of a release at level 3. Later rules refuse its requests or judge them otherwise: an index that is added
+without AttributeDefinitions, NonKeyAttributes that name an attribute twice, tags with other characters, updates that
+read the key of a new item, NOT_CONTAINS on an attribute that does not exist, DeleteTable.
+"""
 
 KEY: Item = {"pk": {"S": "car"}, "sk": {"N": "1.50"}}
 
@@ -28,7 +29,7 @@ def item(outcome: object) -> Item:
 
 @pytest.mark.parametrize("reloads", [0, 3])
 def test_a_log_of_level_3_folds_to_its_recorded_digest(reloads: int) -> None:
-    """Also what a later rule would refuse."""
+    """Including requests that a later rule would refuse."""
     records = list(LocalLog.open_reader(WRITTEN).read(0))
 
     assert (WRITTEN / "digest").read_text() == fold_all(records, reloads)[0] + "\n"

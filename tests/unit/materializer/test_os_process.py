@@ -1,4 +1,4 @@
-"""What this process hides from others, and hands on to those that it starts."""
+"""The parts of this process that are hidden from others, and those that child processes inherit."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Pages of Query and Scan: where they end, what they show, what they cost."""
+"""Pages of Query and Scan: their ends, their contents, their cost."""
 
 import sys
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def ledger() -> Ledger:
 
 
 def filled(ledger: Ledger, sizes: list[int], name: str = "Sized") -> Table:
-    """One collection `p` of items 0000, 0001, ... of exactly these sizes."""
+    """Create a collection `p` of items 0000, 0001, ... of exactly these sizes."""
     table = ledger.create(name, "pk:S sk:S")
     for number, size in enumerate(sizes):
         item = {"pk": {"S": "p"}, "sk": {"S": f"{number:04}"}, "d": {"S": ""}}
@@ -53,7 +53,7 @@ def pages(table: Table, request: QueryRequest) -> Iterator[Page]:
 
 
 def place(table: Table, index: str | None, key: Item) -> tuple[bytes, bytes]:
-    """Where a start key lies in the store that is read."""
+    """Return a start key as the store orders it."""
     pk, sk = table.definition.key.pk(key), table.definition.key.sk(key)
     assert pk is not None
     assert sk is not None
@@ -198,7 +198,7 @@ def scattered(ledger: Ledger, count: int = 40) -> Table:
 
 
 def scan(table: Table, **choices: object) -> list[str]:
-    """All partition keys that following pages of a scan meets."""
+    """Return all partition keys of a scan over all pages."""
     request = ScanRequest(table.definition.id, None, **choices)  # type: ignore[arg-type]
     seen: list[str] = []
     while True:
@@ -246,7 +246,7 @@ def test_a_segment_does_not_start_in_another(ledger: Ledger) -> None:
 
 
 def indexed(ledger: Ledger, projection: str = "ALL") -> Table:
-    """Five items that share one index sort key, each 1,000 bytes and a bit."""
+    """Create five items with one index sort key, each of a bit more than 1,000 bytes."""
     table = ledger.create(
         "Indexed",
         "pk:S sk:S",
@@ -335,7 +335,7 @@ def test_an_index_that_is_not_there_is_named(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("size", [2_000, 100_000])
 def test_the_last_page_of_a_collection_costs_as_much_as_the_first(ledger: Ledger, size: int) -> None:
-    """Steps are calls, of Python and of C. A search is some more of them in a larger collection, but only some."""
+    """Steps are calls, of Python and of C. A search takes a few more of them in a larger collection."""
     table = ledger.create("Long", "pk:S sk:S")
     for number in range(size):
         table.items.put(b"p", b"%08d" % number, (b'{"pk":{"S":"p"},"sk":{"S":"%08d"}}' % number, 13))
@@ -346,7 +346,7 @@ def test_the_last_page_of_a_collection_costs_as_much_as_the_first(ledger: Ledger
 
 
 def steps(table: Table, after: bytes | None) -> int:
-    """How many calls it takes to read a hundred items behind `after`."""
+    """Return the number of calls to read a hundred items after `after`."""
     taken = 0
 
     def count(_frame: object, event: str, _argument: object) -> None:

@@ -12,7 +12,7 @@ from tests.unit.materializer.ledger import Ledger, define, delete, index_request
 
 
 def library() -> tuple[Ledger, Table]:
-    """Sixty commands about twenty books of five authors, some of them removed, with an index."""
+    """Return sixty commands about twenty books of five authors, some of them deleted, with an index."""
     ledger = Ledger()
     table = ledger.create(
         "Books", "author:S title:S", GlobalSecondaryIndexes=[index_request("shelves", "shelf")]
@@ -26,7 +26,7 @@ def library() -> tuple[Ledger, Table]:
 
 
 def agrees(work: Rebuild, table: Table, index: str | None = None, portion: int = 1000) -> bool:
-    """Compare the rebuilt table with the live one to the end, and return whether they are the same."""
+    """Compare the rebuilt table with the live one to the end, and return whether they are equal."""
     comparison = Comparison(index)
     while comparison.advance(table, work.state.tables[table.definition.id], portion):
         pass
@@ -96,7 +96,7 @@ def test_every_difference_from_the_log_is_found(harm: Callable[[Table], None], p
 
 
 def test_an_index_is_compared_and_installed_without_the_rest() -> None:
-    """The items have been harmed too, and stay so: only the index was to be rebuilt."""
+    """The items were damaged too, and stay so: only the index is rebuilt."""
     ledger, table = library()
     lose_an_index_entry(table)
     work = Rebuild()
@@ -115,7 +115,7 @@ def test_an_index_is_compared_and_installed_without_the_rest() -> None:
 
 
 def test_a_position_may_cut_an_entry_short() -> None:
-    """An entry of three puts: at its index 1 two of them have been done."""
+    """An entry of three puts: at its index 1 two of them are applied."""
     ledger = Ledger()
     table = ledger.create("Books", "author:S")
     ledger.fold(*(put(table, {"author": {"S": name}}) for name in ("a", "b", "c")))

@@ -1,4 +1,4 @@
-"""The digest that an owner leaves behind, for whoever refolds what it folded."""
+"""The digest that an owner appends when it stops, to verify later refolds."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.unit.materializer.test_worker import Bench, order
 
 
 def close(bench: Bench) -> bool:
-    """Close the bench's worker as an owner does, and tell whether it has closed."""
+    """Close the bench's worker as an owner does, and return whether it has closed."""
     closed: list[bool] = []
     bench.worker.close(lambda: closed.append(True), leave_digest=True)
     bench.run()

@@ -1,4 +1,4 @@
-"""A store against a plain dict, whatever happens to it."""
+"""A store against a plain dict, under random operations."""
 
 import gc
 from itertools import pairwise
@@ -16,7 +16,7 @@ Model: TypeAlias = dict[tuple[bytes, bytes], Stored]
 
 OWNER = 7
 
-# Few keys, so that steps meet; zero bytes and prefixes, because ranges are about them.
+# Few keys, so that steps affect the same ones; zero bytes and prefixes, because they matter to ranges.
 partition_keys = st.sampled_from([b"a", b"a\0", b"ab", b"b", b"\xff", b"c" * 40])
 sort_keys = st.sampled_from([b"", b"\0", b"\0\0", b"1", b"1\0", b"11", b"2", b"\xff", b"\xff\xff"])
 stored = st.integers(1, 400).map(lambda size: (b"{%d}" % size, size))
@@ -24,7 +24,7 @@ steps = st.lists(st.tuples(partition_keys, sort_keys, st.none() | stored), max_s
 
 
 def build(taken: list[tuple[bytes, bytes, Stored | None]], has_sort_key: bool) -> tuple[Store, Model]:
-    """Do the steps to a store and to a dict; None removes."""
+    """Apply the steps to a store and to a dict; None removes."""
     store, model = Store(OWNER, has_sort_key), Model()
     for pk, any_sk, item in taken:
         sk = any_sk if has_sort_key else b""
@@ -88,7 +88,7 @@ def test_ranges_of_hashes_cut_a_scan_into_disjoint_parts(
     taken: list[tuple[bytes, bytes, Stored | None]], cuts: list[int], pk: bytes
 ) -> None:
     store, model = build(taken, True)
-    bounds = sorted([0, *cuts, key_hash(OWNER, pk), HASHES])  # one cut goes right through an item
+    bounds = sorted([0, *cuts, key_hash(OWNER, pk), HASHES])  # one cut divides an item's collection
 
     parts = [entry for low, high in pairwise(bounds) for entry in store.scan(None, low, high)]
     assert in_scan_order(model) == parts
@@ -201,7 +201,7 @@ def test_a_scan_under_way_sees_partition_keys_that_came_and_went() -> None:
     neighbours = _keys_of_one_slot(3)
     store.put(neighbours[0], b"", (b"{}", 2))
     store.put(neighbours[2], b"", (b"{}", 2))
-    first = next(store.scan())  # from here on the slot's order is remembered
+    first = next(store.scan())  # from here on the slot's order is cached
 
     store.put(neighbours[1], b"", (b"{}", 2))
     store.remove(neighbours[2], b"")
@@ -219,7 +219,7 @@ def test_items_at_rest_are_not_tracked_by_the_garbage_collector() -> None:
 
 
 def _keys_of_one_slot(count: int) -> list[bytes]:
-    """Partition keys that fall into one slot, in the order of their hashes."""
+    """Return partition keys of one slot, in the order of their hashes."""
     wanted = slot(key_hash(OWNER, b"0"))
     keys = (b"%d" % number for number in range(1_000_000))
     found: list[bytes] = []

@@ -1,4 +1,4 @@
-"""What is proposed when time has passed, and that the fold has the last word."""
+"""Proposals that are due by the clock; the fold decides."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ YEAR = 365 * 24 * 60 * 60
 
 
 class Owner:
-    """A worker with its timers, on a log in memory and a clock of the test's."""
+    """A worker with its timers, on a log in memory and a clock that the test controls."""
 
     def __init__(self, log: MemoryLog | None = None, loop: FakeLoop | None = None) -> None:
         self.loop = loop or FakeLoop()
@@ -123,7 +123,7 @@ class TestTables:
         assert table.definition.status == "ACTIVE"
 
     def test_two_owners_at_once_are_harmless(self, owner: Owner) -> None:
-        # Both hold the table for unsettled and propose; the log keeps the second proposal without effect.
+        # Both find the table unsettled and propose; the log keeps the second proposal without effect.
         table = owner.create(settle=True)
         owner.timers.start()
 

@@ -1,4 +1,4 @@
-"""What a worker promises those who submit, on a log and a loop that do as they are told."""
+"""The guarantees of a worker for its clients, on a log and a loop that the test controls."""
 
 from collections.abc import Callable
 
@@ -45,13 +45,13 @@ class Bench:
         self.worker.open()
 
     def submit(self, command: Command, size: int = 100) -> list[tuple[Outcome, Position | Cut]]:
-        """Submit, and return the list that the answer will be in."""
+        """Submit, and return the list that receives the answer."""
         answers: list[tuple[Outcome, Position | Cut]] = []
         self.worker.submit(command, size, lambda outcome, position: answers.append((outcome, position)))
         return answers
 
     def run(self) -> None:
-        """Make everything durable that waits."""
+        """Make all pending entries durable."""
         self.loop.settle()
         while self.log.commit():
             self.loop.settle()
@@ -210,7 +210,7 @@ def test_the_number_of_an_entry_that_did_not_fit_is_used_again(bench: Bench) -> 
     bench.submit(put(table, order(2)))
     bench.run()
 
-    # A gap in the numbers would make every later entry stale, here and on every refold.
+    # A gap in the entry numbers would make every later entry stale, here and on every refold.
     assert digest(Bench(bench.log).worker.state) == digest(bench.worker.state)
     assert Bench(bench.log).worker.state.tables[table.definition.id].items.count == 1
 
@@ -317,7 +317,7 @@ def test_a_sender_that_breaks_leaves_the_others_their_answers(bench: Bench) -> N
 
 
 def test_a_command_that_cannot_be_encoded_fails_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug, and its sender's trouble: whoever was in the same entry may try again, and nobody waits for ever."""
+    """A bug of one command: the other commands of its entry may be repeated, and no client waits forever."""
     table = bench.table()
     append = bench.log.append
     monkeypatch.setattr(bench.log, "append", lambda *_: _break())
@@ -375,7 +375,7 @@ def test_a_worker_says_how_it_is(bench: Bench) -> None:
 
 
 def test_a_bug_behind_the_fold_stops_the_worker(bench: Bench) -> None:
-    """Whoever waits is told, and so is the process; a worker that hangs tells nobody."""
+    """All clients are answered, and the process is notified; a worker that hangs would do neither."""
     table = bench.table()
     bench.worker.after_answers.add(lambda _: _break())
 

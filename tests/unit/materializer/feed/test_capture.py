@@ -1,4 +1,4 @@
-"""From which command to which the changes of a table are captured, in one partition."""
+"""Capture periods of a table in one partition: their first and last command."""
 
 import random
 from typing import Any
@@ -22,7 +22,7 @@ STREAM = {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
 
 
 def stream(table: Table, *, on: bool, **members: Any) -> DefineTable:
-    """The command that enables or disables a table's stream."""
+    """Return the command that enables or disables a table's stream."""
     definition = table.definition
     specification = STREAM if on else {"StreamEnabled": False}
     request = {"TableName": definition.name, "StreamSpecification": specification, **members}
@@ -38,7 +38,7 @@ def write(table: Table, value: int) -> Command:
 
 
 def captured(ledger: Ledger) -> list[tuple[str, list[int]]]:
-    """The values that were written while anything captured them, and the labels of the windows that they fall into."""
+    """Return the values that were written during a capture period, with the labels of their periods."""
     found = []
     state = PartitionState()
     for record in ledger.records:
@@ -51,7 +51,7 @@ def captured(ledger: Ledger) -> list[tuple[str, list[int]]]:
 
 
 def test_a_stream_captures_the_writes_between_enabling_and_disabling() -> None:
-    """Within one entry too: numbers, not entries, say where a window begins and ends."""
+    """Within one entry too: sequence numbers, not entries, are the bounds of a period."""
     ledger = Ledger()
     table = ledger.create("T")
     ledger.fold(
@@ -123,7 +123,7 @@ def test_another_setting_of_the_table_leaves_its_window_open() -> None:
 
 
 def test_streams_of_one_table_have_different_labels_at_equal_times() -> None:
-    """A stream's ARN is the table's name and the label: a reader of one must not be given another's changes."""
+    """A stream's ARN is the table's name and the label: a reader of one must not get another's changes."""
     ledger = Ledger()
     table = ledger.create("T", StreamSpecification=STREAM)
     ledger.fold(stream(table, on=False), stream(table, on=True))
@@ -164,11 +164,11 @@ def test_the_state_of_a_database_without_streams_has_nothing_of_them() -> None:
     assert not any(frame[:1] in b"WU" for frame in dump(ledger.state))
 
 
-# Any history, against a model that only knows what is on and what is off
+# Random histories, against a model that only knows which streams are enabled
 
 
 class Model:
-    """What is captured of each table now, by name, and so of each value that was written."""
+    """The captures of each table now, by name, and those of each written value."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
@@ -180,7 +180,7 @@ class Model:
         self.written = self.made = 0
 
     def entry(self) -> None:
-        """An entry of a few commands, each as it may be."""
+        """Fold an entry of a few random commands."""
         self.ledger.now += self.dice.choice([0, 0, 1, 1000])
         commands = [self.command() for _ in range(self.dice.randrange(1, 6))]
         self.ledger.fold(*commands)
@@ -251,7 +251,7 @@ def _windows(state: PartitionState) -> dict[int, list[CapturePeriod]]:
 
 
 def _go_on_alike(model: Model, loaded: PartitionState) -> None:
-    """A state that was loaded folds the rest as the other does."""
+    """Fold the rest of the log into a loaded state, and compare it."""
     length = len(model.ledger.records)
     for _ in range(20):
         model.entry()

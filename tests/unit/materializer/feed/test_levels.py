@@ -1,4 +1,4 @@
-"""What an older log means goes on to mean that, and from level 3 on its streams are captured."""
+"""Commands of an older log keep their meaning, and from level 3 on its streams are captured."""
 
 from foldb.log.commands import Level
 from foldb.materializer.fold.dump import digest, dump
@@ -12,7 +12,7 @@ STREAM = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
 
 
 def old(**settings: object) -> Ledger:
-    """A log of level 2 with a table whose stream is enabled, and an item in it."""
+    """Return a log of level 2 with a table whose stream is enabled, and an item in it."""
     ledger = Ledger(level=2)
     request = {**table_request("T", StreamSpecification=STREAM), **settings}
     ledger.fold(define("CreateTable", 0, request))

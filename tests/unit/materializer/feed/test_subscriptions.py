@@ -1,4 +1,4 @@
-"""Commands about subscriptions, and how far each is."""
+"""Commands about subscriptions, and their checkpoints."""
 
 import random
 from typing import Any
@@ -44,7 +44,7 @@ def refused(ledger: Ledger, command: Any) -> RequestError:
 
 
 def checkpoint(ledger: Ledger, subscription: Subscription, *marks: tuple[int, int], **fields: Any) -> bool:
-    """Fold a checkpoint of a subscription; whether it had an effect."""
+    """Fold a checkpoint of a subscription; return whether it had an effect."""
     said = {"epoch": subscription.epoch, "version": "v", "handled": 0, "dead": 0, **fields}
     outcome = ledger.fold(Checkpoint(subscription.id, checkpoints=list(marks), **said))
     assert isinstance(outcome, Completed)
@@ -199,7 +199,7 @@ def test_a_checkpoint_of_a_removed_or_recreated_one_has_no_effect(ledger: Ledger
 
 @pytest.mark.parametrize("seed", range(10))
 def test_marks_are_the_highest_that_was_said_in_the_epoch(seed: int) -> None:
-    """Checkpoints come late, twice, and from two that both believe that they run the subscription."""
+    """Checkpoints arrive late, twice, and from two nodes that both run the subscription."""
     dice = random.Random(seed)
     ledger = Ledger()
     ledger.create("Cars")
@@ -224,7 +224,7 @@ def test_marks_are_the_highest_that_was_said_in_the_epoch(seed: int) -> None:
 
 
 def test_a_log_of_an_older_level_knows_no_subscriptions_yet() -> None:
-    """Whoever asks for one is told what to do about that."""
+    """The error names the next step."""
     ledger = Ledger(level=2)
     ledger.create("Cars")
 

@@ -1,7 +1,7 @@
-"""Several partitions without workers: each is a state and a list of records, and a test carries their messages.
+"""Several partitions without workers: each is a state and a list of records, and a test delivers their messages.
 
-What a message waits for is up to the test: it may be delivered late, twice, or before those that were sent earlier, its
-acknowledgement may come at any time or never, and a state may be dumped and loaded again at any moment.
+The test chooses the order: a message may be delivered late, twice, or before earlier ones, its acknowledgement may
+come at any time or never, and a state may be dumped and loaded at any moment.
 """
 
 import random
@@ -37,8 +37,8 @@ class Cluster:
 
     Attributes:
         states: By partition.
-        records: What each partition's log holds.
-        sent: Every Relay that was ever offered, by (sender, receiver): for sending one again.
+        records: The log of each partition.
+        sent: Every Relay that was ever offered, by (sender, receiver), to send it again.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Cluster:
         return self.states[0]
 
     def fold(self, partition: int, *commands: Command, void: Sequence[Void] = ()) -> Outcome:
-        """Fold one entry, as it comes out of a log; the outcome of its last command."""
+        """Fold one entry, decoded as from a log; return the outcome of its last command."""
         records = self.records[partition]
         body = encode_entry(Entry(b"o" * 16, len(records), commands))
         record = Record(partition, len(records), self._now(partition), decode_entry(body))
@@ -71,19 +71,19 @@ class Cluster:
         return outcome
 
     def home(self, command: Any) -> int:
-        """The partition of an item command's key."""
+        """Return the partition of an item command's key."""
         return self.home_of(command.table, command.pk)
 
     def home_of(self, owner: int, pk: bytes) -> int:
-        """The partition of a partition key of a table or an index."""
+        """Return the partition of a partition key of a table or an index."""
         return partition_of_key(owner, pk, self.partitions)
 
     def write(self, command: Any) -> Outcome:
-        """Fold an item command where its key lives."""
+        """Fold an item command in the partition of its key."""
         return self.fold(self.home(command), command)
 
     def create(self, name: str, key: str = "pk:S", **settings: Any) -> Table:
-        """Create a table and have everybody know it."""
+        """Create a table in all partitions."""
         self.define(define("CreateTable", 0, table_request(name, key, **settings)))
         self.settle()
         table = self.catalog.table_named(name)
@@ -102,17 +102,17 @@ class Cluster:
         return self.fold(receiver, relay)
 
     def acknowledge(self, sender: int, receiver: int) -> Outcome:
-        """Tell a sender what its receiver has folded so far."""
+        """Acknowledge all messages that the receiver has folded."""
         through = self.states[receiver].received.get(sender, 0) - 1
         return self.fold(sender, RelayAck(receiver, through, self.states[receiver].log_time))
 
     def settle(self) -> None:
-        """Deliver and acknowledge until nobody has anything to tell."""
+        """Deliver and acknowledge until no message is left."""
         while any(self._carry(sender, receiver) for sender, receiver in list(self.pairs())):
             pass
 
     def pairs(self) -> Iterator[tuple[int, int]]:
-        """Who has ever told whom anything."""
+        """Yield the pairs of sender and receiver."""
         for sender, state in enumerate(self.states):
             for receiver in sorted(state.outboxes):
                 yield sender, receiver
@@ -130,7 +130,7 @@ class Cluster:
         return True
 
     def disturb(self, dice: random.Random) -> None:
-        """Do one thing that a network, an owner or a restart may do."""
+        """Do one random thing that a network, an owner or a restart may do."""
         pairs = list(self.pairs())
         if not pairs or dice.random() < 0.1:
             self.reload(dice.randrange(self.partitions))
@@ -147,10 +147,10 @@ class Cluster:
                 for relay in self.sent[sender, receiver][expected + ahead :][: dice.randrange(1, 5)]:
                     self.deliver(relay, receiver)
 
-    # Time passes
+    # Time
 
     def backfill(self, dice: random.Random, count: int = 2) -> bool:
-        """Propose a step of a backfill to a partition that has one to do; False if none has."""
+        """Propose a step of a backfill to a partition that needs one; return False if none does."""
         steps = [
             (partition, Backfill(table.definition.id, index.definition.id, count, Context("")))
             for partition in self.data
@@ -164,14 +164,14 @@ class Cluster:
         return True
 
     def rest(self) -> None:
-        """Let everything come to its end."""
+        """Deliver all messages and complete all backfills."""
         dice = random.Random(0)
         self.settle()
         while self.backfill(dice, count=100):
             self.settle()
 
     def reload(self, partition: int) -> None:
-        """Dump a partition and load it again, as a node does that takes over."""
+        """Dump a partition and load it again, as its next owner does."""
         data = b"".join(dump(self.states[partition]))
         self.states[partition] = load([data])
         assert data == b"".join(dump(self.states[partition]))

@@ -4,7 +4,7 @@ tests/unit/materializer/partitions/generate_golden.py
     golden/<number>/00000000000000000000.avro, mark      a log of several partitions, as this version writes it
     golden/<number>/digests                              of the states that they fold to, by partition
 
-A golden history stays for ever. It makes sure that a later version folds what this one wrote to the same states.
+A golden history is never removed: it verifies that later versions fold this version's log to the same states.
 """
 
 import heapq
@@ -31,7 +31,7 @@ SEED, STEPS = 16, 400
 
 
 def digests(log: LocalLog | LogReader, reloads: int = 0) -> str:
-    """The digest of each partition's state, line by line."""
+    """Return the digest of each partition's state, one per line."""
     partitions = range(log.genesis(0).partitions)
     return "".join(fold_all(list(log.read(partition)), reloads)[0] + "\n" for partition in partitions)
 
@@ -53,7 +53,7 @@ def main() -> None:
         background=Inline(),
         partitions=life.cluster.partitions,
     )
-    for record in records:  # the log has Geneses of its own
+    for record in records:  # the log has its own Geneses
         entry = record.entry
         log.append(record.partition, replace(entry, entry_number=entry.entry_number - 1), lambda result: None)
     (folder / "digests").write_text(digests(log))

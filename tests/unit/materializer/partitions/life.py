@@ -1,8 +1,8 @@
-"""A cluster to which things happen, by a seed.
+"""A cluster with random events, from a seed.
 
-Tables, indexes, streams and subscriptions come and go while items are written, and messages are late, early, repeated,
-or told to a state that was loaded from a dump a moment ago. A life may begin at an older level, which each partition
-leaves in its own time.
+Tables, indexes, streams and subscriptions are created and removed while items are written, and messages are late,
+early, repeated, or delivered to a state that was just loaded from a dump. A life may begin at an older level, which
+each partition leaves at a time of its own.
 """
 
 import random
@@ -33,10 +33,10 @@ ATTRIBUTES = ["a", "b"]
 
 
 class Life:
-    """See the module. By their clocks partitions are `skew_ms` apart.
+    """See the module. The partitions' clocks are `skew_ms` apart.
 
     Attributes:
-        subscribed: The subscriptions there are, with the version of definitions by which all capture for them.
+        subscribed: The subscriptions, with the version of definitions from which all partitions capture for them.
     """
 
     def __init__(self, seed: int, skew_ms: int = 1000, level: int = LEVEL) -> None:
@@ -44,7 +44,7 @@ class Life:
         self.now = START
         self._skew_ms = skew_ms
         self.cluster = Cluster(data=self.dice.randrange(2, 6), now=self._clock, level=level)
-        self.pace = self.dice.choice([2, 4, 8])  # how well messages keep up with what happens
+        self.pace = self.dice.choice([2, 4, 8])  # the share of messages delivered between events
         self.tokens = 0
         self.subscribed: dict[str, int] = {}
 
@@ -60,7 +60,7 @@ class Life:
             self._check_capture()
 
     def rest(self) -> None:
-        """Let everything come to its end, at the level of today."""
+        """Complete all open work, at the newest level."""
         for partition in range(self.cluster.partitions):
             self.cluster.fold(partition, Level(LEVEL, Context("L")))
         self.cluster.rest()
@@ -89,7 +89,7 @@ class Life:
             self.cluster.disturb(dice)
 
     def _table(self) -> Table | None:
-        """A table as the catalog knows it, which may be more or less than the partitions do."""
+        """Return a table of the catalog, whose definition may differ from the partitions'."""
         tables = list(self.cluster.catalog.tables.values())
         return self.dice.choice(tables) if tables else None
 
@@ -154,7 +154,7 @@ class Life:
             self._define("UpdateTable", table.definition.id, {**request, "ShardAgeMs": 5000})
 
     def _subscribe(self) -> None:
-        """Create a subscription, or remove one, or say how far it is."""
+        """Create or remove a subscription, or write a checkpoint."""
         name = self.dice.choice("RS")
         subscription = self.cluster.catalog.subscriptions.get(name)
         if subscription is None:
@@ -169,7 +169,7 @@ class Life:
             self.cluster.fold(0, Checkpoint(subscription.id, 0, marks, "v", 1, 0))
 
     def _check_capture(self) -> None:
-        """Whoever was told that all capture for its subscription misses nothing that is written from then on."""
+        """Check that an acknowledged subscription captures all later writes."""
         catalog = self.cluster.catalog
         for name, version in self.subscribed.items():
             for table_id in catalog.subscriptions[name].table_ids:
@@ -185,7 +185,7 @@ class Life:
                     assert any(window.is_open and window.label == 0 for window in windows)
 
     def feed(self) -> dict[tuple[int, bytes, bytes], bytes]:
-        """What the feeds of all partitions, refolded, say that there is."""
+        """Return the items according to the refolded feeds of all partitions."""
         items: dict[tuple[int, bytes, bytes], bytes] = {}
         for outcomes in self.refold():
             for change in changes(outcomes):
@@ -198,7 +198,7 @@ class Life:
         return {place: item for place, item in items.items() if place[0] in self.cluster.catalog.tables}
 
     def refold(self) -> list[list[Outcome]]:
-        """Fold every log again, and find each state to be as it is."""
+        """Fold every log again, and compare the states."""
         found: list[list[Outcome]] = []
         for partition, records in enumerate(self.cluster.records):
             state = PartitionState()
@@ -208,7 +208,7 @@ class Life:
 
 
 def _value(dice: random.Random) -> Value:
-    """What may be a key of an index, mostly."""
+    """Return a value that usually is a valid index key."""
     return dice.choice([{"S": dice.choice("xyzuvw")}] * 8 + [{"N": "1"}, {"S": ""}])
 
 

@@ -1,4 +1,4 @@
-"""What the indexes must hold when all is told: worked out from the items alone, the plain way."""
+"""The expected contents of all indexes at rest, computed from the items alone."""
 
 import json
 from collections import Counter
@@ -8,11 +8,11 @@ from foldb.materializer.fold.state import Table
 from foldb.model.tables import IndexDefinition, TableDefinition
 from tests.unit.materializer.partitions.cluster import Cluster
 
-Entries = Counter[tuple[str, str]]  # where: the index's partition key; what: the entry, both as JSON
+Entries = Counter[tuple[str, str]]  # (the index's partition key, the entry), both as JSON
 
 
 def expected(cluster: Cluster, definition: TableDefinition, index: IndexDefinition) -> Entries:
-    """An entry for each item of the table that has the index's key, of the right types and not empty."""
+    """Return an entry for each item of the table that has valid index keys."""
     entries: Entries = Counter()
     for partition in cluster.data:
         for *_, (item, _) in cluster.states[partition].tables[definition.id].items.scan():
@@ -24,7 +24,7 @@ def expected(cluster: Cluster, definition: TableDefinition, index: IndexDefiniti
 
 
 def found(cluster: Cluster, table_id: int, name: str) -> Entries:
-    """What stands in the parts of an index, each where it belongs."""
+    """Return the entries of all parts of an index, each in the partition of its key."""
     entries: Entries = Counter()
     for partition in cluster.data:
         index = cluster.states[partition].tables[table_id].indexes[name]
@@ -39,7 +39,7 @@ def found(cluster: Cluster, table_id: int, name: str) -> Entries:
 
 
 def check(cluster: Cluster) -> int:
-    """Compare every global index of every table; how many entries that were."""
+    """Compare every global index of every table; return the number of entries."""
     count = 0
     for table in cluster.catalog.tables.values():
         for name in _globals(table):

@@ -1,4 +1,4 @@
-"""A table is what the catalog says when every partition has heard of it."""
+"""A table has the catalog's definition after every partition has applied it."""
 
 import pytest
 
@@ -11,13 +11,13 @@ from tests.unit.materializer.partitions.cluster import Cluster
 
 
 def statuses(cluster: Cluster, name: str = "Cars") -> list[str | None]:
-    """What each partition takes the table to be, the catalog first."""
+    """Return the table's status in each partition, the catalog first."""
     tables = [state.table_named(name) for state in cluster.states]
     return [None if table is None else table.definition.status for table in tables]
 
 
 def tell(cluster: Cluster, receiver: int) -> None:
-    """Deliver what the catalog has told one partition, and what that answers."""
+    """Deliver the catalog's messages to one partition, and its answers."""
     for relay in list(cluster.catalog.outboxes[receiver].unacknowledged):
         cluster.deliver(relay, receiver)
     cluster.acknowledge(0, receiver)

@@ -1,4 +1,4 @@
-"""What several partitions capture, and what they know of transactions over them: by a seed."""
+"""Captured changes of several partitions, and the transactions in them, from a seed."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ Labels = dict[int, set[int]]
 
 @cache
 def life_of(seed: int) -> Life:
-    """A life, at its end; every other one began at an older level."""
+    """Return a completed life; every other one began at an older level."""
     life = Life(seed, level=2 if seed % 2 else LEVEL)
     life.live(steps=250)
     life.rest()
@@ -30,7 +30,7 @@ def life_of(seed: int) -> Life:
 
 
 def walked(life: Life, partition: int) -> Iterator[tuple[Change, set[int]]]:
-    """The changes of a partition, each with the labels of what was on by the definitions that had come."""
+    """Yield the changes of a partition, each with the labels of the captures that its definitions require."""
     state, on, heard = PartitionState(), Labels(), 0
     for record in life.cluster.records[partition]:
         for change in changes(fold(state, record), None, partition, life.cluster.partitions):
@@ -61,7 +61,7 @@ def test_each_partition_captures_by_the_definitions_in_its_own_log(seed: int) ->
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_open_capture_periods_are_those_that_the_tables_require(seed: int) -> None:
-    """At rest all partitions agree, the catalog too, and what a table was once is remembered by all."""
+    """At rest all partitions agree, the catalog too, and all remember former names of tables."""
     life = life_of(seed)
     windows = [
         sorted((each.table, each.label, each.view, each.shard_ms, each.is_open) for each in of_one)
@@ -79,7 +79,7 @@ def test_open_capture_periods_are_those_that_the_tables_require(seed: int) -> No
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_changes_of_a_transaction_share_its_id_in_all_partitions(seed: int) -> None:
-    """By the place of the Transact: numbered from 0 without a gap, in the order of its actions."""
+    """The id is the Transact's position; the changes are numbered from 0 without a gap, in the order of its actions."""
     life = life_of(seed)
     asked = {
         f"{partition}:{record.offset}.{index}": command
@@ -98,7 +98,7 @@ def test_changes_of_a_transaction_share_its_id_in_all_partitions(seed: int) -> N
         places = [keys.index((parts[tx].table, parts[tx].pk)) for tx in sorted(parts)]
         assert sorted(places) == places
         whole = {Tx(name, n, next(iter(parts)).of) for n in range(next(iter(parts)).of)}
-        # A table that goes between a vote and its commit takes its share of the changes with it.
+        # A table that is deleted between a vote and its commit removes its part of the changes.
         gone = any(action.table not in life.cluster.catalog.tables for action in asked[name].actions)
         assert parts.keys() == whole or (gone and parts.keys() < whole)
 

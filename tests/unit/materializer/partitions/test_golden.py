@@ -1,4 +1,4 @@
-"""Every history of several partitions that a release wrote folds to the states that they had then."""
+"""Every released history of several partitions folds to its recorded states."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def test_every_released_schema_that_knows_partitions_has_a_golden_history() -> N
 @pytest.mark.parametrize("folder", sorted(GOLDEN.iterdir()), ids=lambda folder: folder.name)
 @pytest.mark.parametrize("reloads", [0, 3])
 def test_a_golden_history_folds_to_its_recorded_digest(folder: Path, reloads: int) -> None:
-    """Dumped and loaded on the way, too."""
+    """Also with dumps and loads in between."""
     assert (folder / "digests").read_text() == digests(LocalLog.open_reader(folder), reloads)
 
 

@@ -1,4 +1,4 @@
-"""A global index is spread by its own key, and honest about how far it is."""
+"""A global index is partitioned by its own key, and its status is correct in every partition."""
 
 import random
 from itertools import permutations
@@ -25,7 +25,7 @@ REMOVE_INDEX = {"GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": "by-col
 
 
 def filled(cars: int = 30, data: int = 3) -> tuple[Cluster, Table]:
-    """A cluster with a table of cars of five colours, and no index yet."""
+    """Return a cluster with a table of cars of five colours, and no index yet."""
     cluster = Cluster(data)
     table = cluster.create("Cars")
     for n in range(cars):
@@ -38,7 +38,7 @@ def index_at(cluster: Cluster, partition: int = 0) -> IndexDefinition | None:
 
 
 def fill(cluster: Cluster, partition: int, count: int = 100) -> None:
-    """Have one partition send all its entries."""
+    """Make one partition send all its entries."""
     index = index_at(cluster, partition)
     assert index is not None
     step = Backfill(1, index.id, count, CONTEXT)
@@ -107,7 +107,7 @@ def test_an_index_is_active_when_every_partition_has_filled_it() -> None:
 
 
 def test_one_whole_part_does_not_make_an_index_active() -> None:
-    """Everything has been sent. Partition 1 has had it all, and the others nothing from each other."""
+    """All entries are sent. Partition 1 has received all, the others none from each other."""
     cluster, table = filled()
     cluster.define(define("UpdateTable", table.definition.id, ADD_INDEX))
     cluster.settle()
@@ -189,7 +189,7 @@ def test_an_item_with_an_invalid_index_key_is_skipped() -> None:
 
 @pytest.mark.parametrize("order", [*permutations(["told", "ended", "defined"])], ids="-".join)
 def test_entries_and_the_end_of_them_may_come_before_the_index_does(order: tuple[str, ...]) -> None:
-    """Partition 2 hears of the index last. What 1 told it before is kept; each sender's order stays as it is."""
+    """Partition 2 receives the index last. Earlier messages of 1 are deferred; each sender's order stays."""
     cluster, table = filled(data=2)
     cluster.define(define("UpdateTable", table.definition.id, ADD_INDEX))
     [definition] = cluster.catalog.outboxes[1].unacknowledged

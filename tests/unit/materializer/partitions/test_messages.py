@@ -1,4 +1,4 @@
-"""What a partition tells another is folded there once, in order, and later than it was told."""
+"""A message is folded once, in order, and at a later log time than it was sent."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.unit.materializer.partitions.cluster import Cluster
 
 
 def talkative() -> tuple[Cluster, int, int, list[Relay]]:
-    """A cluster, two of its partitions, and what the first has told the second: some index entries."""
+    """Return a cluster, two of its partitions, and messages from the first to the second: some index entries."""
     cluster = Cluster()
     cars = cluster.create("Cars", GlobalSecondaryIndexes=[index_request("by-colour", "colour")])
     for n in range(40):
@@ -93,9 +93,8 @@ def test_a_message_is_folded_at_a_later_log_time_than_it_was_sent() -> None:
 
 
 def test_a_record_has_one_log_time_for_all_its_messages() -> None:
-    """
-    The put stands before the message in the record, and must not seem to be earlier: what it tells others would be
-    there at a time at which it is not here.
+    """The put is before the message in the record, and must not have an earlier log time: its own messages would be
+    folded elsewhere at a time at which it is not folded here.
     """
     cluster, _, receiver, relays = talkative()
     relays[0].time = START + 1000
@@ -115,7 +114,7 @@ def test_a_record_has_one_log_time_for_all_its_messages() -> None:
 
 @pytest.mark.guarantee("G29")
 def test_an_acknowledgement_has_a_later_log_time_than_its_message() -> None:
-    """Or at some time it would be forgotten by the sender, and not yet known to the receiver."""
+    """Otherwise at some time the sender would have removed it, and the receiver not yet folded it."""
     cluster, sender, receiver, relays = talkative()
     told = cluster.deliver(relays[0], receiver)
     assert isinstance(told, MessageFolded)
@@ -129,7 +128,7 @@ def test_an_acknowledgement_has_a_later_log_time_than_its_message() -> None:
 @pytest.mark.guarantee("G29")
 @pytest.mark.parametrize("partition", [0, 1, 2, 3])
 def test_a_dump_holds_the_messages_in_flight(partition: int) -> None:
-    """A state that was loaded tells the others what the one that was dumped had to tell."""
+    """A loaded state sends the same messages as the dumped one."""
     cluster, *_ = talkative()
     before = cluster.states[partition]
 
@@ -145,11 +144,11 @@ def test_a_barrier_does_nothing() -> None:
     assert Completed(progressed=False) == Cluster().fold(1, Barrier())
 
 
-# What an operator declares void
+# Void commands
 
 
 def skipping(*skips: Void) -> tuple[Ledger, list[Command]]:
-    """A log of puts, and at its end an operator's decisions about what stands before."""
+    """Return a log of puts that ends with an operator's Skip commands."""
     ledger = Ledger()
     table = ledger.create("Cars")
     ledger.fold(*(put(table, {"pk": {"S": name}}) for name in "abc"))
@@ -187,7 +186,7 @@ def test_exactly_the_void_commands_are_skipped(void: list[Void], names: list[byt
 
 
 def test_a_skip_of_a_folded_command_restarts_the_fold() -> None:
-    """A release that does not raise there must not make another history of it."""
+    """A release whose fold does not raise there must not produce another history."""
     ledger, decisions = skipping((2, 1))
 
     with pytest.raises(LateSkipError) as caught:

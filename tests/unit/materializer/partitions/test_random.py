@@ -1,4 +1,4 @@
-"""Whatever happens on the way, partitions come to agree: by a seed."""
+"""Partitions converge after any sequence of events, from a seed."""
 
 import os
 
@@ -14,7 +14,7 @@ SEEDS, SEEDS_OF_A_SOAK = 40, 2000
 
 
 def stored(cluster: Cluster) -> dict[tuple[int, bytes, bytes], bytes]:
-    """The items of all partitions, each where it belongs."""
+    """Return the items of all partitions, each in the partition of its key."""
     found = {}
     for partition in cluster.data:
         for table_id, table in cluster.states[partition].tables.items():
@@ -25,7 +25,7 @@ def stored(cluster: Cluster) -> dict[tuple[int, bytes, bytes], bytes]:
 
 
 def assert_at_rest(cluster: Cluster) -> None:
-    """Nobody has anything to tell, nothing is kept for later, and all say the same of every table."""
+    """Assert that no message is left or deferred, and that all partitions agree on every table."""
     for sender, receiver in cluster.pairs():
         outbox = cluster.states[sender].outboxes[receiver]
         assert not outbox.unacknowledged
@@ -44,7 +44,7 @@ def assert_at_rest(cluster: Cluster) -> None:
 
 
 def live(seed: int) -> int:
-    """Live one life and judge where it ends; how many entries of indexes were compared."""
+    """Run one life and check its end; return the number of compared index entries."""
     life = Life(seed)
     life.live(steps=150)
     life.rest()

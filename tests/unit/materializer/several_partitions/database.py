@@ -1,4 +1,4 @@
-"""A database of several partitions on one log in memory, on a clock of the test's."""
+"""A database of several partitions on one log in memory, with a clock that the test controls."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ class Nowhere:
 
 
 class Database:
-    """Partition 0 is the catalog; each partition has a worker, a place to read from and an owner."""
+    """Partition 0 is the catalog; each partition has a worker, a `ConsistentPartition` and an owner."""
 
     def __init__(self, data: int = 2, *, log: MemoryLog | None = None, **owner: Any) -> None:
         self.loop = FakeLoop()
@@ -59,7 +59,7 @@ class Database:
         return worker
 
     def owner(self, number: int) -> Owner:
-        """Another owner of a partition."""
+        """Return another owner of a partition."""
         return Owner(
             self.workers[number],
             self.partitions,
@@ -79,24 +79,24 @@ class Database:
         return [self.log.end(number) for number in range(len(self.workers))]
 
     def submit(self, number: int, command: Command) -> Answers:
-        """Submit to a partition, and return the list that the answer will be in."""
+        """Submit to a partition, and return the list that receives the answer."""
         answers: Answers = []
         self.partitions[number].submit(command, 100, lambda outcome, at: answers.append((outcome, at)))
         return answers
 
     def do(self, number: int, *commands: Command) -> list[Outcome]:
-        """Submit, let everybody come to rest, and return the outcomes."""
+        """Submit, run until all is at rest, and return the outcomes."""
         answers = [self.submit(number, command) for command in commands]
         self.loop.settle()
         return [outcome for each in answers for outcome, _ in each]
 
     def create(self, name: str = "Orders", **settings: Any) -> Table:
-        """Make a table, and return it as the catalog has it."""
+        """Create a table, and return the catalog's."""
         self.do(0, define("CreateTable", 0, table_request(name, **settings)))
         return self.catalog.tables[self.catalog.names[name]]
 
     def key_in(self, number: int, table: Table, nth: int = 0) -> Item:
-        """A key of the table that lives in a partition; the nth of those."""
+        """Return the nth key of the table in a partition."""
         found = (
             {"pk": {"S": f"k{n}"}}
             for n in range(100_000)
@@ -107,7 +107,7 @@ class Database:
         return next(found)
 
     def items(self, number: int, table: Table) -> int:
-        """How many items of the table a partition has."""
+        """Return the number of the table's items in a partition."""
         return self.state(number).tables[table.definition.id].items.count
 
 

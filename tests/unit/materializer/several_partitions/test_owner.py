@@ -1,4 +1,4 @@
-"""What an owner does besides folding, with real partitions around it."""
+"""The duties of an owner, with real partitions."""
 
 from typing import Any
 
@@ -98,7 +98,7 @@ def test_a_new_index_is_filled_by_everybody_and_then_active() -> None:
 
 
 def test_a_new_index_is_filled_no_faster_than_others_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the store of messages would grow with the table, and throttle its clients."""
+    """Otherwise the outbox would grow with the table, and throttle its clients."""
     monkeypatch.setattr(timers_module, "HELD_BACK_BYTES", 1000)
     monkeypatch.setattr(timers_module, "BACKFILL_ITEMS", 10)
     database = Database()
@@ -157,7 +157,7 @@ def test_an_index_can_be_held_back() -> None:
 
 
 def test_a_later_message_ends_the_delay_of_an_earlier_one() -> None:
-    """Messages to one partition keep their order; a transaction is not to wait for an index."""
+    """Messages to one partition keep their order; a transaction must not wait for an index."""
     database = Database(lag_ms=3_600_000)
     table = database.create(**BY_COLOUR)
     for nth in range(10):
@@ -237,7 +237,7 @@ def test_a_new_owner_goes_on_where_the_last_one_stopped() -> None:
 
 @pytest.mark.guarantee("G33")
 def test_two_owners_at_once_do_no_harm() -> None:
-    """One of them does not know yet that it is none any more: everything is sent twice, and counts once."""
+    """A stale owner sends everything twice, and it counts once."""
     alone, contended = Database(), Database()
     for database in (alone, contended):
         table = database.create(**BY_COLOUR)
@@ -261,7 +261,7 @@ def _add_owner(database: Database, number: int) -> None:
 
 
 def test_an_idle_log_stays_idle() -> None:
-    """What is done leaves nothing that would be done again because time passes."""
+    """Completed work is not proposed again as time passes."""
     database = Database(sweep_interval=60.0)
     table = database.create(**BY_COLOUR)
     for nth in range(5):

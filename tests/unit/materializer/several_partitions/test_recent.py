@@ -1,4 +1,4 @@
-"""What changed lately is known; what is forgotten counts as changed."""
+"""Recent writes are remembered; a forgotten item counts as changed."""
 
 from foldb.log.commands import Check, Delete, Put
 from foldb.materializer.fold.outcomes import (

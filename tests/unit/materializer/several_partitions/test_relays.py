@@ -1,4 +1,4 @@
-"""How messages are carried: in order, a window at a time, and again after any doubt."""
+"""Relays of messages: in order, a limited number in flight, and again after any doubt."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,11 +32,11 @@ class Receiver:
 
     @property
     def numbers(self) -> list[int]:
-        """What has come and is not answered."""
+        """The messages received and not answered."""
         return [relay.message_number for relay, _ in self.relays]
 
     def take(self, count: int | None = None) -> None:
-        """Fold what has come, as a partition does."""
+        """Fold received messages, as a partition does."""
         taken, self.relays = self.relays[:count], self.relays[len(self.relays[:count]) :]
         for relay, done in taken:
             if relay.message_number == self.through + 1:
@@ -44,7 +44,7 @@ class Receiver:
             done(MessageFolded(self.through), NOWHERE)
 
     def lose(self, count: int = 1, *, folded: bool = False) -> None:
-        """Answer that nobody knows what became of the first."""
+        """Fail the first requests with an unknown result."""
         taken, self.relays = self.relays[:count], self.relays[count:]
         for relay, done in taken:
             if folded and relay.message_number == self.through + 1:
@@ -204,9 +204,9 @@ def test_a_new_owner_learns_from_the_receiver_how_far_it_is(sender: Sender) -> N
 def test_a_message_of_another_owner_is_acknowledged_too(
     sender: Sender,
 ) -> None:
-    """
-    Who begins from a snapshot may hear from the receiver of messages that its own state has yet to send. When they are
-    folded nothing is to be sent, and nothing else may happen for hours. Found by tests/verification/simulator.
+    """An owner that starts from a snapshot may receive acknowledgements of messages that its own state has yet to send.
+    When they are folded there is nothing to send, and no other event may happen for hours. Found by
+    tests/verification/simulator.
     """
     sender.send(1)
     sender.receiver.through = 2

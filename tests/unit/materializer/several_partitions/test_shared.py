@@ -1,4 +1,4 @@
-"""Workers on a log that others append to: they fold the same, and each finds its own."""
+"""Workers on a shared log: they fold the same state, and each finds its own entries."""
 
 from collections.abc import Callable, Collection
 
@@ -33,7 +33,7 @@ Answers = list[tuple[Outcome, ResultPosition]]
 
 
 class Node:
-    """A worker of its own on a shared log; what it is told comes when the test says so."""
+    """A worker of its own on a shared log; it receives records when the test says so."""
 
     count = 0
 
@@ -66,7 +66,7 @@ class Node:
         return next(iter(self.state.tables.values()))
 
     def submit(self, command: Command) -> Answers:
-        """Submit, let the entry be sent, and return the list that the answer will be in."""
+        """Submit, send the entry, and return the list that receives the answer."""
         answers: Answers = []
         self.worker.submit(command, 100, lambda outcome, at: answers.append((outcome, at)))
         self.loop.settle()
@@ -91,7 +91,7 @@ class Bench:
         self.loop.settle()
 
     def settle(self) -> None:
-        """Have everything appended, acknowledged and heard."""
+        """Append, acknowledge and deliver everything."""
         self.loop.settle()
         while self.log.waiting or self.one.follower.behind or self.two.follower.behind:
             self.commit()
@@ -147,7 +147,7 @@ def test_an_entry_behind_others_waits_until_they_are_received(bench: Bench) -> N
 
 def test_an_entry_of_another_is_not_taken_for_ones_own(bench: Bench) -> None:
     bench.two.submit(put(bench.two.table, order(0)))
-    bench.settle()  # both have written one entry now: the next of either has the same number
+    bench.settle()  # both have written one entry now: their next entry numbers are equal
 
     mine = bench.two.submit(put(bench.two.table, order(2)))
     bench.one.submit(put(bench.one.table, order(1)))
@@ -204,7 +204,7 @@ def test_an_acknowledgement_without_offset_waits_for_the_entry(bench: Bench) -> 
 
 
 def test_another_entry_than_was_acknowledged_is_the_end(bench: Bench) -> None:
-    """A broker that lost what it had acknowledged, say: what was answered is not what everybody else folds."""
+    """For example a broker that lost an acknowledged entry: other workers fold another one than was answered."""
     bench.one.submit(put(bench.one.table, order(1)))
     bench.commit()
     other = MemoryLog(bench.loop.clock)
@@ -230,7 +230,9 @@ def test_a_record_that_is_missing_is_the_end(bench: Bench) -> None:
 
 
 def test_a_worker_whose_origin_was_forgotten_takes_another(bench: Bench) -> None:
-    """A thousand others wrote while it was paused; nobody can say whether its entry is a duplicate: it is sent anew."""
+    """A thousand others wrote while it was paused; whether its entry is a duplicate is unknown: it is sent with a new
+    origin.
+    """
     bench.one.submit(put(bench.one.table, order(0)))
     bench.settle()
     answers = bench.one.submit(put(bench.one.table, order(1)))
@@ -368,7 +370,7 @@ def test_closing_does_not_wait_for_a_log_that_says_nothing(bench: Bench) -> None
 def test_a_record_of_a_later_release_stops_the_worker(bench: Bench) -> None:
     newer = genesis_entry(b"memory log      ", 0, 1, level=LEVEL + 1)
     bench.log.connect(bench.loop.call_soon).append(0, Entry(bytes(16), 0, newer.commands), lambda _: None)
-    # A Genesis has its effect at the beginning alone: so the state is one that has none.
+    # A Genesis has an effect only at the beginning: so the state has none.
     bench.commit()
     late = ReplicatedWorker(
         bench.log,
@@ -398,7 +400,7 @@ def test_where_the_fold_raises_every_worker_stops_and_none_skips(
 
 
 def test_a_void_command_is_skipped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is declared behind the record on which the fold raises, so whoever meets that looks ahead."""
+    """The Skip is behind the record on which the fold raises, so the worker searches the rest of the log."""
 
     def raise_at_two(state: PartitionState, record: Record, void: Collection[Void] = ()) -> list[Outcome]:
         if record.offset == 2 and (2, None) not in void:

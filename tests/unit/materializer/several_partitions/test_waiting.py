@@ -29,7 +29,7 @@ NEW = {"n": {"N": "2"}}
 
 
 class Held:
-    """An item in partition 2 that a transaction holds; partition 1 has decided, and 2 is yet to hear of it."""
+    """An item in partition 2 that a transaction holds; partition 1 has decided, and 2 has not received the decision."""
 
     def __init__(self) -> None:
         self.database = Database()
@@ -55,7 +55,7 @@ class Held:
         self.database.loop.advance(5)
 
     def read(self, how: str, *, consistent: bool = True) -> list[Any]:
-        """Read the item or what it is among; the list that the answer will be in."""
+        """Read the item, alone or with others; return the list that receives the answer."""
         answers: list[Any] = []
         pk, table = self.key["pk"]["S"].encode(), self.table.definition.id
 
@@ -94,7 +94,7 @@ def shows_new(found: Any) -> bool:
 @pytest.mark.guarantee("G31")
 @READS
 def test_a_consistent_read_of_a_held_item_waits_for_the_decision(held: Held, how: str) -> None:
-    """The transaction is written elsewhere: whoever saw it there must not read the old item here."""
+    """The transaction is written elsewhere: a client that saw it there must not read the old item here."""
     answers = held.read(how)
     assert [] == answers
 
@@ -258,7 +258,7 @@ class TestReach:
 
 
 class Shared:
-    """A partition on a log that another node appends to as well."""
+    """A partition on a log to which another node appends too."""
 
     def __init__(self, *, strict: bool = False) -> None:
         self.loop = FakeLoop()
@@ -300,7 +300,7 @@ class Shared:
         return next(iter(self.worker.state.tables.values()))
 
     def write(self, command: Any) -> None:
-        """Have the other node write; this one does not hear of it."""
+        """Let the other node write; this one does not receive it yet."""
         self.log.followers[1].hear()
         self.loop.settle()
         self.other.submit(command, 10, lambda *_: None)
@@ -393,7 +393,7 @@ def test_an_eventually_consistent_read_uses_a_recent_state() -> None:
 @pytest.mark.guarantee("G32")
 @pytest.mark.parametrize("how", ["query", "scan"])
 def test_a_page_that_must_be_fresh_is_no_older_than_the_request(how: str) -> None:
-    """Who waited for a position to arrive in an index reads the index next."""
+    """A client that waited for a position in an index reads the index next."""
     node = Shared()
     node.get(consistent=True)
     node.write(put(node.table, ITEM))

@@ -1,4 +1,4 @@
-"""The same log makes the same state and the same changes, byte for byte, in whatever surroundings."""
+"""The same log produces the same state and the same changes, byte for byte, in any environment."""
 
 import os
 import subprocess
@@ -59,9 +59,7 @@ def test_the_fold_ignores_hash_seed_time_zone_and_locale(seed: int, tmp_path: Pa
 @pytest.mark.guarantee("G14")
 @pytest.mark.parametrize("seed", range(20))
 def test_folding_decoded_records_equals_folding_written_ones(seed: int, tmp_path: Path) -> None:
-    """
-    A worker folds the commands that it has in memory, a restart folds what it reads back: they may not differ.
-    """
+    """A worker folds the commands in its memory, a restart folds the decoded ones: the results must be equal."""
     ledger = random_log.random_log(seed, length=60)
     path = tmp_path / "log"
     random_log.write(ledger.records, path)

@@ -1,4 +1,4 @@
-"""A dump tells two states apart, and only two states; what is loaded from one is the state that was dumped."""
+"""Dumps of different states differ, dumps of equal states are equal; a loaded state equals the dumped one."""
 
 import random
 import struct
@@ -18,7 +18,7 @@ from tests.unit.materializer.random_log import random_log
 
 
 def framed(data: bytes) -> list[tuple[bytes, bytes]]:
-    """Read (kind, payload) back."""
+    """Return the (kind, payload) of each frame."""
     frames, at = [], 0
     while at < len(data):
         kind, length = struct.unpack_from(">cI", data, at)
@@ -135,7 +135,7 @@ def test_every_part_of_the_state_is_in_the_digest(change: Callable[[PartitionSta
 
 
 def test_an_order_that_matters_shows() -> None:
-    """The least recently used origin is forgotten first, so its place in the order is state."""
+    """The least recently used origin is dropped first, so its place in the order is state."""
     one, other = PartitionState(), PartitionState()
     one.origins = {b"a" * 16: 1, b"b" * 16: 1}
     other.origins = {b"b" * 16: 1, b"a" * 16: 1}
@@ -155,7 +155,7 @@ def reloaded(state: PartitionState, size: int = 1 << 20) -> PartitionState:
 
 
 def eventful(seed: int) -> Ledger:
-    """A random log, then an index that is half filled, a table that is gone and another process's entries."""
+    """Return a random log with a half-filled index, a deleted table and entries of another process."""
     ledger = random_log(seed, length=60)
     table = ledger.state.table_named("T")
     assert table is not None
@@ -273,7 +273,7 @@ def test_an_index_of_everything_holds_no_second_copy_of_an_item() -> None:
 
 
 def test_a_loaded_item_does_not_keep_its_piece_alive() -> None:
-    """A slice of bytes that is the whole of them is the bytes themselves: an item must never be a piece."""
+    """A slice of bytes that covers all of them is the same object: an item must never be a whole piece."""
     ledger = Ledger()
     table = ledger.create("T")
     ledger.fold(put(table, {"pk": {"S": "p"}}))
@@ -304,7 +304,7 @@ def test_a_dump_that_is_cut_short_is_no_dump(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_damage_raises_nothing_but_value_errors(seed: int) -> None:
-    """Who loads a file compares its digest only at the end: until then anything may come along."""
+    """The loader compares the digest only at the end: until then any bytes may come."""
     dice = random.Random(seed)
     data = b"".join(dump(eventful(seed).state))
 

@@ -1,4 +1,4 @@
-"""Snapshots of a log that has several partitions: each has its own, and starts from it whatever the others do."""
+"""Snapshots of a log with several partitions: each partition has its own, and starts from it independently."""
 
 import logging
 import shutil
@@ -26,7 +26,7 @@ Connect = Callable[[str], Any]
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory, connect: Connect) -> Path:
-    """A divided database that was killed while its partitions still had things to tell each other."""
+    """A database of several partitions that was killed with messages in flight."""
     folder = tmp_path_factory.mktemp("left")
     with killed(folder, "--partitions", str(PARTITIONS), "--index-lag", "60000ms") as url:
         client = connect(url).meta.client
@@ -40,7 +40,7 @@ def left(tmp_path_factory: pytest.TempPathFactory, connect: Connect) -> Path:
 
 @pytest.fixture
 def folder(left: Path, tmp_path: Path) -> Path:
-    """It, to do with what one likes."""
+    """A copy of it that a test may change."""
     return Path(shutil.copytree(left, tmp_path / "data"))
 
 
@@ -55,7 +55,7 @@ def make(folder: Path) -> None:
 
 
 def started(folder: Path, number: int) -> tuple[int, PartitionState]:
-    """From which offset a start of a partition goes on, and the state that it comes to."""
+    """Return the offset from which a partition's start continues, and the resulting state."""
     log = LocalLog.open_reader(folder)
     start = Snapshots(folder, SystemFilesystem(), number, len(NUMBERS)).load_newest(log)
     offset = start.state.next_offset
@@ -79,7 +79,7 @@ def test_each_partition_starts_from_its_own_snapshot_and_its_own_tail(folder: Pa
 
 
 def test_a_snapshot_holds_unacknowledged_messages(folder: Path) -> None:
-    """The tail is taken away from what is counted: these messages were sent before the snapshot."""
+    """The count excludes messages of the tail: these were sent before the snapshot."""
     log = LocalLog.open_reader(folder)
     states = [
         each.load_newest(log).state for each in snapshots_of_each(folder, SystemFilesystem(), len(NUMBERS))

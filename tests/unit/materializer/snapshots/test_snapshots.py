@@ -1,4 +1,4 @@
-"""Snapshots of a log on a disk in memory: whatever happens to them, a start ends with what the log alone would make."""
+"""Snapshots of a log on a disk in memory: after any damage a start ends with the state of the log alone."""
 
 import os
 import random
@@ -33,14 +33,14 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 
 
 def logged(ledger: Ledger, disk: FakeDisk | None = None, records: slice = slice(1, None)) -> LocalLog:
-    """A log of the ledger's entries, open; its own Genesis stands in the place of theirs."""
+    """Return an open log of the ledger's entries; its own Genesis replaces theirs."""
     log = open_log(disk or FakeDisk(), segment_bytes=8000)
     append(log, *(record.entry for record in ledger.records[records]))
     return log
 
 
 def disk_of(seed: int = 1, length: int = 20) -> FakeDisk:
-    """A disk with a closed random log."""
+    """Return a disk with a closed random log."""
     disk = FakeDisk()
     logged(random_log(seed, length), disk).close()
     return disk
@@ -51,7 +51,7 @@ def make(disk: FakeDisk, keep: int = 2) -> MadeSnapshot:
 
 
 def started(disk: FakeDisk) -> tuple[int | None, str]:
-    """From which snapshot a start goes on, and the digest it ends with."""
+    """Return the snapshot from which a start continues, and the resulting digest."""
     log = open_log(disk)
     start = Snapshots(FOLDER, disk).load_newest(log)
     refold(start.state, log.read(0, start.state.next_offset))
@@ -79,7 +79,7 @@ def names(disk: FakeDisk) -> list[str]:
 @pytest.mark.guarantee("G16")
 @pytest.mark.parametrize("seed", range(100 if SOAK else 6))
 def test_a_snapshot_and_the_tail_equal_the_whole_log(seed: int) -> None:
-    """Whoever folds a record twice, or leaves one out, ends elsewhere: numbers are counted up, origins are numbered."""
+    """A record that is folded twice, or not at all, changes the digest: numbers are added up, origins are counted."""
     ledger = random_log(seed, length=60)
     dice = random.Random(seed)
     disk = FakeDisk()
@@ -118,7 +118,7 @@ def test_the_newest_are_kept() -> None:
 
 
 def test_a_damaged_snapshot_of_this_moment_is_made_again() -> None:
-    """The new one takes its name: that it could not be used must not have it removed."""
+    """The new one takes its name, and must not be removed with the unusable ones."""
     disk = disk_of()
     first = make(disk)
     [name] = names(disk)
@@ -181,7 +181,7 @@ def test_the_next_run_removes_the_files_of_a_crashed_one() -> None:
 
 
 def interrupted(disk: FakeDisk, call: int) -> bool:
-    """Cut the power at a call of a maker; whether there was such a call."""
+    """Cut the power at a call of a run; return whether there was such a call."""
     left = iter(range(call))
 
     def hook(_: str, path: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_power_cut_at_any_call_leaves_whole_snapshots_only(seeds: range) -> No
 
 
 def cut_at_every_call(seed: int) -> int:
-    """How often the power was cut. One snapshot is there already, so that removing it is among the calls."""
+    """Return the number of power cuts. One snapshot exists, so that its removal is among the calls."""
     call, going_on = 0, True
     while going_on:
         disk, ledger = FakeDisk(), random_log(seed, length=20)
@@ -353,7 +353,7 @@ def test_foreign_files_in_the_folder_are_ignored(name: str, data: bytes) -> None
 
 
 def backup(disk: FakeDisk) -> FakeDisk:
-    """A copy of the log, without its snapshots."""
+    """Return a copy of the log, without its snapshots."""
     copy = FakeDisk()
     copy.folders |= disk.folders
     for path, node in disk.names_cached.items():
@@ -364,7 +364,7 @@ def backup(disk: FakeDisk) -> FakeDisk:
 
 
 def bring(made: MadeSnapshot, source: FakeDisk, target: FakeDisk) -> None:
-    """Put a snapshot beside another log."""
+    """Copy a snapshot to another log's folder."""
     path = Snapshots(FOLDER, source).path(made.head.offset)
     target.make_folder(KEPT_IN)
     target.open(path, create=True)
@@ -372,7 +372,7 @@ def bring(made: MadeSnapshot, source: FakeDisk, target: FakeDisk) -> None:
 
 
 def test_a_snapshot_ahead_of_its_log_stays_and_replaces_none() -> None:
-    """The log was restored from a backup. Once it has come as far, hashes tell that it went another way."""
+    """The log was restored from a backup. Once it is as long, the hashes show that it has another history."""
     disk, ledger = FakeDisk(), random_log(6, length=20)
     logged(ledger, disk, slice(1, 10)).close()
     restored = backup(disk)
@@ -391,7 +391,7 @@ def test_a_snapshot_ahead_of_its_log_stays_and_replaces_none() -> None:
 
 
 def test_a_log_with_another_history_is_detected_by_its_hashes() -> None:
-    """Same log, same offset, other records: only the chain knows."""
+    """Same log, same offset, other records: only the hash chain differs."""
     disk, ledger = FakeDisk(), random_log(7, length=20)
     logged(ledger, disk, slice(1, 10)).close()
     other = backup(disk)
@@ -435,11 +435,11 @@ def test_a_start_reads_no_segment_that_the_snapshot_covers() -> None:
     assert started(disk)[0] is not None
 
 
-# The process that makes them
+# The child process
 
 
 class Making:
-    """A maker whose process is a line of Python, and what it was told to do."""
+    """A scheduler whose process is a line of Python, and the arguments of that process."""
 
     def __init__(self, path: Path, line: str, every: int = 100) -> None:
         self.loop, self.folded = FakeLoop(), 0
@@ -525,7 +525,7 @@ def test_a_process_that_cannot_be_started_is_logged(tmp_path: Path, caplog: pyte
 
 
 def test_a_module_that_lies_about_is_not_run_in_place_of_ours(tmp_path: Path) -> None:
-    """The server may stand in any folder; what is in it is not its code."""
+    """The server may run in any folder; it must not import code from there."""
     (tmp_path / "foldb.py").write_text("raise SystemExit(77)")
     (tmp_path / "orjson.py").write_text("raise SystemExit(78)")
 

@@ -1,4 +1,4 @@
-"""Partitions without workers and owners: what one tells another arrives when the test says, as often as it says."""
+"""Partitions without workers and owners: the test delivers each message, any number of times."""
 
 from collections import defaultdict
 from typing import Any
@@ -37,14 +37,14 @@ CATALOG = 0
 
 
 class Partitions:
-    """A catalog and so many partitions with data.
+    """A catalog and a number of data partitions.
 
     Attributes:
         states, records: By partition.
-        answers: What clients were told of transactions over partitions, by coordinator and number.
-        given_up: Those that came to nothing by an Abandon.
-        held_at_answer: Whether anybody held keys of it when its client was told.
-        applied: What transactions did to items, in the order of each partition.
+        answers: The clients' answers to transactions over partitions, by coordinator and number.
+        given_up: The transactions that an Abandon aborted.
+        held_at_answer: Whether any key was held when the client was answered.
+        applied: The effects of transactions on items, in the order of each partition.
     """
 
     def __init__(self, data: int, limits: str = "modern") -> None:
@@ -61,7 +61,7 @@ class Partitions:
             self.fold(partition, Genesis(bytes(16), partition, self.count, 0, LEVEL, "blake2b-64", limits))
 
     def fold(self, partition: int, command: Command) -> Outcome:
-        """Fold a command as an entry of its own, out of the bytes that a log would hold."""
+        """Fold a command as an entry of its own, decoded as from a log."""
         state, records = self.states[partition], self.records[partition]
         entry = decode_entry(encode_entry(Entry(bytes(16), len(records), [command])))
         records.append(Record(partition, len(records), self.now, entry))
@@ -78,29 +78,29 @@ class Partitions:
         return partition_of_key(table, pk, self.count)
 
     def create(self, name: str, **settings: Any) -> Table:
-        """Create a table, known everywhere; the catalog's."""
+        """Create a table in all partitions; return the catalog's."""
         outcome = self.fold(CATALOG, define("CreateTable", 0, table_request(name, **settings)))
         assert isinstance(outcome, TableDefined)
         self.deliver_all()
         return self.states[CATALOG].tables[outcome.definition.id]
 
     def change(self, command: DefineTable) -> None:
-        """A table command, not heard of elsewhere yet."""
+        """Fold a table command at the catalog alone."""
         self.fold(CATALOG, command)
 
     def ways(self) -> list[tuple[int, int]]:
-        """Who has told whom anything."""
+        """Return the pairs of sender and receiver."""
         return sorted(self._told)
 
     def deliver(self, sender: int, receiver: int, number: int | None = None) -> Outcome | None:
-        """Have a message folded: one that was sent before or comes too early too, the next if none is named."""
+        """Fold a message, which may be a repeated or an early one; by default the next."""
         told = self._told[sender, receiver]
         if number is None:
             number = self.states[receiver].received.get(sender, 0)
         return self.fold(receiver, told[number]) if number < len(told) else None
 
     def sent(self, sender: int, receiver: int) -> int:
-        """How many messages there have been."""
+        """Return the number of messages so far."""
         return len(self._told[sender, receiver])
 
     def acknowledge(self, sender: int, receiver: int) -> None:
@@ -108,7 +108,7 @@ class Partitions:
         self.fold(sender, RelayAck(receiver, through, self.states[receiver].log_time))
 
     def deliver_all(self) -> None:
-        """Until nobody has anything to tell any more."""
+        """Deliver messages until none is left."""
         while any(self.deliver(*way) is not None for way in self.ways()):
             pass
         for way in self.ways():
@@ -118,7 +118,7 @@ class Partitions:
         return self.fold(coordinator, Abandon(number, CONTEXT))
 
     def fill(self, table: int, index: str) -> None:
-        """Have a new index filled everywhere."""
+        """Fill a new index in all partitions."""
         number = self.states[CATALOG].tables[table].indexes[index].definition.id
         for partition in range(1, self.count):
             outcome = self.fold(partition, Backfill(table, number, 1000, CONTEXT))
@@ -126,7 +126,7 @@ class Partitions:
         self.deliver_all()
 
     def items(self, table: int, index: str | None = None) -> list[Item]:
-        """What stands in a table or an index, all partitions together."""
+        """Return the items of a table or an index in all partitions."""
         found = []
         for state in self.states[1:]:
             here = state.tables[table]
@@ -135,7 +135,7 @@ class Partitions:
         return found
 
     def reload(self, partition: int) -> None:
-        """Go on from a dump."""
+        """Replace a state by its loaded dump."""
         before = self.states[partition]
         self.states[partition] = load(dump(before))
         assert digest(before) == digest(self.states[partition])

@@ -1,4 +1,4 @@
-"""Transactions over partitions that hear of each other late and twice, and now and then are dumped and loaded."""
+"""Transactions over partitions whose messages are late and repeated, with dumps and loads in between."""
 
 import os
 import random
@@ -29,7 +29,7 @@ _CODES = {"None", "ConditionalCheckFailed", "TransactionConflict", "ValidationEr
 
 @dataclass(slots=True)
 class _Asked:
-    """A transaction over partitions and who asked; `looks` are the conditions on what was there: (key, writer)."""
+    """A transaction over partitions and its client; `looks` are the conditions on earlier items: (key, writer)."""
 
     who: str
     writes: list[bytes]
@@ -38,7 +38,7 @@ class _Asked:
 
 
 class _Chance:
-    """Does one thing after another with a few partitions, and keeps what was asked."""
+    """Does random things with a few partitions, and records the requests."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
@@ -55,7 +55,7 @@ class _Chance:
         self.dice.choices(doing, often)[0](self)
 
     def hear(self) -> None:
-        """A message arrives: the next, usually."""
+        """Deliver a message, usually the next."""
         sender, receiver = self.dice.choice(self.partitions.ways())
         again = self.dice.random() < 0.2 and self.partitions.sent(sender, receiver)
         self.partitions.deliver(sender, receiver, self.dice.randrange(again) if again else None)
@@ -82,14 +82,14 @@ class _Chance:
             self.asked[coordinator, outcome.transaction_number] = _Asked(who.request_id, writes, looks, table)
 
     def write(self) -> None:
-        """One item by itself."""
+        """Write one item alone."""
         self.asks += 1
         pk = b"k%d" % self.dice.randrange(_KEYS)
         command = _put(self.kept, pk, Context(f"w{self.asks}"), self._rank())
         self.partitions.fold(self.partitions.where(self.kept, pk), command)
 
     def give_up(self) -> None:
-        """Somebody's owner thinks that it takes too long; often too early, or after the end."""
+        """Propose an Abandon; often too early, or after the end."""
         if self.asked:
             self.partitions.abandon(*self.dice.choice(list(self.asked)))
 
@@ -97,7 +97,7 @@ class _Chance:
         self.partitions.reload(self.dice.randrange(self.partitions.count))
 
     def redefine(self) -> None:
-        """A table goes, or another gets an index that cannot take every item."""
+        """Delete a table, or add an index that cannot take every item."""
         if not self.is_dropped and self.dice.random() < 0.3:
             self.is_dropped = True
             self.partitions.change(define("DeleteTable", self.dropped, {"TableName": "Dropped"}))
@@ -127,11 +127,11 @@ class _Chance:
                 return _put(table, pk, who, self._rank())
 
     def _rank(self) -> Value:
-        """Usually something that an index can take."""
+        """Return a value that usually is a valid index key."""
         return {"S": "" if self.dice.random() < 0.3 else self.dice.choice("abc")}
 
     def _as_seen(self, table: int, pk: bytes) -> Expression:
-        """The condition that an item is as it looks now."""
+        """Return the condition that an item equals its current state."""
         state = self.partitions.states[self.partitions.where(table, pk)]
         stored = state.tables[table].items.get(pk, b"") if table in state.tables else None
         if stored is None:
@@ -172,7 +172,7 @@ def test_transactions_are_atomic_answered_once_and_release_all_keys(seed: int) -
 
 
 def _end(chance: _Chance) -> None:
-    """Everything that was told is heard, and nothing is left."""
+    """Deliver all messages, and check that nothing is left."""
     chance.partitions.deliver_all()
     for state in chance.partitions.states:
         assert state.transactions.idle
@@ -181,7 +181,7 @@ def _end(chance: _Chance) -> None:
 
 
 def _check_answers(chance: _Chance) -> None:
-    """Each was answered once, and did all of what was asked or none."""
+    """Check that each was answered once, and applied as a whole or not at all."""
     did: dict[str, list[bytes]] = defaultdict(list)
     for applied in chance.partitions.applied:
         if isinstance(applied.action, Put | Update) and applied.change is not None:
@@ -202,7 +202,7 @@ def _check_answers(chance: _Chance) -> None:
 
 
 def _check_index(chance: _Chance) -> None:
-    """An index that came meanwhile has the items that it can take."""
+    """Check that an index that was added since has all valid items."""
     if chance.has_index:
         chance.partitions.fill(chance.kept, "by-rank")
         fit = [item for item in chance.partitions.items(chance.kept) if item.get("rank", {}).get("S")]
@@ -211,7 +211,7 @@ def _check_index(chance: _Chance) -> None:
 
 
 def _check_order(chance: _Chance) -> None:
-    """There is one order of all that was done that every item agrees with, also those that were only looked at."""
+    """Check that one order of all transactions agrees with every item, also with those that were only read."""
     numbers: dict[str, int] = {}
 
     def number(who: str) -> int:

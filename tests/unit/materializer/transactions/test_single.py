@@ -1,4 +1,4 @@
-"""All actions or none, once."""
+"""All actions are applied once, or none."""
 
 import pytest
 

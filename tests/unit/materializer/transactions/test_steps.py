@@ -1,4 +1,4 @@
-"""Step by step: what a transaction over partitions makes each of them remember, refuse and tell."""
+"""Step by step: the memory, the refusals and the messages of each partition in a transaction."""
 
 import random
 
@@ -62,7 +62,7 @@ class Pair:
         self.b: Item = {"pk": {"S": b}}
 
     def both(self, token: str | None = None, **choices: str) -> Transact:
-        """Put both items; `when` is a condition on the second."""
+        """Return a put of both items; `when` is a condition on the second."""
         actions = [put(self.table, self.a), put(self.table, self.b, **choices)]
         return Transact(actions, CONTEXT, token, b"payload")
 
@@ -72,14 +72,14 @@ class Pair:
         return outcome.transaction_number
 
     def hear(self, receiver: int) -> MessageFolded:
-        """The next message from the other."""
+        """Deliver the next message from the other."""
         sender = self.first + self.second - receiver
         outcome = self.partitions.deliver(sender, receiver)
         assert isinstance(outcome, MessageFolded)
         return outcome
 
     def wait(self, milliseconds: int) -> None:
-        """Let log time pass at the first partition."""
+        """Advance the log time at the first partition."""
         self.partitions.now = self.partitions.states[self.first].log_time + milliseconds
 
     def at(self, partition: int, key: Item) -> bytes | None:
@@ -89,7 +89,7 @@ class Pair:
 
 
 def is_nothing(outcome: Outcome) -> bool:
-    """Whether it was folded and did nothing that anybody could see."""
+    """Whether the message was folded without a visible effect."""
     return isinstance(outcome, MessageFolded) and not outcome.applied and not outcome.resolved
 
 
@@ -220,7 +220,7 @@ def test_a_decided_transaction_cannot_be_aborted() -> None:
 
 @pytest.mark.parametrize("when", [None, "attribute_exists(pk)"])
 def test_one_that_lives_in_another_partition_alone_is_decided_there(when: str | None) -> None:
-    """Its token lives here. Nobody else has to be waited for, so it takes one exchange and cannot be given up."""
+    """Its token is here. No other participant is awaited, so it takes one exchange and cannot be aborted."""
     pair = Pair()
     tokens = (f"token{number}" for number in range(100))
     token = next(one for one in tokens if pair.partitions.where(0, one.encode()) == pair.first)
@@ -283,7 +283,7 @@ def test_a_commit_finds_a_table_gone_and_does_nothing_there() -> None:
 
 
 def test_a_decision_that_an_operator_declares_void_lets_the_keys_go() -> None:
-    """What it would have written is not written; but nobody is to find the keys held for ever."""
+    """It writes nothing, and releases its keys, which would be held forever otherwise."""
     pair = Pair()
     pair.begin(pair.both())
     pair.hear(pair.second)
@@ -315,7 +315,7 @@ def test_a_table_unknown_to_a_participant_skips_the_transaction() -> None:
 
 
 def test_messages_about_an_unknown_transaction_have_no_effect() -> None:
-    """Whoever decides is told that it is done, so that he need not know who refused."""
+    """The coordinator receives a confirmation, so it need not remember which participants refused."""
     pair = Pair()
     state = pair.partitions.states[pair.second]
     before = digest(state)
@@ -349,9 +349,7 @@ def test_items_in_a_vote_are_limited_to_the_transaction_size() -> None:
 @pytest.mark.guarantee("G30")
 @pytest.mark.parametrize("seed", range(20))
 def test_a_client_gets_the_same_answer_as_from_one_partition(seed: int) -> None:
-    """
-    Units, sizes of item collections, reasons and items in the way, of one transaction after the other.
-    """
+    """Units, sizes of item collections, reasons and items of failed conditions, one transaction after the other."""
     dice = random.Random(seed)
     settings = {
         "LocalSecondaryIndexes": [index_request("by-n", "pk", "n", projection="KEYS_ONLY")],
@@ -372,7 +370,7 @@ def test_a_client_gets_the_same_answer_as_from_one_partition(seed: int) -> None:
 
 
 def _any(dice: random.Random, table: Table) -> Transact:
-    """A transaction on a few of a few items, sometimes refused."""
+    """Return a transaction on a few of a few items, sometimes refused."""
     places = dice.sample([(pk, sk) for pk in "abcdef" for sk in "12"], dice.randint(1, 5))
     return Transact([_action(dice, table, pk, sk) for pk, sk in places], Context("R"))
 
@@ -399,7 +397,7 @@ def _action(dice: random.Random, table: Table, pk: str, sk: str) -> Action:
 
 
 def _told(outcome: Outcome) -> object:
-    """What of an outcome reaches the client."""
+    """Return the part of an outcome that reaches the client."""
     match outcome:
         case Transacted(actions=actions):
             return [(action.units, action.collection_size) for action in actions]
