@@ -16,34 +16,36 @@ import pytest
 
 from tests.unit.project.source import ROOT, modules
 
-WORDS = {
-    "what": 1500,
-    "whoever": 80,
-    "whatever": 80,
-    "nobody": 140,
-    "somebody": 60,
-    "anybody": 40,
-    "anew": 60,
-    "told": 140,
-    "tells": 80,
-    "hears": 40,
-    "heard": 40,
-    "stands": 100,
-    "stand": 60,
-    "besides": 40,
-    "meanwhile": 60,
-    "for good": 20,
-    "no more": 60,
-    "any more": 60,
-    "so many": 60,
-    "so much": 40,
-    "in its place": 20,
-    "gives up": 20,
-    "given up": 40,
-}
+WORDS = {"what": 10} | dict.fromkeys(
+    (
+        "whoever",
+        "whatever",
+        "nobody",
+        "somebody",
+        "anybody",
+        "anew",
+        "told",
+        "tells",
+        "hears",
+        "heard",
+        "stands",
+        "stand",
+        "besides",
+        "meanwhile",
+        "for good",
+        "no more",
+        "any more",
+        "so many",
+        "so much",
+        "in its place",
+        "gives up",
+        "given up",
+    ),
+    3,
+)
 """The most occurrences of each word in product files."""
 
-PRONOUN_ALONE = 140
+PRONOUN_ALONE = 4
 """The most `Raises:` entries whose only subject is a pronoun."""
 
 _PRONOUN = re.compile(
@@ -84,12 +86,12 @@ def test_a_raises_entry_names_the_input_at_fault() -> None:
 
 
 def test_documents_use_plain_words() -> None:
-    """A listed word in a document is at most one of 1,000 words."""
+    """At most 8 of 10,000 words in documents are listed words."""
     pages = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
     text = "\n".join(_without_code(page) for page in pages)
     found = re.findall(rf"\b({'|'.join(WORDS.keys() - {'what'})})\b", text, re.IGNORECASE)
 
-    assert len(found) * 1000 <= len(text.split()) * 5, sorted(found)
+    assert len(found) * 10_000 <= len(text.split()) * 8, sorted(found)
 
 
 def _without_code(page: Path) -> str:
