@@ -139,7 +139,7 @@ FeedAnswer: TypeAlias = Changes | FoundSequenceNumber | Shards | Count
 class OnFed(Protocol):
     """Called with the feed's answer."""
 
-    def __call__(self, answer: FeedAnswer | RequestError, place: ResultPosition, /) -> None: ...
+    def __call__(self, answer: FeedAnswer | RequestError, position: ResultPosition, /) -> None: ...
 
 
 Reader: TypeAlias = Callable[[FeedRequest, OnFed], None]

@@ -168,10 +168,10 @@ def _with_own_label(state: PartitionState, definition: TableDefinition) -> Table
     if stream is None or not stream.enabled or not stream.shard_ms:
         return definition
     labels = {
-        window.label
-        for windows in state.periods.values()
-        for window in windows
-        if window.name == definition.name and not (window.is_open and window.table == definition.id)
+        period.label
+        for periods in state.periods.values()
+        for period in periods
+        if period.name == definition.name and not (period.is_open and period.table == definition.id)
     }
     label = stream.created_ms
     while label in labels:

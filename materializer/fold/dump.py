@@ -118,7 +118,7 @@ def _front(state: PartitionState) -> Iterator[bytes]:
     others = [*transactions.frames(state.transactions), *feed.frames(state)]
     return chain(
         (_json(STATE, _header(state)),),
-        (_frame(ORIGIN, _ORIGIN.pack(origin, number)) for origin, number in origins),
+        (_frame(ORIGIN, _ORIGIN.pack(origin, entry_number)) for origin, entry_number in origins),
         (_json(TOKEN, [name, token.fingerprint.hex(), token.time]) for name, token in tokens),
         [_json(kind, content) for kind, content in others],
         _messaging(state),
@@ -160,8 +160,8 @@ def _messaging(state: PartitionState) -> Iterator[bytes]:
 
 
 def _message(relay: Relay) -> bytes:
-    place = _MESSAGE.pack(relay.offset, relay.index, relay.time)
-    return _frame(MESSAGE, place + encode_message(relay.message))
+    sent_by = _MESSAGE.pack(relay.offset, relay.index, relay.time)
+    return _frame(MESSAGE, sent_by + encode_message(relay.message))
 
 
 def _rollout(spreading: DefinitionRollout) -> dict[str, Any]:

@@ -219,11 +219,11 @@ def _fold_void(state: PartitionState, command: Command, sequence_number: int) ->
     if type(command) is not Relay or not messages.count_message(state, command):
         return Skipped(_VOID)
     if isinstance(command.message, Decide | Commit):
-        place, forgotten = (
+        position, forgotten = (
             (command.offset, command.index),
             Decide(command.message.transaction_number, commit=False),
         )
-        messages.fold_message(state, command.sender, place, forgotten, sequence_number)
+        messages.fold_message(state, command.sender, position, forgotten, sequence_number)
     return Skipped(_VOID)
 
 

@@ -82,11 +82,11 @@ class Table:
         self.has_lsi = bool(definition.lsis)
         kept = {}
         for index in definition.indexes:
-            here = self.indexes.get(index.name)
-            if here is None or here.definition.id != index.id:
-                here = Index(index, definition)
-            here.define(index)
-            kept[index.name] = here
+            present = self.indexes.get(index.name)
+            if present is None or present.definition.id != index.id:
+                present = Index(index, definition)
+            present.define(index)
+            kept[index.name] = present
         self.indexes = kept
 
     def collection_size(self, pk: bytes) -> int:

@@ -27,9 +27,9 @@ _BARRIER_BYTES = 8
 
 @dataclass(slots=True, eq=False)
 class _Round:
-    """The reads that share a question; `asked` is the clock at the question."""
+    """The reads that share a question; `asked_ms` is the clock at the question."""
 
-    asked: int
+    asked_ms: int
     waiting: list[OnCurrent]
     timer: Cancellable | None = field(default=None)
 
@@ -111,7 +111,7 @@ class ReadIndex:
         assert this.timer is not None
         this.timer.cancel()
         if error is None:
-            self._fresh_at = max(self._fresh_at, this.asked)
+            self._fresh_at = max(self._fresh_at, this.asked_ms)
         waiting, this.waiting = this.waiting, []
         for callback in waiting:
             callback(error)

@@ -14,7 +14,7 @@ from ....model.subscriptions import Subscription
 from ..state import PartitionState
 from .capture import CapturePeriod
 
-WINDOW: Final = b"W"
+PERIOD: Final = b"W"
 SUBSCRIPTION: Final = b"U"
 
 
@@ -22,14 +22,14 @@ def frames(state: PartitionState) -> Iterator[tuple[bytes, Any]]:
     """Yield kind and content, as JSON, of each frame."""
     for table_id in sorted(state.periods):
         for period in state.periods[table_id]:
-            yield WINDOW, period.to_json()
+            yield PERIOD, period.to_json()
     for name in sorted(state.subscriptions):
         yield SUBSCRIPTION, state.subscriptions[name].to_json()
 
 
 def load_frame(state: PartitionState, kind: bytes, payload: bytes) -> bool:
     """Load a frame; return False for a frame of another kind."""
-    if kind == WINDOW:
+    if kind == PERIOD:
         period = CapturePeriod.from_json(orjson.loads(payload))
         state.periods.setdefault(period.table, []).append(period)
         return True

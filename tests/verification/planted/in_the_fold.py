@@ -364,7 +364,7 @@ BUGS = [
         """
 @ materializer/fold/feed/frames.py
 -        for period in state.periods[table_id]:
--            yield WINDOW, period.to_json()
+-            yield PERIOD, period.to_json()
 +        del table_id
 """,
         WINDOWS,

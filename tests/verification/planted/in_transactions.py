@@ -197,7 +197,7 @@ BUGS = [
         "a void decision leaves its keys held",
         """
 @ materializer/fold/fold_record.py
--        messages.fold_message(state, command.sender, place, forgotten, sequence_number)
+-        messages.fold_message(state, command.sender, position, forgotten, sequence_number)
 +        pass
 """,
         STEPS,
