@@ -79,7 +79,7 @@ class Client:
             response = self._connection.getresponse()
             data = response.read()
         except (OSError, http.client.HTTPException) as error:
-            self.leave()
+            self.close()
             return Answer("in doubt", {}, type(error).__name__)
         body: dict[str, Any] = orjson.loads(data)
         if response.status == 200:
@@ -89,7 +89,7 @@ class Client:
             return Answer("refused", body, error_name)
         return Answer("in doubt" if response.status == 500 else self._unavailable, body, error_name)
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Close the connection."""
         if self._connection is not None:
             self._connection.close()
@@ -100,7 +100,7 @@ class Client:
         urls = list(self._addresses.urls)
         self._requests += 1
         if self._url not in urls or (len(urls) > 1 and self._requests % _REQUESTS_PER_SERVER == 0):
-            self.leave()
+            self.close()
         if self._connection is None and urls:
             self._url = self._dice.choice(urls)
             self._connection = http.client.HTTPConnection(urlsplit(self._url).netloc, timeout=self._timeout_s)
@@ -108,7 +108,7 @@ class Client:
                 self._connection.connect()
                 self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             except OSError:
-                self.leave()
+                self.close()
         return self._connection is not None
 
 

@@ -178,7 +178,7 @@ class Writers:
                 self._addresses.stopped.wait(_PAUSE_S)
             elif answer.fate == "in doubt" or answer.error == UNREACHABLE:
                 break
-        client.leave()
+        client.close()
 
     def _writes(self, writer: int) -> Generator[Request, Fate, None]:
         """Yield the requests of one writer, and record the fate of each."""

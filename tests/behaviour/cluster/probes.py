@@ -55,7 +55,7 @@ class Probes:
                 stopped.wait(_RETRY_S)
             self.took.append((begun, time.monotonic() - begun))
             stopped.wait(_PAUSE_S)
-        client.leave()
+        client.close()
 
 
 def create(url: str) -> None:

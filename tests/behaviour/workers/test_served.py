@@ -1,4 +1,4 @@
-"""Triggers of a folder, while a server runs them: files come, change, break and go."""
+"""Triggers of a folder on a running server, while files are added, changed, broken and removed."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ HEAD = "import os\nfrom pathlib import Path\nfrom foldb import Change, trigger\n
 
 
 def saying(word: str, name: str = "f", **settings: Any) -> str:
-    """A file with a trigger that writes down the word and the item's id."""
+    """Return a file with a trigger that records the word and the item's id."""
     given = "".join(f", {setting}={value!r}" for setting, value in settings.items())
     return (
         f"{HEAD}@trigger('Orders'{given})\ndef {name}(change: Change):\n"
@@ -44,7 +44,7 @@ class Serving:
         self.resource.create_table(**table_request(name, "id:S"))
 
     def declare(self, folder: Folder, text: str) -> None:
-        """Save app.py, and have it seen."""
+        """Save app.py, and wait until the server has read it."""
         folder.write("app.py", text)
         self.settle()
 
@@ -58,7 +58,7 @@ class Serving:
         return self.server._serving.node.state.subscriptions.get(name)
 
     def reads(self, table: str) -> bool:
-        """Whether the trigger has that table by now."""
+        """Return whether the trigger reads a table."""
         found = self.subscription()
         return found is not None and table in dict(found.tables)
 
@@ -76,8 +76,8 @@ def serving(folder: Folder) -> Iterator[Serving]:
         serving.resource.meta.client.close()
 
 
-def test_a_trigger_is_called_for_what_was_written_since_it_was_declared(folder: Folder) -> None:
-    """Also where its table was not there yet: of that table it misses nothing."""
+def test_a_trigger_receives_changes_since_its_declaration(folder: Folder) -> None:
+    """A table that is created later is included from its first change."""
     folder.write("app.py", saying("old"))
     with foldb.serve(triggers=folder.path) as server:
         serving = Serving(server)
@@ -89,7 +89,7 @@ def test_a_trigger_is_called_for_what_was_written_since_it_was_declared(folder: 
         serving.resource.meta.client.close()
 
 
-def test_a_file_that_comes_later_is_called_for_what_comes_later(serving: Serving, folder: Folder) -> None:
+def test_a_new_file_receives_later_changes(serving: Serving, folder: Folder) -> None:
     serving.create()
     serving.put("a")
     folder.write("app.py", saying("new"))
@@ -100,7 +100,7 @@ def test_a_file_that_comes_later_is_called_for_what_comes_later(serving: Serving
     assert folder.out == "new:b "
 
 
-def test_a_saved_file_is_what_runs_next(serving: Serving, folder: Folder) -> None:
+def test_a_saved_file_runs_next(serving: Serving, folder: Folder) -> None:
     serving.create()
     serving.declare(folder, saying("old"))
     serving.put("a")
@@ -121,9 +121,7 @@ def test_a_saved_file_is_what_runs_next(serving: Serving, folder: Folder) -> Non
     serving.until(lambda: (serving.subscription() or after).version != before.version)
 
 
-def test_a_declaration_that_is_gone_pauses_and_one_that_comes_back_goes_on(
-    serving: Serving, folder: Folder
-) -> None:
+def test_a_removed_declaration_pauses_until_it_returns(serving: Serving, folder: Folder) -> None:
     serving.create()
     serving.declare(folder, saying("old"))
     serving.put("a")
@@ -141,7 +139,7 @@ def test_a_declaration_that_is_gone_pauses_and_one_that_comes_back_goes_on(
     assert folder.out == "old:a back:b "
 
 
-def test_a_file_that_breaks_leaves_its_triggers_as_they_are(
+def test_a_broken_file_keeps_its_triggers(
     serving: Serving, folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
     serving.create()
@@ -158,8 +156,8 @@ def test_a_file_that_breaks_leaves_its_triggers_as_they_are(
     assert found.status == "ACTIVE"
 
 
-def test_what_cannot_be_loaded_is_not_settled(serving: Serving, folder: Folder) -> None:
-    """A test whose trigger has a slip in it is not to pass for that. What was loaded before goes on, and settles."""
+def test_code_that_cannot_be_loaded_does_not_settle(serving: Serving, folder: Folder) -> None:
+    """A test must not pass with a broken trigger. The code loaded before continues, and settles."""
     folder.write("broken.py", f"{HEAD}@trigger('Orders'\n")
     with pytest.raises(TimeoutError, match=r"files of triggers cannot be loaded: broken\.py: SyntaxError"):
         serving.server.wait_for_triggers(60)
@@ -169,7 +167,7 @@ def test_what_cannot_be_loaded_is_not_settled(serving: Serving, folder: Folder) 
     serving.settle()
 
 
-def test_what_does_not_settle_says_what_it_fails_with(serving: Serving, folder: Folder) -> None:
+def test_a_trigger_that_does_not_settle_reports_its_error(serving: Serving, folder: Folder) -> None:
     serving.create()
     serving.declare(folder, f"{HEAD}@trigger('Orders')\ndef f(change: Change):\n    change.new['nope']\n")
     serving.put("a")
@@ -178,10 +176,10 @@ def test_what_does_not_settle_says_what_it_fails_with(serving: Serving, folder: 
         serving.server.wait_for_triggers(5)
 
 
-def test_a_read_that_failed_is_done_again_and_nothing_is_missed_meanwhile(
+def test_a_failed_read_is_repeated_and_loses_nothing(
     serving: Serving, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where no process can be started for a moment: no file is saved again after that."""
+    """No process could be started for a moment, and no file is saved after that."""
 
     async def start(*_: Any) -> WorkerProcess:
         raise BlockingIOError("no more processes")
@@ -198,7 +196,7 @@ def test_a_read_that_failed_is_done_again_and_nothing_is_missed_meanwhile(
     assert folder.out == "f:a "
 
 
-def test_what_nobody_thought_of_is_told_once_and_the_folder_is_looked_at_again(
+def test_an_unexpected_error_is_logged_once_and_retried(
     serving: Serving, folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     looks = 0
@@ -221,7 +219,7 @@ def test_what_nobody_thought_of_is_told_once_and_the_folder_is_looked_at_again(
     assert caplog.text.count("Traceback") == caplog.text.count("nobody thought of this") // 2 == 1
 
 
-def test_a_table_that_is_made_anew_has_its_trigger(serving: Serving, folder: Folder) -> None:
+def test_a_recreated_table_has_its_trigger(serving: Serving, folder: Folder) -> None:
     serving.create()
     serving.declare(folder, saying("f"))
     serving.put("a")
@@ -235,7 +233,7 @@ def test_a_table_that_is_made_anew_has_its_trigger(serving: Serving, folder: Fol
 
 
 def reading(*tables: str, **settings: Any) -> str:
-    """A file with a trigger on these tables, which writes down the item's id; not while there is a file `shut`."""
+    """Return a file with a trigger on these tables that records the item's id, and fails while a file `shut` exists."""
     given = ", ".join([*map(repr, tables), *(f"{name}={value!r}" for name, value in settings.items())])
     return (
         f"{HEAD}@trigger({given})\ndef f(change: Change):\n"
@@ -245,7 +243,7 @@ def reading(*tables: str, **settings: Any) -> str:
 
 
 def shut(serving: Serving, folder: Folder, key: str) -> None:
-    """Have the trigger fail, at an item with that key."""
+    """Make the trigger fail, at an item with that key."""
     folder.write("shut", "")
     serving.put(key)
     serving.until(
@@ -256,7 +254,7 @@ def shut(serving: Serving, folder: Folder, key: str) -> None:
 AT_ONCE = {"backoff": "0s..0s"}
 
 
-def test_tables_in_another_order_are_the_same_tables(serving: Serving, folder: Folder) -> None:
+def test_the_order_of_tables_does_not_matter(serving: Serving, folder: Folder) -> None:
     serving.create()
     serving.create("Refunds")
     serving.declare(folder, reading("Orders", "Refunds"))
@@ -269,12 +267,10 @@ def test_tables_in_another_order_are_the_same_tables(serving: Serving, folder: F
     assert (before.id, 7) == (after.id, after.settings["BatchSize"])
 
 
-def test_a_trigger_that_has_other_tables_goes_on_where_it_is_with_those_that_stay(
-    serving: Serving, folder: Folder
-) -> None:
-    """What it has handled it is not called for again, and what it has not is still its."""
+def test_a_retargeted_trigger_continues_with_kept_tables(serving: Serving, folder: Folder) -> None:
+    """It does not repeat handled changes, and still delivers the others."""
     folder.write("app.py", reading("Orders", "Returns", **AT_ONCE))
-    serving.settle()  # it waits for its tables, and begins before them
+    serving.settle()  # it waits for its tables, and starts before their first changes
     for name in ("Returns", "Orders", "Refunds"):
         serving.create(name)
     serving.put("a")
@@ -290,10 +286,8 @@ def test_a_trigger_that_has_other_tables_goes_on_where_it_is_with_those_that_sta
     assert sorted(each for each in folder.out.split() if each != "old") == ["a", "b", "c"]
 
 
-def test_a_table_that_comes_to_a_trigger_is_delivered_what_is_written_since(
-    serving: Serving, folder: Folder
-) -> None:
-    """Not what was there, where nothing of the others waits; and all of a table that was not there yet."""
+def test_an_added_table_is_read_from_the_change_on(serving: Serving, folder: Folder) -> None:
+    """Earlier changes are included only for a table that did not exist, or while older changes are unhandled."""
     serving.create()
     serving.create("Refunds")
     serving.declare(folder, reading("Orders"))
@@ -316,9 +310,7 @@ def test_a_table_that_comes_to_a_trigger_is_delivered_what_is_written_since(
     assert [told.count(each) for each in "ab"] == [1, 1]
 
 
-def test_a_trigger_with_no_table_that_it_had_begins_with_what_is_written_since(
-    serving: Serving, folder: Folder
-) -> None:
+def test_a_trigger_with_new_tables_starts_now(serving: Serving, folder: Folder) -> None:
     folder.write("app.py", reading("Orders"))
     serving.settle()
     serving.create()
@@ -332,7 +324,7 @@ def test_a_trigger_with_no_table_that_it_had_begins_with_what_is_written_since(
     assert folder.out == "new "
 
 
-def test_a_trigger_that_was_paused_stays_so_with_other_tables(serving: Serving, folder: Folder) -> None:
+def test_a_paused_trigger_stays_paused_with_other_tables(serving: Serving, folder: Folder) -> None:
     serving.create()
     serving.create("Refunds")
     serving.declare(folder, reading("Orders"))
@@ -349,7 +341,7 @@ def test_a_trigger_that_was_paused_stays_so_with_other_tables(serving: Serving, 
     assert folder.out == "a "
 
 
-def test_a_declaration_that_comes_back_with_other_tables_goes_on(serving: Serving, folder: Folder) -> None:
+def test_a_returning_declaration_may_have_other_tables(serving: Serving, folder: Folder) -> None:
     serving.create()
     serving.create("Refunds")
     serving.declare(folder, reading("Orders"))
@@ -364,10 +356,10 @@ def test_a_declaration_that_comes_back_with_other_tables_goes_on(serving: Servin
 
 
 @pytest.mark.parametrize("tables", [("Orders",), ("Orders", "Refunds")])
-def test_a_table_that_is_made_anew_comes_when_all_of_the_old_one_is_handled(
+def test_a_recreated_table_follows_the_old_one(
     serving: Serving, folder: Folder, caplog: pytest.LogCaptureFixture, tables: tuple[str, ...]
 ) -> None:
-    """Whatever the trigger has handled of a table that stays, meanwhile, it misses nothing of the new one."""
+    """If it handles changes of another table in between, it still misses no change of the new one."""
     for name in tables:
         serving.create(name)
     serving.declare(folder, reading(*tables, retries=0, on_failure="block", workers=8))
@@ -388,7 +380,7 @@ def test_a_table_that_is_made_anew_comes_when_all_of_the_old_one_is_handled(
     assert caplog.text.count("handles the changes of a deleted table") == 1
 
 
-def test_a_subscription_made_by_hand_is_not_touched(
+def test_a_subscription_made_by_hand_is_not_changed(
     serving: Serving, folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder.write("hand.py", saying("hand", "other").replace("@trigger('Orders')\n", ""))
@@ -406,7 +398,7 @@ def test_a_subscription_made_by_hand_is_not_touched(
     assert "there is another subscription of that name" in caplog.text
 
 
-def test_what_a_file_declares_is_changed_and_removed_there(serving: Serving, folder: Folder) -> None:
+def test_a_declared_trigger_is_changed_in_its_file_alone(serving: Serving, folder: Folder) -> None:
     serving.create()
     serving.declare(folder, saying("one"))
     serving.put("a")
@@ -424,7 +416,7 @@ def test_what_a_file_declares_is_changed_and_removed_there(serving: Serving, fol
     assert "one:a " == folder.out
 
 
-def test_a_server_that_starts_again_goes_on(folder: Folder, tmp_path: Path) -> None:
+def test_triggers_continue_after_a_restart(folder: Folder, tmp_path: Path) -> None:
     folder.write("app.py", saying("f"))
     for key in ("a", "b"):
         with foldb.serve(tmp_path / "data", triggers=folder.path) as server:
@@ -438,8 +430,8 @@ def test_a_server_that_starts_again_goes_on(folder: Folder, tmp_path: Path) -> N
     assert folder.out == "f:a f:b "
 
 
-def test_what_a_trigger_writes_says_which_trigger_wrote_it(serving: Serving, folder: Folder) -> None:
-    """Its SDK names it with every request: so the server knows how many triggers led to a write."""
+def test_a_write_of_a_trigger_names_the_trigger(serving: Serving, folder: Folder) -> None:
+    """The SDK sends the trigger's name with every request, so the server knows the depth of a write."""
     serving.create()
     serving.declare(
         folder,

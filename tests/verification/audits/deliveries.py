@@ -1,8 +1,8 @@
-"""A trigger that writes down each call, and the judge of what it wrote.
+"""A trigger that records each call, and the judge of its records.
 
 lost         a change that was never handled
-stranger     one that the log does not have
-reorder      handled before the change of its key that precedes it, or by a process that had handled it or a later one
+stranger     a change that the log does not have
+reorder      handled before the previous change of its key, or by a process that had handled it or a later one
 repeated     handled again although a checkpoint had passed it
 skipped      handled although a dead letter of its key is open
 """
@@ -41,7 +41,7 @@ def handle(change):
 
 
 class Call(NamedTuple):
-    """A call that the function wrote down: in which process, which change, and whether it went well."""
+    """A recorded call: its process, its change, and whether it succeeded."""
 
     process: int
     number: int
@@ -50,10 +50,10 @@ class Call(NamedTuple):
 
 
 class Recorder:
-    """The folder of triggers in which the function stands, and the file that it writes.
+    """The folder of triggers with the function, and the file that it writes.
 
     Args:
-        fails: The share of calls that fail by chance.
+        fails: The share of calls that fail at random.
     """
 
     def __init__(self, folder: Path, *, fails: float = 0.0) -> None:
@@ -67,37 +67,37 @@ class Recorder:
 
     @property
     def options(self) -> list[str]:
-        """What `serve` is told."""
+        """Return the options of `serve`."""
         return ["--triggers", str(self.folder)]
 
     @property
     def sink(self) -> dict[str, Any]:
-        """The function as a sink."""
+        """Return the settings of the sink."""
         return {"Kind": "python", "Function": FUNCTION}
 
     def calls(self) -> list[Call]:
-        """All that were written down, in their order."""
+        """Return all recorded calls, in order."""
         return [Call(line[0], int(line[1]), *line[2:]) for line in map(json.loads, self._lines())]
 
     def count(self) -> int:
-        """How many there are."""
+        """Return the number of recorded calls."""
         return len(self._lines())
 
     def wait_for(self, count: int) -> None:
-        """Return when there are so many."""
+        """Wait until `count` calls are recorded."""
         until(lambda: self.count() >= count, 120)
 
     def _lines(self) -> list[bytes]:
-        """Whole lines."""
+        """Return the complete lines."""
         return self._path.read_bytes().splitlines(keepends=True)[: self._path.read_bytes().count(b"\n")]
 
 
-Marks = Mapping[int, int]
-"""By partition, the number up to which all was handled."""
+Checkpoints = Mapping[int, int]
+"""By partition, the sequence number up to which all changes are handled."""
 
 
-def marks_in_log(folder: Path, name: str) -> dict[int, int]:
-    """The checkpoint of a subscription, as the log in a folder has it: by partition."""
+def checkpoint_in_log(folder: Path, name: str) -> dict[int, int]:
+    """Return the checkpoint of a subscription in the log of a folder, by partition."""
     state = PartitionState()
     refold(state, LocalLog.open_reader(folder).read(0))
     return dict(state.subscriptions[name].checkpoints)
@@ -106,19 +106,19 @@ def marks_in_log(folder: Path, name: str) -> dict[int, int]:
 def judge_calls(
     calls: Sequence[Call],
     truth: Shards,
-    checkpoints: Sequence[tuple[int, Marks]] = (),
-    letters: Iterable[tuple[str, int]] = (),
+    checkpoints: Sequence[tuple[int, Checkpoints]] = (),
+    dead_letters: Iterable[tuple[str, int]] = (),
 ) -> Findings:
-    """Compare what was called with the log.
+    """Compare the calls with the log.
 
     Args:
-        calls: All of them, in the order in which they were written down.
-        truth: The changes of each partition, by its number in four hexadecimal digits.
-        checkpoints: What was checkpointed before so many calls had been made, in the order of the calls.
-        letters: Key and number of the changes that are dead letters.
+        calls: All calls, in the order of their records.
+        truth: The changes of each partition, by its id in four hexadecimal digits.
+        checkpoints: The checkpoints with the number of calls made by then, in the order of the calls.
+        dead_letters: Key and sequence number of the changes that are dead letters.
     """
-    found, dead = Findings(), set(letters)
-    before: dict[tuple[str, int], int | None] = {}  # the change of the key that precedes one
+    found, dead = Findings(), set(dead_letters)
+    before: dict[tuple[str, int], int | None] = {}  # the previous change of the key
     partition_of: dict[str, int] = {}
     for name, changes in truth.items():
         last: dict[str, int] = {}
@@ -127,7 +127,7 @@ def judge_calls(
             last[change.key], partition_of[change.key] = change.number, int(name, 16)
     handled: set[tuple[str, int]] = set()
     newest: dict[tuple[int, str], int] = defaultdict(int)
-    marks: Marks = {}
+    marks: Checkpoints = {}
     coming = list(checkpoints)
     for place, call in enumerate(calls):
         while coming and coming[0][0] <= place:

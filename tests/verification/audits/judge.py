@@ -1,14 +1,14 @@
-"""Whether a feed is the one that a ledger tells of.
+"""Judges whether a feed agrees with a ledger.
 
-    gap          a change that was acknowledged and is not there
-    duplicate    one that is there twice
-    reorder      two of a key in another order than they happened
-    break        an old image that is not the new image before it
-    stranger     one that nobody made: a refused write's, or of a write that changed nothing
-    fall         a sequence number that is not above the one before it, in its shard or of its key
-    half         some of a transaction's changes, and not the others
+    gap          an acknowledged change is missing
+    duplicate    a change occurs twice
+    reorder      two changes of a key are in the wrong order
+    break        an old image differs from the new image before it
+    stranger     a change without a write: a refused write's, or that of a write without effect
+    fall         a sequence number is not above the previous one, in its shard or of its key
+    half         a transaction's changes are incomplete
 
-A finding is said in words with the key and the number, so that whoever sees one can look it up in the log.
+A finding names the key and the sequence number, so that the change can be found in the log.
 """
 
 from collections import Counter, defaultdict
@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 from tests.verification.audits.ledger import GONE, Ledger, Life, Step, is_counter
 
-_SAID = 5  # of each kind
+_MAX_SHOWN = 5  # of each kind
 
 
 class Seen(NamedTuple):
-    """A change as a reader saw it: its number, its key, the versions before and after, and whether it expired."""
+    """A change as a reader saw it: sequence number, key, versions before and after, and whether it is an expiry."""
 
     number: int
     key: str
@@ -33,25 +33,25 @@ class Seen(NamedTuple):
 
     @property
     def step(self) -> Step:
-        """What it did to its key."""
+        """Return the step of its key."""
         return Step(self.old, self.new)
 
 
 Shards = dict[str, list[Seen]]
-"""What a reader saw of each shard, shards in the order in which it read them."""
+"""The changes of each shard that a reader saw, with the shards in reading order."""
 
 
 @dataclass
 class Findings:
-    """What is wrong, by kind."""
+    """The faults, by kind."""
 
     counts: Counter[str] = field(default_factory=Counter)
     said: list[str] = field(default_factory=list)
 
     def add(self, kind: str, what: str) -> None:
-        """One more."""
+        """Add a finding."""
         self.counts[kind] += 1
-        if self.counts[kind] <= _SAID:
+        if self.counts[kind] <= _MAX_SHOWN:
             self.said.append(f"{kind}: {what}")
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Findings:
 
 
 def judge(shards: Shards, ledger: Ledger) -> Findings:
-    """Compare what a reader saw from beginning to end with what writers were told."""
+    """Compare the changes that a reader saw from beginning to end with the writers' ledger."""
     found = Findings()
     for shard, changes in shards.items():
         for before, after in pairwise(changes):
@@ -85,7 +85,7 @@ def judge(shards: Shards, ledger: Ledger) -> Findings:
 
 
 def _judge_numbers(changes: list[Seen], found: Findings) -> None:
-    """Numbers rise in the life of a key, from shard to shard too; each old image is the new one before it."""
+    """Check that numbers rise in the life of a key, across shards too, and that images form a chain."""
     version = GONE
     for place, change in enumerate(changes):
         if place and change.number <= changes[place - 1].number:
@@ -96,7 +96,7 @@ def _judge_numbers(changes: list[Seen], found: Findings) -> None:
 
 
 def _judge_counter(key: str, changes: list[Seen], ledger: Ledger, found: Findings) -> None:
-    """Each addition adds one; as many as were acknowledged, and at most as many more as are in doubt."""
+    """Check that each addition adds one, and that their number agrees with the ledger."""
     fates = ledger.additions.get(key, Counter())
     for step, times in Counter(change.step for change in changes).items():
         if times > 1:
@@ -110,7 +110,7 @@ def _judge_counter(key: str, changes: list[Seen], ledger: Ledger, found: Finding
 
 
 def _judge_life(key: str, life: Life, changes: list[Seen], found: Findings) -> None:
-    """What a key went through is what is there, each step once and in order."""
+    """Check that each step of a key's life occurs once and in order."""
     certain = life.steps(doubted=False)
     steps = [change.step for change in changes]
     if steps == certain or (life.doubt is not None and steps == life.steps(doubted=True)):
@@ -133,21 +133,21 @@ def _judge_life(key: str, life: Life, changes: list[Seen], found: Findings) -> N
 
 
 def _judge_expiry(life: Life, changes: list[Seen], found: Findings) -> None:
-    """What went by itself says so, and nothing else does."""
+    """Check that expiries, and no other changes, are marked as expiries."""
     for place, change in enumerate(changes):
         if change.expired != (life.expires and place == len(changes) - 1 and change.new == GONE):
             found.add("stranger", f"{change}: who did it is told wrong")
 
 
 def _happened(life: Life, steps: Iterable[Step]) -> bool:
-    """Whether a write in doubt was done: its change is there."""
+    """Return whether a write in doubt happened: its change is in the feed."""
     if life.doubt is None:
         return False
     return (set(life.steps(doubted=True)) - set(life.steps(doubted=False))) <= set(steps)
 
 
 def _judge_groups(ledger: Ledger, by_key: dict[str, list[Seen]], found: Findings) -> None:
-    """Of a transaction in doubt all is there or nothing."""
+    """Check that a transaction in doubt happened completely or not at all."""
     groups: dict[int, set[bool]] = defaultdict(set)
     for key, life in ledger.lives.items():
         if life.group is not None and life.doubt != life.version:
@@ -158,7 +158,7 @@ def _judge_groups(ledger: Ledger, by_key: dict[str, list[Seen]], found: Findings
 
 
 def pieces_not_of(whole: Shards, pieces: Iterable[tuple[str, list[Seen]]]) -> Iterator[str]:
-    """Pieces of shards that are not, as they are, a stretch of what another reader saw of the whole."""
+    """Return the pieces that are not a contiguous part of the shards that another reader saw."""
     places = {
         shard: {change.number: place for place, change in enumerate(changes)}
         for shard, changes in whole.items()

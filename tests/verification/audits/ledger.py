@@ -1,13 +1,12 @@
-"""What writers of a table were told, and so what its feed must show: each change once, and no other.
+"""The outcomes of a table's writes, and therefore the expected feed: each change once, and no other.
 
-    acknowledged ──► its change is in the feed, if it was one
-    refused      ──► is not
-    in doubt     ──► may be; nobody writes the key again, so it is the last of the key
+    acknowledged ──► its change is in the feed, if it had one
+    refused      ──► it has no change
+    in doubt     ──► it may have one; the key is not written again, so it is the last one of the key
 
-One writer writes a key, one write at a time, so what the key went through is known without asking anybody. A write
-that changes something leaves an item that no other write leaves: its *version*, a number that is given once, from which
-all other attributes follow (`item_of`). So a change is known by the versions before and after it, and images are
-compared whole.
+One writer writes a key, one write at a time, so the life of the key is known without a request. A write with an effect
+leaves an item that no other write leaves: its *version* is a unique number, from which all other attributes follow
+(`item_of`). A change is therefore known by the versions before and after it, and whole images are compared.
 """
 
 from collections import Counter
@@ -20,10 +19,10 @@ from tests.support.failing_servers import Fate
 
 TABLE = "Audited"
 GONE = 0
-"""The version of an item that is not there."""
+"""The version of a missing item."""
 
 EXPIRES = "1790000000"
-"""When an item of a key that `expires` has expired: a moment that has passed."""
+"""The expiry time of an item whose key `expires`: in the past."""
 
 Item = dict[str, Any]
 
@@ -37,13 +36,13 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class Life:
-    """What one key went through.
+    """The life of one key.
 
     Attributes:
-        versions: After each change, GONE where it was deleted.
-        doubt: The version that a write in doubt may have left; None where there is no doubt.
+        versions: The version after each change, GONE after a delete.
+        doubt: The version that a write in doubt may have left; None without one.
         group: Writes in doubt of the same group happened together or not at all.
-        expires: The item goes by itself, after all else.
+        expires: Whether the item expires at the end.
     """
 
     versions: list[int] = field(default_factory=list)
@@ -53,11 +52,11 @@ class Life:
 
     @property
     def version(self) -> int:
-        """What is there now."""
+        """Return the current version."""
         return self.versions[-1] if self.versions else GONE
 
     def steps(self, *, doubted: bool) -> list[Step]:
-        """Its changes, with the one in doubt or without it."""
+        """Return its changes, with or without the one in doubt."""
         versions = [GONE, *self.versions]
         if doubted and self.doubt is not None and self.doubt != versions[-1]:
             versions.append(self.doubt)
@@ -68,12 +67,12 @@ class Life:
 
 @dataclass
 class Ledger:
-    """What all writers know.
+    """The knowledge of all writers.
 
     Attributes:
-        lives: By key. A writer touches only its own.
-        additions: The fates of additions to counters that all writers share, by counter.
-        answers: How many writes met which fate, and the errors by name.
+        lives: By key. A writer changes only its own.
+        additions: The outcomes of additions to the shared counters, by counter.
+        answers: The number of writes by outcome, and the errors by name.
     """
 
     lives: dict[str, Life] = field(default_factory=dict)
@@ -83,11 +82,11 @@ class Ledger:
     _groups: "count[int]" = field(default_factory=lambda: count(1))
 
     def version(self) -> int:
-        """One that nobody had before."""
+        """Return a new version."""
         return next(self._versions)
 
     def note(self, fate: Fate, after: dict[str, int], *, atomic: bool = True) -> None:
-        """Write down what one write leaves in each of its keys, were it done."""
+        """Record a write's outcome, and the versions that it leaves if it happened."""
         group = next(self._groups) if atomic and len(after) > 1 else None
         for key, version in after.items():
             life = self.lives.setdefault(key, Life())
@@ -98,12 +97,12 @@ class Ledger:
                 life.doubt, life.group = version, group
 
     def changes(self) -> int:
-        """How many changes are certain."""
+        """Return the number of certain changes."""
         return sum(len(life.versions) for life in self.lives.values())
 
 
 def item_of(key: str, version: int, *, expires: bool = False) -> Item:
-    """The item that a key has at a version."""
+    """Return the item of a key at a version."""
     item: Item = {
         "pk": {"S": key},
         "v": {"N": str(version)},
@@ -118,7 +117,7 @@ def item_of(key: str, version: int, *, expires: bool = False) -> Item:
 
 
 def same_item_of(key: str, version: int) -> Item:
-    """The same item to DynamoDB, in other words: to put it changes nothing."""
+    """Return an equal item in another notation: a put of it has no effect."""
     item = item_of(key, version)
     item["v"] = {"N": f"{version}.0"}
     item["half"] = {"N": f"{version // 2}5e-1"} if version >= 2 else {"N": "0.50"}
@@ -127,22 +126,22 @@ def same_item_of(key: str, version: int) -> Item:
 
 
 def is_counter(key: str) -> bool:
-    """Whether all writers add to it."""
+    """Return whether a key is a shared counter."""
     return key.startswith("counter ")
 
 
 def expires(key: str) -> bool:
-    """Whether the key's item goes by itself."""
+    """Return whether the key's item expires."""
     return key.startswith("expires ")
 
 
 def canonical(item: Item) -> Item:
-    """An item as it came, with what has no order in one."""
+    """Return an item with sorted sets."""
     return {name: {"SS": sorted(value["SS"])} if "SS" in value else value for name, value in item.items()}
 
 
 def version_of(item: Item | None) -> int:
-    """The version of an image, which must be all that the version says."""
+    """Return the version of an image, after a check of all attributes."""
     if item is None:
         return GONE
     key, version = item["pk"]["S"], int(item["v"]["N"])
@@ -154,7 +153,7 @@ def version_of(item: Item | None) -> int:
 
 
 def total(fates: Iterable[Counter[Fate]]) -> Counter[Fate]:
-    """All together."""
+    """Return the sum of counters."""
     summed: Counter[Fate] = Counter()
     for each in fates:
         summed.update(each)

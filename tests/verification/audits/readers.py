@@ -1,7 +1,7 @@
-"""Readers of a stream through its API, each with habits of its own, while servers die.
+"""Readers of a stream through its API, with different habits, while servers are killed.
 
-A reader takes a shard when it has read the parent to its end, and it is done when every shard is closed and read: that
-is when the stream is disabled. What it has seen is for the judge.
+A reader takes a shard when it has read the parent to its end, and finishes when every shard is closed and read, after
+the stream is disabled. The judge examines the changes that it saw.
 """
 
 import random
@@ -20,12 +20,12 @@ _SERVICE = {"Type": "Service", "PrincipalId": "dynamodb.amazonaws.com"}
 
 @dataclass(frozen=True)
 class Habits:
-    """How somebody reads.
+    """The habits of a reader.
 
     Attributes:
-        limit: Up to so many records a page.
-        pause_s: Between two pages.
-        forgets: The share of pages after which the iterator is dropped, and one by sequence number taken.
+        limit: Maximum number of records per page.
+        pause_s: Pause between two pages.
+        forgets: The share of pages after which it drops the iterator and takes one by sequence number.
     """
 
     limit: int = 1000
@@ -40,7 +40,7 @@ SLOW = Habits(limit=37, pause_s=0.02, forgets=0.1)
 
 @dataclass
 class Shard:
-    """One that a reader knows: what it saw, the iterator it has, and whether it has come to the end."""
+    """A shard that a reader knows: the changes seen, the iterator, and whether its end is reached."""
 
     id: str
     parent: str | None
@@ -50,10 +50,11 @@ class Shard:
 
 
 class Reader:
-    """A thread that reads a stream from the start of the block until it is done, which `join` waits for.
+    """A thread that reads a stream from the start of the block until `join` returns.
 
     Attributes:
-        pages: How many pages it read, `restarts` how often it went on by a sequence number.
+        pages: Number of pages read.
+        restarts: Number of times it continued by a sequence number.
     """
 
     def __init__(self, addresses: Addresses, arn: str, habits: Habits = STEADY, seed: int = 0) -> None:
@@ -77,12 +78,12 @@ class Reader:
     ) -> None:
         self._stopped.set()
         self._thread.join(timeout=60)
-        self._client.leave()
+        self._client.close()
         if self._error is not None and error is None:
             raise self._error
 
     def join(self, seconds: float = 60) -> None:
-        """Return when it has read a disabled stream to its end: from now on it hurries, however far behind it is."""
+        """Wait until it has read a disabled stream to its end; it reads without pauses from now on."""
         self._habits = replace(self._habits, limit=STEADY.limit, pause_s=0.0)
         self._thread.join(seconds)
         if self._error is not None:
@@ -91,7 +92,7 @@ class Reader:
 
     @property
     def shards(self) -> Shards:
-        """What it saw, shards in the order in which it read them."""
+        """Return the changes seen, with the shards in reading order."""
         return {name: self._shards[name].seen for name in self._order}
 
     def _run(self) -> None:
@@ -103,7 +104,7 @@ class Reader:
             raise
 
     def _round(self) -> bool:
-        """One page of each shard that can be read; whether all is read."""
+        """Read a page of each readable shard. Return whether all is read."""
         is_disabled = self._discover()
         readable = [shard for shard in self._shards.values() if not shard.is_done and self._may_read(shard)]
         self._dice.shuffle(readable)
@@ -119,8 +120,8 @@ class Reader:
         return parent is None or parent.is_done
 
     def _discover(self) -> bool:
-        """Learn of shards, page by page; whether the stream is disabled."""
-        few = len(self._shards) < _FEW  # many pages of them are read where they are not many
+        """List the shards, page by page. Return whether the stream is disabled."""
+        few = len(self._shards) < _FEW  # small pages only while there are few shards
         limit = self._dice.choice([1, 2, 7]) if few else 100
         request: dict[str, Any] = {"StreamArn": self._arn, "Limit": limit}
         while True:
@@ -137,7 +138,7 @@ class Reader:
             request["ExclusiveStartShardId"] = described["LastEvaluatedShardId"]
 
     def _page(self, shard: Shard) -> bool:
-        """Read on; whether there was anything new."""
+        """Read a page. Return whether it had new changes."""
         if shard.iterator is None and not self._go_on(shard):
             return False
         request = {
@@ -163,7 +164,7 @@ class Reader:
         return bool(new) or shard.is_done
 
     def _go_on(self, shard: Shard) -> bool:
-        """Take an iterator from the last number that was seen, one way or another."""
+        """Take an iterator at the last sequence number, by one of the iterator types."""
         where: dict[str, str] = {"ShardIteratorType": "TRIM_HORIZON"}
         again = 0
         if shard.seen:
@@ -176,16 +177,16 @@ class Reader:
             return False
         self.restarts += bool(shard.seen)
         shard.iterator = answer.body["ShardIterator"]
-        # AT gives the last one once more: it is taken back, so that it has to come.
+        # AT repeats the last change: it is removed here, so that it must come again.
         del shard.seen[len(shard.seen) - again :]
         return True
 
 
 class Glimpses:
-    """Somebody who looks into a stream here and there, by iterators of any type, and keeps the pieces.
+    """A reader of random parts of a stream, by iterators of every type, which keeps the pieces.
 
-    Each is a stretch of one shard, as it is: `pieces_not_of` tells. `wrong` are those that do not begin where their
-    iterator says.
+    Each piece must be a contiguous part of one shard, which `pieces_not_of` checks. `wrong` has those that do not begin
+    where their iterator says.
     """
 
     def __init__(self, addresses: Addresses, arn: str, seed: int) -> None:
@@ -196,7 +197,7 @@ class Glimpses:
         self._client = Client(addresses, self._dice)
 
     def look(self, known: Shards) -> None:
-        """Take one piece of a shard of which somebody has seen something."""
+        """Read a piece of a shard that another reader has seen."""
         known = {name: list(changes) for name, changes in known.items() if changes}
         if not known:
             return None
@@ -228,18 +229,18 @@ class Glimpses:
             self.wrong.append(f"{kind} {some} begins with {piece[0]}")
         return None
 
-    def leave(self) -> None:
-        """Hang up."""
-        self._client.leave()
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
 
 
 def _time_in(shard: str) -> int:
-    """The second in which a shard begins, by its name: all its changes are later."""
+    """Return the second in which a shard begins, by its name: all its changes are later."""
     return int(shard.split("-")[1]) // 1000
 
 
 def seen(record: dict[str, Any]) -> Seen:
-    """A stream record, of which everything that follows from the rest is checked."""
+    """Parse a stream record, and check everything that follows from the rest."""
     told = record["dynamodb"]
     old, new = told.get("OldImage"), told.get("NewImage")
     item = new or old
@@ -261,6 +262,6 @@ def seen(record: dict[str, Any]) -> Seen:
 
 
 def _check(answer: Answer) -> None:
-    """A server may be gone. It may not say that what it has promised to keep is not there."""
+    """Accept that a server is down, but not an answer that kept changes are gone."""
     gone = answer.error == UNREACHABLE or answer.fate == "in doubt"
     assert gone or answer.error in ("ExpiredIteratorException", "ThrottlingException"), answer

@@ -1,4 +1,4 @@
-"""What the log says the feed is: folded from nothing, by no server."""
+"""The feed according to the log: folded from nothing, without a server."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.verification.audits.ledger import version_of
 
 
 def refolded(folder: Path, only: int | None = None) -> Shards:
-    """The changes of each partition of the log in a folder, of one table or of all."""
+    """Return the changes of each partition of the log in a folder, of one table or of all."""
     log = LocalLog.open_reader(folder)
     return {
         f"-{partition:04x}": [
@@ -30,14 +30,14 @@ def refolded(folder: Path, only: int | None = None) -> Shards:
 
 
 def all_changes(records: Iterable[Record]) -> Iterator[Change]:
-    """Every change of one partition's log, by refold."""
+    """Yield every change of one partition's log, by a refold."""
     state = PartitionState()
     for record in records:
         yield from changes(fold_record(state, record))
 
 
 def seen_in_log(change: Change) -> Seen:
-    """A change of the fold as a reader of the feed sees it."""
+    """Return a change of the fold as a reader of the feed sees it."""
     old, new = (_item(image) for image in (change.old, change.new))
     item = new or old
     assert item is not None
@@ -55,7 +55,7 @@ def _item(image: bytes | None) -> dict[str, Any] | None:
 
 
 def by_partition(shards: Shards) -> Shards:
-    """What a reader saw of each partition that has changes; a shard is called `shardId-<ms>-<partition><nth>`."""
+    """Return the changes of each partition with changes; a shard id has the form `shardId-<ms>-<partition><nth>`."""
     joined: Shards = {}
     for shard, seen in shards.items():
         joined.setdefault(shard.rpartition("-")[2][:4], []).extend(seen)

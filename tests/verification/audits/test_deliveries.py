@@ -1,4 +1,4 @@
-"""The judge of deliveries finds every fault that is planted, and none in deliveries that are right."""
+"""The judge of deliveries finds every planted fault, and none in correct deliveries."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ TRUTH = {
     "0001": [Seen(10, "a", 0, 1), Seen(11, "b", 0, 2), Seen(12, "a", 1, 3), Seen(13, "a", 3, 0)],
     "0002": [Seen(10, "c", 0, 4), Seen(12, "c", 4, 5)],
 }
-# After five calls another process goes on behind number 11 of the first partition, and before all of the second.
+# After five calls another process continues after number 11 of the first partition, and before all of the second.
 CHECKPOINTS = [(5, {1: 11})]
 CALLS = [
     Call(501, 10, "a", False),
@@ -41,7 +41,7 @@ FAULTS: dict[str, tuple[str, Callable[[], list[Call]]]] = {
 }
 
 
-def test_nothing_is_found_in_deliveries_that_are_right() -> None:
+def test_correct_deliveries_have_no_findings() -> None:
     found = judge_calls(CALLS, TRUTH, CHECKPOINTS)
 
     assert {} == found.counts, found
@@ -50,7 +50,7 @@ def test_nothing_is_found_in_deliveries_that_are_right() -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(fault: str) -> None:
     kind, planted = FAULTS[fault]
-    # The sixth call of a truth in which key c is at 12 only, when one comes too early.
+    # The sixth call, in a log where key c is at 12 only, comes too early.
     calls = (
         [call for call in planted() if call != Call(501, 10, "c", True)] if "before" in fault else planted()
     )
@@ -59,14 +59,14 @@ def test_a_planted_fault_is_found(fault: str) -> None:
     assert found.counts[kind], found
 
 
-def test_what_follows_a_dead_letter_in_its_key_is_dead_too() -> None:
-    """A letter of number 12 of key c is in the way of nobody: numbers are told apart by key."""
+def test_changes_after_a_dead_letter_of_their_key_are_dead() -> None:
+    """A dead letter of number 12 of key c affects no other key."""
     truth = {"0001": TRUTH["0001"]}
     calls = [Call(501, 11, "b", True), Call(501, 10, "a", False)]
-    found = judge_calls(calls, truth, CHECKPOINTS, letters=[("a", 10), ("a", 12), ("a", 13)])
+    found = judge_calls(calls, truth, CHECKPOINTS, dead_letters=[("a", 10), ("a", 12), ("a", 13)])
     assert {} == found.counts, found
 
     behind = [*calls, Call(501, 12, "a", True)]
-    assert judge_calls(behind, truth, CHECKPOINTS, letters=[("a", 10), ("a", 13)]).counts["skipped"]
-    assert judge_calls(calls, truth, CHECKPOINTS, letters=[("a", 10), ("a", 12)]).counts["lost"]
-    assert judge_calls(CALLS, TRUTH, CHECKPOINTS, letters=[("a", 13)]).counts["stranger"]
+    assert judge_calls(behind, truth, CHECKPOINTS, dead_letters=[("a", 10), ("a", 13)]).counts["skipped"]
+    assert judge_calls(calls, truth, CHECKPOINTS, dead_letters=[("a", 10), ("a", 12)]).counts["lost"]
+    assert judge_calls(CALLS, TRUTH, CHECKPOINTS, dead_letters=[("a", 13)]).counts["stranger"]

@@ -1,6 +1,7 @@
-"""The feed and triggers of a cluster whose nodes are killed: another goes on, by the log alone.
+"""The feed and triggers of a cluster whose nodes are killed: another node continues, from the log alone.
 
-In the end every node shows the same stream, which is what writers were told, and the trigger has handled every change.
+At the end every node has the same stream, which agrees with the writers' ledger, and the trigger has handled every
+change.
 """
 
 import random
@@ -14,7 +15,7 @@ from tests.support.broker import kafka
 from tests.support.failing_servers import Addresses
 from tests.support.raw import ask
 from tests.support.subscribed import described, settle, subscribe
-from tests.verification.audits.deliveries import Marks, Recorder, judge_calls
+from tests.verification.audits.deliveries import Checkpoints, Recorder, judge_calls
 from tests.verification.audits.judge import judge
 from tests.verification.audits.ledger import TABLE, Ledger
 from tests.verification.audits.readers import FORGETFUL, STEADY, Reader
@@ -29,16 +30,14 @@ SEEDS = range(3)
 KILLS, WRITES, WRITERS, BATCHES = 12, 800, 6, 6
 OPTIONS = ("--shard-age", "20s", "--ttl-interval", "100ms")
 NAME = "recorder"
-pytestmark = [pytest.mark.soak]  # nodes and a broker take their time to start
+pytestmark = [pytest.mark.soak]  # nodes and a broker start slowly
 
 
 @pytest.mark.guarantee("G35")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_another_node_goes_on_with_the_feed_and_with_the_trigger(
-    seed: int, kafka: str, tmp_path: Path
-) -> None:
+def test_another_node_continues_the_feed_and_the_trigger(seed: int, kafka: str, tmp_path: Path) -> None:
     dice, ledger, failures, checked = random.Random(seed), Ledger(), 1, 0
-    recorder, checkpoints = Recorder(tmp_path), list[tuple[int, Marks]]()
+    recorder, checkpoints = Recorder(tmp_path), list[tuple[int, Checkpoints]]()
     try:
         with ExitStack() as stack:
             nodes = stack.enter_context(Nodes(tmp_path, kafka, 2, *OPTIONS, *recorder.options))
@@ -92,7 +91,7 @@ def test_another_node_goes_on_with_the_feed_and_with_the_trigger(
         )
 
 
-def checkpoint(recorder: Recorder, url: str) -> tuple[int, Marks]:
-    """What was handled for certain, and how many calls there are after that was known."""
+def checkpoint(recorder: Recorder, url: str) -> tuple[int, Checkpoints]:
+    """Return the number of recorded calls, and a checkpoint read before that."""
     marks = {int(partition): int(number) for partition, number in described(url, NAME)["Checkpoints"].items()}
     return recorder.count(), marks

@@ -1,8 +1,9 @@
-"""The feed under kill -9: what readers saw of a stream from its beginning to its end is what writers were told.
+"""The feed under kill -9: the changes that readers see from beginning to end agree with the writers' ledger.
 
-Writers, readers of every habit and a server that is killed again and again, with shards that roll every second or two.
-In the end the stream is disabled, so its shards end, and everybody reads on to there. Then the server starts with what
-it has, and once more without the feed's files and snapshots: numbers and images are the same, and those of the log.
+Writers and readers of every habit use a server that is killed repeatedly, with shards of one or two seconds. At the end
+the stream is disabled, so its shards close, and all readers read to their ends. Then the server starts again with its
+files, and once more without the feed's files and snapshots: sequence numbers and images stay the same, and agree with
+the log.
 """
 
 import os
@@ -28,14 +29,14 @@ SOAK = bool(os.environ.get("FOLDB_SOAK"))
 SEEDS = range(2 if SOAK else 1)
 CYCLES, WRITES, WRITERS, BATCHES = (25, 1500, 6, 12) if SOAK else (2, 200, 4, 1)
 LAYOUTS = [("--partitions", "1"), ("--partitions", "3")] if SOAK else [("--partitions", "2")]
-# Shards that roll, segments that end, and starts from a snapshot with the rest of the log to fold.
+# Short shards and segments, and starts from a snapshot with the rest of the log to fold.
 OFTEN = (
     ["--shard-age", "8s", "--snapshot-every", "20000"]
     if SOAK
     else ["--shard-age", "800ms", "--snapshot-every", "1500"]
 )
 OPTIONS = [*OFTEN, "--segment-bytes", "300000", "--ttl-interval", "50ms"]
-# Without what a start takes up, and in a long run with it too: each kill is such a start.
+# Without the files of the feed, and in a long run with them too: each kill leads to such a start.
 STARTS = [["changes", "snapshots"], []] if SOAK else [["changes", "snapshots"]]
 PATIENCE_S = 600 if SOAK else 40
 pytestmark = [pytest.mark.soak] if SOAK else []
@@ -45,9 +46,7 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 @pytest.mark.parametrize("layout", LAYOUTS, ids=" ".join)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.spec("F3")
-def test_every_change_is_seen_once_and_in_order_though_the_server_is_killed(
-    seed: int, layout: Sequence[str], tmp_path: Path
-) -> None:
+def test_kills_keep_every_change_once_and_in_order(seed: int, layout: Sequence[str], tmp_path: Path) -> None:
     ledger, failures, count = Ledger(), 1, 0
     try:
         whole, arn = suffer(seed, tmp_path, ledger, [*layout, *OPTIONS])
@@ -71,7 +70,7 @@ def test_every_change_is_seen_once_and_in_order_though_the_server_is_killed(
 
 
 def suffer(seed: int, folder: Path, ledger: Ledger, options: Sequence[str]) -> tuple[Shards, str]:
-    """Kill the server under load, and judge what each reader saw; what one that reads all saw, and the stream."""
+    """Kill the server under load, and judge the changes that each reader saw. Return those of one, and the stream."""
     dice, addresses = random.Random(seed), Addresses()
     with ExitStack() as stack:
         server = stack.enter_context(Process(folder, *options))
@@ -82,7 +81,7 @@ def suffer(seed: int, folder: Path, ledger: Ledger, options: Sequence[str]) -> t
             for place, habits in enumerate((STEADY, FORGETFUL, SLOW))
         ]
         glimpses = Glimpses(addresses, arn, seed)
-        stack.callback(glimpses.leave)
+        stack.callback(glimpses.close)
         for cycle in range(CYCLES):
             with Writers(
                 ledger, addresses, run=cycle, writers=WRITERS, batches=BATCHES, seed=seed
@@ -113,14 +112,14 @@ def suffer(seed: int, folder: Path, ledger: Ledger, options: Sequence[str]) -> t
 
 
 def disable(url: str) -> None:
-    """End the stream: its last shards are closed."""
+    """Disable the stream, which closes its last shards."""
     off = {"StreamEnabled": False}
     answer = ask(url, "UpdateTable", {"TableName": TABLE, "StreamSpecification": off})
     assert answer.status == 200, answer.data
 
 
 def again(folder: Path, arn: str, options: Sequence[str]) -> Shards:
-    """What a new server shows of the stream, from beginning to end."""
+    """Return the changes of the stream from a new server, from beginning to end."""
     with Process(folder, *options) as server, Reader(Addresses([server.url]), arn) as reader:
         reader.join(PATIENCE_S)
         server.terminate()

@@ -1,6 +1,7 @@
-"""The judge of feeds finds every fault that is planted in one, and none in a feed that is right.
+"""The judge of feeds finds every planted fault, and none in a correct feed.
 
-A checker that cannot fail proves nothing: each kind of fault is put into a true feed at a place that a seed chooses.
+A checker that cannot fail proves nothing: each kind of fault is planted in a correct feed at a place that a seed
+chooses.
 """
 
 import random
@@ -19,7 +20,7 @@ Fault = Callable[[random.Random, Shards, Ledger], None]
 
 
 def true_feed(dice: random.Random) -> tuple[Shards, Ledger]:
-    """What some writers were told, and what the feed of a database that is right shows of it in three shards."""
+    """Return a ledger of some writers, and the feed of a correct database in three shards."""
     ledger, changes = Ledger(), []
     numbers = count(1000, 7)
     for _ in range(300):
@@ -52,7 +53,7 @@ def _fates(acknowledged: int, doubt: int = 0) -> Counter[Fate]:
 
 
 def certain(shards: Shards, dice: random.Random) -> tuple[list[Seen], int]:
-    """The place of a change that is certain: its shard's changes, and where in them."""
+    """Choose a certain change. Return the changes of its shard, and its index."""
     places = [
         (changes, place)
         for changes in shards.values()
@@ -73,14 +74,14 @@ def one_is_there_twice(dice: random.Random, shards: Shards, _: Ledger) -> None:
 
 
 def one_comes_again_at_the_end(dice: random.Random, shards: Shards, _: Ledger) -> None:
-    """As a refold that gave it another number would have it."""
+    """Repeat a change with another sequence number, as a faulty refold would."""
     changes, place = certain(shards, dice)
     last = list(shards.values())[-1]
     last.append(changes[place]._replace(number=last[-1].number + 1))
 
 
 def two_of_a_key_change_places(dice: random.Random, shards: Shards, _: Ledger) -> None:
-    """And their numbers do not: only the key tells."""
+    """Swap two changes of a key, but not their sequence numbers: only the key shows it."""
     flat = [(changes, place) for changes in shards.values() for place in range(len(changes))]
     for (one, first), (two, second) in dice.sample(
         [(a, b) for at, a in enumerate(flat) for b in flat[at + 1 :]], len(flat)
@@ -134,7 +135,7 @@ def an_expiry_looks_like_a_delete(dice: random.Random, shards: Shards, _: Ledger
         changes[:] = [change._replace(expired=False) for change in changes]
 
 
-def somebody_elses_key_is_there(dice: random.Random, shards: Shards, ledger: Ledger) -> None:
+def another_runs_key_is_there(dice: random.Random, shards: Shards, ledger: Ledger) -> None:
     last = list(shards.values())[-1]
     last.append(Seen(last[-1].number + 1, "alien", GONE, ledger.version()))
 
@@ -152,12 +153,12 @@ FAULTS: dict[Fault, str] = {
     an_addition_is_missing: "gap",
     an_addition_was_made_twice: "stranger",
     an_expiry_looks_like_a_delete: "stranger",
-    somebody_elses_key_is_there: "stranger",
+    another_runs_key_is_there: "stranger",
 }
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_found_in_a_feed_that_is_right(seed: int) -> None:
+def test_a_correct_feed_has_no_findings(seed: int) -> None:
     found = judge(*true_feed(random.Random(seed)))
 
     assert {} == found.counts, found
@@ -165,7 +166,7 @@ def test_nothing_is_found_in_a_feed_that_is_right(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_planted_fault_is_found_and_called_by_its_name(fault: Fault, seed: int) -> None:
+def test_a_planted_fault_is_found_by_its_kind(fault: Fault, seed: int) -> None:
     dice = random.Random(seed)
     shards, ledger = true_feed(dice)
     fault(dice, shards, ledger)
@@ -174,7 +175,7 @@ def test_a_planted_fault_is_found_and_called_by_its_name(fault: Fault, seed: int
     assert found.counts[FAULTS[fault]], found
 
 
-def test_an_image_that_differs_in_anything_is_nobodys() -> None:
+def test_an_image_with_any_difference_is_refused() -> None:
     item = item_of("k", 17)
 
     assert 17 == version_of(item)
@@ -187,7 +188,7 @@ def test_an_image_that_differs_in_anything_is_nobodys() -> None:
     assert same_item_of("k", 17) != item
 
 
-def test_a_piece_of_a_shard_is_one_without_holes() -> None:
+def test_a_piece_of_a_shard_is_contiguous() -> None:
     changes = [Seen(n, "k", n, n + 1) for n in range(1, 9)]
     whole = {"shard": changes}
 

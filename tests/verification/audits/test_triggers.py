@@ -1,4 +1,4 @@
-"""Triggers under kill -9: nothing is lost, nothing that a checkpoint had passed comes again, keys keep their order."""
+"""Triggers under kill -9: no change is lost, none below a checkpoint is repeated, keys keep their order."""
 
 import os
 import random
@@ -11,7 +11,7 @@ from foldb.log.local import LocalLog
 from tests.support.failing_servers import Addresses
 from tests.support.raw import ask
 from tests.support.subscribed import operate, settle, subscribe
-from tests.verification.audits.deliveries import Marks, Recorder, judge_calls, marks_in_log
+from tests.verification.audits.deliveries import Checkpoints, Recorder, checkpoint_in_log, judge_calls
 from tests.verification.audits.judge import Seen, Shards
 from tests.verification.audits.ledger import TABLE, Ledger, item_of
 from tests.verification.audits.refolded import all_changes, by_partition, refolded
@@ -25,8 +25,8 @@ KILLS, CALLS, WRITERS = (50, 400, 2) if SOAK else (2, 120, 2)
 LAYOUT = ("--partitions", "2", "--ttl-interval", "50ms")
 NAME = "recorder"
 LIVES = 3 if SOAK else 2
-WORKERS = 8 if SOAK else 4  # each is a process that is started anew
-FIRST_TABLE = 1  # the other that there is holds dead letters
+WORKERS = 8 if SOAK else 4  # each is a process that every start starts again
+FIRST_TABLE = 1  # the other table has the dead letters
 QUICK = {"First": "0.01", "Most": "0.05"}
 pytestmark = [pytest.mark.soak] if SOAK else []
 
@@ -34,11 +34,9 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 @pytest.mark.guarantee("G39")
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.spec("T6", "T7")
-def test_a_trigger_misses_nothing_and_repeats_only_what_no_checkpoint_had_passed(
-    seed: int, tmp_path: Path
-) -> None:
-    """Some calls fail by chance and are made again; the server is killed whenever so many more calls were made."""
-    dice, ledger, checkpoints = random.Random(seed), Ledger(), list[tuple[int, Marks]]()
+def test_a_trigger_repeats_only_changes_beyond_a_checkpoint(seed: int, tmp_path: Path) -> None:
+    """Some calls fail at random and are retried; the server is killed after every few calls."""
+    dice, ledger, checkpoints = random.Random(seed), Ledger(), list[tuple[int, Checkpoints]]()
     recorder, folder, failures = Recorder(tmp_path, fails=0.03), tmp_path / "data", 1
     try:
         for kill in range(KILLS + 1):
@@ -76,13 +74,13 @@ def test_a_trigger_misses_nothing_and_repeats_only_what_no_checkpoint_had_passed
 @pytest.mark.guarantee("G42")
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.spec("F20")
-def test_poison_is_isolated_and_what_follows_in_its_key_follows_it(seed: int, tmp_path: Path) -> None:
+def test_poison_is_isolated_with_later_changes_of_its_key(seed: int, tmp_path: Path) -> None:
     """
-    The server is killed while it finds out. In the end the dead letters are the changes that fail, those behind them in
-    their keys, and no other; everything else was handled, in the order of its key.
+    The server is killed meanwhile. At the end the dead letters are exactly the failing changes and those after them in
+    their keys; every other change was handled, in the order of its key.
     """
     dice, recorder, folder = random.Random(seed), Recorder(tmp_path), tmp_path / "data"
-    checkpoints: list[tuple[int, Marks]] = []
+    checkpoints: list[tuple[int, Checkpoints]] = []
     keys = [f"key {n}" for n in range(40)]
     poisoned = set(dice.sample(keys, 6))
     for kill in range(LIVES):
@@ -100,7 +98,9 @@ def test_poison_is_isolated_and_what_follows_in_its_key_follows_it(seed: int, tm
                 server.kill()
             else:
                 settle(server.url)
-                letters = {(told["keys"]["pk"]["S"], int(told["number"])) for told in letters_of(server.url)}
+                dead_letters = {
+                    (told["keys"]["pk"]["S"], int(told["number"])) for told in dead_letters_of(server.url)
+                }
                 server.terminate()
     truth = in_log(folder)
     keyed = {
@@ -108,9 +108,9 @@ def test_poison_is_isolated_and_what_follows_in_its_key_follows_it(seed: int, tm
         for key in keys
     }
     dead = {(key, number) for key in poisoned for number in keyed[key][2:]}
-    found = judge_calls(recorder.calls(), truth, checkpoints, letters)
+    found = judge_calls(recorder.calls(), truth, checkpoints, dead_letters)
 
-    assert letters == dead
+    assert dead_letters == dead
     assert {} == found.counts, found
     failed = {(call.key, call.number) for call in recorder.calls() if not call.done}
     assert failed == {(key, keyed[key][2]) for key in poisoned}
@@ -118,8 +118,8 @@ def test_poison_is_isolated_and_what_follows_in_its_key_follows_it(seed: int, tm
 
 @pytest.mark.guarantee("G47")
 @pytest.mark.spec("T15")
-def test_a_stuck_trigger_slows_no_write(tmp_path: Path) -> None:
-    """All writes are acknowledged while it does not come to an end; then it takes them all."""
+def test_a_stuck_trigger_does_not_slow_writes(tmp_path: Path) -> None:
+    """All writes are acknowledged while the trigger hangs; later it handles all of them."""
     recorder, ledger = Recorder(tmp_path), Ledger()
     recorder.gate.touch()
     with Process(tmp_path / "data", *LAYOUT, *recorder.options) as server:
@@ -137,7 +137,7 @@ def test_a_stuck_trigger_slows_no_write(tmp_path: Path) -> None:
 
 
 def begin(url: str, recorder: Recorder, **settings: Any) -> None:
-    """Make the table, and have workers told of its changes."""
+    """Create the table and the subscription."""
     create(url, stream=False)
     subscribe(
         url,
@@ -151,9 +151,9 @@ def begin(url: str, recorder: Recorder, **settings: Any) -> None:
     )
 
 
-def checkpoint(recorder: Recorder, folder: Path) -> list[tuple[int, Marks]]:
-    """How many calls there were, and what the log says is handled, while nobody serves."""
-    return [(recorder.count(), marks_in_log(folder, NAME))]
+def checkpoint(recorder: Recorder, folder: Path) -> list[tuple[int, Checkpoints]]:
+    """Return the number of calls, and the checkpoint in the log while no server runs."""
+    return [(recorder.count(), checkpoint_in_log(folder, NAME))]
 
 
 def put(url: str, item: dict[str, Any]) -> None:
@@ -162,14 +162,14 @@ def put(url: str, item: dict[str, Any]) -> None:
     assert answer.status == 200, answer.data
 
 
-def letters_of(url: str) -> list[dict[str, Any]]:
-    """What was given up: the changes of all dead letters."""
+def dead_letters_of(url: str) -> list[dict[str, Any]]:
+    """Return the changes of all dead letters."""
     told = operate(url, "ListDeadLetters", Name=NAME, Limit=1000)
     return [letter["Change"] for letter in told["DeadLetters"]]
 
 
 def in_log(folder: Path) -> Shards:
-    """The changes of each partition, of which only the numbers are looked at: these items are not the ledger's."""
+    """Return the changes of each partition; only their sequence numbers matter, the items are not in the ledger."""
     log = LocalLog.open_reader(folder)
     return {
         f"{partition:04x}": [

@@ -1,10 +1,10 @@
-"""Clients that write to the audited table in every way there is, and write down in the ledger what they were told.
+"""Clients that write to the audited table in every way, and record the outcomes in the ledger.
 
-put, update, delete          of items that are there and that are not, with conditions that hold and that do not
-batches and transactions     of several keys, transactions that are refused among them
-writes that change nothing   the same item in other words, an update to what is there, a delete of nothing
-additions                    to counters that all share
-items that expire            and are swept by the server itself
+put, update, delete          of existing and missing items, with conditions that hold and that do not
+batches and transactions     of several keys, with refused transactions among them
+writes without effect        an equal item in another notation, an update to the same, a delete of a missing item
+additions                    to counters that all writers share
+items that expire            and are swept by the server
 """
 
 import random
@@ -23,7 +23,7 @@ from tests.verification.audits.ledger import GONE, TABLE, Item, Ledger, Life, ex
 
 Request: TypeAlias = tuple[str, dict[str, Any]]
 Write: TypeAlias = tuple[Request, Callable[[Answer], None]]
-"""What is asked, and what is done with the answer."""
+"""An operation, its request, and the function that receives the answer."""
 
 _KEYS = 12
 _BATCH = 25
@@ -35,9 +35,9 @@ class Writers:
     """Threads that write from the start of the block to its end, or until `changes` are certain.
 
     Args:
-        run: Tells their keys from those of other runs with the same ledger.
-        batches: How many of ten writes are batches of 25: more of them make more changes a second.
-        keys: How many each writer has at a time.
+        run: Distinguishes their keys from those of other runs with the same ledger.
+        batches: How many of ten writes are batches of 25: more batches make more changes per second.
+        keys: The number of keys that each writer uses at a time.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Writers:
             raise self._error
 
     def wait_for(self, writes: int, seconds: float = 120) -> None:
-        """Return when so many more writes were acknowledged."""
+        """Wait until `writes` more writes are acknowledged."""
         answers = self._ledger.answers
         with self._answered:
             enough = answers["acknowledged"] + writes
@@ -109,11 +109,11 @@ class Writers:
                 self._answered.notify_all()
             raise
         finally:
-            client.leave()
+            client.close()
 
 
 class Plan:
-    """What one writer asks for."""
+    """The writes of one writer."""
 
     def __init__(self, ledger: Ledger, name: str, dice: random.Random, batches: int, keys: int) -> None:
         self.dice = dice
@@ -135,7 +135,7 @@ class Plan:
         self._keys = [self._new_key() for _ in range(keys)]
 
     def writes(self) -> Iterator[Write]:
-        """One after the other, for ever; each is to be answered before the next is asked for."""
+        """Yield writes without end; each is answered before the next is taken."""
         while True:
             yield self.dice.choice(self._kinds)()
 
@@ -152,7 +152,7 @@ class Plan:
         return self._writing("DeleteItem", {"Key": {"pk": {"S": key}}}, {key: GONE})
 
     def _nothing(self) -> Write:
-        """Write what is there: the item in other words, an update to the same, a delete of nothing."""
+        """Write without effect: an equal item, an update to the same, a delete of a missing item."""
         key, version = self._key_and_version()
         if version == GONE:
             return self._writing("DeleteItem", {"Key": {"pk": {"S": key}}}, {key: GONE})
@@ -167,7 +167,7 @@ class Plan:
         return self._writing("PutItem", request, {key: version})
 
     def _failing(self) -> Write:
-        """One whose condition does not hold, alone or in a transaction: nothing is changed."""
+        """Write with a condition that does not hold, alone or in a transaction."""
         key = self._key()
         wrong = _condition(self._version())
         version = self._version()
@@ -188,7 +188,7 @@ class Plan:
         return ("UpdateItem", addition(counter)), note
 
     def _transaction(self) -> Write:
-        """Puts, updates, deletes, checks and writes that change nothing, each of a key of its own."""
+        """Put, update, delete, check, and write without effect, each with a key of its own."""
         actions, after = [], {}
         for key in self.dice.sample(self._keys, self.dice.randrange(2, 7)):
             action, version = self._action(key)
@@ -198,7 +198,7 @@ class Plan:
         return ("TransactWriteItems", {"TransactItems": actions}), lambda answer: self._note(answer, after)
 
     def _action(self, key: str) -> tuple[dict[str, Any], int | None]:
-        """One action of a transaction, and what it leaves; None where it only checks."""
+        """Return one action of a transaction and the version that it leaves; None for a check."""
         before, version = self._now(key), self._version()
         kind = self.dice.randrange(5)
         if kind == 0:
@@ -213,7 +213,7 @@ class Plan:
         return {"Put": {"TableName": TABLE, "Item": item_of(key, version)}}, version
 
     def _batch(self) -> Write:
-        """Of 25 items, most of them new; some are deleted or stay as they are."""
+        """Write 25 items, most of them new; some are deleted or unchanged."""
         requests, after = [], {}
         new = [self._new_key() for _ in range(_BATCH - 6)]
         for key in [*self.dice.sample(self._keys, 6), *new]:
@@ -234,7 +234,7 @@ class Plan:
                 (of_request,) = left.values()
                 after.pop((of_request.get("Item") or of_request["Key"])["pk"]["S"])
             self._note(answer, after, atomic=False)
-            # Those that are certain may be written again: so items that a batch made are changed and deleted too.
+            # Certain keys may be written again: so items of a batch are changed and deleted too.
             self._keys[-6:] = [self._fresh(key) for key in new[:6]]
 
         return ("BatchWriteItem", {"RequestItems": {TABLE: requests}}), note
@@ -253,7 +253,7 @@ class Plan:
         return (operation, {"TableName": TABLE} | request), lambda answer: self._note(answer, after)
 
     def _note(self, answer: Answer, after: dict[str, int], *, atomic: bool = True) -> None:
-        """Write it down, and never write a key in doubt again."""
+        """Record the outcome, and never write a key in doubt again."""
         wrong = answer.error in (*_CHECK_FAILED, "ValidationException") and "Conflict" not in str(answer.body)
         assert not wrong, answer
         self._ledger.note(answer.fate, after, atomic=atomic)
@@ -284,7 +284,7 @@ class Plan:
 
 
 def update(key: str, version: int) -> dict[str, Any]:
-    """An UpdateItem that makes a key's item that of a version, whatever is there."""
+    """Return an UpdateItem that brings a key's item to a version, from any current one."""
     attributes = {name: value for name, value in item_of(key, version).items() if name != "pk"}
     return {
         "Key": {"pk": {"S": key}},
@@ -295,7 +295,7 @@ def update(key: str, version: int) -> dict[str, Any]:
 
 
 def addition(counter: str) -> dict[str, Any]:
-    """An UpdateItem that adds one to a counter."""
+    """Return an UpdateItem that adds one to a counter."""
     return {
         "TableName": TABLE,
         "Key": {"pk": {"S": counter}},
@@ -305,7 +305,7 @@ def addition(counter: str) -> dict[str, Any]:
 
 
 def _condition(version: int) -> dict[str, Any]:
-    """One that holds of a key at this version."""
+    """Return a condition that holds for a key at this version."""
     if version == GONE:
         return {"ConditionExpression": "attribute_not_exists(pk)"}
     values = {":v": {"N": str(version)}}
@@ -313,7 +313,7 @@ def _condition(version: int) -> dict[str, Any]:
 
 
 def create(url: str, *, stream: bool = True) -> str:
-    """Make the table whose items expire; its stream's ARN, or nothing."""
+    """Create the table whose items expire. Return its stream's ARN, or an empty string."""
     settings: dict[str, Any] = {}
     if stream:
         settings["StreamSpecification"] = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
@@ -329,12 +329,12 @@ def create(url: str, *, stream: bool = True) -> str:
 
 
 def expired(url: str) -> None:
-    """Return when every item that is to expire has."""
+    """Wait until every item that is to expire has expired."""
     until(lambda: not any(expires(item["pk"]["S"]) for item in scan(url)))
 
 
 def scan(url: str) -> Iterator[Item]:
-    """Every item of the table, as it is now."""
+    """Yield every current item of the table."""
     request: dict[str, Any] = {"TableName": TABLE, "ConsistentRead": True}
     while True:
         page = ask(url, "Scan", request).body

@@ -14,7 +14,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def life(small: None) -> Life:
-    """A table with so many changes that most are in segments alone, all of them durable."""
+    """A table with enough changes that most are in segments alone, all of them durable."""
     life = Life(random.Random(1), retention_ms=0)
     life.fill(life.create("T"), 120)
     life.sync()

@@ -1,4 +1,4 @@
-"""What a function takes, read off its parameters."""
+"""The type that a function's parameters name."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from foldb.streams.workers.runtime.functions import gatherer, takes_window
 
 
 def function(parameters: str, types: str) -> Callable[..., Any]:
-    """A function with these parameters, in a module with these names."""
+    """Return a function with these parameters, in a module with these names."""
     module: dict[str, Any] = {"Change": Change, "Window": Window}
     exec(f"{types}\ndef f({parameters}): ...", module)
     made: Callable[..., Any] = module["f"]
@@ -32,7 +32,7 @@ def function(parameters: str, types: str) -> Callable[..., Any]:
         ("Annotated[Change, list]", None),
     ],
 )
-def test_several_changes_are_several_in_whatever_way_that_is_written(
+def test_a_list_of_changes_is_known_in_every_notation(
     annotation: str, gathered: type | None, how: str
 ) -> None:
     types = "from collections.abc import *; from typing import *"
@@ -56,7 +56,5 @@ def test_several_changes_are_several_in_whatever_way_that_is_written(
         ("*, window", False),
     ],
 )
-def test_a_second_parameter_with_a_default_is_the_functions_own_unless_it_is_a_window(
-    second: str, is_window: bool
-) -> None:
+def test_a_second_parameter_with_a_default_is_ignored(second: str, is_window: bool) -> None:
     assert takes_window(function(f"changes: list[Change], {second}", "")) == is_window

@@ -1,4 +1,4 @@
-"""A command: run without a shell, told everything on stdin, judged by its exit status."""
+"""Commands: run without a shell, with the changes on stdin, and judged by the exit status."""
 
 import json
 from pathlib import Path
@@ -43,8 +43,8 @@ def test_changes_are_lines_of_json_on_stdin(folder: Folder) -> None:
 
 
 @pytest.mark.guarantee("SEC25")
-def test_what_an_item_holds_reaches_stdin_and_nothing_else(folder: Folder) -> None:
-    """Not a command line, not the environment; and a line end in a text ends no line."""
+def test_item_content_reaches_stdin_alone(folder: Folder) -> None:
+    """Neither arguments nor environment have item content, and a line end in a string ends no line."""
     folder.write(
         "copy.sh",
         COPY + "[ $# = 1 ] || exit 9\nenv | grep -q touch && exit 8\ntest -e pwned && exit 7\nexit 0\n",
@@ -59,14 +59,14 @@ def test_what_an_item_holds_reaches_stdin_and_nothing_else(folder: Folder) -> No
 
 
 @pytest.mark.guarantee("SEC25")
-def test_arguments_are_not_looked_at_by_any_shell(folder: Folder) -> None:
+def test_no_shell_interprets_arguments(folder: Folder) -> None:
     folder.write("say.sh", '#!/bin/sh\nprintf "%s|" "$@" > "$OUT"\n')
 
     assert folder.deliver(command("./say.sh", "$HOME", "a b", "*", "; exit 1")) == Success()
     assert folder.out == "$HOME|a b|*|; exit 1|"
 
 
-def test_an_exit_status_above_0_is_a_failure_that_shows_what_was_printed(folder: Folder) -> None:
+def test_a_failed_command_shows_its_output(folder: Folder) -> None:
     folder.write("fail.sh", "#!/bin/sh\necho out\necho the mail server is down >&2\nexit 75\n")
 
     assert folder.deliver(command("./fail.sh")) == Failure(
@@ -74,13 +74,13 @@ def test_an_exit_status_above_0_is_a_failure_that_shows_what_was_printed(folder:
     )
 
 
-def test_a_command_that_dies_of_a_signal_has_failed(folder: Folder) -> None:
+def test_a_command_killed_by_a_signal_has_failed(folder: Folder) -> None:
     folder.write("die.sh", "#!/bin/sh\nkill -9 $$\n")
 
-    verdict = folder.deliver(command("./die.sh"))
+    result = folder.deliver(command("./die.sh"))
 
-    assert isinstance(verdict, Failure)
-    assert verdict.error == "./die.sh: killed by SIGKILL"
+    assert isinstance(result, Failure)
+    assert result.error == "./die.sh: killed by SIGKILL"
 
 
 def test_a_command_need_not_read_its_stdin(folder: Folder) -> None:
@@ -90,22 +90,22 @@ def test_a_command_need_not_read_its_stdin(folder: Folder) -> None:
     assert folder.deliver(command("./deaf.sh"), large) == Success()
 
 
-def test_a_command_that_takes_too_long_is_killed_with_all_that_it_started(folder: Folder) -> None:
+def test_a_slow_command_is_killed_with_its_processes(folder: Folder) -> None:
     folder.write(
         "sleep.sh",
         "#!/bin/sh\ntrap '' TERM\nsleep 600 &\necho $! > \"$OUT\"\necho waiting\nwait\nsleep 600\n",
     )
 
-    verdict = folder.deliver(command("./sleep.sh"), timeout_s=1)
+    result = folder.deliver(command("./sleep.sh"), timeout_s=1)
 
-    assert isinstance(verdict, Failure)
-    assert verdict.error == "./sleep.sh: took longer than 1 s and was ended"
-    assert verdict.traceback is not None
-    assert verdict.traceback.startswith("waiting\n")
+    assert isinstance(result, Failure)
+    assert result.error == "./sleep.sh: took longer than 1 s and was ended"
+    assert result.traceback is not None
+    assert result.traceback.startswith("waiting\n")
     _assert_gone(int(folder.out))
 
 
-def test_what_a_command_leaves_running_ends_with_it(folder: Folder) -> None:
+def test_background_processes_end_with_their_command(folder: Folder) -> None:
     folder.write("leave.sh", '#!/bin/sh\nsleep 600 &\necho $! > "$OUT"\n')
 
     assert folder.deliver(command("./leave.sh")) == Success()
@@ -113,27 +113,27 @@ def test_what_a_command_leaves_running_ends_with_it(folder: Folder) -> None:
 
 
 @pytest.mark.guarantee("SEC26")
-def test_a_program_that_forks_without_end_is_ended(folder: Folder) -> None:
+def test_a_fork_bomb_is_ended(folder: Folder) -> None:
     folder.write(
         "bomb.py.sh",
         "#!/bin/sh\ni=0\nbomb() { i=$((i+1)); [ $i -gt 5 ] && sleep 600; bomb & bomb & wait; }\nbomb\n",
     )
 
-    verdict = folder.deliver(command("./bomb.py.sh"), timeout_s=1)
+    result = folder.deliver(command("./bomb.py.sh"), timeout_s=1)
 
-    assert isinstance(verdict, Failure)
-    assert "took longer than 1 s" in verdict.error
+    assert isinstance(result, Failure)
+    assert "took longer than 1 s" in result.error
 
 
-def test_a_command_is_another_version_when_its_file_has_changed(folder: Folder) -> None:
+def test_a_changed_command_file_is_another_version(folder: Folder) -> None:
     folder.write("c.sh", "#!/bin/sh\nexit 0\n")
 
     async def changed(sink: Sink) -> list[tuple[str, DeliveryResult]]:
         found = []
         for status in (1, 2):
             folder.write("c.sh", f"#!/bin/sh\nexit {status}\n")
-            verdict = await sink.deliver(batch(numbered(1)))
-            found.append((sink.version, verdict))
+            result = await sink.deliver(batch(numbered(1)))
+            found.append((sink.version, result))
         return found
 
     (first, one), (second, two) = folder.using(command("./c.sh"), changed)
@@ -153,7 +153,7 @@ def test_a_command_is_another_version_when_its_file_has_changed(folder: Folder) 
         (["app.py"], "is not executable"),
     ],
 )
-def test_only_what_is_in_the_folder_runs(folder: Folder, argv: list[str], said: str) -> None:
+def test_only_files_of_the_folder_run(folder: Folder, argv: list[str], said: str) -> None:
     folder.write("app.py", "")
     outside = folder.path.parent / "outside.sh"
     outside.write_text(COPY)
@@ -181,13 +181,13 @@ def test_only_what_is_in_the_folder_runs(folder: Folder, argv: list[str], said: 
         {"Kind": "lambda", "Handler": "../app.lambda_handler"},
     ],
 )
-def test_settings_that_name_no_code_are_refused(settings: dict[str, object]) -> None:
+def test_settings_without_code_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         sink_kind(settings).check(settings)
 
 
 @pytest.mark.parametrize("kind", [command("./a.sh"), {"Kind": "python", "Function": "app:f"}])
-def test_without_a_folder_nobodys_code_runs(folder: Folder, kind: dict[str, object]) -> None:
+def test_without_a_folder_no_code_runs(folder: Folder, kind: dict[str, object]) -> None:
     async def nothing(_: Sink) -> None: ...
 
     folder.path = None  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Processes that users' code detaches from its own: a fork, a session of its own, and a parent that ends."""
+"""Processes that user code detaches: a fork, a session of its own, and a parent that ends."""
 
 import fcntl
 from collections.abc import Callable
@@ -69,29 +69,29 @@ def test_a_daemon_of_a_function_ends_with_the_server(
     _assert_gone(int(daemons.out))
 
 
-def test_a_daemon_of_a_function_ends_with_its_child(daemons: Folder) -> None:
+def test_a_daemon_of_a_function_ends_with_its_worker(daemons: Folder) -> None:
     assert daemons.deliver(function("leave"), numbered(1)) == Success()
 
     assert not Path(f"/proc/{daemons.out}").exists()
 
 
 @pytest.mark.guarantee("G45")
-def test_a_daemon_ends_with_a_call_that_takes_too_long(daemons: Folder) -> None:
-    verdict = daemons.deliver(function("hang"), timeout_s=1)
+def test_a_daemon_ends_with_a_call_that_times_out(daemons: Folder) -> None:
+    result = daemons.deliver(function("hang"), timeout_s=1)
 
-    assert isinstance(verdict, Failure)
+    assert isinstance(result, Failure)
     assert not Path(f"/proc/{daemons.out}").exists()
 
 
-def test_a_daemon_ends_with_a_process_that_kills_its_group(daemons: Folder) -> None:
-    """The group is the worker's own: what ends the daemon is not in it."""
-    verdict = daemons.deliver(function("die"))
+def test_a_daemon_ends_when_user_code_kills_its_group(daemons: Folder) -> None:
+    """The group is the worker's own: the supervisor, which ends the daemon, is outside it."""
+    result = daemons.deliver(function("die"))
 
-    assert verdict == Failure("app:die: its process ended: killed by SIGKILL")
+    assert result == Failure("app:die: its process ended: killed by SIGKILL")
     assert not Path(f"/proc/{daemons.out}").exists()
 
 
-def test_a_process_that_kills_its_supervisor_ends_too(folder: Folder) -> None:
+def test_user_code_that_kills_its_supervisor_ends_too(folder: Folder) -> None:
     folder.write(
         "app.py",
         """
@@ -105,9 +105,9 @@ def test_a_process_that_kills_its_supervisor_ends_too(folder: Folder) -> None:
         """,
     )
 
-    verdict = folder.deliver(function("f"), numbered(1))
+    result = folder.deliver(function("f"), numbered(1))
 
-    assert verdict == Failure("app:f: its process ended: killed by SIGKILL")
+    assert result == Failure("app:f: its process ended: killed by SIGKILL")
     _assert_gone(int(folder.out))
 
 
@@ -126,8 +126,8 @@ def test_a_daemon_of_a_command_ends_with_the_command(folder: Folder) -> None:
 
 
 @pytest.mark.guarantee("SEC26")
-def test_a_chain_of_processes_that_fork_and_exit_is_ended(folder: Folder) -> None:
-    """No process of it lives for long: each one that is found may have left its place to the next."""
+def test_a_chain_of_forking_processes_is_ended(folder: Folder) -> None:
+    """Each process lives briefly: one that is found may have forked its successor already."""
     folder.write(
         "app.py",
         """

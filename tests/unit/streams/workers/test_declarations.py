@@ -1,4 +1,4 @@
-"""What a folder of triggers declares, read in a child; and the settings that the decorator makes."""
+"""The declarations of a folder of triggers, read in a worker, and the settings that the decorator makes."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ def read(folder: Folder) -> FolderDeclarations:
 
 
 def declared(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> dict[str, Any]:
-    """The settings of a trigger on orders, without what all have."""
+    """Return the settings of a trigger on orders that differ from the defaults."""
     module = ModuleType("orders_triggers")
     vars(module).update(trigger=trigger, settings=settings)
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -40,7 +40,7 @@ def declared(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> dict[str, Any]
     return made
 
 
-def test_triggers_of_all_files_are_found_with_their_settings(folder: Folder) -> None:
+def test_every_file_declares_triggers_with_their_settings(folder: Folder) -> None:
     folder.write(
         "receipts.py",
         """
@@ -100,7 +100,7 @@ def test_triggers_of_all_files_are_found_with_their_settings(folder: Folder) -> 
     }
 
 
-def test_a_file_that_cannot_be_read_keeps_no_other_from_being_read(folder: Folder) -> None:
+def test_an_unreadable_file_does_not_affect_others(folder: Folder) -> None:
     good = "from foldb import trigger\n@trigger('orders')\ndef {}(change): ...\n"
     folder.write("a.py", good.format("a"))
     folder.write("b.py", good.format("b") + "import os\nos._exit(3)")
@@ -123,7 +123,7 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_being_read(folder: Folde
         (b"# coding: latin-1\nfrom foldb import trigger\n@trigger('\xe9')\ndef f(change): ...\n", "é"),
     ],
 )
-def test_a_file_is_read_in_the_encoding_that_it_names(folder: Folder, source: bytes, table: str) -> None:
+def test_a_file_is_read_in_its_declared_encoding(folder: Folder, source: bytes, table: str) -> None:
     (folder.path / "app.py").write_bytes(source)
 
     found = read(folder)
@@ -145,9 +145,7 @@ def test_a_file_is_read_in_the_encoding_that_it_names(folder: Folder, source: by
         (None, "it cannot be read: it is not a file, or a link to none"),
     ],
 )
-def test_a_file_that_is_no_text_is_its_own_problem_alone(
-    folder: Folder, source: bytes | None, error: str
-) -> None:
+def test_a_binary_file_is_a_problem_of_its_own(folder: Folder, source: bytes | None, error: str) -> None:
     folder.write("app.py", "from foldb import trigger\n@trigger('orders')\ndef f(change): ...\n")
     bad = folder.path / "bad.py"
     if source is None:
@@ -162,13 +160,13 @@ def test_a_file_that_is_no_text_is_its_own_problem_alone(
     assert found.problems["bad.py"].error.startswith(error)
 
 
-def test_a_pipe_among_the_files_is_not_waited_for(folder: Folder) -> None:
+def test_a_pipe_in_the_folder_does_not_block(folder: Folder) -> None:
     os.mkfifo(folder.path / "pipe.py")
 
     assert list(read(folder).problems) == ["pipe.py"]
 
 
-def test_a_file_that_can_be_read_again_is_read(folder: Folder, tmp_path: Path) -> None:
+def test_a_file_is_read_when_it_becomes_readable(folder: Folder, tmp_path: Path) -> None:
     (folder.path / "app.py").symlink_to(tmp_path / "later.py")
     triggers = TriggersFolder(folder.path)
     triggers.read()
@@ -220,7 +218,7 @@ APP = "import util\nfrom foldb import trigger\nfrom util import handler, logged,
         ("class F:\n    def __call__(self, change): ...\nf = trigger('orders')(F())", "f", "f"),
     ],
 )
-def test_a_trigger_is_of_the_file_that_declares_it_wherever_its_function_comes_from(
+def test_a_trigger_belongs_to_the_file_that_declares_it(
     folder: Folder, text: str, name: str, function: str
 ) -> None:
     folder.write("util.py", UTIL)
@@ -251,7 +249,7 @@ def test_a_trigger_is_of_the_file_that_declares_it_wherever_its_function_comes_f
         "trigger('orders', name='x')(lambda change: None)",
     ],
 )
-def test_a_function_that_its_file_has_no_name_for_is_refused(folder: Folder, text: str) -> None:
+def test_a_function_without_a_name_in_its_file_is_refused(folder: Folder, text: str) -> None:
     folder.write("util.py", UTIL)
     folder.write("app.py", APP + text)
 
@@ -264,7 +262,7 @@ def test_a_function_that_its_file_has_no_name_for_is_refused(folder: Folder, tex
     )
 
 
-def test_a_decorated_function_is_what_it_was() -> None:
+def test_the_decorator_returns_the_function() -> None:
     @trigger("orders")
     def double(change: Change) -> int:
         return 2 * int(change.new["n"]) if change.new else 0
@@ -291,7 +289,7 @@ def test_a_decorated_function_is_what_it_was() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_setting_is_written_as_people_write_it(
+def test_a_setting_may_be_written_in_every_notation(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], made: dict[str, Any]
 ) -> None:
     assert declared(monkeypatch, **given) == made
@@ -311,7 +309,7 @@ def test_a_setting_is_written_as_people_write_it(
         {"name": 5},
     ],
 )
-def test_what_is_no_setting_is_refused_where_it_is_written(given: dict[str, Any]) -> None:
+def test_an_invalid_setting_is_refused_at_the_decorator(given: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError)):
         trigger("orders", **given)
 
@@ -333,7 +331,7 @@ def test_a_trigger_names_a_table() -> None:
          {":v": {"L": [{"N": "1"}]}}),
     ],
 )  # fmt: skip
-def test_values_and_names_stand_in_a_condition(
+def test_a_condition_may_have_values_and_names(
     when: str, expression: str, names: dict[str, str], values: dict[str, Any]
 ) -> None:
     given_names = {name: of for name, of in names.items() if not name.startswith("#_")}

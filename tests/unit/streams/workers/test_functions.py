@@ -1,4 +1,4 @@
-"""A Python function, called in a child: what it is given, and what its raising means."""
+"""Python functions in a worker: their arguments, and the meaning of their exceptions."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -32,7 +32,7 @@ async def twice(sink: Sink, changes: list[Delivery], **about: Any) -> list[Deliv
     return [await sink.deliver(batch(changes, **about)) for _ in range(2)]
 
 
-def test_a_change_holds_plain_values_as_boto3_gives_them() -> None:
+def test_a_change_has_the_plain_values_of_boto3() -> None:
     old = order(
         text={"S": "t"},
         number={"N": "1.50"},
@@ -93,14 +93,14 @@ def test_a_change_holds_plain_values_as_boto3_gives_them() -> None:
         "class F:\n  @staticmethod\n  def f(change):\n    write(change.op + str(change.new['order']))\nf = F.f",
     ],
 )
-def test_a_function_gets_each_change_or_all_of_a_batch(folder: Folder, definition: str) -> None:
+def test_a_function_takes_a_change_or_a_batch(folder: Folder, definition: str) -> None:
     folder.write("app.py", WRITE + definition)
 
     assert folder.deliver(function("f")) == Success()
     assert folder.out == "INSERT1INSERT2INSERT3"
 
 
-def test_what_a_call_for_one_change_raises_marks_that_change(folder: Folder) -> None:
+def test_an_exception_for_one_change_fails_that_change(folder: Folder) -> None:
     folder.write(
         "app.py",
         """
@@ -111,18 +111,18 @@ def test_what_a_call_for_one_change_raises_marks_that_change(folder: Folder) -> 
     )
     changes = numbered(3)
 
-    verdict = folder.deliver(function("f"), changes)
+    result = folder.deliver(function("f"), changes)
 
-    assert isinstance(verdict, PartialFailure)
-    assert (verdict.partition, verdict.sequence_number) == (0, changes[1].change.sequence_number)
-    assert verdict.error == "KeyError: 'no such customer'"
-    assert verdict.traceback is not None
-    assert 'app.py", line 4, in f' in verdict.traceback
-    assert 'raise KeyError("no such customer")' in verdict.traceback
-    assert "streams/workers" not in verdict.traceback
+    assert isinstance(result, PartialFailure)
+    assert (result.partition, result.sequence_number) == (0, changes[1].change.sequence_number)
+    assert result.error == "KeyError: 'no such customer'"
+    assert result.traceback is not None
+    assert 'app.py", line 4, in f' in result.traceback
+    assert 'raise KeyError("no such customer")' in result.traceback
+    assert "streams/workers" not in result.traceback
 
 
-def test_a_batch_function_marks_one_change_by_naming_it(folder: Folder) -> None:
+def test_a_change_error_names_the_failed_change(folder: Folder) -> None:
     folder.write(
         "app.py",
         """
@@ -137,25 +137,25 @@ def test_a_batch_function_marks_one_change_by_naming_it(folder: Folder) -> None:
     )
     changes = numbered(3)
 
-    verdict = folder.deliver(function("f"), changes)
+    result = folder.deliver(function("f"), changes)
 
-    assert isinstance(verdict, PartialFailure)
-    assert verdict.sequence_number == changes[2].change.sequence_number
-    assert verdict.error == "ChangeError: not payable"
-    assert verdict.traceback is not None
-    assert "ZeroDivisionError" in verdict.traceback
+    assert isinstance(result, PartialFailure)
+    assert result.sequence_number == changes[2].change.sequence_number
+    assert result.error == "ChangeError: not payable"
+    assert result.traceback is not None
+    assert "ZeroDivisionError" in result.traceback
 
 
 @pytest.mark.parametrize(
     "body", ["raise ValueError('no')", "raise ChangeError(Change('INSERT', {}), 'of another batch')"]
 )
-def test_anything_else_that_a_batch_function_raises_fails_all_of_it(folder: Folder, body: str) -> None:
+def test_another_exception_fails_the_whole_batch(folder: Folder, body: str) -> None:
     folder.write("app.py", WRITE + f"def f(changes: list[Change]):\n    {body}")
 
     assert isinstance(folder.deliver(function("f")), Failure)
 
 
-def test_sys_exit_in_a_function_is_a_failure_and_not_the_end_of_its_process(folder: Folder) -> None:
+def test_sys_exit_fails_the_call_and_keeps_the_process(folder: Folder) -> None:
     folder.write(
         "app.py",
         WRITE
@@ -164,11 +164,11 @@ def test_sys_exit_in_a_function_is_a_failure_and_not_the_end_of_its_process(fold
 
     verdicts = folder.using(function("f"), lambda sink: twice(sink, numbered(1)))
 
-    assert [type(verdict) for verdict in verdicts] == [Failure, Failure]
+    assert [type(result) for result in verdicts] == [Failure, Failure]
     assert len(set(folder.out.split())) == 1
 
 
-def test_a_default_of_a_batch_function_is_what_it_says(folder: Folder) -> None:
+def test_a_parameter_with_a_default_keeps_it(folder: Folder) -> None:
     folder.write("app.py", WRITE + "def f(changes: list[Change], target: str = 'lake'): write(target)")
 
     assert folder.deliver(function("f")) == Success()
@@ -196,7 +196,7 @@ def test_a_function_with_a_window_keeps_its_state(folder: Folder) -> None:
     )
 
 
-def test_a_window_keeps_the_state_that_the_changes_before_a_failed_one_have_made(folder: Folder) -> None:
+def test_a_window_keeps_the_state_before_a_failed_change(folder: Folder) -> None:
     folder.write(
         "app.py",
         """
@@ -212,13 +212,13 @@ def test_a_window_keeps_the_state_that_the_changes_before_a_failed_one_have_made
     changes = numbered(4)
     window = Window(start_ms=60_000, end_ms=120_000, state={"n": 4}, is_final=False)
 
-    verdict = folder.deliver(function("f"), changes, about={"window": window})
+    result = folder.deliver(function("f"), changes, about={"window": window})
 
-    assert isinstance(verdict, PartialFailure)
-    assert (verdict.sequence_number, verdict.state) == (changes[2].change.sequence_number, {"n": 6})
+    assert isinstance(result, PartialFailure)
+    assert (result.sequence_number, result.state) == (changes[2].change.sequence_number, {"n": 6})
 
 
-def test_an_error_that_is_no_unicode_marks_its_change_and_does_not_end_the_process(folder: Folder) -> None:
+def test_an_error_text_that_is_not_unicode_fails_its_change(folder: Folder) -> None:
     folder.write(
         "app.py",
         WRITE + "def f(change):\n    write(f'{os.getpid()} ')\n"
@@ -228,19 +228,19 @@ def test_an_error_that_is_no_unicode_marks_its_change_and_does_not_end_the_proce
 
     verdicts = folder.using(function("f"), lambda sink: twice(sink, changes))
 
-    for verdict in verdicts:
-        assert isinstance(verdict, PartialFailure)
-        assert verdict.sequence_number == changes[1].change.sequence_number
-        assert verdict.error == "ValueError: caf\\udce9"
-        assert verdict.traceback is not None
-        assert verdict.traceback.endswith("ValueError: caf\\udce9\n")
+    for result in verdicts:
+        assert isinstance(result, PartialFailure)
+        assert result.sequence_number == changes[1].change.sequence_number
+        assert result.error == "ValueError: caf\\udce9"
+        assert result.traceback is not None
+        assert result.traceback.endswith("ValueError: caf\\udce9\n")
     assert len(set(folder.out.split())) == 1
 
 
 @pytest.mark.parametrize(
     "how", ["raise error from cause", "try:\n    raise cause\nexcept KeyError:\n    raise error"]
 )
-def test_an_error_with_thousands_of_causes_is_told_with_the_last_of_them(folder: Folder, how: str) -> None:
+def test_an_error_with_thousands_of_causes_is_shortened(folder: Folder, how: str) -> None:
     folder.write(
         "app.py",
         f"""
@@ -256,20 +256,18 @@ def test_an_error_with_thousands_of_causes_is_told_with_the_last_of_them(folder:
         """,
     )
 
-    verdict = folder.deliver(function("f"), numbered(1))
+    result = folder.deliver(function("f"), numbered(1))
 
-    assert isinstance(verdict, PartialFailure)
-    assert verdict.error == "KeyError: 4999"
-    assert verdict.traceback is not None
-    assert verdict.traceback.startswith("(The causes of the first of these are left out.)\n\nTraceback")
-    assert verdict.traceback.endswith("KeyError: 4999\n")
-    assert verdict.traceback.count("KeyError: ") == 20
+    assert isinstance(result, PartialFailure)
+    assert result.error == "KeyError: 4999"
+    assert result.traceback is not None
+    assert result.traceback.startswith("(The causes of the first of these are left out.)\n\nTraceback")
+    assert result.traceback.endswith("KeyError: 4999\n")
+    assert result.traceback.count("KeyError: ") == 20
 
 
 @pytest.mark.parametrize("state", ["Decimal(1)", "1 << 64"])
-def test_a_state_that_is_no_json_fails_its_batch_and_does_not_end_the_process(
-    folder: Folder, state: str
-) -> None:
+def test_a_state_that_is_not_json_fails_its_batch(folder: Folder, state: str) -> None:
     folder.write(
         "app.py",
         WRITE + "from decimal import Decimal\ndef f(changes: list[Change], window: Window):\n"
@@ -279,13 +277,13 @@ def test_a_state_that_is_no_json_fails_its_batch_and_does_not_end_the_process(
 
     verdicts = folder.using(function("f"), lambda sink: twice(sink, numbered(1), window=window))
 
-    for verdict in verdicts:
-        assert isinstance(verdict, Failure)
-        assert verdict.error.startswith("TypeError: the answer is not JSON: ")
+    for result in verdicts:
+        assert isinstance(result, Failure)
+        assert result.error.startswith("TypeError: the answer is not JSON: ")
     assert len(set(folder.out.split())) == 1
 
 
-def test_lanes_have_processes_of_their_own(folder: Folder) -> None:
+def test_each_lane_has_its_own_process(folder: Folder) -> None:
     folder.write("app.py", WRITE + "def f(change):\n    write(f'{os.getpid()} ')")
 
     async def two_lanes(sink: Sink) -> None:
@@ -308,7 +306,7 @@ def test_lanes_have_processes_of_their_own(folder: Folder) -> None:
         ("json:loads", "there is no json.py in the folder of triggers"),
     ],
 )
-def test_what_is_no_function_of_the_folder_is_not_called(folder: Folder, name: str, said: str) -> None:
+def test_a_name_without_a_function_is_refused(folder: Folder, name: str, said: str) -> None:
     folder.write("app.py", "number = 1")
 
     with pytest.raises(Exception, match=said):
@@ -316,23 +314,23 @@ def test_what_is_no_function_of_the_folder_is_not_called(folder: Folder, name: s
 
 
 @pytest.mark.parametrize("definition", ["def", "async def"])
-def test_a_generator_is_refused_since_calling_it_runs_nothing(folder: Folder, definition: str) -> None:
+def test_a_generator_function_is_refused(folder: Folder, definition: str) -> None:
     folder.write("app.py", f"{definition} f(change):\n    yield change")
 
     with pytest.raises(Exception, match="app:f has a yield, so a call of it runs none of its lines"):
         folder.deliver(function("f"))
 
 
-def test_a_generator_behind_a_decorator_is_a_failure(folder: Folder) -> None:
+def test_a_generator_behind_a_decorator_fails_the_call(folder: Folder) -> None:
     folder.write("app.py", "def g(change):\n    yield change\ndef f(change):\n    return g(change)")
 
-    verdict = folder.deliver(function("f"), numbered(1))
+    result = folder.deliver(function("f"), numbered(1))
 
-    assert isinstance(verdict, PartialFailure)
-    assert verdict.error == "TypeError: it returned a generator, of which no line has run"
+    assert isinstance(result, PartialFailure)
+    assert result.error == "TypeError: it returned a generator, of which no line has run"
 
 
-def test_modules_and_packages_of_the_folder_import_each_other(folder: Folder) -> None:
+def test_modules_of_the_folder_import_each_other(folder: Folder) -> None:
     folder.write("prices.py", "def double(n): return 2 * n")
     folder.write("billing/__init__.py", "from .rates import RATE")
     folder.write("billing/rates.py", "RATE = 3")

@@ -1,4 +1,4 @@
-"""Writes of a trigger into foldb's own tables, each of which counts once however often a change is delivered."""
+"""Writes of a trigger to foldb's tables inside `once` count once, however often a change is delivered."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -46,8 +46,8 @@ def counted(change: Change) -> None:
 
 
 @pytest.mark.guarantee("G43")
-def test_a_trigger_that_dies_after_its_write_has_written_once(folder: Folder) -> None:
-    """The same trigger without `once` counts again what is delivered again: the test would notice."""
+def test_a_trigger_killed_after_its_write_writes_once(folder: Folder) -> None:
+    """Without `once` the same trigger counts a repeated delivery again, so the test would detect it."""
     folder.write("app.py", COUNT)
     with foldb.serve(triggers=folder.path) as server:
         resource = boto3.resource("dynamodb", **server.boto3)
@@ -81,30 +81,30 @@ def change(number: int, key: Any = "k", position: str = "") -> Change:
     )
 
 
-def test_all_writes_of_a_block_happen_or_none(dynamodb_with_tables: Any) -> None:
+def test_a_block_writes_all_or_nothing(dynamodb_with_tables: Any) -> None:
     resource = dynamodb_with_tables.resource
 
-    def one_cannot_be() -> None:
+    def one_is_invalid() -> None:
         with once(change(1), resource=resource) as writes:
             writes.put(TableName="table-a", Item={"id": "x"})
             writes.check(TableName="table-b", Key={"id": "y"}, ConditionExpression="attribute_exists(id)")
 
-    def one_is_never_asked_for() -> None:
+    def the_block_raises() -> None:
         with once(change(1), resource=resource) as writes:
             writes.put(TableName="table-a", Item={"id": "x"})
             raise ZeroDivisionError
 
     with pytest.raises(resource.meta.client.exceptions.TransactionCanceledException):
-        one_cannot_be()
+        one_is_invalid()
     with pytest.raises(ZeroDivisionError):
-        one_is_never_asked_for()
+        the_block_raises()
 
     assert resource.Table("table-a").scan()["Count"] == 0
     assert resource.Table(marker_table("orders")).scan()["Count"] == 0
 
 
 def add_one(counted: Change, resource: Any) -> None:
-    """What a trigger does that counts changes."""
+    """Count a change, like a trigger."""
     with once(counted, resource=resource) as writes:
         writes.update(
             TableName="table-a",
@@ -115,7 +115,7 @@ def add_one(counted: Change, resource: Any) -> None:
 
 
 @pytest.mark.guarantee("G43")
-def test_a_change_counts_once_and_a_later_one_of_the_item_again(dynamodb_with_tables: Any) -> None:
+def test_each_change_of_an_item_counts_once(dynamodb_with_tables: Any) -> None:
     resource = dynamodb_with_tables.resource
 
     for number, key in ((5, "k"), (5, "k"), (7, "k"), (5, "k"), (7, "k"), (5, "other")):
@@ -124,8 +124,8 @@ def test_a_change_counts_once_and_a_later_one_of_the_item_again(dynamodb_with_ta
     assert resource.Table("table-a").get_item(Key={"id": "n"})["Item"]["n"] == 3
 
 
-def test_a_replay_counts_anew_and_once(dynamodb_with_tables: Any) -> None:
-    """It is a subscription of its own, and for making anew what was emptied."""
+def test_a_replay_counts_once_again(dynamodb_with_tables: Any) -> None:
+    """A replay is a subscription of its own, made to rebuild an emptied table."""
     resource = dynamodb_with_tables.resource
 
     for subscription in ("orders", "orders.replay-1", "orders", "orders.replay-1"):
@@ -134,8 +134,8 @@ def test_a_replay_counts_anew_and_once(dynamodb_with_tables: Any) -> None:
     assert resource.Table("table-a").get_item(Key={"id": "n"})["Item"]["n"] == 2
 
 
-def test_each_partition_has_an_order_of_its_own(dynamodb_with_tables: Any) -> None:
-    """A table that is made anew may have an item in another partition, where numbers are lower."""
+def test_each_partition_has_its_own_order(dynamodb_with_tables: Any) -> None:
+    """A recreated table may have an item in another partition, where sequence numbers are lower."""
     resource = dynamodb_with_tables.resource
 
     for number, position in ((7, "1:7.0"), (5, "2:5.0"), (7, "1:7.0"), (6, "2:6.0"), (5, "2:5.0")):
@@ -144,8 +144,8 @@ def test_each_partition_has_an_order_of_its_own(dynamodb_with_tables: Any) -> No
     assert resource.Table("table-a").get_item(Key={"id": "n"})["Item"]["n"] == 3
 
 
-def test_marks_of_a_database_with_one_partition_keep_their_names(dynamodb_with_tables: Any) -> None:
-    """These names are in every database that has marks: another name would count everything again."""
+def test_markers_of_a_single_partition_keep_their_names(dynamodb_with_tables: Any) -> None:
+    """Databases have markers with these names: other names would count every change again."""
     resource = dynamodb_with_tables.resource
     with once(change(5, position="5.0"), resource=resource) as writes:
         writes.put(TableName="table-a", Item={"id": "x"})
@@ -165,8 +165,8 @@ def test_marks_of_a_database_with_one_partition_keep_their_names(dynamodb_with_t
         (b"a", "a"),
     ],
 )
-def test_keys_that_differ_have_marks_of_their_own(dynamodb_with_tables: Any, one: Any, other: Any) -> None:
-    """A number has up to 38 digits, more than Python counts with where nobody says so."""
+def test_different_keys_have_different_markers(dynamodb_with_tables: Any, one: Any, other: Any) -> None:
+    """A number has up to 38 digits, more than Python's default precision."""
     resource = dynamodb_with_tables.resource
 
     for key in (one, other):
@@ -176,7 +176,7 @@ def test_keys_that_differ_have_marks_of_their_own(dynamodb_with_tables: Any, one
     assert resource.Table("table-a").scan()["Count"] == 2
 
 
-def test_one_number_has_one_mark_however_it_is_written(dynamodb_with_tables: Any) -> None:
+def test_equal_numbers_have_one_marker(dynamodb_with_tables: Any) -> None:
     resource = dynamodb_with_tables.resource
 
     for key in (Decimal("1E+2"), Decimal("100.00")):
@@ -187,7 +187,7 @@ def test_one_number_has_one_mark_however_it_is_written(dynamodb_with_tables: Any
 
 
 def test_a_change_has_one_block_of_writes(dynamodb_with_tables: Any) -> None:
-    """A second would find the mark of the first, and write nothing."""
+    """A second block would find the marker of the first, and write nothing."""
     resource = dynamodb_with_tables.resource
     given = change(5)
 
@@ -205,7 +205,7 @@ def test_a_change_has_one_block_of_writes(dynamodb_with_tables: Any) -> None:
     assert given == change(5)
 
 
-def test_a_table_that_is_not_there_is_told(dynamodb_with_tables: Any) -> None:
+def test_a_missing_table_is_an_error(dynamodb_with_tables: Any) -> None:
     resource = dynamodb_with_tables.resource
 
     for _ in range(2):
@@ -223,7 +223,7 @@ def test_a_block_without_writes_costs_nothing(dynamodb_with_tables: Any) -> None
     assert marker_table("orders") not in dynamodb_with_tables.client.list_tables()["TableNames"]
 
 
-def test_a_block_holds_what_a_transaction_does_besides_its_mark() -> None:
+def test_a_block_may_have_99_writes() -> None:
     writes = Writes()
     for _ in range(MAX_WRITES):
         writes.put(TableName="table-a", Item={"id": "x"})

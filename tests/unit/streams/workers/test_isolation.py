@@ -1,4 +1,4 @@
-"""Code that crashes, hangs, hogs or floods: its process pays for it, the batch fails, and the next one is served."""
+"""Code that crashes, hangs, or uses too many resources fails its batch; the next batch is handled."""
 
 import asyncio
 import logging
@@ -69,31 +69,31 @@ def hostile(folder: Folder) -> Folder:
 
 
 @pytest.mark.guarantee("G44", "SEC26")
-def test_a_process_that_ends_itself_fails_the_batch(hostile: Folder) -> None:
-    verdict = hostile.deliver(function("leave"))
+def test_a_process_that_exits_fails_the_batch(hostile: Folder) -> None:
+    result = hostile.deliver(function("leave"))
 
-    assert verdict == Failure("app:leave: its process ended: exit status 7")
+    assert result == Failure("app:leave: its process ended: exit status 7")
 
 
-def test_a_crash_names_its_signal_and_shows_what_was_printed_last(hostile: Folder) -> None:
-    verdict = hostile.deliver(function("crash"))
+def test_a_crash_names_its_signal_and_shows_the_last_output(hostile: Folder) -> None:
+    result = hostile.deliver(function("crash"))
 
-    assert verdict == Failure("app:crash: its process ended: killed by SIGSEGV", "about to crash\n")
+    assert result == Failure("app:crash: its process ended: killed by SIGSEGV", "about to crash\n")
 
 
 @pytest.mark.guarantee("G44")
-def test_a_loop_without_end_is_ended_and_told_with_its_line(hostile: Folder) -> None:
-    verdict = hostile.deliver(function("spin"), timeout_s=0.5)
+def test_an_endless_loop_is_ended_and_shows_its_line(hostile: Folder) -> None:
+    result = hostile.deliver(function("spin"), timeout_s=0.5)
 
-    assert isinstance(verdict, Failure)
-    assert verdict.error == "app:spin: took longer than 0.5 s and was ended"
-    assert verdict.traceback is not None
-    assert re.search(r'app\.py", line 1[67] in spin', verdict.traceback)
-    assert "streams/workers" not in verdict.traceback
+    assert isinstance(result, Failure)
+    assert result.error == "app:spin: took longer than 0.5 s and was ended"
+    assert result.traceback is not None
+    assert re.search(r'app\.py", line 1[67] in spin', result.traceback)
+    assert "streams/workers" not in result.traceback
 
 
 @pytest.mark.guarantee("SEC26")
-def test_what_ignores_every_signal_is_killed_with_all_that_it_started(hostile: Folder) -> None:
+def test_code_that_ignores_signals_is_killed_with_its_processes(hostile: Folder) -> None:
     assert isinstance(hostile.deliver(function("sleep"), timeout_s=1), Failure)
 
     _assert_gone(int(hostile.out))
@@ -101,22 +101,22 @@ def test_what_ignores_every_signal_is_killed_with_all_that_it_started(hostile: F
 
 @pytest.mark.guarantee("SEC26")
 def test_memory_is_bounded(hostile: Folder) -> None:
-    verdict = hostile.deliver({**function("hog"), "MemorySize": 512})
+    result = hostile.deliver({**function("hog"), "MemorySize": 512})
 
-    assert isinstance(verdict, Failure)
-    assert verdict.error == "MemoryError"
+    assert isinstance(result, Failure)
+    assert result.error == "MemoryError"
 
 
 def test_a_file_is_bounded(hostile: Folder) -> None:
-    verdict = hostile.deliver(function("fill"))
+    result = hostile.deliver(function("fill"))
 
-    assert isinstance(verdict, Failure)
-    assert "File too large" in verdict.error or "SIGXFSZ" in verdict.error
+    assert isinstance(result, Failure)
+    assert "File too large" in result.error or "SIGXFSZ" in result.error
 
 
 @pytest.mark.guarantee("SEC26")
 def test_a_gigabyte_of_output_is_read_and_dropped(hostile: Folder, caplog: pytest.LogCaptureFixture) -> None:
-    """The first of it is logged, so that whoever looks knows; nothing grows with the rest, and the loop turns on."""
+    """The start is logged for the operator; memory does not grow with the rest, and the loop keeps running."""
     turns = 0
 
     async def flooded(sink: Sink) -> DeliveryResult:
@@ -136,7 +136,7 @@ def test_a_gigabyte_of_output_is_read_and_dropped(hostile: Folder, caplog: pytes
 
 
 @pytest.mark.guarantee("G44")
-def test_after_a_crash_the_next_batch_is_served(hostile: Folder) -> None:
+def test_the_next_batch_after_a_crash_is_handled(hostile: Folder) -> None:
     hostile.write(
         "app.py",
         "import os\ndef f(change):\n    os._exit(1) if change.new['order'] == 2 else None",
@@ -155,10 +155,10 @@ def test_after_a_crash_the_next_batch_is_served(hostile: Folder) -> None:
     "taken",
     ["resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))", "kept.extend(map(open, 2000 * [os.devnull]))"],
 )
-def test_a_process_that_has_no_room_left_is_followed_by_one_that_has(folder: Folder, taken: str) -> None:
+def test_a_worker_without_free_resources_is_replaced(folder: Folder, taken: str) -> None:
     """
-    How many processes there may be is counted for a user as a whole, and said when one begins: as others go on to be
-    started it comes to have no room. Its files are its own, and may never be closed.
+    The limit of processes counts all processes of a user and is set at the start, so other processes of the user may
+    exhaust it. The file limit belongs to the worker, whose code may never close its files.
     """
     folder.write(
         "app.py",
@@ -180,9 +180,9 @@ def test_a_process_that_has_no_room_left_is_followed_by_one_that_has(folder: Fol
 
     async def three(sink: Sink) -> None:
         for changes in (numbered(2), numbered(1), numbered(2)):
-            verdict = await sink.deliver(batch(changes))
-            assert isinstance(verdict, Failure)
-            assert verdict.error.startswith(("ValueError", "OSError"))
+            result = await sink.deliver(batch(changes))
+            assert isinstance(result, Failure)
+            assert result.error.startswith(("ValueError", "OSError"))
 
     folder.using(function("f"), three)
 
@@ -190,7 +190,7 @@ def test_a_process_that_has_no_room_left_is_followed_by_one_that_has(folder: Fol
     assert first == second != third
 
 
-def test_a_delivery_that_is_cancelled_ends_soon_and_leaves_no_process(hostile: Folder) -> None:
+def test_a_cancelled_delivery_leaves_no_process(hostile: Folder) -> None:
     async def cancelled(sink: Sink) -> None:
         delivering = asyncio.ensure_future(sink.deliver(batch(numbered(1))))
         while not hostile.out:
@@ -204,7 +204,7 @@ def test_a_delivery_that_is_cancelled_ends_soon_and_leaves_no_process(hostile: F
     _assert_gone(int(hostile.out))
 
 
-def test_a_process_that_forked_and_is_gone_does_not_keep_the_batch(hostile: Folder) -> None:
+def test_a_batch_ends_with_its_worker_despite_forks(hostile: Folder) -> None:
     hostile.write(
         "app.py",
         """
@@ -229,10 +229,10 @@ def test_a_process_that_forked_and_is_gone_does_not_keep_the_batch(hostile: Fold
         ("async def f(change):", "return", 0),
     ],
 )
-def test_a_process_that_the_function_forked_answers_for_nobody(
+def test_a_fork_of_a_function_does_not_answer(
     folder: Folder, definition: str, leaves: str, status: int
 ) -> None:
-    """It comes back from the function first, and would have the change be done, or go on with the next."""
+    """It returns from the function first, and would report success or handle the next change."""
     folder.write(
         "app.py",
         f"""
@@ -252,12 +252,12 @@ def test_a_process_that_the_function_forked_answers_for_nobody(
     async def twice(sink: Sink) -> list[DeliveryResult]:
         return [await sink.deliver(batch(numbered(2))) for _ in range(2)]
 
-    for verdict in folder.using(function("f"), twice):
-        assert isinstance(verdict, Failure | PartialFailure)
-        assert verdict.error == f"ValueError: it left {status}"
+    for result in folder.using(function("f"), twice):
+        assert isinstance(result, Failure | PartialFailure)
+        assert result.error == f"ValueError: it left {status}"
 
 
-def test_a_process_that_a_module_forked_while_it_was_imported_answers_for_nobody(folder: Folder) -> None:
+def test_a_fork_during_an_import_does_not_answer(folder: Folder) -> None:
     folder.write(
         "app.py",
         """
@@ -272,10 +272,10 @@ def test_a_process_that_a_module_forked_while_it_was_imported_answers_for_nobody
         """,
     )
 
-    verdict = folder.deliver(function("f"), numbered(1))
+    result = folder.deliver(function("f"), numbered(1))
 
-    assert isinstance(verdict, PartialFailure)
-    assert verdict.error == "ValueError: of the parent"
+    assert isinstance(result, PartialFailure)
+    assert result.error == "ValueError: of the parent"
 
 
 def test_a_pool_of_processes_works_in_a_function(folder: Folder) -> None:
@@ -293,24 +293,24 @@ def test_a_pool_of_processes_works_in_a_function(folder: Folder) -> None:
         """,
     )
 
-    verdict = folder.deliver(function("f"), numbered(1))
+    result = folder.deliver(function("f"), numbered(1))
 
-    assert isinstance(verdict, PartialFailure)
-    assert verdict.error == "ValueError: 90"
+    assert isinstance(result, PartialFailure)
+    assert result.error == "ValueError: 90"
 
 
 @pytest.mark.guarantee("SEC26")
-def test_nothing_of_the_servers_environment_is_seen(hostile: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_servers_environment_is_hidden(hostile: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLDB_CLUSTER_SECRET", "hush")
     hostile.write(
         "app.py",
         "import os\ndef f(change):\n    raise ValueError(' '.join(sorted(os.environ)) + ' in ' + os.getcwd())",
     )
 
-    verdict = hostile.deliver(function("f"), numbered(1))
+    result = hostile.deliver(function("f"), numbered(1))
 
-    assert isinstance(verdict, PartialFailure)
-    names, _, where = verdict.error.removeprefix("ValueError: ").partition(" in ")
+    assert isinstance(result, PartialFailure)
+    names, _, where = result.error.removeprefix("ValueError: ").partition(" in ")
     assert set(names.split()) - {"LC_CTYPE"} == {
         "AWS_ACCESS_KEY_ID", "AWS_CONFIG_FILE", "AWS_DEFAULT_REGION", "AWS_EC2_METADATA_DISABLED",
         "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS", "AWS_REGION", "AWS_SDK_UA_APP_ID",
@@ -321,8 +321,8 @@ def test_nothing_of_the_servers_environment_is_seen(hostile: Folder, monkeypatch
 
 
 @pytest.mark.parametrize("name", [".", "..", "declarations", "receipts"])
-def test_a_crew_removes_its_own_folder_and_nothing_beside_it(folder: Folder, name: str) -> None:
-    """Whatever its subscription is called: a log of before may hold any name. `dlq retry` has a crew beside another."""
+def test_a_pool_removes_its_own_folder_alone(folder: Folder, name: str) -> None:
+    """The subscription may have any name, because an older log may. `dlq retry` runs a pool beside another."""
     folder.write("app.py", "import os\ndef f(change):\n    open(os.environ['TMPDIR'] + '/here', 'w')")
     kept = [folder.scratch.parent / "kept", folder.scratch / "declarations" / "kept"]
     for path in kept:
@@ -344,8 +344,8 @@ def test_a_crew_removes_its_own_folder_and_nothing_beside_it(folder: Folder, nam
     assert sorted(folder.scratch.rglob("*")) == sorted([*kept[1:], kept[1].parent])
 
 
-def test_children_end_with_a_server_that_is_killed(hostile: Folder) -> None:
-    """Whatever they do: here one hangs, and has started another process."""
+def test_workers_end_with_a_killed_server(hostile: Folder) -> None:
+    """One worker hangs, and has started another process."""
     program = textwrap.dedent(
         f"""
         import asyncio, os
@@ -384,7 +384,7 @@ def test_children_end_with_a_server_that_is_killed(hostile: Folder) -> None:
 
 
 def _assert_gone(process: int) -> None:
-    """It ends; who is nobody's child is collected by the system a moment later."""
+    """Wait until a process ends; the system reaps an orphan a moment later."""
     ends = time.monotonic() + 30
     while time.monotonic() < ends:
         try:

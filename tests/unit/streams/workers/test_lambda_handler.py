@@ -1,4 +1,4 @@
-"""A handler written for AWS Lambda: its event, its context, and how Lambda reads what it returns."""
+"""Handlers of AWS Lambda: their event, their context, and Lambda's reading of their answer."""
 
 import json
 from dataclasses import replace
@@ -27,8 +27,8 @@ def lambda_handler(event, context):
 """
 
 
-def test_the_event_is_the_one_that_the_documentation_shows(folder: Folder) -> None:
-    """The three records of AWS's example (INSERT, MODIFY, REMOVE of item 101), member for member."""
+def test_the_event_is_that_of_the_documentation(folder: Folder) -> None:
+    """The three records of AWS's example (INSERT, MODIFY, REMOVE of item 101), member by member."""
     folder.write("app.py", KEEP)
     table = replace(
         ORDERS,
@@ -52,7 +52,7 @@ def test_the_event_is_the_one_that_the_documentation_shows(folder: Folder) -> No
     assert event == golden
 
 
-def test_an_item_that_expired_says_who_deleted_it(folder: Folder) -> None:
+def test_an_expired_item_has_the_ttl_principal(folder: Folder) -> None:
     folder.write("app.py", KEEP)
     item = {"customer": {"S": "ann"}, "order": {"N": "1"}}
 
@@ -62,7 +62,7 @@ def test_an_item_that_expired_says_who_deleted_it(folder: Folder) -> None:
     assert record["userIdentity"] == {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 
 
-def test_the_context_has_what_lambdas_has(folder: Folder) -> None:
+def test_the_context_has_lambdas_attributes(folder: Folder) -> None:
     folder.write(
         "app.py",
         """
@@ -96,32 +96,32 @@ def test_the_context_has_what_lambdas_has(folder: Folder) -> None:
     }
 
 
-def test_what_a_handler_raises_fails_the_batch(folder: Folder) -> None:
+def test_an_exception_fails_the_batch(folder: Folder) -> None:
     folder.write("app.py", "def lambda_handler(event, context):\n    raise ValueError('no')")
 
-    verdict = folder.deliver(HANDLER)
+    result = folder.deliver(HANDLER)
 
-    assert isinstance(verdict, Failure)
-    assert verdict.error == "ValueError: no"
+    assert isinstance(result, Failure)
+    assert result.error == "ValueError: no"
 
 
-def test_an_answer_that_is_no_json_fails_the_batch(folder: Folder) -> None:
+def test_an_answer_that_is_not_json_fails_the_batch(folder: Folder) -> None:
     folder.write("app.py", "def lambda_handler(event, context):\n    return {1, 2}")
 
-    verdict = folder.deliver(HANDLER)
+    result = folder.deliver(HANDLER)
 
-    assert isinstance(verdict, Failure)
-    assert verdict.error.startswith("RuntimeError: Unable to marshal response")
+    assert isinstance(result, Failure)
+    assert result.error.startswith("RuntimeError: Unable to marshal response")
 
 
-def test_a_handler_in_a_package_is_named_as_lambda_names_it(folder: Folder) -> None:
+def test_a_handler_in_a_package_has_lambdas_name(folder: Folder) -> None:
     folder.write("billing/__init__.py", "")
     folder.write("billing/app.py", KEEP)
 
     assert folder.deliver({"Kind": "lambda", "Handler": "billing/app.lambda_handler"}) == Success()
 
 
-def test_failures_that_are_reported_count_only_where_that_was_asked_for(folder: Folder) -> None:
+def test_reported_failures_count_only_if_configured(folder: Folder) -> None:
     folder.write(
         "app.py",
         """
@@ -134,15 +134,15 @@ def test_failures_that_are_reported_count_only_where_that_was_asked_for(folder: 
 
     assert folder.deliver(HANDLER, changes) == Success()
 
-    verdict = folder.deliver(HANDLER, changes, reports_failures=True)
-    assert isinstance(verdict, PartialFailure)
-    assert verdict.sequence_number == changes[1].change.sequence_number
+    result = folder.deliver(HANDLER, changes, reports_failures=True)
+    assert isinstance(result, PartialFailure)
+    assert result.sequence_number == changes[1].change.sequence_number
 
 
 @pytest.mark.parametrize(
     "answer", [None, {}, {"batchItemFailures": []}, {"batchItemFailures": None}, {"statusCode": 200}]
 )
-def test_no_failures_are_a_success(answer: Any) -> None:
+def test_no_failures_mean_success(answer: Any) -> None:
     assert delivery_result(answer, batch(numbered(3)), is_partial=True) == Success()
 
 
@@ -159,12 +159,12 @@ def test_no_failures_are_a_success(answer: Any) -> None:
         [],
     ],
 )
-def test_an_answer_that_cannot_be_read_fails_the_whole_batch(answer: Any) -> None:
-    """Lambda retries all of it: nothing may count as done because somebody misspelt a member."""
+def test_an_invalid_answer_fails_the_whole_batch(answer: Any) -> None:
+    """Lambda retries the whole batch: a misspelt member must not count as success."""
     assert isinstance(delivery_result(answer, batch(numbered(3)), is_partial=True), Failure)
 
 
-def test_a_good_number_beside_a_bad_one_does_not_save_the_batch() -> None:
+def test_one_unknown_identifier_fails_the_whole_batch() -> None:
     changes = numbered(2)
     failures = [
         {"itemIdentifier": str(changes[1].change.sequence_number)},
@@ -176,25 +176,25 @@ def test_a_good_number_beside_a_bad_one_does_not_save_the_batch() -> None:
     )
 
 
-def test_a_number_that_several_records_have_tells_nobody_which_of_them_failed() -> None:
-    """Changes of two partitions may have one number: neither the first nor what is before the last is done then."""
+def test_an_ambiguous_identifier_fails_from_its_first_record() -> None:
+    """Changes of two partitions may have one sequence number: neither is handled then."""
     one, only, other = (
         delivery(None, order(customer), offset, partition=partition)
         for customer, offset, partition in (("ann", 7, 1), ("bob", 8, 1), ("cid", 7, 2))
     )
 
-    def verdict(*failed: Delivery) -> DeliveryResult:
+    def result(*failed: Delivery) -> DeliveryResult:
         answer = {"batchItemFailures": [{"itemIdentifier": str(each.sequence_number)} for each in failed]}
         return delivery_result(answer, batch([one, only, other]), is_partial=True)
 
-    assert isinstance(verdict(other), Failure)
-    assert isinstance(verdict(other, only), Failure)
-    assert isinstance(found := verdict(only), PartialFailure)
+    assert isinstance(result(other), Failure)
+    assert isinstance(result(other, only), Failure)
+    assert isinstance(found := result(only), PartialFailure)
     assert (1, only.change.sequence_number) == (found.partition, found.sequence_number)
 
 
-def test_an_item_of_a_snapshot_is_known_by_the_number_that_its_record_has() -> None:
-    """All of them have the snapshot's, so only one that is alone in its batch, or among changes, can be named."""
+def test_a_snapshot_item_has_the_number_of_its_record() -> None:
+    """All items have the snapshot's sequence number, so only one that is alone in its batch can be named."""
     item = delivery(None, order(), offset=1, is_read=True)._replace(snapshot=10**30)
     answer = {"batchItemFailures": [{"itemIdentifier": str(10**30)}]}
 
@@ -203,7 +203,7 @@ def test_an_item_of_a_snapshot_is_known_by_the_number_that_its_record_has() -> N
     assert isinstance(delivery_result(answer, batch([item, item]), is_partial=True), Failure)
 
 
-def test_a_tumbling_window_hands_its_state_from_call_to_call(folder: Folder) -> None:
+def test_a_tumbling_window_passes_its_state_on(folder: Folder) -> None:
     folder.write(
         "app.py",
         """

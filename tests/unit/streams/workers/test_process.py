@@ -1,4 +1,4 @@
-"""One child, asked and ended, while whoever waits for it is called off."""
+"""One worker: requests, its end, and cancelled callers."""
 
 import asyncio
 import subprocess
@@ -20,40 +20,40 @@ FOR_EVER = "def f(change):\n    while True:\n        pass\n"
 
 @asynccontextmanager
 async def loaded(folder: Path, text: str) -> AsyncIterator[WorkerProcess]:
-    """A child that has loaded the function f of a text."""
+    """Yield a worker that has loaded the function f of a text."""
     around = environment("http://127.0.0.1:1", scratch=folder, app_id="app", given={})
-    child = await WorkerProcess.start("receipts", around, folder, 2048)
+    worker = await WorkerProcess.start("receipts", around, folder, 2048)
     load: dict[str, Any] = {"kind": "python", "name": "app:f", "subscription": "receipts"}
     try:
-        answer = await child.request(
+        answer = await worker.request(
             {"do": "load", "texts": {"app": ["/app.py", text, None]}, **load}, b"", 60
         )
         assert "error" not in answer
-        yield child
+        yield worker
     finally:
-        await child.kill()
+        await worker.kill()
 
 
-async def call(child: WorkerProcess, timeout_s: float = 60) -> dict[str, Any]:
-    return await child.request({"do": "call"}, plain(numbered(1)[0]), timeout_s)
+async def call(worker: WorkerProcess, timeout_s: float = 60) -> dict[str, Any]:
+    return await worker.request({"do": "call"}, plain(numbered(1)[0]), timeout_s)
 
 
-def test_who_is_called_off_while_a_child_ends_keeps_nobody_else_from_waiting_for_that(tmp_path: Path) -> None:
-    async def called_off() -> int:
-        async with loaded(tmp_path, FOR_EVER) as child:
-            first = asyncio.create_task(child.kill())
+def test_a_cancelled_kill_does_not_cancel_other_waiters(tmp_path: Path) -> None:
+    async def cancelled() -> int:
+        async with loaded(tmp_path, FOR_EVER) as worker:
+            first = asyncio.create_task(worker.kill())
             await asyncio.sleep(0)
             first.cancel()
             await asyncio.wait([first])
-            return await child.kill()
+            return await worker.kill()
 
-    assert asyncio.run(called_off()) == -9
+    assert asyncio.run(cancelled()) == -9
 
 
-def test_who_is_called_off_while_a_late_child_is_looked_at_leaves_none_that_could_answer_yet(
+def test_a_request_cancelled_after_its_timeout_ends_the_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its answer would be taken for that to the next question."""
+    """Its answer would be taken for the answer to the next request."""
     looking = asyncio.Event()
 
     async def look(_: WorkerProcess) -> str:
@@ -61,45 +61,43 @@ def test_who_is_called_off_while_a_late_child_is_looked_at_leaves_none_that_coul
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def called_off() -> None:
-        async with loaded(tmp_path, FOR_EVER) as child:
-            late = asyncio.create_task(call(child, timeout_s=0))
+    async def cancelled() -> None:
+        async with loaded(tmp_path, FOR_EVER) as worker:
+            late = asyncio.create_task(call(worker, timeout_s=0))
             await looking.wait()
             late.cancel()
             await asyncio.wait([late])
             assert late.cancelled()
-            assert not child.is_alive
+            assert not worker.is_alive
 
     monkeypatch.setattr(WorkerProcess, "_stacks", look)
-    asyncio.run(called_off())
+    asyncio.run(cancelled())
 
 
-def test_what_is_no_answer_ends_the_child(tmp_path: Path) -> None:
-    """A function may write to any file that its process has open, and to the server too."""
+def test_an_invalid_answer_ends_the_worker(tmp_path: Path) -> None:
+    """A function may write to any open file of its process, also to the socket."""
     text = "import os\ndef f(change):\n    [os.write(fd, b'\\0\\0\\0\\5\\0\\0\\0\\1?') for fd in sockets()]\n"
     text += "def sockets():\n    return [int(fd) for fd in os.listdir('/proc/self/fd')\n"
     text += "            if os.path.islink(p := f'/proc/self/fd/{fd}') and 'socket' in os.readlink(p)]\n"
 
     async def asked() -> None:
-        async with loaded(tmp_path, text) as child:
+        async with loaded(tmp_path, text) as worker:
             with pytest.raises(ValueError, match="JSON"):
-                await call(child)
-            assert not child.is_alive
+                await call(worker)
+            assert not worker.is_alive
 
     asyncio.run(asked())
 
 
-def test_who_is_called_off_while_a_child_starts_leaves_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where nothing else happens on the loop after that: what was started is waited for all the same."""
+def test_a_cancelled_start_leaves_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The started process is waited for even if nothing else happens on the loop."""
     started: list[subprocess.Popen[bytes]] = []
 
     def spawn(*given: Any) -> subprocess.Popen[bytes]:
         started.append(real(*given))
         return started[-1]
 
-    async def called_off(turns: int) -> None:
+    async def cancelled(turns: int) -> None:
         around = environment("http://127.0.0.1:1", scratch=tmp_path, app_id="app", given={})
         starting = asyncio.create_task(WorkerProcess.start("receipts", around, tmp_path, 2048))
         for _ in range(turns):
@@ -111,6 +109,6 @@ def test_who_is_called_off_while_a_child_starts_leaves_none(
     real = worker_process._spawn
     monkeypatch.setattr(worker_process, "_spawn", spawn)
     for turns in range(6):
-        asyncio.run(called_off(turns))
+        asyncio.run(cancelled(turns))
 
     assert {each.returncode for each in started} == {-9}

@@ -1,4 +1,4 @@
-"""A file is saved, and the next batch is handled by the new code; where that cannot be loaded, by the old."""
+"""After a file is saved the next batch runs the new code, or the old code if the new cannot be loaded."""
 
 import logging
 
@@ -30,7 +30,7 @@ async def handled(sink: Sink, lane: int = 0) -> str:
     return sink.version
 
 
-def test_the_next_batch_runs_what_was_saved(folder: Folder) -> None:
+def test_the_next_batch_runs_the_saved_code(folder: Folder) -> None:
     async def saved(sink: Sink) -> list[str]:
         first = await handled(sink)
         folder.write("app.py", saying("new"))
@@ -43,7 +43,7 @@ def test_the_next_batch_runs_what_was_saved(folder: Folder) -> None:
     assert first != second == third
 
 
-def test_a_folder_that_is_gone_for_a_moment_changes_nothing(folder: Folder) -> None:
+def test_a_folder_may_be_missing_for_a_moment(folder: Folder) -> None:
     async def moved(sink: Sink) -> None:
         version = await handled(sink)
         folder.path.rename(folder.path.with_name("elsewhere"))
@@ -58,7 +58,7 @@ def test_a_folder_that_is_gone_for_a_moment_changes_nothing(folder: Folder) -> N
     assert words(folder) == ["old", "old", "new"]
 
 
-def test_all_lanes_follow(folder: Folder) -> None:
+def test_all_lanes_load_the_new_code(folder: Folder) -> None:
     async def saved(sink: Sink) -> None:
         for lane in (0, 1):
             await handled(sink, lane)
@@ -73,7 +73,7 @@ def test_all_lanes_follow(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("broken", ["def f(change:", "import no_such_module", "raise ValueError(1)", "g = 1"])
-def test_what_cannot_be_loaded_leaves_the_old_code_running_and_is_told(
+def test_code_that_cannot_be_loaded_is_logged_and_not_used(
     folder: Folder, broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def saved(sink: Sink) -> None:
@@ -97,7 +97,7 @@ def test_what_cannot_be_loaded_leaves_the_old_code_running_and_is_told(
     assert sum("the old code stays in use" in record.getMessage() for record in caplog.records) == 1
 
 
-def test_a_child_that_dies_is_followed_by_one_with_the_same_code_whatever_was_saved(folder: Folder) -> None:
+def test_a_dead_workers_successor_has_the_same_code(folder: Folder) -> None:
     async def dying(sink: Sink) -> None:
         folder.write("app.py", "def f(")
         await handled(sink)
@@ -113,7 +113,7 @@ def test_a_child_that_dies_is_followed_by_one_with_the_same_code_whatever_was_sa
     assert first != second
 
 
-def test_a_module_that_the_function_imports_counts_and_another_does_not(folder: Folder) -> None:
+def test_only_imported_modules_change_the_version(folder: Folder) -> None:
     async def saved(sink: Sink) -> tuple[str, str, str]:
         first = await handled(sink)
         folder.write("other.py", "1 / 0")
@@ -129,7 +129,7 @@ def test_a_module_that_the_function_imports_counts_and_another_does_not(folder: 
     assert first == second != third
 
 
-def test_a_module_that_is_imported_where_it_is_needed_is_loaded_anew_too(folder: Folder) -> None:
+def test_a_lazily_imported_module_is_reloaded_too(folder: Folder) -> None:
     async def saved(sink: Sink) -> None:
         await handled(sink)
         folder.write("text.py", "WORD = 'new'")
@@ -144,7 +144,7 @@ def test_a_module_that_is_imported_where_it_is_needed_is_loaded_anew_too(folder:
     assert words(folder) == ["old", "new"]
 
 
-def test_a_version_is_told_by_what_the_code_says_and_not_by_when_it_was_saved(folder: Folder) -> None:
+def test_a_version_depends_on_the_text_alone(folder: Folder) -> None:
     async def saved(sink: Sink) -> list[str]:
         versions = []
         for word in ("a", "b", "a"):
@@ -158,7 +158,7 @@ def test_a_version_is_told_by_what_the_code_says_and_not_by_when_it_was_saved(fo
     assert first == third != second
 
 
-def test_a_file_that_cannot_be_read_leaves_the_old_code_running(folder: Folder) -> None:
+def test_an_unreadable_file_keeps_the_old_code_running(folder: Folder) -> None:
     async def saved(sink: Sink) -> None:
         assert isinstance(sink, PythonSink)
         await handled(sink)
@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_read_leaves_the_old_code_running(folder: Folder) 
     assert words(folder) == ["old", "old"]
 
 
-def test_code_that_is_wrong_from_the_start_is_told_with_its_line(folder: Folder) -> None:
+def test_an_error_in_the_first_code_shows_its_line(folder: Folder) -> None:
     folder.write("app.py", "\n\nx = 1 / 0\n")
 
     with pytest.raises(Exception, match="app:f cannot be loaded: ZeroDivisionError") as caught:

@@ -1,4 +1,4 @@
-"""Passwords that a server was started with, and code of triggers that searches every process for them."""
+"""A server's passwords, and trigger code that searches every process for them."""
 
 import json
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def search(change: Change):
 
 
 def searched(folder: Folder, program: Sequence[str | Path]) -> dict[str, list[str]]:
-    """Return what the function finds that a server with secrets in its environment calls."""
+    """Return the secrets that a function finds, called by a server with secrets in its environment."""
     folder.write("app.py", SEARCH)
     secrets = [f"{name}=hush-hush-{name}" for name in VARIABLES]
     options = ("--triggers", str(folder.path))
@@ -73,7 +73,7 @@ def searched(folder: Folder, program: Sequence[str | Path]) -> dict[str, list[st
 
 
 @pytest.mark.parametrize("option", ["--log", "--kafka-sink"])
-def test_variables_of_kafka_that_are_dropped_are_still_used(tmp_path: Path, option: str) -> None:
+def test_dropped_kafka_variables_are_still_used(tmp_path: Path, option: str) -> None:
     program = ("env", "FOLDB_KAFKA_SECURITY_PROTOCOL=NONE", FOLDB)
     server = Process(tmp_path, option, "kafka://127.0.0.1:1/shop", program=program, may_end=True)
 
@@ -83,7 +83,7 @@ def test_variables_of_kafka_that_are_dropped_are_still_used(tmp_path: Path, opti
 
 @pytest.mark.guarantee("G46", "SEC23")
 def test_no_process_shows_a_function_the_servers_secrets(folder: Folder) -> None:
-    """Where the tests run as root so does the function, and no permission keeps it from reading any process."""
+    """If the tests run as root the function does too, and no permission protects a process."""
     assert searched(folder, [FOLDB])["found"] == []
 
 

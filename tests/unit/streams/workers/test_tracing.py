@@ -1,4 +1,4 @@
-"""Spans of deliveries, as OpenTelemetry's SDK collects them."""
+"""Spans of deliveries, collected by OpenTelemetry's SDK."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,21 +19,21 @@ from tests.unit.streams.workers.working import Folder, function
 
 
 class Saying:
-    """A sink that says this, and remembers the span that it was called in."""
+    """A sink with a fixed result, which records the span of its call."""
 
     version = "1"
     is_single = False
     problem: str | None = None
 
-    def __init__(self, verdict: DeliveryResult) -> None:
-        self.verdict = verdict
+    def __init__(self, result: DeliveryResult) -> None:
+        self.result = result
         self.parents: list[str | None] = []
 
     async def start(self) -> None: ...
 
     async def deliver(self, _: Batch) -> DeliveryResult:
         self.parents.append(traceparent())
-        return self.verdict
+        return self.result
 
     async def close(self) -> None: ...
 
@@ -54,7 +54,7 @@ def delivered(sink: Sink, spans: InMemorySpanExporter) -> ReadableSpan:
     return span
 
 
-def test_a_delivery_is_a_span_linked_to_the_requests_that_wrote(spans: InMemorySpanExporter) -> None:
+def test_a_delivery_is_a_span_linked_to_its_writes(spans: InMemorySpanExporter) -> None:
     span = delivered(Saying(Success()), spans)
 
     assert span.name == "deliver receipts"
@@ -70,14 +70,14 @@ def test_a_delivery_is_a_span_linked_to_the_requests_that_wrote(spans: InMemoryS
     ]
 
 
-def test_a_failure_is_told_by_the_span(spans: InMemorySpanExporter) -> None:
+def test_a_failed_delivery_has_a_failed_span(spans: InMemorySpanExporter) -> None:
     span = delivered(Saying(Failure("ValueError: no")), spans)
 
     assert span.status.status_code is trace.StatusCode.ERROR
     assert span.status.description == "ValueError: no"
 
 
-def test_what_a_function_traces_stands_under_the_span_of_its_delivery(
+def test_spans_of_a_function_are_children_of_the_delivery(
     folder: Folder, spans: InMemorySpanExporter
 ) -> None:
     folder.write(
@@ -109,14 +109,14 @@ def test_what_a_function_traces_stands_under_the_span_of_its_delivery(
     assert folder.out == f"{span.context.trace_id:032x} {span.context.span_id:016x}"
 
 
-def test_where_nobody_collects_spans_there_are_none() -> None:
+def test_without_a_tracer_provider_there_are_no_spans() -> None:
     sink = Saying(Success())
 
     assert asyncio.run(traced(sink).deliver(batch(numbered(1)))) == Success()
     assert sink.parents == [None]
 
 
-def test_a_sink_keeps_what_else_it_says(tmp_path: Path) -> None:
+def test_a_traced_sink_keeps_its_other_attributes(tmp_path: Path) -> None:
     sink = Saying(Success())
     sink.problem = "an old code"
 

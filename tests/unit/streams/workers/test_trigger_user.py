@@ -1,4 +1,4 @@
-"""`foldb serve --trigger-user`: the code of triggers runs as a user who may not read what the server reads."""
+"""`foldb serve --trigger-user`: trigger code runs as a user that cannot read the server's files."""
 
 import json
 import os
@@ -73,8 +73,8 @@ def user() -> Iterator[OtherUser]:
 
 
 @pytest.mark.guarantee("G45", "SEC24")
-def test_a_function_of_another_user_reads_nothing_of_the_servers(user: OtherUser, tmp_path: Path) -> None:
-    """The folder of triggers is the server's alone too: the code is handed over as text."""
+def test_a_function_of_another_user_cannot_read_the_server(user: OtherUser, tmp_path: Path) -> None:
+    """Only the server can read the folder of triggers: workers receive the code as text."""
     folder, shared = Folder(tmp_path), Folder(user.folder)
     data = tmp_path / "data"
     folder.path.chmod(0o700)
@@ -106,7 +106,7 @@ def test_a_function_of_another_user_reads_nothing_of_the_servers(user: OtherUser
 
 
 @pytest.mark.guarantee("SEC24")
-def test_a_command_runs_as_that_user_in_a_folder_it_may_read(user: OtherUser) -> None:
+def test_a_command_of_another_user_runs_in_a_readable_folder(user: OtherUser) -> None:
     folder = Folder(user.folder)
     folder.write("who.sh", '#!/bin/sh\nid -u > "$OUT"\n')
     options = ("--triggers", str(folder.path), "--trigger-user", user.name)
@@ -124,7 +124,7 @@ def test_a_command_runs_as_that_user_in_a_folder_it_may_read(user: OtherUser) ->
     ("name", "said"),
     [("no-such-user", "there is no user 'no-such-user' on this machine"), ("root", "root is root")],
 )
-def test_a_user_that_cannot_be_kept_apart_is_refused(
+def test_an_unsuitable_user_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -133,24 +133,22 @@ def test_a_user_that_cannot_be_kept_apart_is_refused(
         check(Settings(triggers=tmp_path, trigger_user=name))
 
 
-def test_a_server_that_is_not_roots_refuses_another_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_without_root_refuses_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
     with pytest.raises(SettingError, match="only root can run workers as nobody; start the server as root"):
         check(Settings(triggers=tmp_path, trigger_user="nobody"))
 
 
-def test_a_user_without_triggers_to_run_is_refused() -> None:
+def test_a_user_without_triggers_is_refused() -> None:
     with pytest.raises(SettingError, match="there is no folder of triggers"):
         check(Settings(trigger_user="nobody"))
 
 
-def test_a_user_who_cannot_read_python_is_refused(
+def test_a_user_that_cannot_read_python_is_refused(
     user: OtherUser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else each trigger would fail with another module that cannot be imported."""
+    """Otherwise each trigger would fail with an import error of another module."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     python = closed / "python"

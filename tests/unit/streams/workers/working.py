@@ -1,4 +1,4 @@
-"""A folder of triggers, sinks made of it, and what they answer."""
+"""A folder of triggers, sinks made from it, and their results."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ _Result = TypeVar("_Result")
 
 
 class Folder:
-    """A folder of triggers. What runs there finds in OUT the file that `out` reads."""
+    """A folder of triggers. The environment variable OUT names the file that `out` reads."""
 
     def __init__(self, path: Path) -> None:
         self.path = path / "triggers"
@@ -28,7 +28,7 @@ class Folder:
         self._ticks = 1_000_000_000
 
     def write(self, name: str, text: str) -> None:
-        """Save a file; each time with a later date, however fast."""
+        """Save a file, with a later modification time than any before."""
         path = self.path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(dedent(text))
@@ -44,7 +44,7 @@ class Folder:
     def using(
         self, settings: dict[str, Any], use: Callable[[Sink], Awaitable[_Result]], **about: Any
     ) -> _Result:
-        """What comes of using a sink of this folder."""
+        """Return the result of using a sink of this folder."""
 
         async def run() -> _Result:
             module = sink_kind(settings)
@@ -66,13 +66,13 @@ class Folder:
         about: dict[str, Any] | None = None,
         **around: Any,
     ) -> DeliveryResult:
-        """The verdict on one batch."""
+        """Return the result of one batch."""
         given = numbered(3) if changes is None else changes
         return self.using(settings, lambda sink: sink.deliver(batch(given, **(about or {}))), **around)
 
 
 def function(name: str) -> dict[str, Any]:
-    """The sink of a function in app.py."""
+    """Return the settings of a sink for a function in app.py."""
     return {"Kind": "python", "Function": f"app:{name}"}
 
 
