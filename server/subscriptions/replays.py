@@ -18,7 +18,7 @@ from ...model.errors import ValidationError
 from ...model.subscriptions import Subscription, check
 from ...streams.delivery.delivery_policy import DeliveryPolicy
 from ...streams.delivery.filter import ChangeFilter
-from ...streams.delivery.source import ChangeConsumer, ReadRange, Source, TableFeed, remaining_range
+from ...streams.delivery.source import ChangeConsumer, ChangeSource, ReadRange, TableReader, remaining_range
 from ...streams.formats.table_view import Delivery
 from ...streams.sinks import sink_kind
 from ...streams.workers.worker_pool import LoadError
@@ -96,7 +96,7 @@ async def count(
     keys: set[tuple[int, bytes, bytes]] = set()
     lanes = Counter[tuple[int, int]]()
 
-    def take(source: Source, page: Sequence[Change]) -> None:
+    def take(source: ChangeSource, page: Sequence[Change]) -> None:
         for change in page:
             if passes(Delivery(change, source.partition, view_at(node, change.table, change.stream))):
                 lanes[source.partition, policy.lane_of(change.pk)] += 1
@@ -110,11 +110,11 @@ async def count(
 
     ends = await end_sequence_numbers(node.partitions_of_feed(), subscription.table_ids[0])
     sources = [
-        Source(
+        ChangeSource(
             partition_id,
             table,
             _until(remaining_range(subscription, partition_id), ends[partition_id]),
-            TableFeed(partition.feed, node.histories, partial(exists, table), node.clock),
+            TableReader(partition.feed, node.histories, partial(exists, table), node.clock),
             ChangeConsumer(take, room, lambda: LONGEST_WAIT_MS, lambda _: None),
         )
         for partition_id, partition in node.partitions_of_feed().items()

@@ -22,7 +22,7 @@ from .dead_letters import DeadLetter, DeadLetters, ItemKey, item_key_of
 from .delivery_policy import MAX_DEPTH, DeliveryPolicy
 from .metrics import SubscriptionMetrics
 
-Call: TypeAlias = Callable[[Sequence[Delivery], int], Awaitable[DeliveryResult]]
+CallSink: TypeAlias = Callable[[Sequence[Delivery], int], Awaitable[DeliveryResult]]
 """Calls the sink with changes and the number of the attempt, from 1."""
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ class Attempts:
     def __init__(
         self,
         batch: list[Delivery],
-        call: Call,
+        call: CallSink,
         context: DeliveryContext,
         on_handled: Callable[[Sequence[Delivery]], None],
         *,

@@ -16,7 +16,7 @@ from ...model.errors import RequestError
 from ...model.subscriptions import Subscription
 from ..formats.table_view import Delivery
 from .lane import Lane
-from .source import RETRY_S, Source
+from .source import RETRY_S, ChangeSource
 from .transaction_grouping import TransactionGrouping
 
 CHECKPOINT_S: Final = 0.2
@@ -47,7 +47,7 @@ class CheckpointTracker:
     def __init__(
         self,
         subscription: Subscription,
-        sources: Sequence[Source],
+        sources: Sequence[ChangeSource],
         lanes: Sequence[Lane],
         grouping: TransactionGrouping | None,
         *,
@@ -202,7 +202,7 @@ class CheckpointTracker:
                         if sequence_number <= checkpoints[partition]:
                             checkpoints[partition], is_whole = sequence_number - 1, False
 
-    def _sources_behind(self, sequence_numbers: Mapping[int, int]) -> list[Source]:
+    def _sources_behind(self, sequence_numbers: Mapping[int, int]) -> list[ChangeSource]:
         """Return the sources whose changes are not handled up to the sequence number of their partition."""
         handled = self._handled_by_source()
         return [
@@ -262,7 +262,7 @@ class CheckpointTracker:
         return self.checkpoints()
 
 
-async def poll_all(sources: Sequence[Source]) -> None:
+async def poll_all(sources: Sequence[ChangeSource]) -> None:
     """Poll sources until each has an answer."""
     for source in sources:
         while not await source.poll():

@@ -7,7 +7,7 @@ from zlib import crc32
 
 from ...model.subscriptions import milliseconds
 
-OnFailure: TypeAlias = Literal["isolate", "batch", "block"]
+FailureMode: TypeAlias = Literal["isolate", "batch", "block"]
 
 MAX_DEPTH: Final = 16
 """Maximum number of triggers in a chain. A change at this depth is part of a loop and is not delivered."""
@@ -44,7 +44,7 @@ class DeliveryPolicy:
     bisect: bool = False
     first_s: float = 1.0
     max_s: float = 60.0
-    on_failure: OnFailure = "isolate"
+    on_failure: FailureMode = "isolate"
     tumbling_ms: int = 0
     together: bool = False
     replay: bool = False

@@ -23,7 +23,7 @@ from .dead_letters import DeadLetters
 from .delivery_policy import DeliveryPolicy
 from .lane import Lane
 from .metrics import SubscriptionMetrics
-from .source import MAX_LATENESS_MS, ChangeConsumer, FeedHistories, Source, TableFeed, remaining_range
+from .source import MAX_LATENESS_MS, ChangeConsumer, ChangeSource, FeedHistories, TableReader, remaining_range
 from .transaction_grouping import FilteredChange, TransactionGrouping
 
 _AHEAD_BYTES: Final = 32 * 1024 * 1024
@@ -185,13 +185,13 @@ class Dispatcher:
 
     # Start
 
-    def _source(self, partition: int, table: int) -> Source:
+    def _source(self, partition: int, table: int) -> ChangeSource:
         context = self._context
-        return Source(
+        return ChangeSource(
             partition,
             table,
             remaining_range(self.subscription, partition),
-            TableFeed(
+            TableReader(
                 context.readers[partition],
                 context.histories,
                 partial(context.table_exists, table),
@@ -218,7 +218,7 @@ class Dispatcher:
         self.is_started = True
         self._tasks += [self._loop.create_task(self._read(source)) for source in self._sources]
 
-    async def _read(self, source: Source) -> None:
+    async def _read(self, source: ChangeSource) -> None:
         try:
             await source.run()
         except Exception as error:
@@ -255,7 +255,7 @@ class Dispatcher:
         # Changes on their way to a lane open a window there after this call.
         return self._policy.tumbling_ms or LONGEST_WAIT_MS if self._ahead else LONGEST_WAIT_MS
 
-    def _take(self, source: Source, changes: Sequence[Change]) -> None:
+    def _take(self, source: ChangeSource, changes: Sequence[Change]) -> None:
         """Queue the changes that a source read; without changes, note that a page is complete."""
         passes, grouping, queue, partition = self._filter, self._grouping, self._queue, source.partition
         dropped = 0
@@ -304,7 +304,7 @@ class Dispatcher:
         view = self._views[change.table, change.stream] = self._context.view(change.table, change.stream)
         return view
 
-    def _page_read(self, source: Source) -> None:
+    def _page_read(self, source: ChangeSource) -> None:
         if self._policy.tumbling_ms and (source.is_at_end or source.is_over):
             self._close_windows(source)
         if self._grouping is not None:
@@ -313,7 +313,7 @@ class Dispatcher:
         self._tracker.notify()
         self._end_if_over()
 
-    def _close_windows(self, source: Source) -> None:
+    def _close_windows(self, source: ChangeSource) -> None:
         """Close tumbling windows up to the log time of a source, the only one of its lanes."""
         passed = INFINITY if source.is_over else max(source.time, self._context.clock() - MAX_LATENESS_MS)
         first = self._first_lane[source.partition]

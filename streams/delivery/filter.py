@@ -27,7 +27,7 @@ _IMAGE: Final = re.compile(r"(?<![#:.\w])(OLD|NEW)(?!\w)")
 Test = Callable[[Delivery], bool]
 
 
-class Reason(NamedTuple):
+class FilterReason(NamedTuple):
     """The result of one rule for a change."""
 
     rule: str
@@ -68,16 +68,18 @@ class ChangeFilter:
         test = self.test
         return test is None or test(delivery)
 
-    def explain(self, delivery: Delivery) -> list[Reason]:
+    def explain(self, delivery: Delivery) -> list[FilterReason]:
         """Return each rule of the subscription, and whether it holds for a change."""
         op = operation(delivery.change)
-        reasons = [Reason("Events", op in self._events, f"{op} of {', '.join(sorted(self._events))}")]
+        reasons = [FilterReason("Events", op in self._events, f"{op} of {', '.join(sorted(self._events))}")]
         if self._filter is not None:
-            reasons.append(Reason("Filter", self._filter(delivery), self._settings["Filter"]["Expression"]))
+            reasons.append(
+                FilterReason("Filter", self._filter(delivery), self._settings["Filter"]["Expression"])
+            )
         if self._patterns:
             record = _record(delivery)
             reasons += [
-                Reason("FilterCriteria", pattern(record), each["Pattern"])
+                FilterReason("FilterCriteria", pattern(record), each["Pattern"])
                 for pattern, each in zip(
                     self._patterns, self._settings["FilterCriteria"]["Filters"], strict=True
                 )

@@ -98,7 +98,7 @@ def remaining_range(subscription: Subscription, partition: int) -> ReadRange:
 
 
 @dataclass(frozen=True, slots=True)
-class TableFeed:
+class TableReader:
     """Access to one table's changes in one partition.
 
     Attributes:
@@ -125,13 +125,13 @@ class ChangeConsumer:
         report: Receives the texts of errors that are retried.
     """
 
-    take: Callable[["Source", Sequence[Change]], None]
+    take: Callable[["ChangeSource", Sequence[Change]], None]
     wait_for_room: Callable[[], Awaitable[None]]
     poll_timeout_ms: Callable[[], int]
     report: Callable[[str], None]
 
 
-class Source:
+class ChangeSource:
     """The reader of one table in one partition.
 
     Attributes:
@@ -145,7 +145,7 @@ class Source:
     """
 
     def __init__(
-        self, partition: int, table: int, read_range: ReadRange, feed: TableFeed, consumer: ChangeConsumer
+        self, partition: int, table: int, read_range: ReadRange, feed: TableReader, consumer: ChangeConsumer
     ) -> None:
         """Prepare to read `read_range`; `run` reads it."""
         self.partition = partition

@@ -17,7 +17,7 @@ from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import FoldbError
 from .change_codec import DamagedError
 from .change_store import ChangeStore, IncompleteWriteError, SyncTarget
-from .repairs import Rebuild, Repairs
+from .repairs import RebuildSegment, Repairs
 from .segment_files import SegmentDamagedError
 from .segments import Segments
 from .serial_executor import InlineExecutor, SerialExecutor
@@ -58,7 +58,7 @@ class ChangeWriter:
         *,
         retention_ms: int,
         recent_bytes: int,
-        rebuild: Rebuild | None = None,
+        rebuild: RebuildSegment | None = None,
     ) -> None:
         self.trim_horizon = 0
         self.repairs = Repairs(rebuild, scheduler)

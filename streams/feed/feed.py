@@ -36,7 +36,7 @@ from . import shards
 from .change_store import ChangeStore
 from .change_writer import MAX_REPAIRS, ChangeWriter
 from .long_poll import LongPoll, LongPolls
-from .repairs import Rebuild
+from .repairs import RebuildSegment
 from .segments import Segments
 from .serial_executor import SerialExecutor
 from .table_changes import TableChanges, fill
@@ -71,7 +71,7 @@ class Feed:
         *,
         retention_ms: int = 0,
         recent_bytes: int = 64 << 20,
-        rebuild: Rebuild | None = None,
+        rebuild: RebuildSegment | None = None,
     ) -> None:
         self._state = state
         self._position = position

@@ -26,7 +26,7 @@ from ...model.errors import FoldbError, InternalServerError
 from ..helper_process import ListenerClosedError, start_helper
 from ..temp_dirs import make_temp_dir
 from .change_codec import SegmentOwner
-from .replay_worker import Readable, ReplayJob, ReplayProgress, ReplayTask, replay
+from .replay_worker import ReplayJob, ReplayLog, ReplayProgress, ReplayTask, replay
 from .segment_files import BlockCache, file_name
 from .segments import Segments
 from .serial_executor import Deliver, SerialExecutor
@@ -311,7 +311,7 @@ class _LoopCallback:
             self._is_open = False
 
 
-def in_thread(log: Readable, deliver: Deliver) -> StartReplay:
+def in_thread(log: ReplayLog, deliver: Deliver) -> StartReplay:
     """Return a StartReplay that runs in threads of this process, for a log that no other process can read."""
 
     def start(task: ReplayTask, folder: Path, on_progress: OnProgress) -> Callable[[], None]:

@@ -16,7 +16,9 @@ from .segment_files import Segment, SegmentDamagedError
 from .segments import Segments
 from .serial_executor import SerialExecutor
 
-Rebuild: TypeAlias = Callable[[int, int, int, Callable[[Path | Exception, Callable[[], None]], None]], None]
+RebuildSegment: TypeAlias = Callable[
+    [int, int, int, Callable[[Path | Exception, Callable[[], None]], None]], None
+]
 """Rebuilds the segment of a table with after < sequence number <= until; see HistoricalFeeds.segment."""
 
 # After a failure an operator has to look at the disk or the log, so the rebuild is not repeated for each request.
@@ -36,7 +38,7 @@ class Repairs:
         repaired: The number of segments that were replaced.
     """
 
-    def __init__(self, rebuild: Rebuild | None, scheduler: Scheduler) -> None:
+    def __init__(self, rebuild: RebuildSegment | None, scheduler: Scheduler) -> None:
         self.repaired = 0
         self._rebuild = rebuild
         self._scheduler = scheduler

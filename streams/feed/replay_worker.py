@@ -28,7 +28,7 @@ from ...materializer.snapshots import HashedLog, Snapshots
 from ..changes import changes
 from .change_codec import SegmentOwner
 from .segment_files import BlockCache
-from .segments import SEGMENT_BYTES, Batch, Extent, Segments
+from .segments import SEGMENT_BYTES, Extent, Segments, ShardBatch
 from .shards import period_in
 from .table_changes import CHANGE_BYTES, images_of
 
@@ -41,7 +41,7 @@ _LATE_S: Final = 10.0
 _POLL_S: Final = 0.05
 
 
-class Readable(Protocol):
+class ReplayLog(Protocol):
     """The methods of a log that a replay needs."""
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...
@@ -95,7 +95,7 @@ OnProgress = Callable[[ReplayProgress], None]
 
 
 def replay(
-    log: Readable,
+    log: ReplayLog,
     task: ReplayTask,
     folder: Path,
     report: OnProgress,
@@ -201,11 +201,11 @@ class _Writer:
 
     def _write(self) -> None:
         if self._waiting:
-            self._segments.append(self._segments.last, [Batch(self._shard[1], self._waiting)])
+            self._segments.append(self._segments.last, [ShardBatch(self._shard[1], self._waiting)])
             self._waiting, self._size = [], 0
 
 
-def _fold_through(writer: _Writer, log: Readable, last: int, capture: Capture | None) -> None:
+def _fold_through(writer: _Writer, log: ReplayLog, last: int, capture: Capture | None) -> None:
     """Fold all records up to offset `last`, without the void ones."""
     void: frozenset[Void] = frozenset()
     partition = writer.partition
@@ -219,7 +219,7 @@ def _fold_through(writer: _Writer, log: Readable, last: int, capture: Capture | 
             writer.begin_again()
 
 
-def _fold_part(writer: _Writer, log: Readable, last: int) -> None:
+def _fold_part(writer: _Writer, log: ReplayLog, last: int) -> None:
     """Fold the record at offset `last` up to and including the task's last command."""
     record = next(log.read(writer.partition, last))
     commands = record.entry.commands[: position_of(writer.until)[1] + 1]
@@ -233,7 +233,7 @@ def _through(records: Iterable[Record], last: int) -> Iterator[Record]:
         yield record
 
 
-def _wait_for(log: Readable, partition: int, offset: int) -> None:
+def _wait_for(log: ReplayLog, partition: int, offset: int) -> None:
     until = time.monotonic() + _LATE_S
     while log.end(partition) <= offset and time.monotonic() < until:
         time.sleep(_POLL_S)

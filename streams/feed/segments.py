@@ -31,7 +31,7 @@ _after = attrgetter("after")
 _sequence_number = attrgetter("sequence_number")
 
 
-class Batch(NamedTuple):
+class ShardBatch(NamedTuple):
     """Changes of one shard that are to be written."""
 
     shard: int
@@ -163,7 +163,7 @@ class Segments:
 
     # Writing
 
-    def append(self, after: int, batches: Sequence[Batch]) -> None:
+    def append(self, after: int, batches: Sequence[ShardBatch]) -> None:
         """Write changes that follow the change with sequence number `after`, without a sync.
 
         Raises:

@@ -14,7 +14,7 @@ from typing import Final
 from ...materializer.feed_requests import ReadChanges
 from ...materializer.fold.feed.capture import WATCHED, CapturePeriod
 from ...materializer.fold.outcomes import Change
-from .segments import Batch, Segments
+from .segments import Segments, ShardBatch
 from .shards import ShardStart, period_in
 
 CHANGE_BYTES: Final = 600
@@ -83,7 +83,7 @@ class TableChanges:
 
     # To segments
 
-    def next_batches(self, size: int) -> list[Batch]:
+    def next_batches(self, size: int) -> list[ShardBatch]:
         """Return the oldest unsent changes, about `size` bytes of them, by shard. They count as sent."""
         recent = self.recent
         begin = end = bisect_right(recent, self.sent, key=_sequence_number)
@@ -97,7 +97,7 @@ class TableChanges:
         bounds |= {bisect_left(recent, each.sequence_number, key=_sequence_number) for each in starts}
         self.sent = recent[end - 1].sequence_number
         return [
-            Batch(self._period_at(recent[low].sequence_number), recent[low:high])
+            ShardBatch(self._period_at(recent[low].sequence_number), recent[low:high])
             for low, high in pairwise(sorted(bound for bound in bounds if bound <= end))
         ]
 

@@ -11,20 +11,20 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-Message: TypeAlias = dict[str, Any]
+WorkerMessage: TypeAlias = dict[str, Any]
 
 LENGTH: Final = Struct(">I")
 _CHUNK: Final = 1 << 20
 
 
-def encode(message: Message, body: bytes = b"") -> bytes:
+def encode(message: WorkerMessage, body: bytes = b"") -> bytes:
     """Encode a frame."""
     first = orjson.dumps(message)
     length = LENGTH.size + len(first) + len(body)
     return b"%b%b%b%b" % (LENGTH.pack(length), LENGTH.pack(len(first)), first, body)
 
 
-def receive(channel: socket.socket) -> tuple[Message, bytes]:
+def receive(channel: socket.socket) -> tuple[WorkerMessage, bytes]:
     """Receive the next frame. It blocks: for a worker, which has nothing else to do.
 
     Raises:
@@ -34,7 +34,7 @@ def receive(channel: socket.socket) -> tuple[Message, bytes]:
     return decode(_read(channel, length))
 
 
-def decode(frame: bytes) -> tuple[Message, bytes]:
+def decode(frame: bytes) -> tuple[WorkerMessage, bytes]:
     """Decode message and body from the bytes after a frame's length."""
     (length,) = LENGTH.unpack_from(frame)
     end = LENGTH.size + length

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from ...model.errors import FoldbError
 from .code_folder import CodeFolder, Sources
-from .frames import Message
+from .frames import WorkerMessage
 from .os_user import lend
 from .worker_env import environment
 from .worker_process import EndedError, WorkerProcess
@@ -82,7 +82,7 @@ class WorkerSpec:
 
     kind: str
     name: str
-    message: Message
+    message: WorkerMessage
     memory_mb: int
     environment: dict[str, str]
     in_folder: bool = False
@@ -133,7 +133,7 @@ class WorkerPool:
         """
         await self._refresh(0)
 
-    async def call(self, lane: int, body: bytes, message: Message) -> Message:
+    async def call(self, lane: int, body: bytes, message: WorkerMessage) -> WorkerMessage:
         """Call the worker of a lane. Return its answer; an answer with `error` means that the call failed."""
         try:
             worker = await self._worker(lane)

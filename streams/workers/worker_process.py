@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...model.errors import FoldbError
-from .frames import LENGTH, Message, decode, encode
+from .frames import LENGTH, WorkerMessage, decode, encode
 from .runtime.supervisor import END, STACKS
 
 _READ_BYTES: Final = 64 * 1024
@@ -47,7 +47,7 @@ class EndedError(FoldbError):
         self.tail = tail
 
 
-class Output:
+class WorkerOutput:
     """The output of a worker: the start of each call's output is logged, the end is kept, the rest is dropped."""
 
     def __init__(self, descriptor: int, name: str, loop: asyncio.AbstractEventLoop) -> None:
@@ -128,7 +128,7 @@ class WorkerProcess:
         process: subprocess.Popen[bytes],
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        output: Output,
+        output: WorkerOutput,
         lifeline: int,
     ) -> None:
         self._process = process
@@ -175,7 +175,9 @@ class WorkerProcess:
             writer.close()
             raise
         assert process.stdout is not None
-        worker = WorkerProcess(process, reader, writer, Output(process.stdout.fileno(), name, loop), lifeline)
+        worker = WorkerProcess(
+            process, reader, writer, WorkerOutput(process.stdout.fileno(), name, loop), lifeline
+        )
         if is_cancelled:
             await _until_done(worker._end())
             raise asyncio.CancelledError
@@ -186,7 +188,7 @@ class WorkerProcess:
         """Whether it accepts requests."""
         return self._reaped is None and not self._reader.at_eof()
 
-    async def request(self, message: Message, body: bytes, timeout_s: float) -> Message:
+    async def request(self, message: WorkerMessage, body: bytes, timeout_s: float) -> WorkerMessage:
         """Send a request and return the answer. A cancelled request ends the worker.
 
         Raises:
@@ -211,7 +213,7 @@ class WorkerProcess:
         """
         return await asyncio.shield(self._end())  # several callers may wait
 
-    async def _exchange(self, message: Message, body: bytes, timeout_s: float) -> Message:
+    async def _exchange(self, message: WorkerMessage, body: bytes, timeout_s: float) -> WorkerMessage:
         try:
             async with asyncio.timeout(timeout_s):
                 self._writer.write(encode(message, body))
@@ -253,7 +255,7 @@ class WorkerProcess:
         assert self._process.stdout is not None
         self._process.stdout.close()
 
-    async def _read_answer(self) -> Message:
+    async def _read_answer(self) -> WorkerMessage:
         (length,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
         if length > _MAX_ANSWER_BYTES:
             raise ConnectionError(f"an answer of {length} bytes")

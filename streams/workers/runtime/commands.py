@@ -13,17 +13,19 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ....materializer.os_process import adopt_orphans
-from ..frames import Message
+from ..frames import WorkerMessage
 from .modules import Modules
 from .supervisor import end_descendants
 
 
-def load(_modules: Modules, message: Message) -> tuple[Callable[[Message, bytes], Message], bool]:
+def load(
+    _modules: Modules, message: WorkerMessage
+) -> tuple[Callable[[WorkerMessage, bytes], WorkerMessage], bool]:
     """Prepare to run `argv`. Return the function that runs it, and False: it takes batches."""
     argv: list[str] = message["argv"]
     adopt_orphans()
 
-    def call(_message: Message, body: bytes) -> Message:
+    def call(_message: WorkerMessage, body: bytes) -> WorkerMessage:
         status = run(argv, body)
         if status == 0:
             return {}

@@ -5,7 +5,7 @@ import traceback
 from pathlib import Path
 from typing import Final
 
-from ..frames import Message
+from ..frames import WorkerMessage
 
 _RUNTIME_FILES: Final = (str(Path(__file__).parent), importlib.__file__, "<frozen importlib")
 _MAX_LINE: Final = 1_000
@@ -13,7 +13,7 @@ _MAX_CHAIN: Final = 20
 _MAX_TRACEBACK: Final = 16_000
 
 
-def describe(error: BaseException) -> Message:
+def describe(error: BaseException) -> WorkerMessage:
     """Return an error in one line, and its traceback without the frames of the worker runtime."""
     return {
         "error": _as_utf8(line_of(error)),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, MutableSequence, Seq
 from typing import TYPE_CHECKING, Any, Final
 
 from ..change import Change, ChangeError, Window, read_changes, time_of
-from ..frames import Message
+from ..frames import WorkerMessage
 from . import telemetry
 from .annotations import kind_of, positional
 from .errors import describe
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 _BATCHES: Final = (list, tuple, Sequence, MutableSequence, Iterable, Collection)
 
 
-def load(modules: Modules, message: Message) -> tuple[Callable[[Message, bytes], Message], bool]:
+def load(
+    modules: Modules, message: WorkerMessage
+) -> tuple[Callable[[WorkerMessage, bytes], WorkerMessage], bool]:
     """Import the function `module:name`. Return a function that calls it, and whether it takes one change at a time."""
     function = modules.find(message["name"])
     if not callable(function):
@@ -52,7 +54,7 @@ class Function:
         self._takes_window = takes_window(function)
         self._runner: asyncio.Runner | None = None
 
-    def call(self, message: Message, body: bytes) -> Message:
+    def call(self, message: WorkerMessage, body: bytes) -> WorkerMessage:
         """Call the function with the changes in `body`. Return `{}`, `{"state": ...}` or the error."""
         changes = read_changes(body, self._subscription)
         with telemetry.continuing(message.get("trace")):
@@ -60,7 +62,7 @@ class Function:
                 return self._one_by_one(changes)
             return self._batch(message, self._gather(changes))
 
-    def _one_by_one(self, changes: list[Change]) -> Message:
+    def _one_by_one(self, changes: list[Change]) -> WorkerMessage:
         for index, change in enumerate(changes):
             try:
                 self._run(change)
@@ -68,7 +70,7 @@ class Function:
                 return {**describe(error), "failed": index}
         return {}
 
-    def _batch(self, message: Message, changes: Sequence[Change]) -> Message:
+    def _batch(self, message: WorkerMessage, changes: Sequence[Change]) -> WorkerMessage:
         window = _window(message.get("window"))
         try:
             answer = self._run(changes, window) if self._takes_window else self._run(changes)
@@ -125,7 +127,7 @@ def _index_of(change: Change, changes: Sequence[Change]) -> int | None:
     return next((index for index, each in enumerate(changes) if each is change), None)
 
 
-def _window(message: Message | None) -> Window | None:
+def _window(message: WorkerMessage | None) -> Window | None:
     if message is None:
         return None
     return Window(time_of(message["start"]), time_of(message["end"]), message["state"], message["final"])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..frames import Message
+from ..frames import WorkerMessage
 from . import telemetry
 from .modules import Modules
 
@@ -41,13 +41,15 @@ class LambdaContext:
         return max(0, int((self.ends - time.monotonic()) * 1000))
 
 
-def load(modules: Modules, message: Message) -> tuple[Callable[[Message, bytes], Message], bool]:
+def load(
+    modules: Modules, message: WorkerMessage
+) -> tuple[Callable[[WorkerMessage, bytes], WorkerMessage], bool]:
     """Import the handler `module:function`. Return the function that calls it, and False: it takes batches."""
     handler = modules.find(message["function"])
     if not callable(handler):
         raise TypeError(f"{message['name']} is not a function")
 
-    def call(message: Message, body: bytes) -> Message:
+    def call(message: WorkerMessage, body: bytes) -> WorkerMessage:
         event = json.loads(body)
         with telemetry.continuing(message.get("trace")):
             answer = handler(event, _context(message["timeout_s"]))

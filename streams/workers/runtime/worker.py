@@ -17,27 +17,27 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from ....materializer.os_process import end_with_parent
-from ..frames import Message, encode, receive
+from ..frames import WorkerMessage, encode, receive
 from . import sandbox
 from .errors import describe
 from .modules import Modules
 from .sandbox import become, close_in_forks, end_forks
 from .supervisor import fork_worker
 
-Answer: TypeAlias = Callable[[Message, bytes], Message]
+CallHandler: TypeAlias = Callable[[WorkerMessage, bytes], WorkerMessage]
 
 # The module that answers calls, by kind of sink. It is imported on demand, so that a worker starts fast.
 _KINDS: Final = {"python": "functions", "lambda": "handlers", "command": "commands"}
 
 
-class Session:
+class WorkerSession:
     """The loaded code, and the function that answers calls."""
 
     def __init__(self) -> None:
-        self._call: Answer | None = None
+        self._call: CallHandler | None = None
         self._modules: Modules | None = None
 
-    def answer(self, message: Message, body: bytes) -> bytes:
+    def answer(self, message: WorkerMessage, body: bytes) -> bytes:
         """Handle a request. Return the frame of the answer. A worker whose answer is `spent` is replaced."""
         answer = self._answer(message, body)
         if "error" in answer and sandbox.is_room_taken():
@@ -47,7 +47,7 @@ class Session:
         except TypeError as error:  # user code takes part in the answer
             return encode(describe(TypeError(f"the answer is not JSON: {error}")))
 
-    def _answer(self, message: Message, body: bytes) -> Message:
+    def _answer(self, message: WorkerMessage, body: bytes) -> WorkerMessage:
         """Handle a request. An exception of user code becomes an answer too."""
         try:
             with end_forks():
@@ -61,13 +61,13 @@ class Session:
         except BaseException as error:  # SystemExit too: a function that calls sys.exit has failed
             return describe(error)
 
-    def _load(self, message: Message) -> Message:
+    def _load(self, message: WorkerMessage) -> WorkerMessage:
         modules = self._importing(message["texts"])
         kind = __import__(_KINDS[message["kind"]], globals(), level=1)
         self._call, is_single = kind.load(modules, message)
         return {"version": modules.version(), "single": is_single}
 
-    def _declared(self, message: Message) -> Message:
+    def _declared(self, message: WorkerMessage) -> WorkerMessage:
         """Return the declarations of a module; one worker may read several modules."""
         from ...decorator import read_declarations
 
@@ -97,7 +97,7 @@ def main(arguments: list[str]) -> None:
     faulthandler.register(signal.SIGUSR1, all_threads=False, chain=False)
     close_in_forks(channel)
     sandbox.set_limits(**settings)
-    session = Session()
+    session = WorkerSession()
     while True:
         try:
             message, body = receive(channel)
